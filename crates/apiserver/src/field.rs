@@ -1,0 +1,142 @@
+//! What is wrong with one field of an object, worded as Kubernetes words it.
+//!
+//! Decides the text and the machine-readable cause of a validation finding. Never decides whether a value is wrong.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// Why a field was refused. The names are the `reason` of a `StatusCause`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    NotFound,
+    Required,
+    Duplicate,
+    Invalid,
+    NotSupported,
+    Forbidden,
+    TooLong,
+    TooMany,
+    TypeInvalid,
+    Internal,
+}
+
+impl Fault {
+    /// The `reason` of a `StatusCause`.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Fault::NotFound => "FieldValueNotFound",
+            Fault::Required => "FieldValueRequired",
+            Fault::Duplicate => "FieldValueDuplicate",
+            Fault::Invalid => "FieldValueInvalid",
+            Fault::NotSupported => "FieldValueNotSupported",
+            Fault::Forbidden => "FieldValueForbidden",
+            Fault::TooLong => "FieldValueTooLong",
+            Fault::TooMany => "FieldValueTooMany",
+            Fault::TypeInvalid => "FieldValueTypeInvalid",
+            Fault::Internal => "InternalError",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Fault::NotFound => "Not found",
+            Fault::Required => "Required value",
+            Fault::Duplicate => "Duplicate value",
+            Fault::Invalid | Fault::TypeInvalid => "Invalid value",
+            Fault::NotSupported => "Unsupported value",
+            Fault::Forbidden => "Forbidden",
+            Fault::TooLong => "Too long",
+            Fault::TooMany => "Too many",
+            Fault::Internal => "Internal error",
+        }
+    }
+}
+
+/// One finding: where, what kind, which value, and the reason in words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldError {
+    pub fault: Fault,
+    /// Dotted path with `[0]` for list items and `[key]` for map entries, as `spec.containers[0].image`.
+    pub path: String,
+    /// The offending value as it is printed; `None` for faults that print none.
+    pub value: Option<String>,
+    pub detail: String,
+}
+
+impl FieldError {
+    pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { fault: Fault::Required, path: path.into(), value: None, detail: detail.into() }
+    }
+
+    pub fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { fault: Fault::Forbidden, path: path.into(), value: None, detail: detail.into() }
+    }
+
+    pub fn invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
+        Self { fault: Fault::Invalid, path: path.into(), value: Some(printed(value)), detail: detail.into() }
+    }
+
+    pub fn type_invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
+        Self { fault: Fault::TypeInvalid, path: path.into(), value: Some(printed(value)), detail: detail.into() }
+    }
+
+    pub fn duplicate(path: impl Into<String>, value: &Value) -> Self {
+        Self { fault: Fault::Duplicate, path: path.into(), value: Some(printed(value)), detail: String::new() }
+    }
+
+    pub fn not_found(path: impl Into<String>, value: &Value) -> Self {
+        Self { fault: Fault::NotFound, path: path.into(), value: Some(printed(value)), detail: String::new() }
+    }
+
+    /// `supported` is printed in the given order, each value quoted.
+    pub fn not_supported<S: AsRef<str>>(path: impl Into<String>, value: &Value, supported: &[S]) -> Self {
+        let quoted: Vec<String> = supported.iter().map(|s| format!("{:?}", s.as_ref())).collect();
+        let detail = if quoted.is_empty() { String::new() } else { format!("supported values: {}", quoted.join(", ")) };
+        Self { fault: Fault::NotSupported, path: path.into(), value: Some(printed(value)), detail }
+    }
+
+    pub fn too_long(path: impl Into<String>, maximum: usize) -> Self {
+        let unit = if maximum == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {maximum} {unit}");
+        Self { fault: Fault::TooLong, path: path.into(), value: None, detail }
+    }
+
+    pub fn too_many(path: impl Into<String>, actual: usize, maximum: usize) -> Self {
+        let unit = if maximum == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {maximum} {unit}");
+        Self { fault: Fault::TooMany, path: path.into(), value: Some(actual.to_string()), detail }
+    }
+
+    /// The finding without its path: the `message` of a `StatusCause`.
+    pub fn body(&self) -> String {
+        let mut out = self.fault.text().to_owned();
+        if let Some(value) = &self.value {
+            out.push_str(": ");
+            out.push_str(value);
+        }
+        if !self.detail.is_empty() {
+            out.push_str(": ");
+            out.push_str(&self.detail);
+        }
+        out
+    }
+
+    pub fn to_cause(&self) -> Value {
+        json!({"reason": self.fault.reason(), "message": self.body(), "field": self.path})
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.body())
+    }
+}
+
+/// A value as Kubernetes prints it inside a message: strings quoted, scalars bare, null as `null`, the rest as JSON.
+pub fn printed(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,142 @@
+//! The one schema tree behind pruning, defaulting, validation, patching and server-side apply.
+//!
+//! Decides how a value of a kind is shaped: CustomResourceDefinitions and the built-in tables are both turned into this
+//! tree. Never looks at requests, storage or who asks.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+/// A link to a schema. Links may form cycles (`JSONSchemaProps` refers to itself), so a node can be made first and
+/// filled in later; reading one that was never filled in gives a schema that accepts anything.
+#[derive(Debug, Clone, Default)]
+pub struct Node(Arc<OnceLock<Schema>>);
+
+impl Node {
+    pub fn new(schema: Schema) -> Self {
+        let node = Self::default();
+        node.fill(schema);
+        node
+    }
+
+    /// Fills in a node made by `default()`. The first filling counts.
+    pub fn fill(&self, schema: Schema) {
+        let _ = self.0.set(schema);
+    }
+}
+
+impl Deref for Node {
+    type Target = Schema;
+
+    fn deref(&self) -> &Schema {
+        static ANYTHING: OnceLock<Schema> = OnceLock::new();
+        self.0.get().unwrap_or_else(|| ANYTHING.get_or_init(|| Schema { preserve_unknown: true, ..Schema::default() }))
+    }
+}
+
+/// The JSON type that a schema demands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum JsonType {
+    /// No `type` given: anything goes (also used with `x-kubernetes-int-or-string`).
+    #[default]
+    Any,
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+/// How a list is merged by server-side apply and checked for uniqueness (`x-kubernetes-list-type`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    Map(Vec<String>),
+}
+
+/// How strategic merge patch treats a field (`x-kubernetes-patch-strategy`, `x-kubernetes-patch-merge-key`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PatchStrategy {
+    pub merge: bool,
+    pub retain_keys: bool,
+    pub merge_key: Option<String>,
+}
+
+/// What `additionalProperties` says.
+#[derive(Debug, Clone, Default)]
+pub enum Additional {
+    /// Not given, or `false`.
+    #[default]
+    None,
+    /// `true`: any value.
+    Anything,
+    Schema(Node),
+}
+
+/// One `x-kubernetes-validations` rule as written; the `cel` module compiles it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rule {
+    pub rule: String,
+    pub message: String,
+    pub message_expression: String,
+    pub reason: String,
+    pub field_path: String,
+    pub optional_old_self: bool,
+}
+
+/// Value constraints of JSON schema.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Constraints {
+    pub allowed: Vec<Value>,
+    pub pattern: Option<String>,
+    pub format: Option<String>,
+    pub minimum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub maximum: Option<f64>,
+    pub exclusive_maximum: bool,
+    pub multiple_of: Option<f64>,
+    pub min_length: Option<u64>,
+    pub max_length: Option<u64>,
+    pub min_items: Option<u64>,
+    pub max_items: Option<u64>,
+    pub unique_items: bool,
+    pub min_properties: Option<u64>,
+    pub max_properties: Option<u64>,
+}
+
+/// The logical junctors. Inside them only value constraints count.
+#[derive(Debug, Clone, Default)]
+pub struct Logic {
+    pub all_of: Vec<Node>,
+    pub any_of: Vec<Node>,
+    pub one_of: Vec<Node>,
+    pub not: Option<Node>,
+}
+
+/// One node of the tree.
+#[derive(Debug, Clone, Default)]
+pub struct Schema {
+    pub json_type: JsonType,
+    pub nullable: bool,
+    pub int_or_string: bool,
+    pub preserve_unknown: bool,
+    pub embedded_resource: bool,
+    pub description: Option<String>,
+    pub properties: BTreeMap<String, Node>,
+    pub required: Vec<String>,
+    pub additional: Additional,
+    pub items: Option<Node>,
+    pub default: Option<Value>,
+    pub list_type: ListType,
+    /// `x-kubernetes-map-type: atomic`: the whole map or struct has one owner.
+    pub atomic_map: bool,
+    pub patch: PatchStrategy,
+    pub constraints: Constraints,
+    pub logic: Logic,
+    pub rules: Vec<Rule>,
+}

@@ -1,0 +1,4 @@
+//! KubeFleet's wire format as Rust types: what a user, a script or another agent can see, and nothing else.
+//!
+//! Decides how objects are spelled: kinds, fields, names, labels, conditions, hashes, admission texts. Never does I/O,
+//! never reads a clock, never decides what should happen next (that is `fleet-core`).

@@ -1,0 +1,3 @@
+//! The `kubefleet` binary: parses the command line and hands over to one module per verb. Decides nothing itself.
+
+fn main() {}
