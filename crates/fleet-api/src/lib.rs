@@ -2,3 +2,6 @@
 //!
 //! Decides how objects are spelled: kinds, fields, names, labels, conditions, hashes, admission texts. Never does I/O,
 //! never reads a clock, never decides what should happen next (that is `fleet-core`).
+
+pub mod conditions;
+pub mod time;
