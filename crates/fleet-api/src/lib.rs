@@ -3,5 +3,8 @@
 //! Decides how objects are spelled: kinds, fields, names, labels, conditions, hashes, admission texts. Never does I/O,
 //! never reads a clock, never decides what should happen next (that is `fleet-core`).
 
+pub mod admission;
 pub mod conditions;
+pub mod grammar;
+pub mod quantity;
 pub mod time;
