@@ -4,4 +4,7 @@
 //! never reads a clock, never decides what should happen next (that is `fleet-core`).
 
 pub mod conditions;
+pub mod kinds;
 pub mod time;
+pub mod types;
+pub mod yaml;
