@@ -134,19 +134,19 @@ impl<F: Family, S: Scope> Resource for Obj<F, S> {
     type DynamicType = ();
     type Scope = S::Kube;
 
-    fn kind(_: &()) -> Cow<'_, str> {
+    fn kind((): &()) -> Cow<'_, str> {
         Self::INFO.kind.into()
     }
 
-    fn group(_: &()) -> Cow<'_, str> {
+    fn group((): &()) -> Cow<'_, str> {
         Self::INFO.group.into()
     }
 
-    fn version(_: &()) -> Cow<'_, str> {
+    fn version((): &()) -> Cow<'_, str> {
         Self::INFO.storage_version().into()
     }
 
-    fn plural(_: &()) -> Cow<'_, str> {
+    fn plural((): &()) -> Cow<'_, str> {
         Self::INFO.plural.into()
     }
 
