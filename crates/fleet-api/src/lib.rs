@@ -6,5 +6,8 @@
 pub mod admission;
 pub mod conditions;
 pub mod grammar;
+pub mod kinds;
 pub mod quantity;
 pub mod time;
+pub mod types;
+pub mod yaml;

@@ -1,3 +1,28 @@
 //! The `kubefleet` binary: parses the command line and hands over to one module per verb. Decides nothing itself.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod crds;
+mod output;
+
+/// Place resources on many Kubernetes clusters, and roll changes out in stages.
+#[derive(Debug, Parser)]
+#[command(name = "kubefleet", version, about, long_about = None, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Crds(crds::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().verb {
+        Verb::Crds(args) => crds::run(&args),
+    };
+    output::report(outcome)
+}

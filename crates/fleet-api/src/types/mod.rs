@@ -1,0 +1,160 @@
+//! The parts that kinds are made of: specs, statuses and what stands in them.
+//!
+//! Decides fields, their wire names and their order (hashes depend on the order). Optional fields stay optional here:
+//! a default is a question asked of the value (`policy.placement_type()`), never something that decoding adds, so that an
+//! object read and written again is the object that was read. Explicit nulls are read as absent.
+
+mod approval;
+mod binding;
+mod cluster_profile;
+mod embedded;
+mod envelope;
+mod eviction;
+mod findings;
+mod int_or_string;
+mod labels;
+mod member;
+mod overrides;
+mod placement;
+mod policy;
+mod selectors;
+mod snapshot;
+mod strategy;
+mod update_run;
+mod work;
+
+pub use approval::*;
+pub use binding::*;
+pub use cluster_profile::*;
+pub use embedded::*;
+pub use envelope::*;
+pub use eviction::*;
+pub use findings::*;
+pub use int_or_string::*;
+pub use labels::*;
+pub use member::*;
+pub use overrides::*;
+pub use placement::*;
+pub use policy::*;
+pub use selectors::*;
+pub use snapshot::*;
+pub use strategy::*;
+pub use update_run::*;
+pub use work::*;
+
+use serde::{Deserialize, Deserializer};
+
+/// Reads an explicit null as the default value: other clients write `conditions: null` for "none".
+fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// The schema of an integer without a stated width.
+fn plain_integer(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "integer"})
+}
+
+/// Declares a closed set of words: an enum whose variants are spelled on the wire exactly as here, and in this order in
+/// the schema. The word after `=` is what an absent value means.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident = $default:ident { $($word:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[schemars(inline)]
+        pub enum $name {
+            $($word,)+
+        }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$word),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$word => stringify!($word),)+
+                }
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::$default
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+/// Declares a set of words that the schema leaves open: a word that we do not know is kept as it is.
+macro_rules! open_words {
+    ($(#[$doc:meta])* $name:ident { $($word:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($word,)+
+            /// A word of another version, kept so that writing the object back changes nothing.
+            Other(String),
+        }
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$word => stringify!($word),)+
+                    Self::Other(word) => word,
+                }
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(word: String) -> Self {
+                match word.as_str() {
+                    $(stringify!($word) => Self::$word,)+
+                    _ => Self::Other(word),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer).map(Self::from)
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({"type": "string"})
+            }
+        }
+    };
+}
+
+use {open_words, words};

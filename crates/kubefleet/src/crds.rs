@@ -1,0 +1,34 @@
+//! `kubefleet crds`: prints the CustomResourceDefinitions, or writes one file a kind.
+//!
+//! Decides only where the text goes; what it says is `fleet-api`'s.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use fleet_api::kinds::{all_crds, crd_yaml};
+
+use crate::output::print;
+
+/// Print the CustomResourceDefinitions of the fleet's kinds
+///
+/// Install them on a hub with:  kubefleet crds | kubectl apply --server-side -f -
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Write one file a kind into this directory instead of printing
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let crds = all_crds();
+    let Some(dir) = &args.dir else {
+        return crds.iter().try_for_each(|crd| print(&format!("---\n{}", crd_yaml(crd))));
+    };
+    fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
+    for crd in &crds {
+        let path = dir.join(crd.file_name());
+        fs::write(&path, crd_yaml(crd)).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    print(&format!("{} files written to {}\n", crds.len(), dir.display()))
+}
