@@ -8,6 +8,7 @@ pub mod conditions;
 pub mod grammar;
 pub mod kinds;
 pub mod quantity;
+pub mod selector;
 pub mod time;
 pub mod types;
 pub mod yaml;
