@@ -119,6 +119,7 @@ impl Quantity {
         if self.format == Format::DecimalExponent {
             return if exponent == 0 { number.to_string() } else { format!("{number}e{exponent}") };
         }
+        // Kubernetes has no suffix beyond this and then leaves it out, so that 1000E reads 1 there; here it stays 1000E.
         let largest = exponent.min(18);
         let suffix = DECIMAL_SUFFIXES.iter().find(|(power, _)| *power == largest).map_or("", |(_, suffix)| *suffix);
         format!("{}{suffix}", number * ten_to((exponent - largest).unsigned_abs()))

@@ -45,14 +45,9 @@ pub fn admit(request: &Request, world: &dyn World) -> Verdict {
         (CLUSTER_GROUP, "v1beta1", "MemberCluster") => guard.member_cluster(),
         ("", "v1", "Namespace") => guard.namespace(),
         known if AGENT_KINDS.contains(&known) => guard.agent_object(),
-        ("", "v1", "Event") => Verdict::allowed("all events are allowed"),
+        ("", "v1", "Event") => guard.only(true),
         _ if !guard.namespace_of_object().is_empty() => guard.only(guard.is_privileged()),
-        _ => Verdict::allowed(format!(
-            "user: {} in groups: {} is allowed to modify resource with GVK: {}",
-            request.user.name,
-            go_print::list(&request.user.groups),
-            go_print::group_version_kind(kind),
-        )),
+        _ => guard.only(true),
     }
 }
 
@@ -108,12 +103,7 @@ impl Guard<'_> {
     }
 
     fn namespace(&self) -> Verdict {
-        if is_reserved_namespace(&self.request.name) {
-            return self.only(self.is_privileged());
-        }
-        Verdict::allowed(
-            "namespace name doesn't begin with fleet-/kube- prefix so we allow all operations on this namespace",
-        )
+        self.only(!is_reserved_namespace(&self.request.name) || self.is_privileged())
     }
 
     fn agent_object(&self) -> Verdict {
@@ -121,12 +111,7 @@ impl Guard<'_> {
         if let Some(member) = namespace.strip_prefix(MEMBER_NAMESPACE_PREFIX) {
             return if self.is_privileged() { self.only(true) } else { self.only_member(member) };
         }
-        if is_reserved_namespace(namespace) {
-            return self.only(self.is_privileged());
-        }
-        Verdict::allowed(
-            "namespace name of resource object doesn't begin with fleet-/kube- prefix so we allow all operations on request objects in these namespace",
-        )
+        self.only(!is_reserved_namespace(namespace) || self.is_privileged())
     }
 
     fn only_member(&self, member: &str) -> Verdict {
@@ -146,9 +131,7 @@ impl Guard<'_> {
             Operation::Update => self.upstream_member_update(old, object),
             Operation::Create if is_platform_managed(object) => self.only(self.is_privileged()),
             Operation::Delete if is_platform_managed(old) => self.only(self.is_privileged()),
-            Operation::Create | Operation::Delete => {
-                Verdict::allowed("upstream member cluster resource is allowed to be created/deleted by any user")
-            }
+            Operation::Create | Operation::Delete => self.only(true),
         }
     }
 

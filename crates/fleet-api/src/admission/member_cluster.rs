@@ -18,23 +18,16 @@ pub fn admit(request: &Request, world: &dyn World) -> Verdict {
         Ok(member) => member,
         Err(refusal) => return refusal,
     };
-    let findings = check_taints(&member.spec.taints);
-    if findings.is_empty() {
-        Verdict::allowed("Member cluster has valid fields")
-    } else {
-        Verdict::forbidden(findings.to_string())
-    }
+    Verdict::from_findings(&check_taints(&member.spec.taints), "the taints are valid")
 }
 
 fn admit_leaving(member: &MemberCluster, request: &Request, world: &dyn World) -> Verdict {
     let mode = member.spec.delete_options.and_then(|options| options.validation_mode);
     if mode == Some(DeleteValidationMode::Skip) {
-        return Verdict::allowed(
-            "Skipping validation for member cluster DELETE when the validation mode is set to skip",
-        );
+        return Verdict::allowed("the member asks to leave without validation");
     }
     if !world.settings().networking_agents_enabled {
-        return Verdict::allowed("Networking agents disabled; skipping ServiceExport validation");
+        return Verdict::allowed("no networking agents, so no exported services to look for");
     }
     match world.service_exports(&format!("{MEMBER_NAMESPACE_PREFIX}{}", request.name)) {
         Err(error) => Verdict::denied(
@@ -46,7 +39,7 @@ fn admit_leaving(member: &MemberCluster, request: &Request, world: &dyn World) -
                 "Please delete serviceExport {} in the member cluster before leaving, request is denied",
                 export.namespaced_name,
             )),
-            None => Verdict::allowed("Member cluster is ready to leave"),
+            None => Verdict::allowed("nothing keeps the member from leaving"),
         },
     }
 }

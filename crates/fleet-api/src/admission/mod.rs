@@ -6,6 +6,7 @@
 //! of a [`World`].
 
 pub mod defaults;
+pub mod disruption_budget;
 pub mod eviction;
 pub mod findings;
 pub mod go_print;

@@ -14,6 +14,8 @@ use crate::types::ResourceSelectorTerm;
 /// Most ClusterResourceOverrides of a hub, and most ResourceOverrides of a namespace: conflicts are looked for among all.
 pub const OVERRIDES_MAX: usize = 100;
 
+const OVERRIDE_IS_VALID: &str = "the override is valid";
+
 pub fn admit_cluster_resource_override(request: &Request, world: &dyn World) -> Verdict {
     let object: ClusterResourceOverride = match decode_object(request) {
         Ok(object) => object,
@@ -22,7 +24,7 @@ pub fn admit_cluster_resource_override(request: &Request, world: &dyn World) -> 
     let others = match world.cluster_resource_overrides() {
         Ok(others) => others,
         Err(error) => {
-            let message = format!("failed to list clusterResourceOverrides, please retry the request: {error}");
+            let message = format!("the existing clusterResourceOverrides could not be listed, please retry: {error}");
             return Verdict::denied(Code::BadRequest, message);
         }
     };
@@ -31,7 +33,7 @@ pub fn admit_cluster_resource_override(request: &Request, world: &dyn World) -> 
             "clusterResourceOverride limit has been reached: at most {OVERRIDES_MAX} cluster resources can be created."
         ));
     }
-    answer(&validate_cluster_resource_override(&object, &others), "clusterResourceOverride")
+    Verdict::from_findings(&validate_cluster_resource_override(&object, &others), OVERRIDE_IS_VALID)
 }
 
 pub fn admit_resource_override(request: &Request, world: &dyn World) -> Verdict {
@@ -42,7 +44,7 @@ pub fn admit_resource_override(request: &Request, world: &dyn World) -> Verdict 
     let others = match world.resource_overrides(&request.namespace) {
         Ok(others) => others,
         Err(error) => {
-            let message = format!("failed to list resourceOverrides, please retry the request: {error}");
+            let message = format!("the existing resourceOverrides could not be listed, please retry: {error}");
             return Verdict::denied(Code::Internal, message);
         }
     };
@@ -51,15 +53,7 @@ pub fn admit_resource_override(request: &Request, world: &dyn World) -> Verdict 
             "resourceOverride limit has been reached: at most {OVERRIDES_MAX} resources can be created."
         ));
     }
-    answer(&validate_resource_override(&object, &others), "resourceOverride")
-}
-
-fn answer(findings: &Findings, what: &str) -> Verdict {
-    if findings.is_empty() {
-        Verdict::allowed(format!("{what} has valid fields"))
-    } else {
-        Verdict::forbidden(findings.to_string())
-    }
+    Verdict::from_findings(&validate_resource_override(&object, &others), OVERRIDE_IS_VALID)
 }
 
 /// A wrong selector ends the check: conflicts can only be found among selectors that name one resource.

@@ -37,6 +37,11 @@ pub fn validate<S: Scope>(placement: &Obj<Placement, S>, kinds: &dyn KindLookup)
 /// The answer to a create (`stored` is `None`) or an update.
 pub fn admit<S: Scope>(incoming: &Value, stored: Option<&Value>, kinds: &dyn KindLookup) -> Verdict {
     let short = short_name(S::KIND);
+    let leaving = !incoming["metadata"]["deletionTimestamp"].is_null();
+    // Its finalizers must come off, however wrong it is.
+    if leaving && stored.is_some_and(|stored| read::<S>(stored).is_err()) {
+        return allow_leaving(short);
+    }
     let new = match read::<S>(incoming) {
         Ok(new) => new,
         Err(refusal) => return refusal.verdict(&format!("deny create/update v1beta1 {short} has invalid fields")),
@@ -45,13 +50,11 @@ pub fn admit<S: Scope>(incoming: &Value, stored: Option<&Value>, kinds: &dyn Kin
         let refuse_stored = format!("deny update on old invalid v1beta1 {short} with DeletionTimestamp not set");
         let old = match read::<S>(stored) {
             Ok(old) => old,
-            Err(Refusal::Words(_)) if new.metadata.deletion_timestamp.is_some() => return allow_leaving(short),
             Err(refusal) => return refusal.verdict(&refuse_stored),
         };
         let findings = validate(&old, kinds);
         if !findings.is_empty() {
-            // Its finalizers must come off, however wrong it is.
-            return if new.metadata.deletion_timestamp.is_some() {
+            return if leaving {
                 allow_leaving(short)
             } else {
                 Verdict::forbidden(format!("{refuse_stored} {findings}"))

@@ -47,11 +47,9 @@ pub struct ServiceAccountsAndTokens {
 pub enum PolicyConfigError {
     #[error("the admission policy configuration cannot be read: {0}")]
     Unreadable(String),
-    #[error("{generator}: at least one prefix must be specified")]
+    #[error("{generator}: reservedNamespacePrefixes must not be empty")]
     NoPrefix { generator: &'static str },
-    #[error(
-        "{generator}: prefix {prefix:?} contains illegal characters; only lowercase alphanumeric characters and hyphens are allowed"
-    )]
+    #[error("{generator}: prefix {prefix:?} may have only lower case letters, digits and hyphens")]
     BadPrefix { generator: &'static str, prefix: String },
     #[error("{generator}: {field} {text:?} must not contain quotes or backslashes")]
     BadText { generator: &'static str, field: &'static str, text: String },

@@ -5,10 +5,10 @@
 //! asked for, and who has no schemas calls `review`.
 
 use super::verdict::Verdict;
-use super::webhooks::{Configuration, Handler, configurations, handler_at};
+use super::webhooks::{Configuration, Handler, handler_at, is_installed, table};
 use super::workloads;
 use super::world::{Operation, Request, World};
-use super::{defaults, eviction, guard_rail, member_cluster, overrides, placement};
+use super::{defaults, disruption_budget, eviction, guard_rail, member_cluster, overrides, placement};
 use crate::kinds::{Cluster, Namespaced};
 
 /// Defaults, then checks of the result.
@@ -45,15 +45,15 @@ pub fn serve(path: &str, request: &Request, world: &dyn World) -> Option<Verdict
 fn run(request: &Request, world: &dyn World, wanted: impl Fn(&Configuration) -> bool) -> Verdict {
     let mut current = request.clone();
     let mut last_message = String::new();
-    for configuration in configurations(world.settings()).iter().filter(|one| wanted(one)) {
-        for entry in configuration.entries.iter().filter(|entry| entry.matches(request, world)) {
-            match handle(entry.handler, &current, world).from_entry(&entry.name) {
-                Verdict::Allowed { message, patched } => {
-                    last_message = message;
-                    current.object = patched.or(current.object);
-                }
-                denied @ Verdict::Denied { .. } => return denied,
+    let entries = table().iter().filter(|one| wanted(one)).flat_map(|one| &one.entries);
+    for entry in entries.filter(|entry| is_installed(entry.handler, world.settings()) && entry.matches(request, world))
+    {
+        match handle(entry.handler, &current, world).from_entry(&entry.name) {
+            Verdict::Allowed { message, patched } => {
+                last_message = message;
+                current.object = patched.or(current.object);
             }
+            denied @ Verdict::Denied { .. } => return denied,
         }
     }
     let patched = current.object.filter(|object| Some(object) != request.object.as_ref());
@@ -68,8 +68,8 @@ fn handle(handler: Handler, request: &Request, world: &dyn World) -> Verdict {
         Handler::MemberCluster => member_cluster::admit(request, world),
         Handler::ClusterResourceOverride => overrides::admit_cluster_resource_override(request, world),
         Handler::ResourceOverride => overrides::admit_resource_override(request, world),
-        Handler::Eviction => eviction::admit_eviction(request, world),
-        Handler::DisruptionBudget => eviction::admit_disruption_budget(request, world),
+        Handler::Eviction => eviction::admit(request, world),
+        Handler::DisruptionBudget => disruption_budget::admit(request, world),
         Handler::Workload(workload) => workloads::admit(workload, request),
         Handler::GuardRail => guard_rail::admit(request, world),
     }

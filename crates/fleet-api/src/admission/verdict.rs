@@ -4,6 +4,8 @@
 
 use serde_json::Value;
 
+use super::findings::Findings;
+
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
@@ -51,6 +53,11 @@ impl Verdict {
         Verdict::Denied { code, message: message.into() }
     }
 
+    /// Refuses what something was found wrong with; otherwise says that it is `fine`.
+    pub fn from_findings(findings: &Findings, fine: &str) -> Self {
+        if findings.is_empty() { Self::allowed(fine) } else { Self::forbidden(findings.to_string()) }
+    }
+
     pub fn is_allowed(&self) -> bool {
         matches!(self, Verdict::Allowed { .. })
     }
@@ -83,6 +90,13 @@ mod tests {
         assert_eq!(denied.message(), r#"admission webhook "fleet.pod.validating" denied the request: no"#);
         assert!(!denied.is_allowed());
         assert_eq!(Verdict::allowed("yes").from_entry("x"), Verdict::allowed("yes"));
+    }
+
+    #[test]
+    fn findings_are_a_refusal() {
+        assert_eq!(Verdict::from_findings(&Findings::none(), "fine"), Verdict::allowed("fine"));
+        let refused = Verdict::from_findings(&["a", "b"].into_iter().collect(), "fine");
+        assert_eq!(refused, Verdict::forbidden("[a, b]"));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Decides what is installed for given settings and whether an entry concerns a request. Never installs anything; the
 //! objects that an agent writes are made in `manifests`.
 
+use std::sync::LazyLock;
+
 use super::guard_rail::NETWORKING_GROUP;
 use super::workloads::Workload;
 use super::world::{Operation, Request, Settings, World};
@@ -89,35 +91,48 @@ pub struct Configuration {
 
 /// What is installed for these settings, in the order in which it takes effect.
 pub fn configurations(settings: &Settings) -> Vec<Configuration> {
-    let mut all = Vec::new();
-    if settings.enable_webhook {
-        all.push(Configuration {
-            name: "fleet-mutating-webhook-configuration",
-            mutating: true,
-            entries: mutating_entries(),
-        });
-        all.push(Configuration {
-            name: "fleet-validating-webhook-configuration",
-            mutating: false,
-            entries: validating_entries(settings),
-        });
-        if settings.enable_guard_rail {
-            all.push(Configuration {
-                name: "fleet-guard-rail-webhook-configuration",
-                mutating: false,
-                entries: guard_rail_entries(),
-            });
-        }
+    let mut installed = table().to_vec();
+    for configuration in &mut installed {
+        configuration.entries.retain(|entry| is_installed(entry.handler, settings));
     }
-    all
+    installed.retain(|configuration| !configuration.entries.is_empty());
+    installed
 }
 
 /// The check that is served at a path, whether or not its entry is installed.
 pub fn handler_at(path: &str) -> Option<Handler> {
-    let everything = Settings { enable_guard_rail: true, enable_pdbs: false, ..Settings::default() };
-    let all = configurations(&everything);
-    let mut entries = all.iter().flat_map(|configuration| &configuration.entries);
+    let mut entries = table().iter().flat_map(|configuration| &configuration.entries);
     entries.find(|entry| entry.path == path).map(|entry| entry.handler)
+}
+
+/// Everything that can be installed. Made once, since every write to a hub is held against it.
+pub(super) fn table() -> &'static [Configuration] {
+    static TABLE: LazyLock<[Configuration; 3]> = LazyLock::new(|| {
+        [
+            Configuration { name: "fleet-mutating-webhook-configuration", mutating: true, entries: mutating_entries() },
+            Configuration {
+                name: "fleet-validating-webhook-configuration",
+                mutating: false,
+                entries: validating_entries(),
+            },
+            Configuration {
+                name: "fleet-guard-rail-webhook-configuration",
+                mutating: false,
+                entries: guard_rail_entries(),
+            },
+        ]
+    });
+    &*TABLE
+}
+
+pub(super) fn is_installed(handler: Handler, settings: &Settings) -> bool {
+    settings.enable_webhook
+        && match handler {
+            Handler::Workload(Workload::Pod | Workload::ReplicaSet) => !settings.enable_workload,
+            Handler::Workload(Workload::PodDisruptionBudget) => !settings.enable_pdbs,
+            Handler::GuardRail => settings.enable_guard_rail,
+            _ => true,
+        }
 }
 
 impl Entry {
@@ -206,22 +221,20 @@ fn mutating_entries() -> Vec<Entry> {
         .collect()
 }
 
-fn validating_entries(settings: &Settings) -> Vec<Entry> {
+fn validating_entries() -> Vec<Entry> {
     let check = |name: &str, operations, kind, resource, handler| {
         entry(&format!("fleet.{name}.validating"), "validate", operations, kind, resource, handler)
     };
-    let mut entries = Vec::new();
-    if !settings.enable_workload {
-        entries.push(check("pod", C, ("", "v1", "pod"), "pods", Handler::Workload(Workload::Pod)));
-        let kind = ("apps", "v1", "replicaset");
-        entries.push(check("replicaset", C, kind, "replicasets", Handler::Workload(Workload::ReplicaSet)));
-    }
-    if !settings.enable_pdbs {
-        let kind = ("policy", "v1", "poddisruptionbudget");
-        let handler = Handler::Workload(Workload::PodDisruptionBudget);
-        entries.push(check("poddisruptionbudget", C, kind, "poddisruptionbudgets", handler));
-    }
-    entries.extend([
+    vec![
+        check("pod", C, ("", "v1", "pod"), "pods", Handler::Workload(Workload::Pod)),
+        check("replicaset", C, ("apps", "v1", "replicaset"), "replicasets", Handler::Workload(Workload::ReplicaSet)),
+        check(
+            "poddisruptionbudget",
+            C,
+            ("policy", "v1", "poddisruptionbudget"),
+            "poddisruptionbudgets",
+            Handler::Workload(Workload::PodDisruptionBudget),
+        ),
         check(
             "clusterresourceplacementv1beta1",
             CU,
@@ -271,8 +284,7 @@ fn validating_entries(settings: &Settings) -> Vec<Entry> {
             "clusterresourceplacementdisruptionbudgets",
             Handler::DisruptionBudget,
         ),
-    ]);
-    entries
+    ]
 }
 
 fn guard_rail_entries() -> Vec<Entry> {

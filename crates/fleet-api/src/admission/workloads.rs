@@ -19,11 +19,7 @@ pub fn admit(workload: Workload, request: &Request) -> Verdict {
     let in_object = metadata_text(object, "namespace");
     let namespace = if in_object.is_empty() { &request.namespace } else { in_object };
     if is_reserved_namespace(namespace) {
-        return Verdict::allowed(match workload {
-            Workload::Pod => "Pod creation is allowed in the fleet hub cluster",
-            Workload::ReplicaSet => "ReplicaSet creation is allowed in the fleet hub cluster",
-            Workload::PodDisruptionBudget => "PDB creation is allowed in the fleet hub cluster",
-        });
+        return Verdict::allowed("the namespace is reserved, so workloads may run in it");
     }
     let in_object = metadata_text(object, "name");
     let name = if in_object.is_empty() { &request.name } else { in_object };

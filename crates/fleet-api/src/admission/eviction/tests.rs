@@ -1,4 +1,4 @@
-//! Evictions and budgets against the placement that they are about.
+//! Evictions against the placement that they name.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -8,7 +8,6 @@ use super::super::world::Operation;
 use super::*;
 
 const EVICTION: &str = "placement.kubernetes-fleet.io/v1beta1/ClusterResourcePlacementEviction";
-const BUDGET: &str = "placement.kubernetes-fleet.io/v1beta1/ClusterResourcePlacementDisruptionBudget";
 
 fn printed(verdict: &Verdict) -> String {
     match verdict {
@@ -31,25 +30,20 @@ fn world(placement: Value) -> SmallWorld {
 
 fn check_evicting(world: &SmallWorld, expected: Expect) {
     let eviction = object(EVICTION, "e", json!({"placementName": "crp", "clusterName": "m1"}));
-    expected.assert_eq(&printed(&admit_eviction(&request(Operation::Create, EVICTION, eviction), world)));
-}
-
-fn check_budgeting(world: &SmallWorld, spec: Value, expected: Expect) {
-    let budget = request(Operation::Update, BUDGET, object(BUDGET, "crp", spec));
-    expected.assert_eq(&printed(&admit_disruption_budget(&budget, world)));
+    expected.assert_eq(&printed(&admit(&request(Operation::Create, EVICTION, eviction), world)));
 }
 
 #[test]
 fn evictions() {
-    check_evicting(&SmallWorld::default(), expect!["allowed: clusterResourcePlacementEviction has valid fields"]);
+    check_evicting(&SmallWorld::default(), expect!["allowed: the eviction is valid"]);
     check_evicting(
         &SmallWorld { broken: true, ..SmallWorld::default() },
-        expect!["400: failed to get clusterResourcePlacement crp: the hub is gone"],
+        expect!["400: cluster resource placement crp could not be read: the hub is gone"],
     );
-    check_evicting(&world(placement(None)), expect!["allowed: clusterResourcePlacementEviction has valid fields"]);
+    check_evicting(&world(placement(None)), expect!["allowed: the eviction is valid"]);
     check_evicting(
         &world(placement(Some(json!({"placementType": "PickN", "numberOfClusters": 1})))),
-        expect!["allowed: clusterResourcePlacementEviction has valid fields"],
+        expect!["allowed: the eviction is valid"],
     );
     check_evicting(
         &world(placement(Some(json!({"placementType": "PickFixed"})))),
@@ -68,79 +62,7 @@ fn evictions() {
 }
 
 #[test]
-fn budgets_of_pick_all() {
-    for policy in [None, Some(json!({"placementType": "PickAll"}))] {
-        let world = world(placement(policy));
-        check_budgeting(
-            &world,
-            json!({"minAvailable": 2}),
-            expect!["allowed: clusterResourcePlacementDisruptionBudget has valid fields"],
-        );
-        check_budgeting(
-            &world,
-            json!({}),
-            expect!["allowed: clusterResourcePlacementDisruptionBudget has valid fields"],
-        );
-        check_budgeting(
-            &world,
-            json!({"maxUnavailable": 1}),
-            expect![
-                "403: cluster resource placement policy type PickAll is not supported with any specified max unavailable 1"
-            ],
-        );
-        check_budgeting(
-            &world,
-            json!({"maxUnavailable": "10%"}),
-            expect![
-                "403: cluster resource placement policy type PickAll is not supported with any specified max unavailable 10%"
-            ],
-        );
-        check_budgeting(
-            &world,
-            json!({"minAvailable": "10%"}),
-            expect![
-                "403: cluster resource placement policy type PickAll is not supported with min available as a percentage 10%"
-            ],
-        );
-        check_budgeting(
-            &world,
-            json!({"maxUnavailable": 1, "minAvailable": "10%"}),
-            expect![
-                "403: [cluster resource placement policy type PickAll is not supported with any specified max unavailable 1, cluster resource placement policy type PickAll is not supported with min available as a percentage 10%]"
-            ],
-        );
-    }
-}
-
-#[test]
-fn budgets_of_others() {
-    let spec = json!({"maxUnavailable": "10%"});
-    for policy in [json!({"placementType": "PickN", "numberOfClusters": 1}), json!({"placementType": "PickFixed"})] {
-        check_budgeting(
-            &world(placement(Some(policy))),
-            spec.clone(),
-            expect!["allowed: clusterResourcePlacementDisruptionBudget has valid fields"],
-        );
-    }
-    check_budgeting(
-        &SmallWorld::default(),
-        spec.clone(),
-        expect!["allowed: clusterResourcePlacementDisruptionBudget has valid fields"],
-    );
-    check_budgeting(
-        &SmallWorld { broken: true, ..SmallWorld::default() },
-        spec,
-        expect![
-            "400: failed to get clusterResourcePlacement crp for clusterResourcePlacementDisruptionBudget crp: the hub is gone"
-        ],
-    );
-}
-
-#[test]
 fn what_cannot_be_read_is_a_bad_request() {
-    let world = SmallWorld::default();
-    let verdict = admit_eviction(&request(Operation::Create, EVICTION, json!({"spec": {}})), &world);
+    let verdict = admit(&request(Operation::Create, EVICTION, json!({"spec": {}})), &SmallWorld::default());
     expect!["400: missing field `placementName`"].assert_eq(&printed(&verdict));
-    let verdict = admit_disruption_budget(&request(Operation::Create, BUDGET, json!({"spec": []})), &world);
-    assert!(printed(&verdict).starts_with("400: "), "{verdict:?}");
 }

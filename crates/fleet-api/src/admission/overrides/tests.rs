@@ -45,7 +45,7 @@ fn cluster_override_selectors() {
     let create = |selectors: Value, expected| {
         check_cluster(Operation::Create, cluster_override("a", selectors), &world, expected);
     };
-    create(json!([roles()]), expect!["allowed: clusterResourceOverride has valid fields"]);
+    create(json!([roles()]), expect!["allowed: the override is valid"]);
     let mut labelled = roles();
     labelled["labelSelector"] = json!({"matchLabels": {"a": "b"}});
     let nameless = json!({"group": "", "version": "v1", "kind": "Namespace"});
@@ -95,7 +95,7 @@ fn two_cluster_overrides_must_not_select_one_resource() {
         Operation::Update,
         cluster_override("c", json!([scoped])),
         &world,
-        expect!["allowed: clusterResourceOverride has valid fields"],
+        expect!["allowed: the override is valid"],
     );
 }
 
@@ -129,7 +129,7 @@ fn there_is_a_limit_to_cluster_overrides() {
         Operation::Update,
         cluster_override("o1", json!([deployment("d1")])),
         &world,
-        expect!["allowed: clusterResourceOverride has valid fields"],
+        expect!["allowed: the override is valid"],
     );
 }
 
@@ -140,13 +140,13 @@ fn failing_lookups_have_their_codes() {
         Operation::Create,
         cluster_override("a", json!([roles()])),
         &world,
-        expect!["400: failed to list clusterResourceOverrides, please retry the request: the hub is gone"],
+        expect!["400: the existing clusterResourceOverrides could not be listed, please retry: the hub is gone"],
     );
     check_namespaced(
         Operation::Create,
         namespaced_override("a", json!([deployment("web")])),
         &world,
-        expect!["500: failed to list resourceOverrides, please retry the request: the hub is gone"],
+        expect!["500: the existing resourceOverrides could not be listed, please retry: the hub is gone"],
     );
 }
 
@@ -169,7 +169,7 @@ fn namespaced_overrides() {
         Operation::Create,
         namespaced_override("b", json!([deployment("db")])),
         &world,
-        expect!["allowed: resourceOverride has valid fields"],
+        expect!["allowed: the override is valid"],
     );
     check_namespaced(
         Operation::Create,
@@ -191,7 +191,7 @@ fn namespaced_overrides() {
         Operation::Update,
         namespaced_override("a", json!([deployment("web")])),
         &world,
-        expect!["allowed: resourceOverride has valid fields"],
+        expect!["allowed: the override is valid"],
     );
 }
 

@@ -280,6 +280,19 @@ fn a_stored_placement_with_unknown_words_may_only_leave() {
 }
 
 #[test]
+fn a_stored_placement_that_cannot_be_read_may_only_leave() {
+    let old = placement(json!({"placementType": "PickNone"}));
+    let mut new = old.clone();
+    check_update(
+        old.clone(),
+        new.clone(),
+        expect!["400: unknown variant `PickNone`, expected one of `PickAll`, `PickN`, `PickFixed`"],
+    );
+    new["metadata"]["deletionTimestamp"] = json!("2026-11-15T00:00:00Z");
+    check_update(old, new, expect!["allowed: allow update on old invalid v1beta1 CRP with DeletionTimestamp set"]);
+}
+
+#[test]
 fn the_placement_type_is_immutable_and_absent_means_pick_all() {
     let pick_all = placement(json!({"placementType": "PickAll"}));
     let fixed = placement(json!({"placementType": "PickFixed", "clusterNames": ["m"]}));

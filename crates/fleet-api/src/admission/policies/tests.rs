@@ -197,7 +197,7 @@ fn configurations_that_cannot_be_used() {
     );
     check_error(
         "denyPodsAndReplicaSetsOutsideReservedNamespaces: {}",
-        expect!["denyPodsAndReplicaSetsOutsideReservedNamespaces: at least one prefix must be specified"],
+        expect!["denyPodsAndReplicaSetsOutsideReservedNamespaces: reservedNamespacePrefixes must not be empty"],
     );
     check_error(
         "denyPodsAndReplicaSetsOutsideReservedNamespaces: {reservedNamespacePrefixes: 1}",
@@ -206,13 +206,13 @@ fn configurations_that_cannot_be_used() {
     check_error(
         "denyPodsAndReplicaSetsOutsideReservedNamespaces: {reservedNamespacePrefixes: [ok-, Not_ok]}",
         expect![[
-            r#"denyPodsAndReplicaSetsOutsideReservedNamespaces: prefix "Not_ok" contains illegal characters; only lowercase alphanumeric characters and hyphens are allowed"#
+            r#"denyPodsAndReplicaSetsOutsideReservedNamespaces: prefix "Not_ok" may have only lower case letters, digits and hyphens"#
         ]],
     );
     check_error(
         "denyServiceAccountsAndTokenRequestsInReservedNamespaces: {reservedNamespacePrefixes: ['']}",
         expect![[
-            r#"denyServiceAccountsAndTokenRequestsInReservedNamespaces: prefix "" contains illegal characters; only lowercase alphanumeric characters and hyphens are allowed"#
+            r#"denyServiceAccountsAndTokenRequestsInReservedNamespaces: prefix "" may have only lower case letters, digits and hyphens"#
         ]],
     );
     check_error(

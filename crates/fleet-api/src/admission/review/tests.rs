@@ -135,12 +135,12 @@ fn workloads_stay_off_the_hub() {
     check(
         &request(Operation::Create, "/v1/Pod", workload("kube-x")),
         &world,
-        expect!["allowed: Pod creation is allowed in the fleet hub cluster"],
+        expect!["allowed: the namespace is reserved, so workloads may run in it"],
     );
     check(
         &request(Operation::Create, "apps/v1/ReplicaSet", workload("fleet-x")),
         &world,
-        expect!["allowed: ReplicaSet creation is allowed in the fleet hub cluster"],
+        expect!["allowed: the namespace is reserved, so workloads may run in it"],
     );
     check(&request(Operation::Create, "policy/v1/PodDisruptionBudget", workload("app")), &world, expect!["allowed: "]);
 }
