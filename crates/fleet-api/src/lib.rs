@@ -3,8 +3,15 @@
 //! Decides how objects are spelled: kinds, fields, names, labels, conditions, hashes, admission texts. Never does I/O,
 //! never reads a clock, never decides what should happen next (that is `fleet-core`).
 
+pub mod admission;
 pub mod conditions;
+pub mod go_json;
+pub mod grammar;
+pub mod hashes;
 pub mod kinds;
+pub mod names;
+pub mod quantity;
 pub mod time;
 pub mod types;
+pub mod well_known;
 pub mod yaml;

@@ -1,0 +1,401 @@
+//! Kubernetes quantities: `1500m`, `2Gi`, `12e6`.
+//!
+//! Decides what a text is worth, exactly, and how a worth is written. Amounts are whole numbers of billionths, the
+//! finest step that Kubernetes keeps; a finer text is rounded away from zero. Two quantities are equal when they
+//! are worth the same, however they are written. Never uses floating point except to hand one out.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::{Add, Neg, Sub};
+use std::str::FromStr;
+
+use num_bigint::{BigInt, BigUint, Sign};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Decimal digits behind the point that are kept: billionths.
+const KEPT_DIGITS: u32 = 9;
+/// Largest power of ten a text may ask for, and most bytes it may have. Kubernetes has no such limit and may be made
+/// to work with numbers of gigabytes; nothing that is measured comes near.
+const EXPONENT_MAX: i64 = 1000;
+const TEXT_MAX_BYTES: usize = 4096;
+const EXPONENT_FLOOR: i64 = -100_000;
+/// Digits that always fit a signed 64-bit number; within them Kubernetes remembers how a text was written.
+const SHORT_DIGITS: usize = 18;
+
+const DECIMAL_SUFFIXES: [(i32, &str); 10] =
+    [(-9, "n"), (-6, "u"), (-3, "m"), (0, ""), (3, "k"), (6, "M"), (9, "G"), (12, "T"), (15, "P"), (18, "E")];
+/// Each step is a factor of 1024.
+const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/// Why a text is no quantity, in Kubernetes' words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+    Form,
+    #[error("unable to parse numeric part of quantity")]
+    Number,
+    #[error("unable to parse quantity's suffix")]
+    Suffix,
+}
+
+/// Which family of suffixes a quantity is written with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `12e6`
+    DecimalExponent,
+    /// `12Mi`
+    BinarySi,
+    /// `12M`
+    DecimalSi,
+}
+
+/// An exact amount together with the way it is written.
+#[derive(Debug, Clone)]
+pub struct Quantity {
+    billionths: BigInt,
+    format: Format,
+    /// The text it was read from, where Kubernetes keeps that instead of the canonical form.
+    written: Option<String>,
+}
+
+impl Quantity {
+    pub fn zero() -> Self {
+        Self { billionths: BigInt::ZERO, format: Format::DecimalSi, written: None }
+    }
+
+    pub fn from_i64(value: i64, format: Format) -> Self {
+        Self { billionths: BigInt::from(value) * ten_to(KEPT_DIGITS), format, written: None }
+    }
+
+    /// A thousandth of `value`, as processor time is counted.
+    pub fn from_milli(value: i64, format: Format) -> Self {
+        Self { billionths: BigInt::from(value) * ten_to(KEPT_DIGITS - 3), format, written: None }
+    }
+
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    pub fn is_zero(&self) -> bool {
+        self.billionths.sign() == Sign::NoSign
+    }
+
+    pub fn is_negative(&self) -> bool {
+        self.billionths.sign() == Sign::Minus
+    }
+
+    /// The whole number next to the amount, away from zero; the nearest bound where it does not fit.
+    pub fn as_i64(&self) -> i64 {
+        self.in_steps_of(KEPT_DIGITS)
+    }
+
+    /// The amount in thousandths, rounded away from zero; the nearest bound where it does not fit.
+    pub fn as_milli(&self) -> i64 {
+        self.in_steps_of(KEPT_DIGITS - 3)
+    }
+
+    /// The floating-point number next to the amount.
+    pub fn as_f64(&self) -> f64 {
+        // The standard library reads decimal texts to the nearest float; every text made here is one.
+        format!("{}e-{KEPT_DIGITS}", self.billionths).parse().unwrap_or(f64::NAN)
+    }
+
+    fn in_steps_of(&self, digits: u32) -> i64 {
+        let (whole, exact) = divide(&self.billionths, &ten_to(digits));
+        let away = if exact { BigInt::ZERO } else { BigInt::from(if self.is_negative() { -1 } else { 1 }) };
+        i64::try_from(whole + away).unwrap_or(if self.is_negative() { i64::MIN } else { i64::MAX })
+    }
+
+    fn canonical(&self) -> String {
+        if self.is_zero() {
+            return "0".to_owned();
+        }
+        if self.format == Format::BinarySi
+            && let Some(text) = self.canonical_binary()
+        {
+            return text;
+        }
+        let (number, exponent) = self.canonical_decimal();
+        if self.format == Format::DecimalExponent {
+            return if exponent == 0 { number.to_string() } else { format!("{number}e{exponent}") };
+        }
+        let largest = exponent.min(18);
+        let suffix = DECIMAL_SUFFIXES.iter().find(|(power, _)| *power == largest).map_or("", |(_, suffix)| *suffix);
+        format!("{}{suffix}", number * ten_to((exponent - largest).unsigned_abs()))
+    }
+
+    /// Small or broken amounts have no binary form and are written with decimal suffixes.
+    fn canonical_binary(&self) -> Option<String> {
+        let (mut number, exact) = divide(&self.billionths, &ten_to(KEPT_DIGITS));
+        if !exact || number.magnitude() < &BigUint::from(1024_u32) {
+            return None;
+        }
+        let mut step = 0;
+        while step + 1 < BINARY_SUFFIXES.len() {
+            let (quotient, exact) = divide(&number, &BigInt::from(1024));
+            if !exact {
+                break;
+            }
+            number = quotient;
+            step += 1;
+        }
+        Some(format!("{number}{}", BINARY_SUFFIXES[step]))
+    }
+
+    /// The amount as a number without trailing zeros times a power of ten that is a multiple of three.
+    fn canonical_decimal(&self) -> (BigInt, i32) {
+        let ten = BigInt::from(10);
+        let mut number = self.billionths.clone();
+        let mut exponent = -9_i32;
+        loop {
+            let (quotient, exact) = divide(&number, &ten);
+            if !exact {
+                break;
+            }
+            number = quotient;
+            exponent += 1;
+        }
+        let surplus = exponent.rem_euclid(3);
+        (number * ten_to(surplus.unsigned_abs()), exponent - surplus)
+    }
+
+    /// The result of adding or subtracting takes the other's format where this one is zero and so has none worth keeping.
+    fn combined(&self, other: &Self, billionths: BigInt) -> Self {
+        let format = if self.is_zero() { other.format } else { self.format };
+        Self { billionths, format, written: None }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.written {
+            Some(text) => f.write_str(text),
+            None => f.write_str(&self.canonical()),
+        }
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.billionths == other.billionths
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.billionths.cmp(&other.billionths)
+    }
+}
+
+impl Add for &Quantity {
+    type Output = Quantity;
+
+    fn add(self, other: Self) -> Quantity {
+        self.combined(other, &self.billionths + &other.billionths)
+    }
+}
+
+impl Sub for &Quantity {
+    type Output = Quantity;
+
+    fn sub(self, other: Self) -> Quantity {
+        self.combined(other, &self.billionths - &other.billionths)
+    }
+}
+
+impl Neg for &Quantity {
+    type Output = Quantity;
+
+    fn neg(self) -> Quantity {
+        Quantity { billionths: -&self.billionths, format: self.format, written: None }
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        if text.is_empty() {
+            return Err(QuantityError::Form);
+        }
+        let parts = Parts::split(text)?;
+        let suffix = Suffix::read(parts.suffix)?;
+        if text.len() > TEXT_MAX_BYTES {
+            return Err(QuantityError::Number);
+        }
+        parts.amount(text, &suffix)
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Manifests write plain numbers without quotes.
+        let text = match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => text.trim().to_owned(),
+            serde_json::Value::Number(number) => number.to_string(),
+            _ => return Err(serde::de::Error::custom(QuantityError::Form)),
+        };
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A text cut at its seams. Every part may be empty: Kubernetes reads `Ki` as zero.
+struct Parts<'a> {
+    negative: bool,
+    /// Digits before the point without leading zeros, and behind it.
+    whole: &'a str,
+    fraction: &'a str,
+    has_digits: bool,
+    suffix: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn split(text: &'a str) -> Result<Self, QuantityError> {
+        let negative = text.starts_with('-');
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let (digits, rest) = leading_digits(unsigned);
+        let (fraction, suffix) = match rest.strip_prefix('.') {
+            Some(behind) => leading_digits(behind),
+            None => ("", rest),
+        };
+        let letters = suffix.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
+        let exponent = letters.strip_prefix(['-', '+']).unwrap_or(letters);
+        if !exponent.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(QuantityError::Form);
+        }
+        let has_digits = !(digits.is_empty() && fraction.is_empty());
+        Ok(Self { negative, whole: digits.trim_start_matches('0'), fraction, has_digits, suffix })
+    }
+
+    fn amount(&self, text: &str, suffix: &Suffix) -> Result<Quantity, QuantityError> {
+        let short = self.short(suffix);
+        if !self.has_digits && !short {
+            return Err(QuantityError::Number);
+        }
+        let digits = format!("0{}{}", self.whole, self.fraction);
+        let unscaled: BigUint = digits.parse().map_err(|_| QuantityError::Number)?;
+        let behind = i64::try_from(self.fraction.len()).map_err(|_| QuantityError::Number)?;
+        let (factor, exponent) = match *suffix {
+            Suffix::Decimal { exponent, .. } => (BigUint::from(1_u32), exponent),
+            Suffix::Binary { step } => (BigUint::from(1024_u32).pow(step), 0),
+        };
+        if exponent > EXPONENT_MAX && unscaled != BigUint::ZERO {
+            return Err(QuantityError::Number);
+        }
+        // Below this floor every text that may be read is worth a single billionth, so the rest of the way is idle.
+        let exponent = exponent.clamp(EXPONENT_FLOOR, EXPONENT_MAX);
+        let mut magnitude = scaled_up(&(unscaled * factor), exponent - behind + i64::from(KEPT_DIGITS));
+        let mut format = suffix.format();
+        if format == Format::BinarySi {
+            magnitude = magnitude.min(BigUint::from(i64::MAX.unsigned_abs()) * ten_to(KEPT_DIGITS).magnitude());
+            if magnitude != BigUint::ZERO && &magnitude < ten_to(KEPT_DIGITS).magnitude() {
+                format = Format::DecimalSi;
+            }
+        }
+        let written = (short && self.keeps_its_text(suffix)).then(|| text.to_owned());
+        let sign = if self.negative { Sign::Minus } else { Sign::Plus };
+        Ok(Quantity { billionths: BigInt::from_biguint(sign, magnitude), format, written })
+    }
+
+    /// Whether Kubernetes reads the text without its arbitrary-precision numbers.
+    fn short(&self, suffix: &Suffix) -> bool {
+        let whole_digits = self.whole.len().max(1);
+        match *suffix {
+            Suffix::Decimal { exponent, .. } => {
+                let digits = whole_digits + self.fraction.len();
+                digits <= SHORT_DIGITS && exponent >= i64::try_from(self.fraction.len()).unwrap_or(i64::MAX) - 9
+            }
+            // Three decimal digits for each factor of 1024, of fourteen in all.
+            Suffix::Binary { step } => self.fraction.is_empty() && whole_digits + 3 * step as usize <= 14,
+        }
+    }
+
+    /// Kubernetes keeps a short text that looks canonical to it, even where it is not quite.
+    fn keeps_its_text(&self, suffix: &Suffix) -> bool {
+        let whole = if self.whole.is_empty() { "0" } else { self.whole };
+        let digits = format!("{whole}{}", self.fraction);
+        match *suffix {
+            Suffix::Decimal { exponent, .. } => {
+                let scale = exponent - i64::try_from(self.fraction.len()).unwrap_or(i64::MAX);
+                scale % 3 == 0 && !digits.ends_with("000") && !digits.starts_with('0')
+            }
+            Suffix::Binary { .. } => digits.parse::<u64>().is_ok_and(|number| number % 8 != 0),
+        }
+    }
+}
+
+enum Suffix {
+    Decimal { exponent: i64, format: Format },
+    Binary { step: u32 },
+}
+
+impl Suffix {
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        if let Some((exponent, _)) = DECIMAL_SUFFIXES.iter().find(|(_, suffix)| *suffix == text) {
+            return Ok(Self::Decimal { exponent: i64::from(*exponent), format: Format::DecimalSi });
+        }
+        if let Some(step) =
+            (1_u32..).zip(&BINARY_SUFFIXES[1..]).find_map(|(step, name)| (*name == text).then_some(step))
+        {
+            return Ok(Self::Binary { step });
+        }
+        let exponent = text.strip_prefix(['e', 'E']).and_then(|digits| digits.parse().ok());
+        exponent
+            .map(|exponent| Self::Decimal { exponent, format: Format::DecimalExponent })
+            .ok_or(QuantityError::Suffix)
+    }
+
+    fn format(&self) -> Format {
+        match self {
+            Self::Decimal { format, .. } => *format,
+            Self::Binary { .. } => Format::BinarySi,
+        }
+    }
+}
+
+fn leading_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+fn ten_to(exponent: u32) -> BigInt {
+    BigInt::from(10).pow(exponent)
+}
+
+/// `number` times ten to the `exponent`, rounded up.
+fn scaled_up(number: &BigUint, exponent: i64) -> BigUint {
+    if *number == BigUint::ZERO {
+        return BigUint::ZERO;
+    }
+    if let Ok(up) = u32::try_from(exponent) {
+        return number * ten_to(up).magnitude();
+    }
+    // More decimal digits than the number can have (a byte holds less than three) leave nothing but the rounding.
+    let enough = u32::try_from(number.bits() / 3 + 2).unwrap_or(u32::MAX);
+    let down = u32::try_from(exponent.unsigned_abs()).unwrap_or(u32::MAX).min(enough);
+    let divisor = ten_to(down);
+    (number + divisor.magnitude() - BigUint::from(1_u32)) / divisor.magnitude()
+}
+
+/// The quotient, cut towards zero, and whether nothing was cut off.
+fn divide(number: &BigInt, divisor: &BigInt) -> (BigInt, bool) {
+    let quotient = number / divisor;
+    let exact = &quotient * divisor == *number;
+    (quotient, exact)
+}
+
+#[cfg(test)]
+mod tests;

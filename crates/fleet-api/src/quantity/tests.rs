@@ -1,0 +1,347 @@
+//! What quantities are worth and how they are written, compared with Kubernetes' answers and with exact fractions.
+
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use super::*;
+
+fn read(text: &str) -> String {
+    match text.parse::<Quantity>() {
+        Ok(quantity) => {
+            format!("{quantity} = {} {:?} {}", quantity.as_i64(), quantity.format(), quantity.as_f64())
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+fn check(texts: &[&str], expected: Expect) {
+    let lines: Vec<String> = texts.iter().map(|text| format!("{text:?} {}\n", read(text))).collect();
+    expected.assert_eq(&lines.concat());
+}
+
+#[test]
+fn decimal_texts() {
+    check(
+        &[
+            "0",
+            "00",
+            "-0",
+            "1.5",
+            "1.500",
+            "+1",
+            "0001",
+            "1000",
+            "0.5",
+            ".5",
+            "5.",
+            "100m",
+            "1000m",
+            "0.100",
+            "1E",
+            "1T",
+            "1000P",
+            "1000000E",
+            "2048",
+            "-1.5",
+            "1n",
+            "0.1n",
+            "0.0000000005",
+            "1.0000000001",
+            "12345678901234567891",
+        ],
+        expect![[r#"
+            "0" 0 = 0 DecimalSi 0
+            "00" 0 = 0 DecimalSi 0
+            "-0" 0 = 0 DecimalSi 0
+            "1.5" 1500m = 2 DecimalSi 1.5
+            "1.500" 1.500 = 2 DecimalSi 1.5
+            "+1" +1 = 1 DecimalSi 1
+            "0001" 0001 = 1 DecimalSi 1
+            "1000" 1k = 1000 DecimalSi 1000
+            "0.5" 500m = 1 DecimalSi 0.5
+            ".5" 500m = 1 DecimalSi 0.5
+            "5." 5. = 5 DecimalSi 5
+            "100m" 100m = 1 DecimalSi 0.1
+            "1000m" 1 = 1 DecimalSi 1
+            "0.100" 100m = 1 DecimalSi 0.1
+            "1E" 1E = 1000000000000000000 DecimalSi 1000000000000000000
+            "1T" 1T = 1000000000000 DecimalSi 1000000000000
+            "1000P" 1E = 1000000000000000000 DecimalSi 1000000000000000000
+            "1000000E" 1000000E = 9223372036854775807 DecimalSi 1000000000000000000000000
+            "2048" 2048 = 2048 DecimalSi 2048
+            "-1.5" -1500m = -2 DecimalSi -1.5
+            "1n" 1n = 1 DecimalSi 0.000000001
+            "0.1n" 1n = 1 DecimalSi 0.000000001
+            "0.0000000005" 1n = 1 DecimalSi 0.000000001
+            "1.0000000001" 1000000001n = 2 DecimalSi 1.000000001
+            "12345678901234567891" 12345678901234567891 = 9223372036854775807 DecimalSi 12345678901234567000
+        "#]],
+    );
+}
+
+#[test]
+fn exponent_texts() {
+    check(
+        &[
+            "12e6",
+            "1e3",
+            "1e+3",
+            "1E3",
+            "1e2",
+            "10e1",
+            "0.5e1",
+            "1e-1",
+            "1e-3",
+            "1500e-3",
+            "1e21",
+            "1e18",
+            "1e-10",
+            "1e-20",
+            "-1e-10",
+            "0e99999999",
+            "1e-99999999",
+        ],
+        expect![[r#"
+            "12e6" 12e6 = 12000000 DecimalExponent 12000000
+            "1e3" 1e3 = 1000 DecimalExponent 1000
+            "1e+3" 1e+3 = 1000 DecimalExponent 1000
+            "1E3" 1E3 = 1000 DecimalExponent 1000
+            "1e2" 100 = 100 DecimalExponent 100
+            "10e1" 100 = 100 DecimalExponent 100
+            "0.5e1" 5 = 5 DecimalExponent 5
+            "1e-1" 100e-3 = 1 DecimalExponent 0.1
+            "1e-3" 1e-3 = 1 DecimalExponent 0.001
+            "1500e-3" 1500e-3 = 2 DecimalExponent 1.5
+            "1e21" 1e21 = 9223372036854775807 DecimalExponent 1000000000000000000000
+            "1e18" 1e18 = 1000000000000000000 DecimalExponent 1000000000000000000
+            "1e-10" 1e-9 = 1 DecimalExponent 0.000000001
+            "1e-20" 1e-9 = 1 DecimalExponent 0.000000001
+            "-1e-10" -1e-9 = -1 DecimalExponent -0.000000001
+            "0e99999999" 0 = 0 DecimalExponent 0
+            "1e-99999999" 1e-9 = 1 DecimalExponent 0.000000001
+        "#]],
+    );
+}
+
+#[test]
+fn binary_texts() {
+    check(
+        &[
+            "100Ki",
+            "8Ki",
+            "1024Ki",
+            "1023Ki",
+            "1025Ki",
+            "1536Mi",
+            "1.5Gi",
+            "5.Gi",
+            "0.5Ki",
+            "0.1Ki",
+            "1.1Ki",
+            "-1Ki",
+            "3Ei",
+            "8Ei",
+            "9Ei",
+            "-9Ei",
+            "0.0000000001Gi",
+            "123456789012345678901234567890Ki",
+        ],
+        expect![[r#"
+            "100Ki" 100Ki = 102400 BinarySi 102400
+            "8Ki" 8Ki = 8192 BinarySi 8192
+            "1024Ki" 1Mi = 1048576 BinarySi 1048576
+            "1023Ki" 1023Ki = 1047552 BinarySi 1047552
+            "1025Ki" 1025Ki = 1049600 BinarySi 1049600
+            "1536Mi" 1536Mi = 1610612736 BinarySi 1610612736
+            "1.5Gi" 1536Mi = 1610612736 BinarySi 1610612736
+            "5.Gi" 5.Gi = 5368709120 BinarySi 5368709120
+            "0.5Ki" 512 = 512 BinarySi 512
+            "0.1Ki" 102400m = 103 BinarySi 102.4
+            "1.1Ki" 1126400m = 1127 BinarySi 1126.4
+            "-1Ki" -1Ki = -1024 BinarySi -1024
+            "3Ei" 3Ei = 3458764513820540928 BinarySi 3458764513820541000
+            "8Ei" 9223372036854775807 = 9223372036854775807 BinarySi 9223372036854776000
+            "9Ei" 9223372036854775807 = 9223372036854775807 BinarySi 9223372036854776000
+            "-9Ei" -9223372036854775807 = -9223372036854775807 BinarySi -9223372036854776000
+            "0.0000000001Gi" 107374183n = 1 DecimalSi 0.107374183
+            "123456789012345678901234567890Ki" 9223372036854775807 = 9223372036854775807 BinarySi 9223372036854776000
+        "#]],
+    );
+}
+
+#[test]
+fn texts_without_digits_are_zero_as_in_kubernetes() {
+    check(
+        &["-", "+", ".", "Ki", "e5"],
+        expect![[r#"
+        "-" 0 = 0 DecimalSi 0
+        "+" 0 = 0 DecimalSi 0
+        "." 0 = 0 DecimalSi 0
+        "Ki" 0 = 0 BinarySi 0
+        "e5" 0 = 0 DecimalExponent 0
+    "#]],
+    );
+}
+
+#[test]
+fn texts_that_are_no_quantity() {
+    check(
+        &[
+            "",
+            "5 ",
+            " 5",
+            "5x",
+            "0x1",
+            "1..5",
+            "1.5.5",
+            "1_000",
+            "１",
+            "5kk",
+            "1i",
+            "1Kii",
+            "e",
+            "1e",
+            "--1",
+            "1e99999999999999999999",
+            "e-20",
+            ".e-20",
+        ],
+        expect![[r#"
+            "" quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+            "5 " quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+            " 5" quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+            "5x" quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+            "0x1" quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+            "1..5" quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+            "1.5.5" quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+            "1_000" quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+            "１" quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+            "5kk" unable to parse quantity's suffix
+            "1i" unable to parse quantity's suffix
+            "1Kii" unable to parse quantity's suffix
+            "e" unable to parse quantity's suffix
+            "1e" unable to parse quantity's suffix
+            "--1" unable to parse quantity's suffix
+            "1e99999999999999999999" unable to parse quantity's suffix
+            "e-20" unable to parse numeric part of quantity
+            ".e-20" unable to parse numeric part of quantity
+        "#]],
+    );
+}
+
+#[test]
+fn amounts_beyond_the_limits_are_refused_rather_than_worked_out() {
+    assert_eq!("1e1001".parse::<Quantity>(), Err(QuantityError::Number));
+    assert_eq!("1e9223372036854775807".parse::<Quantity>(), Err(QuantityError::Number));
+    assert_eq!("1".repeat(TEXT_MAX_BYTES + 1).parse::<Quantity>(), Err(QuantityError::Number));
+    assert!("1e1000".parse::<Quantity>().is_ok());
+}
+
+#[test]
+fn sums_keep_the_format_of_what_was_there() {
+    let sums: Vec<String> = [("1Ki", "1"), ("0", "1Ki"), ("1", "1Ki"), ("1.5", "500m"), ("1Gi", "512Mi")]
+        .iter()
+        .map(|(left, right)| {
+            let (left, right): (Quantity, Quantity) = (left.parse().unwrap(), right.parse().unwrap());
+            format!("{} {} {}\n", &left + &right, &left - &right, -&left)
+        })
+        .collect();
+    expect![[r#"
+        1025 1023 -1Ki
+        1Ki -1Ki 0
+        1025 -1023 -1
+        2 1 -1500m
+        1536Mi 512Mi -1Gi
+    "#]]
+    .assert_eq(&sums.concat());
+}
+
+#[test]
+fn whole_numbers_and_thousandths_round_away_from_zero_and_stop_at_the_bounds() {
+    let quantity = |text: &str| text.parse::<Quantity>().unwrap();
+    assert_eq!((quantity("1.0001").as_i64(), quantity("1.0001").as_milli()), (2, 1001));
+    assert_eq!((quantity("-1.0001").as_i64(), quantity("-1.0001").as_milli()), (-2, -1001));
+    assert_eq!((quantity("1e30").as_i64(), quantity("-1e30").as_milli()), (i64::MAX, i64::MIN));
+}
+
+#[test]
+fn made_from_numbers() {
+    assert_eq!(Quantity::from_i64(2048, Format::BinarySi).to_string(), "2Ki");
+    assert_eq!(Quantity::from_milli(2500, Format::DecimalSi).to_string(), "2500m");
+    assert_eq!(Quantity::zero().to_string(), "0");
+    assert!(Quantity::from_i64(-1, Format::DecimalSi).is_negative());
+}
+
+#[test]
+fn json_may_hold_a_text_or_a_number() {
+    let quantities: Vec<Quantity> = serde_json::from_str(r#"["1500m", 3, " 1Gi ", 0.5]"#).unwrap();
+    assert_eq!(serde_json::to_string(&quantities).unwrap(), r#"["1500m","3","1Gi","500m"]"#);
+    assert!(serde_json::from_str::<Quantity>("true").is_err());
+}
+
+/// Numerator and denominator of what a text is worth, worked out by other means than the code under test.
+fn fraction(whole: u64, behind: &str, suffix: &str) -> (BigInt, BigInt) {
+    let digits: BigInt = format!("{whole}{behind}").parse().unwrap();
+    let denominator = BigInt::from(10).pow(u32::try_from(behind.len()).unwrap());
+    let (up, down) = match suffix {
+        "" => (1, 1),
+        "m" => (1, 1_000),
+        "k" => (1_000, 1),
+        "M" | "e6" => (1_000_000, 1),
+        "Ki" => (1 << 10, 1),
+        "Gi" => (1 << 30, 1),
+        "e-3" => (1, 1_000),
+        other => panic!("no such suffix: {other}"),
+    };
+    (digits * BigInt::from(up), denominator * BigInt::from(down))
+}
+
+prop_compose! {
+    fn written()(
+        negative: bool,
+        whole in prop_oneof![0_u64..2000, 0_u64..1_000_000_000],
+        behind in "[0-9]{0,6}",
+        suffix in prop::sample::select(vec!["", "m", "k", "M", "Ki", "Gi", "e6", "e-3"]),
+    ) -> (String, BigInt, BigInt) {
+        let (mut numerator, denominator) = fraction(whole, &behind, suffix);
+        let (sign, point) = (if negative { "-" } else { "" }, if behind.is_empty() { "" } else { "." });
+        if negative {
+            numerator = -numerator;
+        }
+        (format!("{sign}{whole}{point}{behind}{suffix}"), numerator, denominator)
+    }
+}
+
+proptest! {
+    #[test]
+    fn order_is_that_of_exact_fractions((left, ln, ld) in written(), (right, rn, rd) in written()) {
+        let exact = (&ln * &rd).cmp(&(&rn * &ld));
+        let (left, right): (Quantity, Quantity) = (left.parse().unwrap(), right.parse().unwrap());
+        prop_assert_eq!(left.cmp(&right), exact);
+    }
+
+    #[test]
+    fn what_is_written_reads_back_as_the_same_amount((text, _, _) in written()) {
+        let quantity: Quantity = text.parse().unwrap();
+        let again: Quantity = quantity.to_string().parse().unwrap();
+        prop_assert_eq!(&again, &quantity);
+        let canonical = Quantity { written: None, ..quantity }.to_string();
+        let reread = Quantity { written: None, ..canonical.parse::<Quantity>().unwrap() };
+        prop_assert_eq!(reread.to_string(), canonical);
+    }
+
+    #[test]
+    fn sums_are_exact_and_undone_by_differences((left, ln, ld) in written(), (right, rn, rd) in written()) {
+        let (left, right): (Quantity, Quantity) = (left.parse().unwrap(), right.parse().unwrap());
+        let sum = &left + &right;
+        prop_assert_eq!(&sum.billionths * &ld * &rd, (&ln * &rd + &rn * &ld) * ten_to(KEPT_DIGITS));
+        prop_assert_eq!(&(&sum - &right), &left);
+    }
+
+    #[test]
+    fn no_text_makes_it_panic(text in prop_oneof![".{0,12}", "[-+]?[0-9.]{0,9}[eEinumkKMGTP]{0,2}[-+]?[0-9]{0,22}"]) {
+        if let Ok(quantity) = text.parse::<Quantity>() {
+            prop_assert_eq!(quantity.to_string().parse::<Quantity>(), Ok(quantity));
+        }
+    }
+}
