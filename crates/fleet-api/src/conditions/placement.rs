@@ -3,15 +3,7 @@
 //! Decides their words and sentences. Never counts clusters: the counts come from `fleet-core`.
 
 use super::state::condition;
-
-/// Which of the twin placement kinds is meant; condition types of placements begin with the kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PlacementScope {
-    /// ClusterResourcePlacement
-    Cluster,
-    /// ResourcePlacement
-    Namespaced,
-}
+pub use crate::types::PlacementScope;
 
 impl PlacementScope {
     /// The kind of the staged runs that roll out such a placement.
