@@ -21,6 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
+use crate::types::nullable;
 
 pub mod approval;
 pub mod binding;
@@ -79,7 +80,7 @@ pub struct Condition {
     pub status: ConditionStatus,
     /// Generation of the object that this was found on; an older one means the finding is out of date.
     #[schemars(range(min = 0))]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "nullable")]
     pub observed_generation: i64,
     /// When the status last changed from one value to another.
     pub last_transition_time: Time,
