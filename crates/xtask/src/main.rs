@@ -1,3 +1,28 @@
-//! The project's own chores: test, codegen.
+//! The project's own chores from the command line: real components and the parity suite.
 
-fn main() {}
+#[path = "../../apiserver/tests/divergence.rs"]
+mod divergence;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "The project's own chores")]
+struct Xtask {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    RealApiserver(xtask::real::command::RealApiserver),
+    Parity(xtask::parity::command::Parity),
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    match Xtask::parse().chore {
+        Chore::RealApiserver(chore) => chore.execute().await,
+        Chore::Parity(chore) => chore.execute(divergence::KNOWN).await,
+    }
+}
