@@ -1,10 +1,10 @@
-//! The project's own chores from the command line: real components and the parity suite.
+//! The project's own chores from the command line. Each chore is a module of the library; this file only dispatches.
 
 #[path = "../../apiserver/tests/divergence.rs"]
 mod divergence;
 
-use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The project's own chores")]
@@ -15,14 +15,25 @@ struct Xtask {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
+    Test(xtask::test::Test),
+    Codegen(xtask::codegen::Codegen),
     RealApiserver(xtask::real::command::RealApiserver),
     Parity(xtask::parity::command::Parity),
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    match Xtask::parse().chore {
+async fn main() -> ExitCode {
+    let outcome = match Xtask::parse().chore {
+        Chore::Test(chore) => chore.execute(),
+        Chore::Codegen(chore) => chore.execute(),
         Chore::RealApiserver(chore) => chore.execute().await,
         Chore::Parity(chore) => chore.execute(divergence::KNOWN).await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            xtask::console::progress(format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
     }
 }
