@@ -14,13 +14,13 @@ pub(super) fn conflict_error(conflicts: &Conflicts<'_>, managed: &Managed<'_>) -
     let mut lines = Vec::new();
     let mut single = String::new();
     for (identity, set) in conflicts {
-        let manager = managed.entries.get(identity).map_or_else(|| identity.clone(), |entry| entry.manager.printed());
-        lines.push(format!("conflicts with {manager}:"));
+        let owner = managed.entries.get(identity).map_or_else(|| identity.clone(), |entry| entry.manager.printed());
+        lines.push(format!("conflicts with {owner}:"));
         for path in set.to_paths() {
             causes.push(json!({
-                "reason": "FieldManagerConflict", "message": format!("conflict with {manager}"), "field": path,
+                "reason": "FieldManagerConflict", "message": format!("conflict with {owner}"), "field": path,
             }));
-            single = format!("conflict with {manager}: {path}");
+            single = format!("conflict with {owner}: {path}");
             lines.push(format!("- {path}"));
         }
     }

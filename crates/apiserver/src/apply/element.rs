@@ -253,8 +253,7 @@ fn write_json_string(out: &mut String, text: &str) {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\u{0}'..='\u{1f}' => {
-                out.push_str("\\u");
-                out.push_str(&format!("{:04x}", u32::from(letter)));
+                push_escape(out, letter);
             }
             other => out.push(other),
         }
@@ -267,9 +266,17 @@ pub(super) fn html_escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for letter in json.chars() {
         match letter {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => push_escape(&mut out, letter),
             other => out.push(other),
         }
     }
     out
+}
+
+/// The letter, all of the basic plane, as `\u` and four hexadecimal digits.
+fn push_escape(out: &mut String, letter: char) {
+    out.push_str("\\u");
+    for shift in [12, 8, 4, 0] {
+        out.extend(char::from_digit((u32::from(letter) >> shift) & 0xf, 16));
+    }
 }

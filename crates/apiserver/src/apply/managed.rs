@@ -59,14 +59,15 @@ impl Manager<'_> {
 
     /// The manager as conflict messages name it.
     pub(super) fn printed(&self) -> String {
-        let mut out = format!("{:?}", self.name);
-        if !self.subresource.is_empty() {
-            out.push_str(&format!(" with subresource {:?}", self.subresource));
-        }
-        if self.operation == Operation::Update {
-            out.push_str(&format!(" using {}", self.api_version));
-        }
-        out
+        let subresource = match self.subresource.as_ref() {
+            "" => String::new(),
+            name => format!(" with subresource {name:?}"),
+        };
+        let version = match self.operation {
+            Operation::Update => format!(" using {}", self.api_version),
+            Operation::Apply => String::new(),
+        };
+        format!("{:?}{subresource}{version}", self.name)
     }
 }
 

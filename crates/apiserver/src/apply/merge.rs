@@ -36,7 +36,11 @@ fn merge_at(ty: Type<'_>, live: Option<&Value>, applied: Option<&Value>) -> Opti
     applied.or(live).cloned()
 }
 
-fn merge_maps(ty: Type<'_>, live: Option<&Map<String, Value>>, applied: Option<&Map<String, Value>>) -> Map<String, Value> {
+fn merge_maps(
+    ty: Type<'_>,
+    live: Option<&Map<String, Value>>,
+    applied: Option<&Map<String, Value>>,
+) -> Map<String, Value> {
     zip_maps(live, applied)
         .filter_map(|(name, base, over)| Some((name.clone(), merge_at(ty.field(name).tolerant(), base, over)?)))
         .collect()
@@ -47,47 +51,61 @@ fn merge_maps(ty: Type<'_>, live: Option<&Map<String, Value>>, applied: Option<&
 fn merge_lists<'a>(ty: Type<'a>, list: &'a ListType, live: &'a [Value], applied: &'a [Value]) -> Vec<Value> {
     let base: Vec<(Option<Element<'a>>, &'a Value)> =
         live.iter().map(|item| (ty.item_element(list, item).ok(), item)).collect();
-    let mut over: VecDeque<(Element<'a>, &'a Value)> =
-        applied.iter().filter_map(|item| Some((ty.item_element(list, item).ok()?, item))).collect();
-    let applied_elements: BTreeSet<Element<'a>> = over.iter().map(|(element, _)| element.clone()).collect();
-    let live_items = unique_items(&base);
-    let mut shared: VecDeque<Element<'a>> =
-        over.iter().filter(|(element, _)| live_items.contains_key(element)).map(|(element, _)| element.clone()).collect();
-
-    let mut out = Vec::with_capacity(live.len().max(applied.len()));
-    let mut taken: BTreeSet<Element<'a>> = BTreeSet::new();
-    let mut take_applied = |out: &mut Vec<Value>, taken: &mut BTreeSet<Element<'a>>, shared: &mut VecDeque<Element<'a>>| {
-        let Some((element, item)) = over.pop_front() else { return None };
-        let partner = live_items.get(&element).copied().flatten();
-        out.extend(merge_at(ty.item(), partner, Some(item)));
-        if shared.front() == Some(&element) {
-            shared.pop_front();
-        }
-        taken.insert(element.clone());
-        Some(element)
-    };
+    let mut merger = ListMerger::new(ty, list, &base, applied);
+    let from_config: BTreeSet<Element<'a>> = merger.applied.iter().map(|(element, _)| element.clone()).collect();
     for (element, item) in &base {
-        let Some(element) = element.as_ref().filter(|element| applied_elements.contains(element)) else {
-            out.push((*item).clone());
+        let Some(element) = element.as_ref().filter(|element| from_config.contains(element)) else {
+            merger.out.push((*item).clone());
             continue;
         };
         // Not the shared item whose turn it is: it stands where the applied order puts it.
-        if shared.front().is_some_and(|next| next != element) {
+        if merger.shared.front().is_some_and(|next| next != element) {
             continue;
         }
         // A second live item of this key: the applied item has replaced both, and the next applied one moves up.
-        if taken.contains(element) {
-            take_applied(&mut out, &mut taken, &mut shared);
+        if merger.taken.contains(element) {
+            merger.take_applied();
             continue;
         }
-        while let Some(last) = take_applied(&mut out, &mut taken, &mut shared) {
-            if last == *element {
-                break;
-            }
-        }
+        while merger.take_applied().is_some_and(|taken| taken != *element) {}
     }
-    while take_applied(&mut out, &mut taken, &mut shared).is_some() {}
-    out
+    while merger.take_applied().is_some() {}
+    merger.out
+}
+
+/// The state of merging two lists.
+struct ListMerger<'a> {
+    ty: Type<'a>,
+    live: BTreeMap<Element<'a>, Option<&'a Value>>,
+    /// Applied items that are not yet in the result.
+    applied: VecDeque<(Element<'a>, &'a Value)>,
+    /// Elements of both sides that are not yet in the result, in the applied order.
+    shared: VecDeque<Element<'a>>,
+    taken: BTreeSet<Element<'a>>,
+    out: Vec<Value>,
+}
+
+impl<'a> ListMerger<'a> {
+    fn new(ty: Type<'a>, list: &'a ListType, base: &[(Option<Element<'a>>, &'a Value)], applied: &'a [Value]) -> Self {
+        let live = unique_items(base);
+        let applied: VecDeque<(Element<'a>, &'a Value)> =
+            applied.iter().filter_map(|item| Some((ty.item_element(list, item).ok()?, item))).collect();
+        let elements = applied.iter().map(|(element, _)| element);
+        let shared = elements.filter(|element| live.contains_key(element)).cloned().collect();
+        Self { ty, live, applied, shared, taken: BTreeSet::new(), out: Vec::with_capacity(base.len()) }
+    }
+
+    /// Puts the next applied item into the result, merged with the live one of the same key.
+    fn take_applied(&mut self) -> Option<Element<'a>> {
+        let (element, item) = self.applied.pop_front()?;
+        let partner = self.live.get(&element).copied().flatten();
+        self.out.extend(merge_at(self.ty.item(), partner, Some(item)));
+        if self.shared.front() == Some(&element) {
+            self.shared.pop_front();
+        }
+        self.taken.insert(element.clone());
+        Some(element)
+    }
 }
 
 /// Live items by element; an element that occurs twice names no item that could be merged into.

@@ -77,9 +77,10 @@ fn equal_without(a: &Value, b: &Value, path: &[&str]) -> bool {
     if others(a) != others(b) {
         return false;
     }
-    let same = a.iter().filter(|(name, _)| name != left_out).all(|(name, value)| {
-        b.get(name).is_some_and(|other| equal(value, other))
-    });
+    let same = a
+        .iter()
+        .filter(|(name, _)| name != left_out)
+        .all(|(name, value)| b.get(name).is_some_and(|other| equal(value, other)));
     match (same, a.get(*left_out), b.get(*left_out)) {
         (true, Some(a), Some(b)) => equal_without(a, b, rest),
         (same, ..) => same && rest.is_empty(),

@@ -9,6 +9,9 @@
 //! the other patches) `track_update`; default and admit; `validate_managed_fields` with the other metadata; then
 //! `keep_times_of_no_op`, after which an object equal to the live one was a no-op.
 
+// The refusal is the crate's one error type; its size is decided there.
+#![allow(clippy::result_large_err)]
+
 mod codec;
 mod conflict;
 mod element;

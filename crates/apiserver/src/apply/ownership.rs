@@ -11,7 +11,7 @@ use super::Reset;
 use super::fieldset::FieldSet;
 use super::managed::{Entry, Managed, Manager};
 use super::merge::merge;
-use super::remove::{fitted, remove_fields, with_parents};
+use super::remove::{Emptied, fitted, remove_fields, with_parents};
 use super::typed::{Comparison, compare, fields_of};
 use super::types::Type;
 
@@ -76,17 +76,19 @@ pub(super) fn merged_object<'a>(
     applied: &'a Value,
     set: &FieldSet<'a>,
     managed: &Managed<'a>,
-    applier: &Manager<'a>,
+    writer: &Manager<'a>,
 ) -> Value {
     let mut merged = merge(ty, live, applied);
-    let identity = applier.identity();
+    let identity = writer.identity();
     if let Some(last) = managed.entries.get(&identity).map(Entry::set)
         && !last.difference(set).is_empty()
     {
         let others = managed.entries.iter().filter(|(other, _)| **other != identity);
         let owned = others.fold(set.clone(), |owned, (_, entry)| owned.union(entry.set()));
         let gone = fields_to_prune(ty, &merged, last, &owned);
-        remove_fields(ty, &mut merged, &gone);
+        remove_fields(ty, &mut merged, &gone, Emptied::Stays);
+        // What was emptied and is applied as empty or null is that at once, so that applying again changes nothing.
+        merged = merge(ty, &merged, applied);
     }
     merged
 }
@@ -102,7 +104,7 @@ fn fields_to_prune<'m>(
     let present = with_parents(ty, &fields_of(ty, merged));
     let without = |gone: &FieldSet<'_>| {
         let mut rest = merged.clone();
-        remove_fields(ty, &mut rest, gone);
+        remove_fields(ty, &mut rest, gone, Emptied::Null);
         rest
     };
     // Taking all of the last configuration away shows which fields stay for their own sake, …

@@ -9,7 +9,9 @@ use super::conflict::conflict_error;
 use super::last_applied::{keep_in_step, unexplained};
 use super::limits::{BEFORE_FIRST_APPLY, KUBECTL};
 use super::managed::{Entry, Managed, Operation};
-use super::meta::{managed_fields, metadata_text, never_owned, put_managed_fields, take_managed_fields, validate_manager_name};
+use super::meta::{
+    managed_fields, metadata_text, never_owned, put_managed_fields, take_managed_fields, validate_manager_name,
+};
 use super::ownership::{Conflicts, conflicts, disown, fit_to_schema, merged_object, relevant_changes};
 use super::typed::fields_of;
 use super::types::Type;
@@ -136,10 +138,10 @@ fn attempt(
     let ty = Type::root(target.schema);
     let mut managed = owners_before(target, base, writer)?;
     fit_to_schema(ty, &mut managed);
-    let manager = manager_of(writer, Operation::Apply);
-    let identity = manager.identity();
+    let own_manager = manager_of(writer, Operation::Apply);
+    let identity = own_manager.identity();
     let set = target.reset.filter(fields_of(ty, applied));
-    let mut merged = merged_object(ty, base.live, applied, &set, &managed, &manager);
+    let mut merged = merged_object(ty, base.live, applied, &set, &managed, &own_manager);
 
     let changes = relevant_changes(ty, base.live, &merged, target.reset);
     let contested = conflicts(&managed, &changes, &identity);
@@ -154,8 +156,8 @@ fn attempt(
     let known = managed.entries.remove(&identity);
     if !own.is_empty() {
         let last_time = known.as_ref().and_then(|entry| entry.time);
-        let mut entry = known.unwrap_or_else(|| Entry::new(manager.clone(), own.clone(), None));
-        entry.manager = manager;
+        let mut entry = known.unwrap_or_else(|| Entry::new(own_manager.clone(), own.clone(), None));
+        entry.manager = own_manager;
         entry.time = if unchanged { last_time } else { Some(writer.now) };
         entry.replace_set(own);
         managed.entries.insert(identity, entry);

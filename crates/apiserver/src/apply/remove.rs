@@ -2,41 +2,51 @@
 //!
 //! Decides what is left of an object when owned fields go. Never decides which fields go.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::element::Element;
 use super::fieldset::{Branch, FieldSet, Node};
 use super::types::{Shape, Type};
 use crate::schema::ListType;
 
-/// Removes the fields of the set. A map or list that loses its last entry goes with it.
-pub(super) fn remove_fields(ty: Type<'_>, value: &mut Value, gone: &FieldSet<'_>) {
+/// What becomes of a map or list that loses its last entry without being removed itself: somebody owns it as such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Emptied {
+    /// It stays, empty.
+    Stays,
+    /// It becomes null, which counts as a field where an empty list does not.
+    Null,
+}
+
+/// Removes the fields of the set.
+pub(super) fn remove_fields(ty: Type<'_>, value: &mut Value, gone: &FieldSet<'_>, emptied: Emptied) {
     match (ty.shape(value), value) {
         (Shape::Map { atomic: false }, Value::Object(entries)) => {
-            entries.retain(|name, child| keep(ty.field(name).tolerant(), child, gone.get(&Element::field(name))));
+            entries
+                .retain(|name, child| keep(ty.field(name).tolerant(), child, gone.get(&Element::field(name)), emptied));
         }
         (Shape::List(list @ (ListType::Set | ListType::Map(_))), Value::Array(items)) => {
             items.retain_mut(|item| {
                 // The element borrows the item, so the branch is looked up before the item changes.
                 let branch = ty.item_element(list, item).ok().and_then(|element| gone.get(&element));
-                keep(ty.item(), item, branch)
+                keep(ty.item(), item, branch, emptied)
             });
         }
         _ => {}
     }
 }
 
-fn keep(ty: Type<'_>, value: &mut Value, gone: Option<&Branch<'_>>) -> bool {
+fn keep(ty: Type<'_>, value: &mut Value, gone: Option<&Branch<'_>>, emptied: Emptied) -> bool {
     let Some(branch) = gone else { return true };
     if branch.member {
         return false;
     }
-    remove_fields(ty, value, &branch.children);
-    match value {
-        Value::Object(entries) => !entries.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        _ => true,
+    remove_fields(ty, value, &branch.children, emptied);
+    let is_empty = value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
+    if is_empty && emptied == Emptied::Null {
+        *value = Value::Null;
     }
+    true
 }
 
 /// The set with every struct field added that has something of the set below it: taking all of a struct's fields

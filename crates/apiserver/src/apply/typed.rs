@@ -24,12 +24,8 @@ fn branch_of<'a>(ty: Type<'a>, value: &'a Value) -> Branch<'a> {
         (Shape::Scalar(_) | Shape::Map { atomic: true } | Shape::List(ListType::Atomic), _) => {
             Branch { member: true, children: FieldSet::default() }
         }
-        (Shape::Map { .. }, Value::Object(entries)) => {
-            Branch { member: false, children: fields_of_map(ty, entries) }
-        }
-        (Shape::List(list), Value::Array(items)) => {
-            Branch { member: false, children: fields_of_list(ty, list, items) }
-        }
+        (Shape::Map { .. }, Value::Object(entries)) => Branch { member: false, children: fields_of_map(ty, entries) },
+        (Shape::List(list), Value::Array(items)) => Branch { member: false, children: fields_of_list(ty, list, items) },
         _ => Branch::default(),
     }
 }
@@ -92,7 +88,7 @@ struct Delta<'a> {
 }
 
 impl<'a> Delta<'a> {
-    fn attach(&mut self, element: Element<'a>, below: Delta<'a>) {
+    fn attach(&mut self, element: &Element<'a>, below: Delta<'a>) {
         for (mine, theirs) in
             [(&mut self.removed, below.removed), (&mut self.modified, below.modified), (&mut self.added, below.added)]
         {
@@ -162,7 +158,7 @@ fn walk_map<'a>(
 ) {
     for (name, before, after) in zip_maps(old, new) {
         let below = compare_at(ty.field(name).tolerant(), before, after);
-        out.attach(Element::Field(Cow::Borrowed(name)), below);
+        out.attach(&Element::Field(Cow::Borrowed(name)), below);
     }
 }
 
@@ -197,7 +193,7 @@ fn walk_list<'a>(ty: Type<'a>, list: &'a ListType, old: &'a [Value], new: &'a [V
                 below
             }
         };
-        out.attach(element, below);
+        out.attach(&element, below);
     }
 }
 

@@ -134,9 +134,7 @@ impl<'a> Type<'a> {
                 Err("associative list without keys has an element that's an explicit null".to_owned())
             }
             (ListType::Set, scalar) => Ok(Element::Value(Cow::Borrowed(scalar))),
-            (ListType::Map(_), Value::Null) => {
-                Err("associative list with keys may not have a null element".to_owned())
-            }
+            (ListType::Map(_), Value::Null) => Err("associative list with keys may not have a null element".to_owned()),
             (ListType::Map(names), Value::Object(fields)) => {
                 let mut keys = Vec::with_capacity(names.len());
                 for name in names {
@@ -169,7 +167,7 @@ impl<'a> Type<'a> {
 }
 
 fn declared_shape<'a>(schema: &'a Schema, value: &Value) -> Shape<'a> {
-    if schema.int_or_string {
+    if schema.int_or_string && schema.json_type != JsonType::Any {
         return Shape::Scalar(Scalar::Untyped);
     }
     match schema.json_type {
@@ -192,16 +190,13 @@ fn declared_shape<'a>(schema: &'a Schema, value: &Value) -> Shape<'a> {
 /// What every API object has beside its own fields.
 fn object_schema() -> &'static Schema {
     static OBJECT: OnceLock<Schema> = OnceLock::new();
-    OBJECT.get_or_init(|| {
-        object_of([("apiVersion", text()), ("kind", text()), ("metadata", Node::new(object_meta()))])
-    })
+    OBJECT.get_or_init(|| object_of([("apiVersion", text()), ("kind", text()), ("metadata", Node::new(object_meta()))]))
 }
 
 fn object_meta() -> Schema {
     let time = || Node::new(of_format(JsonType::String, "date-time"));
     let number = || Node::new(of_type(JsonType::Integer));
-    let text_map =
-        || Node::new(Schema { additional: Additional::Schema(text()), ..of_type(JsonType::Object) });
+    let text_map = || Node::new(Schema { additional: Additional::Schema(text()), ..of_type(JsonType::Object) });
     let list = |items: Node, list_type: ListType| {
         Node::new(Schema { items: Some(items), list_type, ..of_type(JsonType::Array) })
     };
