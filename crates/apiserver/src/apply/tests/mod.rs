@@ -7,11 +7,15 @@
 // The expectations are written by expect-test, always with hashes.
 #![allow(clippy::needless_raw_string_hashes)]
 
+mod conflicts;
 mod edges;
+mod entries;
 mod fields;
 mod kind;
 mod owners;
 mod properties;
+mod pruning;
+mod refusals;
 mod values;
 
 use std::fmt::Write;

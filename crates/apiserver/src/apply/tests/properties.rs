@@ -9,6 +9,9 @@ use super::super::types::Type;
 use super::super::{FieldSet, managed, meta};
 use super::{World, kind, owned_sets};
 
+/// Sequences per property: enough to meet every pair of verbs, few enough for every build.
+const CASES: u32 = 64;
+
 const MANAGERS: [&str; 3] = ["anna", "bert", "cleo"];
 
 /// One write of a random sequence.
@@ -142,6 +145,8 @@ fn all_owned(object: &Value) -> FieldSet<'_> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(CASES))]
+
     #[test]
     fn fields_survive_their_stored_form(spec in spec()) {
         let schema = kind::web();
