@@ -5,10 +5,14 @@
 
 pub mod admission;
 pub mod conditions;
+pub mod go_json;
 pub mod grammar;
+pub mod hashes;
 pub mod kinds;
+pub mod names;
 pub mod quantity;
 pub mod selector;
 pub mod time;
 pub mod types;
+pub mod well_known;
 pub mod yaml;

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::go_print;
 use super::verdict::Verdict;
 use super::world::{Operation, Request, User, World};
-use super::{MEMBER_NAMESPACE_PREFIX, go_print, is_reserved_namespace};
 use crate::kinds::{CLUSTER_GROUP, INVENTORY_GROUP, PLACEMENT_GROUP};
+use crate::well_known::{annotations, labels, namespaces};
 
 /// Group of the fleet's networking agents.
 pub const NETWORKING_GROUP: &str = "networking.fleet.azure.com";
@@ -21,10 +22,6 @@ const SERVICE_ACCOUNTS_GROUP: &str = "system:serviceaccounts";
 const NODES_GROUP: &str = "system:nodes";
 const PRIVILEGED_USERS: [&str; 3] = ["system:kube-scheduler", "system:kube-controller-manager", "aks-support"];
 const FLEET_CRD_GROUPS: [&str; 4] = [NETWORKING_GROUP, CLUSTER_GROUP, PLACEMENT_GROUP, INVENTORY_GROUP];
-/// A member cluster with such an annotation is managed by the platform.
-const PLATFORM_ANNOTATION_PREFIX: &str = "fleet.azure.com";
-/// Labels under this prefix may be changed by everybody.
-const FLEET_LABEL_PREFIX: &str = "kubernetes-fleet.io/";
 /// Kinds that a member's agents write in the member's own namespace.
 const AGENT_KINDS: [(&str, &str, &str); 6] = [
     (CLUSTER_GROUP, "v1beta1", "InternalMemberCluster"),
@@ -103,15 +100,15 @@ impl Guard<'_> {
     }
 
     fn namespace(&self) -> Verdict {
-        self.only(!is_reserved_namespace(&self.request.name) || self.is_privileged())
+        self.only(!namespaces::is_reserved(&self.request.name) || self.is_privileged())
     }
 
     fn agent_object(&self) -> Verdict {
         let namespace = self.namespace_of_object();
-        if let Some(member) = namespace.strip_prefix(MEMBER_NAMESPACE_PREFIX) {
+        if let Some(member) = namespaces::member_of(namespace) {
             return if self.is_privileged() { self.only(true) } else { self.only_member(member) };
         }
-        self.only(!is_reserved_namespace(namespace) || self.is_privileged())
+        self.only(!namespaces::is_reserved(namespace) || self.is_privileged())
     }
 
     fn only_member(&self, member: &str) -> Verdict {
@@ -177,22 +174,24 @@ fn texts<'a>(object: &'a Value, field: &str) -> BTreeMap<&'a str, &'a str> {
     map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())).collect()
 }
 
+/// A member cluster with such an annotation is managed by the platform.
 fn is_platform_managed(object: &Value) -> bool {
-    texts(object, "annotations").keys().any(|key| key.starts_with(PLATFORM_ANNOTATION_PREFIX))
+    texts(object, "annotations").keys().any(|key| key.starts_with(annotations::PLATFORM_PREFIX))
 }
 
 fn platform_annotations_kept(old: &Value, new: &Value) -> bool {
     let kept = texts(new, "annotations");
     texts(old, "annotations")
         .iter()
-        .filter(|(key, _)| key.starts_with(PLATFORM_ANNOTATION_PREFIX))
+        .filter(|(key, _)| key.starts_with(annotations::PLATFORM_PREFIX))
         .all(|(key, value)| kept.get(key) == Some(value))
 }
 
 fn user_labels(object: &Value) -> BTreeMap<&str, &str> {
-    let mut labels = texts(object, "labels");
-    labels.retain(|key, _| !key.starts_with(FLEET_LABEL_PREFIX));
-    labels
+    let mut found = texts(object, "labels");
+    // Labels of the fleet itself may be changed by everybody.
+    found.retain(|key, _| !key.starts_with(labels::PREFIX));
+    found
 }
 
 fn without_taints(object: &Value) -> Value {

@@ -5,10 +5,11 @@
 use super::findings::Findings;
 use super::verdict::{Code, Verdict};
 use super::world::{Operation, Request, World};
-use super::{MEMBER_NAMESPACE_PREFIX, decode_object, decode_old, go_print};
+use super::{decode_object, decode_old, go_print};
 use crate::grammar;
 use crate::kinds::MemberCluster;
 use crate::types::{DeleteValidationMode, Taint};
+use crate::well_known::namespaces;
 
 pub fn admit(request: &Request, world: &dyn World) -> Verdict {
     if request.operation == Operation::Delete {
@@ -29,7 +30,7 @@ fn admit_leaving(member: &MemberCluster, request: &Request, world: &dyn World) -
     if !world.settings().networking_agents_enabled {
         return Verdict::allowed("no networking agents, so no exported services to look for");
     }
-    match world.service_exports(&format!("{MEMBER_NAMESPACE_PREFIX}{}", request.name)) {
+    match world.service_exports(&format!("{}{}", namespaces::MEMBER_PREFIX, request.name)) {
         Err(error) => Verdict::denied(
             Code::Internal,
             format!("failed to list internalServiceExportList, please retry the request: {error}"),

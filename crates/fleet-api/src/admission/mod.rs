@@ -41,15 +41,6 @@ pub use world::{KindLookup, Lookup, LookupError, Operation, Request, ServiceExpo
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Namespaces under these prefixes belong to Kubernetes and to the fleet.
-pub const RESERVED_NAMESPACE_PREFIXES: [&str; 2] = ["fleet-", "kube-"];
-/// The rest of such a namespace's name is that of the member cluster.
-pub const MEMBER_NAMESPACE_PREFIX: &str = "fleet-member-";
-
-pub fn is_reserved_namespace(namespace: &str) -> bool {
-    RESERVED_NAMESPACE_PREFIXES.iter().any(|prefix| namespace.starts_with(prefix))
-}
-
 fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, Verdict> {
     T::deserialize(object).map_err(|error| Verdict::denied(Code::BadRequest, error.to_string()))
 }

@@ -5,13 +5,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::RESERVED_NAMESPACE_PREFIXES;
+use crate::well_known::{label_values, labels, namespaces};
 
 /// Labels of everything that the policy manager has made, by which it finds what is no longer wanted.
 pub const LABELS: [(&str, &str); 3] = [
-    ("app.kubernetes.io/managed-by", "fleet-hub-agent"),
-    ("app.kubernetes.io/part-of", "fleet"),
-    ("app.kubernetes.io/component", "admission-policy-manager"),
+    (labels::MANAGED_BY, label_values::MANAGED_BY),
+    (labels::PART_OF, label_values::PART_OF),
+    (labels::COMPONENT, label_values::COMPONENT),
 ];
 
 /// Requesters that may always write service accounts in reserved namespaces.
@@ -65,7 +65,7 @@ pub struct PolicyWithBinding {
 impl PolicyConfig {
     /// What holds without a file: both generators, with the reserved prefixes and nobody exempt.
     pub fn standard() -> Self {
-        let prefixes = || RESERVED_NAMESPACE_PREFIXES.map(str::to_owned).to_vec();
+        let prefixes = || namespaces::RESERVED_PREFIXES.iter().map(|&prefix| prefix.to_owned()).collect();
         Self {
             pods_and_replica_sets: Some(PodsAndReplicaSets { reserved_namespace_prefixes: prefixes() }),
             service_accounts_and_tokens: Some(ServiceAccountsAndTokens {

@@ -9,13 +9,11 @@ use super::guard_rail::NETWORKING_GROUP;
 use super::workloads::Workload;
 use super::world::{Operation, Request, Settings, World};
 use crate::kinds::{CLUSTER_GROUP, PLACEMENT_GROUP};
+use crate::well_known::{label_values, labels, namespaces, webhook_configurations};
 
 mod manifests;
 
 pub use manifests::{CaBundle, Connection, Installation, manifests};
-
-/// Label of a member namespace on the hub, which puts it behind the guard rail.
-pub const FLEET_RESOURCE_LABEL: &str = "kubernetes-fleet.io/is-fleet-resource";
 
 const GUARD_RAIL_PATH: &str = "/validate-fleetresourcehandler";
 /// Checks are quick; an API server that waits longer is better off failing.
@@ -109,17 +107,9 @@ pub fn handler_at(path: &str) -> Option<Handler> {
 pub(super) fn table() -> &'static [Configuration] {
     static TABLE: LazyLock<[Configuration; 3]> = LazyLock::new(|| {
         [
-            Configuration { name: "fleet-mutating-webhook-configuration", mutating: true, entries: mutating_entries() },
-            Configuration {
-                name: "fleet-validating-webhook-configuration",
-                mutating: false,
-                entries: validating_entries(),
-            },
-            Configuration {
-                name: "fleet-guard-rail-webhook-configuration",
-                mutating: false,
-                entries: guard_rail_entries(),
-            },
+            Configuration { name: webhook_configurations::MUTATING, mutating: true, entries: mutating_entries() },
+            Configuration { name: webhook_configurations::VALIDATING, mutating: false, entries: validating_entries() },
+            Configuration { name: webhook_configurations::GUARD_RAIL, mutating: false, entries: guard_rail_entries() },
         ]
     });
     &*TABLE
@@ -308,8 +298,12 @@ fn guard_rail_entries() -> Vec<Entry> {
             vec![Rule::new(CUD, CLUSTER_GROUP, "v1beta1", &["memberclusters", "memberclusters/status"])],
             Namespaces::All,
         ),
-        guard("fleetmembernamespacedresources", guarded_rules(), Namespaces::Labelled(FLEET_RESOURCE_LABEL, "true")),
-        guard("fleetsystemnamespacedresources", guarded_rules(), Namespaces::Named(&["fleet-system"])),
+        guard(
+            "fleetmembernamespacedresources",
+            guarded_rules(),
+            Namespaces::Labelled(labels::IS_FLEET_RESOURCE, label_values::TRUE),
+        ),
+        guard("fleetsystemnamespacedresources", guarded_rules(), Namespaces::Named(&[namespaces::FLEET_SYSTEM])),
         guard(
             "kubenamespacedresources",
             guarded_rules(),

@@ -2,9 +2,10 @@
 //!
 //! Decides by namespace only; there are no exempt users.
 
+use super::metadata_text;
 use super::verdict::Verdict;
 use super::world::Request;
-use super::{is_reserved_namespace, metadata_text};
+use crate::well_known::namespaces;
 
 /// Kinds that are refused outside of reserved namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub fn admit(workload: Workload, request: &Request) -> Verdict {
     let object = request.object.as_ref();
     let in_object = metadata_text(object, "namespace");
     let namespace = if in_object.is_empty() { &request.namespace } else { in_object };
-    if is_reserved_namespace(namespace) {
+    if namespaces::is_reserved(namespace) {
         return Verdict::allowed("the namespace is reserved, so workloads may run in it");
     }
     let in_object = metadata_text(object, "name");

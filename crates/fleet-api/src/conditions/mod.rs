@@ -1,11 +1,47 @@
 //! Conditions: how a controller says what it found.
 //!
-//! Decides the wire form of a condition. Never decides which condition holds.
+//! Decides the wire form of a condition and, per object, the whole vocabulary of types, reasons and messages; no other
+//! code spells one. Never decides which condition holds.
+//!
+//! | file | whose conditions |
+//! |---|---|
+//! | `placement` | both placement kinds, at the level of the whole placement |
+//! | `per_cluster` | the scheduling verdict per cluster, and the order in which rollout conditions are reached |
+//! | `binding` | bindings, and their copies in a placement's per-cluster entries |
+//! | `policy_snapshot` | both policy snapshot kinds |
+//! | `work` | Works and their manifests |
+//! | `update_run`, `run_fault` | runs, stages, clusters and tasks of both run kinds; why a run ends |
+//! | `approval`, `eviction` | approval requests; evictions |
+//! | `member` | member clusters, their agents and properties, cluster profiles |
+//! | `events` | the events that accompany them |
+
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
+use crate::types::nullable;
+
+pub mod approval;
+pub mod binding;
+pub mod events;
+pub mod eviction;
+mod list;
+pub mod member;
+pub mod per_cluster;
+pub mod placement;
+pub mod policy_snapshot;
+pub mod run_fault;
+mod state;
+pub mod update_run;
+pub mod work;
+
+#[cfg(test)]
+mod tests;
+
+pub use list::{Decoded, decode, decode_ignoring_generation, decode_in, put, remove};
+pub use state::{ConditionState, Finding, MESSAGE_LIMIT_CHARACTERS, Reason};
 
 /// Whether a condition holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +50,16 @@ pub enum ConditionStatus {
     True,
     False,
     Unknown,
+}
+
+impl fmt::Display for ConditionStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        })
+    }
 }
 
 /// One observed aspect of an object: which, whether it holds, since when, and why.
@@ -34,7 +80,7 @@ pub struct Condition {
     pub status: ConditionStatus,
     /// Generation of the object that this was found on; an older one means the finding is out of date.
     #[schemars(range(min = 0))]
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "nullable")]
     pub observed_generation: i64,
     /// When the status last changed from one value to another.
     pub last_transition_time: Time,

@@ -45,7 +45,7 @@ pub use work::*;
 use serde::{Deserialize, Deserializer};
 
 /// Reads an explicit null as the default value: other clients write `conditions: null` for "none".
-fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -6,11 +6,10 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::{Configuration, Entry, FailurePolicy, Namespaces, Rule};
+use crate::well_known::{annotations, label_values, labels, namespaces};
 
 /// Port of the webhook server.
 const PORT: u16 = 9443;
-/// Namespace that owns the validating configurations, so that they go with it.
-const OWNER_NAMESPACE: &str = "fleet-system";
 /// Certificate that is kept by cert-manager.
 const CERTIFICATE: &str = "fleet-webhook-certificate";
 
@@ -60,14 +59,16 @@ pub fn manifests(configurations: &[Configuration], installation: &Installation) 
 
 fn manifest(configuration: &Configuration, installation: &Installation) -> Value {
     let kind = if configuration.mutating { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" };
-    let mut metadata = json!({"name": configuration.name, "labels": {"admissions.enforcer/disabled": "true"}});
+    let mut metadata =
+        json!({"name": configuration.name, "labels": {labels::ADMISSIONS_ENFORCER_DISABLED: label_values::TRUE}});
     if installation.ca == CaBundle::CertManager {
         let certificate = format!("{}/{CERTIFICATE}", installation.namespace);
-        metadata["annotations"] = json!({"cert-manager.io/inject-ca-from": certificate});
+        metadata["annotations"] = json!({annotations::INJECT_CA_FROM: certificate});
     }
+    // The validating ones go when the fleet's namespace goes.
     if !configuration.mutating {
         metadata["ownerReferences"] = json!([{
-            "apiVersion": "v1", "kind": "Namespace", "name": OWNER_NAMESPACE, "uid": installation.owner_uid,
+            "apiVersion": "v1", "kind": "Namespace", "name": namespaces::FLEET_SYSTEM, "uid": installation.owner_uid,
             "blockOwnerDeletion": false,
         }]);
     }

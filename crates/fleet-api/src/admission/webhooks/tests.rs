@@ -102,9 +102,9 @@ fn what_the_guard_rail_watches_in_namespaces() {
 
 fn matching(request: &Request) -> String {
     let settings = Settings { enable_guard_rail: true, enable_pdbs: false, ..Settings::default() };
-    let labels = BTreeMap::from([(FLEET_RESOURCE_LABEL.to_owned(), "true".to_owned())]);
+    let guarded = BTreeMap::from([(labels::IS_FLEET_RESOURCE.to_owned(), "true".to_owned())]);
     let world = SmallWorld {
-        labelled_namespaces: BTreeMap::from([("fleet-member-m1".to_owned(), labels)]),
+        labelled_namespaces: BTreeMap::from([("fleet-member-m1".to_owned(), guarded)]),
         ..SmallWorld::default()
     };
     let all = configurations(&settings);

@@ -1,0 +1,79 @@
+//! The stored form of a field set: the `fieldsV1` object of a managedFields entry.
+//!
+//! Decides how a set is written and what of a stored one can be read. A key of a kind unknown here is skipped, as later
+//! versions may write it. Never looks at the object.
+
+use serde_json::{Map, Value};
+
+use super::element::{Element, ElementFault};
+use super::fieldset::{Branch, FieldSet, Node};
+
+/// The key that says "this path itself", beside the keys of the fields below it.
+const SELF_KEY: &str = ".";
+
+impl<'a> FieldSet<'a> {
+    /// Reads a `fieldsV1` object; `null` is the empty set.
+    pub fn from_fields(fields: &'a Value) -> Result<Self, String> {
+        read_branch(fields).map(|branch| branch.children)
+    }
+
+    /// The `fieldsV1` object.
+    pub fn to_fields(&self) -> Value {
+        Value::Object(self.nodes().iter().map(|node| (node.element.to_text(), branch_fields(&node.branch))).collect())
+    }
+
+    /// The `fieldsV1` text with the keys in the order of the elements, byte for byte as kube-apiserver stores it.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        write_nodes(self.nodes(), false, &mut out);
+        out
+    }
+}
+
+fn read_branch(fields: &Value) -> Result<Branch<'_>, String> {
+    let mut branch = Branch::default();
+    match fields {
+        Value::Null => {}
+        Value::Object(entries) => {
+            for (key, below) in entries {
+                if key == SELF_KEY {
+                    branch.member = true;
+                    continue;
+                }
+                match Element::parse(key) {
+                    Ok(element) => branch.children.attach(element, read_branch(below)?),
+                    Err(ElementFault::Unknown) => {}
+                    Err(ElementFault::Malformed(why)) => return Err(format!("parsing key as path element: {why}")),
+                }
+            }
+        }
+        other => return Err(format!("expected an object of fields, got {other}")),
+    }
+    branch.member |= branch.children.is_empty();
+    Ok(branch)
+}
+
+fn branch_fields(branch: &Branch<'_>) -> Value {
+    let mut out = Map::new();
+    if branch.member && !branch.children.is_empty() {
+        out.insert(SELF_KEY.to_owned(), Value::Object(Map::new()));
+    }
+    out.extend(branch.children.nodes().iter().map(|node| (node.element.to_text(), branch_fields(&node.branch))));
+    Value::Object(out)
+}
+
+fn write_nodes(nodes: &[Node<'_>], with_self: bool, out: &mut String) {
+    out.push('{');
+    if with_self && !nodes.is_empty() {
+        out.push_str("\".\":{}");
+    }
+    for (position, node) in nodes.iter().enumerate() {
+        if position > 0 || with_self {
+            out.push(',');
+        }
+        out.push_str(&super::element::html_escaped(&Value::String(node.element.to_text()).to_string()));
+        out.push(':');
+        write_nodes(node.branch.children.nodes(), node.branch.member, out);
+    }
+    out.push('}');
+}

@@ -1,0 +1,125 @@
+//! Conditions of a binding, which a placement repeats in the entry of that cluster.
+//!
+//! Decides their words and sentences for one cluster. Never aggregates over clusters (see `placement`).
+//!
+//! A state named `Undecided` never stands on a binding: a placement says it about a cluster whose binding is missing
+//! or has no current condition. Reasons without states are understood on a binding but written by no current release;
+//! they count as progress, not as failure.
+
+use super::state::condition;
+
+condition! {
+    /// Whether this cluster may take over the resources named in the binding.
+    BindingRolloutStarted, BindingRolloutStartedReason: "RolloutStarted" {
+        Unknown "RolloutStartedUnknown" => Undecided {
+            Undecided: "In the process of deciding whether to roll out some version of the resources or not";
+        }
+        False "RolloutNotStartedYet" => NotStartedYet {
+            /// On the binding, which keeps its content.
+            HeldBack: "The resources cannot be updated to the latest because of the rollout strategy";
+            /// In the placement's entry for a binding that still names other resources.
+            Blocked: "The rollout is being blocked by the rollout strategy";
+        }
+        True "RolloutStarted" => Started {
+            Started: "Detected the new changes on the resources and started the rollout process";
+            StartedByRun { snapshot_index: String, run: String }:
+                "Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: {snapshot_index}, updateRun: {run}";
+        }
+    }
+}
+
+condition! {
+    /// Whether the overrides could be applied for this cluster.
+    BindingOverridden, BindingOverriddenReason: "Overridden" {
+        Unknown "OverriddenPending" => Undecided {
+            Undecided: "In the process of overriding the selected resources if there is any override defined";
+        }
+        False "OverriddenPending" => Pending {}
+        True "NoOverrideSpecified" => NoOverride {
+            NoOverride: "No override rules are configured for the selected resources";
+        }
+        False "OverriddenFailed" => Failed {
+            Failed { detail: String }: "Failed to apply the override rules on the resources: {detail}";
+        }
+        True "OverriddenSucceeded" => Succeeded {
+            Succeeded: "Successfully applied the override rules on the resources";
+        }
+    }
+}
+
+condition! {
+    /// Whether the Works of this cluster hold the resources.
+    BindingWorkSynchronized, BindingWorkSynchronizedReason: "WorkSynchronized" {
+        Unknown "WorkSynchronizedUnknown" => Undecided {
+            Undecided: "In the process of creating or updating the work object(s) in the hub cluster";
+        }
+        False "WorkNotSynchronizedYet" => NotYet {}
+        False "SyncWorkFailed" => Failed {
+            Failed { detail: String }: "Failed to synchronize the work to the latest: {detail}";
+        }
+        True "AllWorkSynced" => Synchronized {
+            Synchronized: "All of the works are synchronized to the latest";
+        }
+    }
+}
+
+condition! {
+    /// Whether the member applied every Work.
+    BindingApplied, BindingAppliedReason: "Applied" {
+        Unknown "ApplyPending" => Undecided {
+            Undecided: "In the process of applying the resources on the member cluster";
+        }
+        False "ApplyPending" => Pending {}
+        False "ApplyInProgress" => InProgress {
+            InProgress: "Resources are being applied";
+        }
+        False "NotAllWorkHaveBeenApplied" => NotAllApplied {
+            WorkUndecided { work: String }: "Work object {work} has not yet completed the apply op";
+            WorkFailed { work: String }: "Work object {work} has failed to apply";
+        }
+        True "AllWorkHaveBeenApplied" => AllApplied {
+            AllApplied: "All corresponding work objects are applied";
+        }
+    }
+}
+
+condition! {
+    /// Whether everything applied by the Works is available on the member.
+    BindingAvailable, BindingAvailableReason: "Available" {
+        Unknown "ResourceAvailableUnknown" => Undecided {
+            // The blank at the end is part of what readers know.
+            Undecided: "The availability of the selected resources is unknown yet ";
+        }
+        False "ResourceNotAvailableYet" => NotYet {}
+        False "NotAllWorkAreAvailable" => NotAllAvailable {
+            WorkUndecided { work: String }: "Work object {work} has not yet completed availability check";
+            WorkNotAvailable { work: String }: "Work object {work} is not yet available";
+        }
+        // A Work's own word for the same, which readers of bindings have always accepted.
+        True "NotAllWorkAreAvailabilityTrackable" | "WorkNotTrackable" => NotTrackable {
+            WorkNotTrackable { work: String }: "The availability of work object {work} is not trackable";
+        }
+        True "AllWorkAreAvailable" => AllAvailable {
+            AllAvailable: "All corresponding work objects are available";
+        }
+    }
+}
+
+condition! {
+    /// Whether the member reported how it differs from the hub.
+    BindingDiffReported, BindingDiffReportedReason: "DiffReported" {
+        Unknown "DiffReportingPending" => Undecided {
+            Undecided: "Diff reporting has just started; its status is not yet to be known";
+        }
+        False "DiffReportInProgress" => InProgress {
+            InProgress: "Diff reporting on resources is in progress";
+        }
+        False "NotAllWorkHaveDiffReported" => NotAllReported {
+            WorkUndecided { work: String }: "Work object {work} has not yet completed diff reporting";
+            WorkFailed { work: String }: "Work object {work} has failed to report diff";
+        }
+        True "AllWorkHaveDiffReported" => AllReported {
+            AllReported: "All corresponding work objects have reported diff";
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Kubernetes Events that accompany conditions, per object they are about.
+//!
+//! Decides type, reason and text. Never decides when one is sent. An event whose reason is also a condition's reason
+//! takes the word from there.
+
+use std::fmt;
+
+use super::Reason;
+use super::member::{
+    AgentHealthyReason, AgentJoinedReason, MemberJoinedReason, MemberReadyToJoinReason, PropertyCollectionSucceeded,
+    PropertyCollectionSucceededReason, PropertyProviderStarted, PropertyProviderStartedReason,
+};
+
+/// How much an event should worry its reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventType {
+    Normal,
+    Warning,
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        })
+    }
+}
+
+/// Something that happened to an object. `Display` gives the text.
+pub trait FleetEvent: fmt::Display {
+    fn event_type(&self) -> EventType;
+
+    fn reason_word(&self) -> &'static str;
+}
+
+macro_rules! events {
+    (
+        $(#[$about:meta])*
+        $event:ident {
+            $(
+                $type_:ident $word:expr => $variant:ident $({ $($field:ident: $field_type:ty),+ })?:
+                    $message:literal $(, $argument:ident = $value:expr)*;
+            )+
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum $event {
+            $($variant $({ $($field: $field_type),+ })?,)+
+        }
+
+        impl FleetEvent for $event {
+            #[allow(clippy::match_same_arms, reason = "one arm per row of the table")]
+            fn event_type(&self) -> EventType {
+                match self {
+                    $(Self::$variant { .. } => EventType::$type_,)+
+                }
+            }
+
+            fn reason_word(&self) -> &'static str {
+                match self {
+                    $(Self::$variant { .. } => $word,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $event {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(
+                        Self::$variant $({ $($field),+ })? => write!(f, $message $(, $argument = $value)*),
+                    )+
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl super::tests::Samples for $event {
+            fn samples() -> Vec<Self> {
+                vec![$(
+                    Self::$variant $({ $($field: super::tests::Sample::sample(stringify!($field))),+ })?,
+                )+]
+            }
+        }
+    };
+}
+
+events! {
+    /// On a placement, when a condition becomes True.
+    PlacementEvent {
+        Normal "PlacementRolloutStarted" => RolloutStarted: "Started rolling out the latest resources";
+        Normal "PlacementOverriddenSucceeded" => Overridden: "Placement has been successfully overridden";
+        Normal "PlacementWorkSynchronized" => WorkSynchronized:
+            "Work(s) have been created or updated successfully for the selected cluster(s)";
+        Normal "PlacementApplied" => Applied: "Resources have been applied to the selected cluster(s)";
+        Normal "PlacementAvailable" => Available: "Resources are available on the selected cluster(s)";
+        Normal "PlacementDiffReported" => DiffReported:
+            "Configuration differences have been reported on the selected cluster(s)";
+        Normal "PlacementRolloutCompleted" => RolloutCompleted:
+            "Placement has finished the rollout process and reached the desired status";
+        Normal "PlacementCleanupFinalizerRemoved" => CleanupFinalizerRemoved:
+            "Deleted the snapshots and removed the placement cleanup finalizer";
+    }
+}
+
+events! {
+    /// On a binding.
+    BindingEvent {
+        Warning "DuplicateEnvelopeWorks" => DuplicateEnvelopeWorks { works: String, envelope: String, namespace: String }:
+            "Multiple Work objects ([{works}]) found for envelope {envelope} in namespace {namespace}; delete all but the oldest to recover";
+    }
+}
+
+events! {
+    /// On a MemberCluster.
+    MemberClusterEvent {
+        Normal "NamespaceCreated" => NamespaceCreated: "Namespace was created";
+        Normal "NamespacePatched" => NamespacePatched: "Namespace was patched";
+        Normal "RoleCreated" => RoleCreated: "role was created";
+        Normal "RoleUpdated" => RoleUpdated: "role was updated";
+        Normal "RoleBindingCreated" => RoleBindingCreated: "role binding was created";
+        Normal "RoleBindingUpdated" => RoleBindingUpdated: "role binding was updated";
+        Normal "InternalMemberClusterCreated" => InternalMemberClusterCreated: "Internal member cluster was created";
+        Normal "InternalMemberClusterSpecUpdated" => InternalMemberClusterSpecUpdated:
+            "internal member cluster spec updated";
+        Normal MemberReadyToJoinReason::Ready.word() => ReadyToJoin: "member cluster ready to join";
+        Normal MemberJoinedReason::Joined.word() => Joined: "member cluster joined";
+        Normal MemberJoinedReason::Left.word() => Left: "member cluster left";
+        Warning MemberJoinedReason::JoinStateUnknown.word() => JoinStateUnknown: "member cluster join state unknown";
+    }
+}
+
+events! {
+    /// On an InternalMemberCluster, sent by the member's agent.
+    AgentEvent {
+        Normal AgentHealthyReason::Healthy.word() => Healthy: "internal member cluster healthy";
+        Warning AgentHealthyReason::Unhealthy.word() => Unhealthy: "internal member cluster unhealthy";
+        Normal AgentJoinedReason::Joined.word() => Joined: "internal member cluster joined";
+        Normal AgentJoinedReason::Left.word() => Left: "internal member cluster left";
+        Normal AgentJoinedReason::FailedToJoin.word() => FailedToJoin: "internal member cluster failed to join";
+        Normal AgentJoinedReason::FailedToLeave.word() => FailedToLeave: "internal member cluster failed to leave";
+        Normal PropertyProviderStartedReason::Started.word() => PropertyProviderStarted: "{text}",
+            text = PropertyProviderStarted::Started;
+        Warning PropertyProviderStartedReason::TimedOut.word() => PropertyProviderStartTimedOut: "{text}",
+            text = PropertyProviderStarted::TimedOut;
+        Warning PropertyProviderStartedReason::FailedToStart.word() => PropertyProviderFailedToStart { error: String }:
+            "{text}", text = PropertyProviderStarted::FailedToStart { error: error.clone() };
+        Warning PropertyCollectionSucceededReason::TimedOut.word() => PropertyCollectionTimedOut: "{text}",
+            text = PropertyCollectionSucceeded::TimedOut;
+    }
+}

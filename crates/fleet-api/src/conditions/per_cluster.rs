@@ -1,0 +1,146 @@
+//! What a placement says about each cluster: whether it was picked, and how far the rollout has come there.
+//!
+//! Decides the order in which rollout conditions are reached, and the sentences for a step that is not decided yet or
+//! that is summed up over clusters. Never decides how a cluster fares: that is read from its binding (see `binding`).
+
+use super::binding::{
+    BindingApplied, BindingAvailable, BindingDiffReported, BindingOverridden, BindingRolloutStarted,
+    BindingWorkSynchronized,
+};
+use super::placement::{
+    PlacementApplied, PlacementAvailable, PlacementDiffReported, PlacementOverridden, PlacementRolloutStarted,
+    PlacementScope, PlacementWorkSynchronized,
+};
+use super::state::condition;
+use super::{Condition, ConditionState, ConditionStatus, Finding, list};
+
+condition! {
+    /// Whether the scheduler picked this cluster; the message is the scheduler's decision in words.
+    ClusterScheduled, ClusterScheduledReason: "Scheduled" {
+        True "Scheduled" | "ScheduleSucceeded" => Scheduled {
+            Scheduled { decision: String }: "{decision}";
+        }
+        False "ScheduleFailed" => Failed {
+            Failed { decision: String }: "{decision}";
+        }
+    }
+}
+
+/// One step of a rollout in one cluster. A step is looked at only when all earlier ones are True.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RolloutStep {
+    RolloutStarted,
+    Overridden,
+    WorkSynchronized,
+    Applied,
+    Available,
+    DiffReported,
+}
+
+/// How many of a placement's clusters are in the status that decides a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    pub status: ConditionStatus,
+    pub clusters: usize,
+    /// Whether any cluster has an override: decides what success of `Overridden` is called.
+    pub any_override: bool,
+}
+
+/// Gives the concrete state types of a step to an expression; the steps are a list at run time but types in code.
+macro_rules! with_step {
+    ($step:expr, $binding:ident, $placement:ident => $body:expr) => {
+        match $step {
+            RolloutStep::RolloutStarted => {
+                type $binding = BindingRolloutStarted;
+                type $placement = PlacementRolloutStarted;
+                $body
+            }
+            RolloutStep::Overridden => {
+                type $binding = BindingOverridden;
+                type $placement = PlacementOverridden;
+                $body
+            }
+            RolloutStep::WorkSynchronized => {
+                type $binding = BindingWorkSynchronized;
+                type $placement = PlacementWorkSynchronized;
+                $body
+            }
+            RolloutStep::Applied => {
+                type $binding = BindingApplied;
+                type $placement = PlacementApplied;
+                $body
+            }
+            RolloutStep::Available => {
+                type $binding = BindingAvailable;
+                type $placement = PlacementAvailable;
+                $body
+            }
+            RolloutStep::DiffReported => {
+                type $binding = BindingDiffReported;
+                type $placement = PlacementDiffReported;
+                $body
+            }
+        }
+    };
+}
+
+impl RolloutStep {
+    /// The steps where resources are applied.
+    pub const APPLYING: &'static [Self] =
+        &[Self::RolloutStarted, Self::Overridden, Self::WorkSynchronized, Self::Applied, Self::Available];
+
+    /// The steps where differences are only reported.
+    pub const REPORTING_DIFF: &'static [Self] =
+        &[Self::RolloutStarted, Self::Overridden, Self::WorkSynchronized, Self::DiffReported];
+
+    /// The condition type on bindings and in per-cluster entries.
+    pub fn type_word(self) -> &'static str {
+        with_step!(self, B, _P => B::type_word(()))
+    }
+
+    /// The condition type on the placement itself.
+    pub fn placement_type_word(self, scope: PlacementScope) -> &'static str {
+        with_step!(self, _B, P => P::type_word(scope))
+    }
+
+    /// The condition of this step on a binding or in an entry, if it is about `generation`.
+    pub fn current(self, conditions: &[Condition], generation: i64) -> Option<&Condition> {
+        list::find(conditions, self.type_word()).filter(|condition| condition.observed_generation == generation)
+    }
+
+    /// What an entry says when the binding says nothing current.
+    pub fn undecided(self, generation: i64) -> Finding {
+        with_step!(self, B, _P => B::Undecided.finding(generation))
+    }
+
+    /// What an entry says when the binding has decided: the same.
+    pub fn copied(self, from_binding: &Condition, generation: i64) -> Finding {
+        with_step!(self, B, _P => Finding::copied::<B>((), from_binding, generation))
+    }
+
+    /// What the placement says about all its clusters.
+    pub fn summed_up(self, scope: PlacementScope, tally: Tally, generation: i64) -> Finding {
+        let Tally { status, clusters, any_override } = tally;
+        macro_rules! by_status {
+            ($state:ident: $when_false:ident, $when_true:ident) => {
+                match status {
+                    ConditionStatus::Unknown => $state::Undecided { clusters },
+                    ConditionStatus::False => $state::$when_false { clusters },
+                    ConditionStatus::True => $state::$when_true { clusters },
+                }
+                .finding_in(scope, generation)
+            };
+        }
+        match self {
+            Self::RolloutStarted => by_status!(PlacementRolloutStarted: NotStartedYet, Started),
+            Self::Overridden if status == ConditionStatus::True && !any_override => {
+                PlacementOverridden::NoOverride.finding_in(scope, generation)
+            }
+            Self::Overridden => by_status!(PlacementOverridden: Failed, Succeeded),
+            Self::WorkSynchronized => by_status!(PlacementWorkSynchronized: NotYet, Synchronized),
+            Self::Applied => by_status!(PlacementApplied: Failed, Succeeded),
+            Self::Available => by_status!(PlacementAvailable: NotYet, Available),
+            Self::DiffReported => by_status!(PlacementDiffReported: IncompleteOrFailed, Completed),
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Why a staged update run ends, or why a pass over it has to be repeated: the catalogue of messages that stand in a
+//! run's, a stage's or a cluster's condition.
+//!
+//! Decides the words. Never decides that a run ends. The ids are those of the project's catalogue: I initialization
+//! (also met when an initialized run is validated again), V validation, E execution, S stopping.
+//!
+//! Fields that name a placement, strategy, run, request, snapshot or `old_binding` hold `namespace/name`, with nothing
+//! before the slash for cluster-scoped objects. `binding` has no slash then; fields ending in `_name` never have one.
+
+use std::fmt;
+
+macro_rules! abort {
+    () => {
+        "cannot continue the updateRun: "
+    };
+}
+macro_rules! user {
+    () => {
+        "failed to process the request due to a client error: "
+    };
+}
+macro_rules! unexpected {
+    () => {
+        "unexpected behavior which cannot be handled by the controller: "
+    };
+}
+macro_rules! validation {
+    () => {
+        concat!(abort!(), "failed to validate the updateRun")
+    };
+}
+
+/// What a message begins with: whether the run ends, in which phase, and whose mistake it is.
+macro_rules! lead {
+    (validation) => {
+        concat!(validation!(), ": ")
+    };
+    (validation user) => {
+        concat!(validation!(), ": ", user!())
+    };
+    (validation unexpected) => {
+        concat!(validation!(), ": ", unexpected!())
+    };
+    (validation_comma unexpected) => {
+        concat!(validation!(), ", ", unexpected!())
+    };
+    (abort) => {
+        abort!()
+    };
+    (abort user) => {
+        concat!(abort!(), user!())
+    };
+    (abort unexpected) => {
+        concat!(abort!(), unexpected!())
+    };
+    (unexpected) => {
+        unexpected!()
+    };
+    (none) => {
+        ""
+    };
+}
+
+macro_rules! faults {
+    ($(
+        $id:literal $end:ident [$($lead:ident)+]
+            $variant:ident $({ $($field:ident: $field_type:ty),+ })?: $message:literal;
+    )+) => {
+        /// One reason why a run cannot go on, or not now.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum RunFault {
+            $($variant $({ $($field: $field_type),+ })?,)+
+        }
+
+        impl RunFault {
+            /// Its id in the catalogue.
+            pub fn id(&self) -> &'static str {
+                match self {
+                    $(Self::$variant { .. } => $id,)+
+                }
+            }
+
+            /// Whether the run ends with it; otherwise the pass is repeated.
+            #[allow(clippy::match_same_arms, reason = "one arm per row of the table")]
+            pub fn is_terminal(&self) -> bool {
+                match self {
+                    $(Self::$variant { .. } => faults!(@$end),)+
+                }
+            }
+        }
+
+        impl fmt::Display for RunFault {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$variant $({ $($field),+ })? => {
+                        f.write_str(lead!($($lead)+))?;
+                        write!(f, $message)
+                    })+
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl super::tests::Samples for RunFault {
+            fn samples() -> Vec<Self> {
+                vec![$(
+                    Self::$variant $({ $($field: super::tests::Sample::sample(stringify!($field))),+ })?,
+                )+]
+            }
+        }
+    };
+    (@terminal) => { true };
+    (@retried) => { false };
+}
+
+faults! {
+    "I-01" terminal [validation user] PlacementNotFound: "parent placement not found";
+    "I-02" terminal [validation user] StrategyNotExternal { strategy_type: String }:
+        "parent placement does not have an external rollout strategy, current strategy: {strategy_type}";
+
+    "I-03" terminal [validation] NoPolicySnapshot { placement: String }:
+        "no latest policy snapshot found for placement {placement}";
+    "I-04" terminal [validation unexpected] SeveralPolicySnapshots { placement: String, found: usize }:
+        "multiple active policy snapshots found for placement {placement}: got {found}, want 1";
+    "I-05" terminal [validation unexpected] NoPolicyIndex { snapshot: String }:
+        "policy snapshot `{snapshot}` does not have a policy index label";
+    "I-06" terminal [validation_comma unexpected] NoClusterCount { why: ClusterCountProblem, snapshot: String }:
+        "{why}: the policy snapshot `{snapshot}` doesn't have valid cluster count annotation";
+    "I-07" terminal [validation] NotFullyScheduled { snapshot_name: String }:
+        "policy snapshot `{snapshot_name}` not fully scheduled yet";
+
+    "I-08" retried [none] BindingOfOldPolicy { old_binding: String, snapshot: String, state: String }:
+        "binding `{old_binding}` with old policy snapshot `{snapshot}` has state {state}, we might observe a transient state, need retry";
+    "I-09" terminal [validation] NoBindings { snapshot: String }:
+        "no scheduled or to-be-deleted bindings found for the latest policy snapshot {snapshot}";
+    "I-10" terminal [validation unexpected] BindingCountDiffers { selected: usize, observed: i64 }:
+        "the number of selected bindings {selected} is not equal to the observed cluster count {observed}";
+
+    "I-11" terminal [validation user] StrategyNotFound { strategy: String }:
+        "referenced updateStrategy not found: `{strategy}`";
+    "I-12" terminal [validation user] InvalidBeforeStageTasks { strategy: String, stage: String, problem: BeforeStageTasksProblem }:
+        "the before stage tasks are invalid, updateStrategy: `{strategy}`, stage: {stage}, err: {problem}";
+    "I-13" terminal [validation user] InvalidAfterStageTasks { strategy: String, stage: String, problem: AfterStageTasksProblem }:
+        "the after stage tasks are invalid, updateStrategy: `{strategy}`, stage: {stage}, err: {problem}";
+    "I-14" terminal [validation user] InvalidStageSelector { strategy: String, stage: String, error: String }:
+        "the stage label selector is invalid, updateStrategy: `{strategy}`, stage: {stage}, err: {error}";
+    "I-15" terminal [validation user] ClusterInSeveralStages { cluster: String }:
+        "cluster `{cluster}` appears in more than one stages";
+    "I-16" terminal [validation user] InvalidSortingLabel { key: String, value: String, cluster: String, problem: SortingLabelProblem }:
+        "the sorting label `{key}:{value}` on cluster `{cluster}` is not valid: strconv.Atoi: parsing \"{value}\": {problem}";
+    "I-17" terminal [validation user] ClustersInNoStage { clusters: UnplacedClusters }:
+        "some clusters are not placed in any stage, {clusters}";
+
+    "I-18" terminal [validation user] InvalidSnapshotIndex { index: String }:
+        "invalid resource snapshot index `{index}` provided, expected an integer >= 0";
+    "I-19" terminal [validation user] SnapshotNotFound { index: u64, placement: String }:
+        "no resourceSnapshots with index `{index}` found for placement `{placement}`";
+    "I-20" terminal [validation user] ResourcesNotSelectable { error: String }: "{error}";
+    "I-21" terminal [validation unexpected] NoMasterSnapshot { placement: String }:
+        "no master resourceSnapshot found for placement {placement}";
+    "I-22" terminal [validation] OverridesNotFound { error: String }: "{error}";
+
+    "V-01" terminal [abort user] ApplyStrategyOutdated { latest: String, recorded: String }:
+        "the applyStrategy in the updateRun is outdated, latest: {latest}, recorded: {recorded}";
+    "V-02" terminal [abort] PolicyIndexOutdated { latest: String, recorded: String }:
+        "the policy snapshot index used in the updateRun is outdated, latest: {latest}, recorded: {recorded}";
+    "V-03" terminal [abort] ClusterCountOutdated { latest: i64, recorded: i64 }:
+        "the cluster count initialized in the updateRun is outdated, latest: {latest}, recorded: {recorded}";
+    "V-04" terminal [abort unexpected] NoStrategyRecorded: "the updateRun has nil updateStrategySnapshot";
+    "V-05" terminal [abort unexpected] NoStagesRecorded: "the updateRun has nil stagesStatus";
+    "V-06" terminal [abort] StageCountChanged { new: usize, existing: usize }:
+        "the number of stages in the updateRun has changed, new: {new}, existing: {existing}";
+    "V-07" terminal [abort] StageNameChanged { index: usize, new: String, existing: String }:
+        "index `{index}` stage name in the updateRun has changed, new: {new}, existing: {existing}";
+    "V-08" terminal [abort] StageSizeChanged { index: usize, new: usize, existing: usize }:
+        "the number of clusters in index `{index}` stage has changed, new: {new}, existing: {existing}";
+    "V-09" terminal [abort] StageClusterChanged { position: usize, index: usize, new: String, existing: String }:
+        "the `{position}` cluster in the `{index}` stage has changed, new: {new}, existing: {existing}";
+    "V-10" terminal [abort] InvalidConcurrency { error: String }: "{error}";
+    "V-11" terminal [abort unexpected] FinishedAfterUpdating { finished: usize, updating: usize }:
+        "the finished stage `{finished}` is after the updating stage `{updating}`";
+    "V-12" terminal [abort unexpected] FinishedStageUnfinished { cluster: String, stage: String }:
+        "cluster `{cluster}` in the finished stage `{stage}` has not succeeded";
+    "V-13" terminal [abort unexpected] FinishedOutOfOrder { stage: String, last_finished: i64 }:
+        "the finished stage `{stage}` is not right after the last finished stage with index `{last_finished}`";
+    "V-14" terminal [abort] StageFailed { stage: String, message: String }:
+        "the stage `{stage}` has failed, err: {message}";
+    "V-15" terminal [abort unexpected] TwoStagesUpdating { stage: String, updating: usize }:
+        "the stage `{stage}` is updating, but there is already a stage with index `{updating}` updating";
+    "V-16" terminal [abort unexpected] UpdatingOutOfOrder { stage: String, last_finished: i64 }:
+        "the updating stage `{stage}` is not right after the last finished stage with index `{last_finished}`";
+    "V-17" terminal [abort unexpected] TooManyUpdating { updating: usize, stage: String, concurrency: usize }:
+        "the number of updating clusters `{updating}` in the updating stage `{stage}` exceeds maxConcurrency `{concurrency}`";
+    "V-18" terminal [abort unexpected] NoDeleteStageRecorded: "the updateRun has nil deletionStageStatus";
+    "V-19" terminal [abort unexpected] NotInDeleteStage { cluster: String }:
+        "the cluster `{cluster}` to be deleted is not in the delete stage";
+    "V-20" terminal [abort unexpected] DeletingTooEarly { updating: i64, last_finished: i64 }:
+        "the delete stage is active, but there are still stages updating, updatingStageIndex: {updating}, lastFinishedStageIndex: {last_finished}";
+    "V-21" terminal [abort] DeleteStageFailed { message: String }: "the delete stage has failed, err: {message}";
+
+    "E-01" terminal [abort unexpected] UnsupportedBeforeStageTask { task_type: String }:
+        "found unsupported task type in before stage tasks: {task_type}";
+    "E-02" terminal [abort] ClusterFailed { cluster: String, stage: String }:
+        "the cluster `{cluster}` in the stage {stage} has failed";
+    "E-03" terminal [abort unexpected] BindingMissing { cluster: String, stage: String }:
+        "the binding for cluster `{cluster}` in stage `{stage}` is not found in the toBeUpdatedBindings map";
+    "E-04" terminal [abort] Preempted { by_other_run: Preemption }: "{by_other_run}";
+    "E-05" retried [none] ClusterUpdateErred { stage: String, run_name: String }:
+        "the cluster updating encountered an error at stage `{stage}`, updateRun := `{run_name}`";
+    // The back-tick that is missing after the wanted run is missing on the wire too.
+    "E-06" terminal [abort unexpected] ForeignApprovalRequest { request: String, found_run: String, found_stage: String, run: String, stage: String }:
+        "the approval request task `{request}` is targeting update run `{found_run}` and stage `{found_stage}`, want target update run `{run} and stage `{stage}`";
+    "E-07" terminal [abort unexpected] NotInDeletingStage { cluster: String }:
+        "the to be deleted cluster `{cluster}` is not in the deleting stage during execution";
+    "E-08" terminal [abort unexpected] DeletedStillBound { cluster: String }:
+        "the deleted cluster `{cluster}` in the deleting stage still has a binding";
+    "E-09" terminal [abort unexpected] DeletingStillBound { cluster: String }:
+        "the cluster `{cluster}` in the deleting stage is marked as deleting but its corresponding binding is not deleting";
+    "E-10" terminal [unexpected] UnsupportedState { state: String }: "found unsupported updateRun state: {state}";
+
+    "S-01" terminal [abort unexpected] BindingMissingWhileStopping { cluster: String, stage: String }:
+        "the binding for cluster `{cluster}` in stage `{stage}` is not found in the toBeUpdatedBindings map during stopping";
+    "S-02" terminal [abort unexpected] NotInDeletingStageWhileStopping { cluster: String }:
+        "the to be deleted cluster `{cluster}` is not in the deleting stage during stopping";
+
+    // Reads and writes that failed; they have no entry in the catalogue.
+    "-" retried [none] RequestFailed { error: String }: "{error}";
+}
+
+/// Everything that went wrong in one pass, in the order it was met. Prints each text once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFailure(pub Vec<RunFault>);
+
+impl RunFailure {
+    /// Whether the run ends: one terminal fault is enough.
+    pub fn is_terminal(&self) -> bool {
+        self.0.iter().any(RunFault::is_terminal)
+    }
+
+    /// Whether a condition message blames the user's input; metrics tell this from internal errors.
+    pub fn blames_user(message: &str) -> bool {
+        message.contains(user!().trim_end_matches(": "))
+    }
+}
+
+impl From<RunFault> for RunFailure {
+    fn from(fault: RunFault) -> Self {
+        Self(vec![fault])
+    }
+}
+
+impl fmt::Display for RunFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut texts: Vec<String> = Vec::new();
+        for text in self.0.iter().map(ToString::to_string) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        match texts.as_slice() {
+            [only] => f.write_str(only),
+            several => write!(f, "[{}]", several.join(", ")),
+        }
+    }
+}
+
+/// Another run took the cluster away. Stands alone in the cluster's condition, and behind a prefix in the run's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preemption {
+    pub cluster: String,
+    pub stage: String,
+    pub binding: String,
+}
+
+impl fmt::Display for Preemption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cluster, stage, binding } = self;
+        f.write_str(user!())?;
+        write!(
+            f,
+            "the binding of the updating cluster `{cluster}` in the stage `{stage}` is not up-to-date with the desired \
+             status, please check the status of binding `{binding}` and see if there is a concurrent updateRun \
+             referencing the same placement and updating the same cluster"
+        )
+    }
+}
+
+/// Clusters that no stage selects. Prints how many, and the first by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnplacedClusters(pub Vec<String>);
+
+impl UnplacedClusters {
+    /// How many names are printed: a fleet of thousands would not fit a message.
+    pub const SHOWN: usize = 10;
+}
+
+impl fmt::Display for UnplacedClusters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<&str> = self.0.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        names.truncate(Self::SHOWN);
+        write!(f, "total {}, showing up to {}: {}", self.0.len(), Self::SHOWN, names.join(", "))
+    }
+}
+
+/// What is wrong with the annotation that counts a policy's clusters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterCountProblem {
+    #[error("cannot find annotation kubernetes-fleet.io/number-of-clusters")]
+    Missing,
+    #[error("invalid annotation kubernetes-fleet.io/number-of-clusters: {value} is not a valid count: {error}")]
+    NotACount { value: String, error: String },
+}
+
+/// What is wrong with the tasks before a stage.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BeforeStageTasksProblem {
+    #[error("beforeStageTasks can have at most one task")]
+    TooMany,
+    #[error("task {index} of type {task_type} is not allowed in beforeStageTasks, allowed type: Approval")]
+    NotAllowed { index: usize, task_type: String },
+    #[error("task {index} of type Approval cannot have wait duration set")]
+    ApprovalWithWait { index: usize },
+}
+
+/// What is wrong with the tasks after a stage.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AfterStageTasksProblem {
+    #[error("afterStageTasks cannot have two tasks of the same type: {task_type}")]
+    SameTypeTwice { task_type: String },
+    #[error("task {index} of type TimedWait has wait duration set to nil")]
+    WaitMissing { index: usize },
+    #[error("task {index} of type TimedWait has wait duration <= 0")]
+    WaitNotPositive { index: usize },
+}
+
+/// Why a sorting label is no number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SortingLabelProblem {
+    #[error("invalid syntax")]
+    NotAnInteger,
+    #[error("value out of range")]
+    OutOfRange,
+}

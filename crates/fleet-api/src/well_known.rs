@@ -1,0 +1,210 @@
+//! Every label, annotation, finalizer, namespace and other fixed string that stands in objects.
+//!
+//! Decides their spelling, in one place. No other file of the workspace spells one of these. Never decides who writes
+//! them.
+
+/// Label keys.
+pub mod labels {
+    /// Name of the placement, on everything that belongs to one. Also for namespaced placements, despite its name.
+    pub const PARENT_PLACEMENT: &str = "kubernetes-fleet.io/parent-CRP";
+    /// `true` on the newest policy snapshot, master resource snapshot or override snapshot of an owner.
+    pub const IS_LATEST_SNAPSHOT: &str = "kubernetes-fleet.io/is-latest-snapshot";
+    /// Index of a policy snapshot.
+    pub const POLICY_INDEX: &str = "kubernetes-fleet.io/policy-index";
+    /// Index of a group of resource snapshots.
+    pub const RESOURCE_INDEX: &str = "kubernetes-fleet.io/resource-index";
+    /// Index of an override snapshot.
+    pub const OVERRIDE_INDEX: &str = "kubernetes-fleet.io/override-index";
+    /// Name of the override that a snapshot is of.
+    pub const PARENT_OVERRIDE: &str = "kubernetes-fleet.io/parent-resource-override";
+    /// Name of the binding that a Work was written for.
+    pub const PARENT_BINDING: &str = "kubernetes-fleet.io/parent-resource-binding";
+    /// Namespace of the placement, on the Works of a namespaced one.
+    pub const PARENT_PLACEMENT_NAMESPACE: &str = "kubernetes-fleet.io/parent-placement-namespace";
+    /// Index of the resource snapshot that a Work was made from.
+    pub const PARENT_RESOURCE_SNAPSHOT_INDEX: &str = "kubernetes-fleet.io/parent-resource-snapshot-index";
+    /// Kind of the envelope that a Work was made from.
+    pub const ENVELOPE_KIND: &str = "kubernetes-fleet.io/envelope-work";
+    /// Name of the envelope that a Work was made from.
+    pub const ENVELOPE_NAME: &str = "kubernetes-fleet.io/envelope-name";
+    /// Namespace of the ResourceEnvelope that a Work was made from.
+    pub const ENVELOPE_NAMESPACE: &str = "kubernetes-fleet.io/envelope-namespace";
+    /// Marks the members' namespaces on the hub for the guard rail.
+    pub const IS_FLEET_RESOURCE: &str = "kubernetes-fleet.io/is-fleet-resource";
+    /// The member's own name, so that overrides can select by it.
+    pub const MEMBER_NAME: &str = "kubernetes-fleet.io/member-name";
+    /// Name of the run that an approval request belongs to.
+    pub const TARGET_UPDATE_RUN: &str = "kubernetes-fleet.io/targetUpdateRun";
+    /// Name of the stage that an approval request belongs to.
+    pub const TARGET_STAGE: &str = "kubernetes-fleet.io/targetUpdatingStage";
+    /// Whether an approval request stands before or after its stage.
+    pub const TASK_TYPE: &str = "kubernetes-fleet.io/taskType";
+    /// `true` on every approval request, never changed.
+    pub const IS_LATEST_APPROVAL: &str = "kubernetes-fleet.io/isLatestUpdateRunApproval";
+    /// Who manages an inventory entry.
+    pub const CLUSTER_MANAGER: &str = "x-k8s.io/cluster-manager";
+    /// Keeps an admission enforcer of some hosted clusters away from our webhook configurations.
+    pub const ADMISSIONS_ENFORCER_DISABLED: &str = "admissions.enforcer/disabled";
+    /// Who made a managed admission policy.
+    pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+    /// What a managed admission policy is part of.
+    pub const PART_OF: &str = "app.kubernetes.io/part-of";
+    /// Which part of the agent made a managed admission policy.
+    pub const COMPONENT: &str = "app.kubernetes.io/component";
+    /// Everything under this prefix is ours.
+    pub const PREFIX: &str = "kubernetes-fleet.io/";
+}
+
+/// Values that labels have.
+pub mod label_values {
+    pub const TRUE: &str = "true";
+    pub const FALSE: &str = "false";
+    /// `labels::TASK_TYPE` before a stage.
+    pub const BEFORE_STAGE: &str = "beforeStage";
+    /// `labels::TASK_TYPE` after a stage.
+    pub const AFTER_STAGE: &str = "afterStage";
+    /// `labels::CLUSTER_MANAGER` on our inventory entries, and the manager's name in them.
+    pub const CLUSTER_MANAGER: &str = "KubeFleet";
+    pub const MANAGED_BY: &str = "fleet-hub-agent";
+    pub const PART_OF: &str = "fleet";
+    pub const COMPONENT: &str = "admission-policy-manager";
+}
+
+/// Annotation keys.
+pub mod annotations {
+    /// Generation of the placement that a policy snapshot was last brought in line with.
+    pub const PLACEMENT_GENERATION: &str = "kubernetes-fleet.io/CRP-generation";
+    /// Wanted number of clusters, on policy snapshots of PickN.
+    pub const NUMBER_OF_CLUSTERS: &str = "kubernetes-fleet.io/number-of-clusters";
+    /// Hash of a whole group; the snapshot that has it is the master.
+    pub const RESOURCE_HASH: &str = "kubernetes-fleet.io/resource-hash";
+    /// How many snapshots a group has, on its master.
+    pub const NUMBER_OF_RESOURCE_SNAPSHOTS: &str = "kubernetes-fleet.io/number-of-resource-snapshots";
+    /// How many envelopes a group has, on its master.
+    pub const NUMBER_OF_ENVELOPES: &str = "kubernetes-fleet.io/number-of-enveloped-object";
+    /// Place of a snapshot in its group, on all but the master.
+    pub const SUBINDEX: &str = "kubernetes-fleet.io/subindex-of-resource-snapshot";
+    /// When content that differs from the newest snapshot was first seen.
+    pub const NEXT_SNAPSHOT_DETECTED_AT: &str = "kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time";
+    /// State of a binding before it became Unscheduled.
+    pub const PREVIOUS_BINDING_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
+    /// Master snapshot that a Work was made from.
+    pub const PARENT_RESOURCE_SNAPSHOT: &str = "kubernetes-fleet.io/parent-resource-snapshot-name";
+    /// Hash of the ResourceOverride snapshots that a Work was made with.
+    pub const PARENT_OVERRIDES_HASH: &str = "kubernetes-fleet.io/parent-resource-override-snapshot-hash";
+    /// Hash of the ClusterResourceOverride snapshots that a Work was made with.
+    pub const PARENT_CLUSTER_OVERRIDES_HASH: &str =
+        "kubernetes-fleet.io/parent-cluster-resource-override-snapshot-hash";
+    /// Hash of the manifest that an object on a member was applied from.
+    pub const SPEC_HASH: &str = "kubernetes-fleet.io/spec-hash";
+    /// The manifest that an object on a member was last applied from.
+    pub const LAST_APPLIED: &str = "kubernetes-fleet.io/last-applied-configuration";
+    /// Any annotation under this prefix marks a member as managed by the platform.
+    pub const PLATFORM_PREFIX: &str = "fleet.azure.com";
+    /// Where cert-manager finds the webhook's certificate.
+    pub const INJECT_CA_FROM: &str = "cert-manager.io/inject-ca-from";
+}
+
+/// Finalizers.
+pub mod finalizers {
+    /// On a MemberCluster, until its namespace is gone.
+    pub const MEMBER_CLUSTER: &str = "kubernetes-fleet.io/membercluster-finalizer";
+    /// On a joined MemberCluster, until its inventory entry is gone.
+    pub const CLUSTER_PROFILE: &str = "kubernetes-fleet.io/cluster-profile-cleanup";
+    /// On placements of both scopes, until their snapshots are gone.
+    pub const PLACEMENT: &str = "kubernetes-fleet.io/crp-cleanup";
+    /// On placements of both scopes, until the scheduler has let go of all bindings.
+    pub const SCHEDULER: &str = "kubernetes-fleet.io/scheduler-cleanup";
+    /// On bindings, until the scheduler has seen the deletion.
+    pub const SCHEDULER_BINDING: &str = "kubernetes-fleet.io/scheduler-crb-cleanup";
+    /// On bindings until their Works are gone, and on Works until what they applied is gone.
+    pub const WORK: &str = "kubernetes-fleet.io/work-cleanup";
+    /// On overrides, until their snapshots are gone.
+    pub const OVERRIDE: &str = "kubernetes-fleet.io/override-cleanup";
+    /// On update runs, until their approval requests are gone.
+    pub const UPDATE_RUN: &str = "kubernetes-fleet.io/stagedupdaterun-finalizer";
+}
+
+/// Namespaces on the hub.
+pub mod namespaces {
+    /// Where the agents themselves and the inventory entries live.
+    pub const FLEET_SYSTEM: &str = "fleet-system";
+    /// What the name of a member's namespace starts with.
+    pub const MEMBER_PREFIX: &str = "fleet-member-";
+    /// Names that start so are reserved.
+    pub const RESERVED_PREFIXES: &[&str] = &["fleet-", "kube-"];
+
+    /// Whether users' resources must stay out of this namespace.
+    pub fn is_reserved(namespace: &str) -> bool {
+        RESERVED_PREFIXES.iter().any(|prefix| namespace.starts_with(prefix))
+    }
+
+    /// The member that a namespace belongs to.
+    pub fn member_of(namespace: &str) -> Option<&str> {
+        namespace.strip_prefix(MEMBER_PREFIX)
+    }
+}
+
+/// Field managers.
+pub mod field_managers {
+    pub const PLACEMENT: &str = "cluster-placement-controller";
+    pub const MEMBER_CLUSTER: &str = "member-cluster-controller";
+    pub const OVERRIDE: &str = "override-controller";
+    pub const UPDATE_RUN: &str = "cluster-staged-update-run-controller";
+    /// On objects applied on members.
+    pub const WORK_APPLIER: &str = "work-api-agent";
+}
+
+/// Leases that agents hold while they lead.
+pub mod leases {
+    pub const HUB: &str = "136224848560.hub.fleet.azure.com";
+    pub const MEMBER: &str = "136224848560.member.fleet.azure.com";
+}
+
+/// Webhook configurations that the hub agent installs.
+pub mod webhook_configurations {
+    pub const MUTATING: &str = "fleet-mutating-webhook-configuration";
+    pub const VALIDATING: &str = "fleet-validating-webhook-configuration";
+    pub const GUARD_RAIL: &str = "fleet-guard-rail-webhook-configuration";
+}
+
+/// Properties that member agents report.
+pub mod properties {
+    pub const NODE_COUNT: &str = "kubernetes-fleet.io/node-count";
+    pub const KUBERNETES_VERSION: &str = "k8s.io/k8s-version";
+    pub const ENTRYPOINT: &str = "k8s.io/cluster-entrypoint";
+    pub const CERTIFICATE_AUTHORITY: &str = "k8s.io/cluster-certificate-authority-data";
+    /// Names under this prefix are read from `status.resourceUsage`: `<total|allocatable|available>-<resource>`.
+    pub const RESOURCE_PREFIX: &str = "resources.kubernetes-fleet.io";
+    pub const AZURE_CPU_COST: &str = "kubernetes.azure.com/per-cpu-core-cost";
+    pub const AZURE_MEMORY_COST: &str = "kubernetes.azure.com/per-gb-memory-cost";
+    /// Followed by `<sku>/count`.
+    pub const AZURE_VM_SIZES: &str = "kubernetes.azure.com/vm-sizes";
+}
+
+/// What may stand in the value of an override's patch for something of the cluster.
+pub mod override_variables {
+    /// The member's name.
+    pub const CLUSTER_NAME: &str = "${MEMBER-CLUSTER-NAME}";
+    /// Followed by a label key and `}`: the value of that label of the member.
+    pub const CLUSTER_LABEL_PREFIX: &str = "${MEMBER-CLUSTER-LABEL-KEY-";
+}
+
+/// Name of the stage in which a run removes what is no longer wanted.
+pub const DELETE_STAGE: &str = "kubernetes-fleet.io/deleteStage";
+
+/// Limits that no schema holds.
+pub mod limits {
+    /// Objects are packed into one resource snapshot while their JSON stays within this many bytes.
+    pub const RESOURCE_SNAPSHOT_BYTES: usize = 800 * 1024;
+    /// A Work is kept under this many bytes by trimming its status; the API server refuses objects not much larger.
+    pub const WORK_BYTES: usize = 1_415_578;
+    /// So many snapshots of one override are kept.
+    pub const OVERRIDE_SNAPSHOTS: usize = 10;
+    /// So many ClusterResourceOverrides a hub may have.
+    pub const CLUSTER_OVERRIDES: usize = 100;
+    /// So many ResourceOverrides a namespace may have.
+    pub const OVERRIDES_PER_NAMESPACE: usize = 100;
+    /// All annotations of an object together, in bytes; the API server refuses more.
+    pub const ANNOTATIONS_BYTES: usize = 256 * 1024;
+}

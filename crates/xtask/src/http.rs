@@ -1,0 +1,115 @@
+//! A small HTTP/1.1 client: one connection per request, TLS against a given CA, nothing hidden. It follows no redirect,
+//! retries nothing and adds no header but `Host`, so that a transcript shows what the server really said.
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::HOST;
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Where a server is and which CA vouches for it.
+#[derive(Clone)]
+pub struct Endpoint {
+    url: String,
+    host: String,
+    port: u16,
+    tls: Option<TlsConnector>,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Endpoint").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// `url` is `http(s)://host:port`; `ca_pem` is needed for https.
+    pub fn new(url: &str, ca_pem: Option<&str>) -> Result<Self> {
+        let uri: Uri = url.parse().with_context(|| format!("{url:?} is no URL"))?;
+        let host = uri.host().with_context(|| format!("{url:?} names no host"))?.to_owned();
+        let (port, tls) = match uri.scheme_str() {
+            Some("http") => (uri.port_u16().unwrap_or(80), None),
+            Some("https") => (uri.port_u16().unwrap_or(443), Some(connector(ca_pem)?)),
+            _ => bail!("{url:?} is neither http nor https"),
+        };
+        Ok(Self { url: url.trim_end_matches('/').to_owned(), host, port, tls })
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Sends a request whose URI is a path and query; the body of the answer is still to be read.
+    pub async fn open(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
+        if !request.headers().contains_key(HOST) {
+            let host = format!("{}:{}", self.host, self.port);
+            request.headers_mut().insert(HOST, host.parse().context("host header")?);
+        }
+        let stream = TcpStream::connect((self.host.as_str(), self.port))
+            .await
+            .with_context(|| format!("connect to {}", self.url))?;
+        stream.set_nodelay(true).context("set TCP_NODELAY")?;
+        match &self.tls {
+            None => exchange(TokioIo::new(stream), request).await,
+            Some(tls) => {
+                let name = ServerName::try_from(self.host.clone()).context("server name")?;
+                let stream = tls.connect(name, stream).await.with_context(|| format!("TLS with {}", self.url))?;
+                exchange(TokioIo::new(stream), request).await
+            }
+        }
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>> {
+        let (parts, body) = self.open(request).await?.into_parts();
+        let body = body.collect().await.context("read the answer")?.to_bytes();
+        Ok(Response::from_parts(parts, body))
+    }
+}
+
+fn connector(ca_pem: Option<&str>) -> Result<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca_pem.context("https needs a CA")?.as_bytes()) {
+        roots.add(certificate.context("read the CA")?).context("trust the CA")?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .context("TLS versions")?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Response<Incoming>>
+where
+    S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake(stream).await.context("speak HTTP")?;
+    // The connection lives as long as the answer's body is read; its own error shows up there.
+    tokio::spawn(connection);
+    sender.send_request(request).await.context("send the request")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_needs_scheme_host_and_for_https_a_ca() {
+        let refused = |url: &str| Endpoint::new(url, None).expect_err("must be refused").to_string();
+        assert_eq!(refused("ftp://a"), r#""ftp://a" is neither http nor https"#);
+        assert_eq!(refused("/path"), r#""/path" names no host"#);
+        assert_eq!(refused("https://127.0.0.1:6443"), "https needs a CA");
+        assert_eq!(Endpoint::new("http://127.0.0.1:80/", None).expect("endpoint").url(), "http://127.0.0.1:80");
+    }
+}

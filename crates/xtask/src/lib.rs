@@ -1,0 +1,10 @@
+//! The project's chores as a library: tests, generated files, real Kubernetes components on loopback, and the parity suite
+//! that holds two API servers against each other. Tests of other crates start real servers through it. It decides
+//! nothing about fleets.
+
+pub mod codegen;
+pub mod console;
+pub mod http;
+pub mod parity;
+pub mod real;
+pub mod test;

@@ -1,0 +1,169 @@
+//! `cargo xtask parity`: starts the servers, runs the cases on both at once, prints what differs.
+
+use super::compare::{self, Difference};
+use super::divergence::Known;
+use super::script::{self, Case};
+use super::target::Target;
+use super::transcript::Transcript;
+use super::{crds, runner};
+use crate::console;
+use crate::real::{Options, RealCluster};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Run one suite of scripts on a real kube-apiserver and on another server, and compare the answers.
+#[derive(Debug, Args)]
+pub struct Parity {
+    /// Only cases whose `area/name` contains this text.
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// The server to hold against the real one; without it a second real server, which proves the suite itself.
+    #[arg(long, value_name = "URL", requires = "token")]
+    against: Option<String>,
+    /// Bearer token of an administrator of that server.
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+    /// CA of that server, as PEM.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Write the real server's transcripts below this directory.
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// Directory of CRDs for the cases of area `fleet`.
+    #[arg(long, value_name = "DIR", default_value_os_t = repository().join("config/crd"))]
+    crds: PathBuf,
+    /// How many cases run at the same time.
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    jobs: usize,
+    /// Print the names of the cases and stop.
+    #[arg(long)]
+    list: bool,
+}
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Where the cases are.
+pub fn cases_directory() -> PathBuf {
+    repository().join("crates/apiserver/tests/parity/cases")
+}
+
+impl Parity {
+    pub async fn execute(self, known: &[Known]) -> Result<()> {
+        let mut cases = script::load(&cases_directory())?;
+        let wanted = self.filter.as_deref().unwrap_or_default();
+        cases.retain(|case| case.name.contains(wanted));
+        let have_crds = self.crds.is_dir();
+        if !have_crds {
+            let before = cases.len();
+            cases.retain(|case| !case.name.starts_with("fleet/"));
+            console::progress(format!("{} fleet cases skipped: no {}", before - cases.len(), self.crds.display()));
+        }
+        if self.list {
+            cases.iter().for_each(|case| console::line(&case.name));
+            return Ok(());
+        }
+        if cases.is_empty() {
+            bail!("no case is named like {wanted:?}");
+        }
+        let started = Instant::now();
+        let count = if self.against.is_some() { 1 } else { 2 };
+        let cluster = RealCluster::start(&Options { count, controller_manager: true }).await?;
+        console::progress(format!("servers ready after {:.1} s", started.elapsed().as_secs_f64()));
+        let (real, ours) = self.targets(&cluster)?;
+        if have_crds {
+            crds::load(&self.crds, &real).await?;
+            crds::load(&self.crds, &ours).await?;
+        }
+        let outcome = self.run_all(&cases, Arc::new(real), Arc::new(ours), known).await;
+        drop(cluster);
+        outcome
+    }
+
+    fn targets(&self, cluster: &RealCluster) -> Result<(Target, Target)> {
+        let kubectl = &cluster.kubectl_path;
+        let real = |name: &str, index: usize| {
+            Target::new(name, &cluster.servers[index].url, &cluster.token, &cluster.ca_pem, kubectl)
+        };
+        let ours = match (&self.against, &self.token) {
+            (Some(url), Some(token)) => {
+                let ca = self.ca.as_deref().map(read).transpose()?.unwrap_or_default();
+                Target::new("ours", url, token, &ca, kubectl)?
+            }
+            _ => real("second real", 1)?,
+        };
+        Ok((real("real", 0)?, ours))
+    }
+
+    async fn run_all(&self, cases: &[Case], real: Arc<Target>, ours: Arc<Target>, known: &[Known]) -> Result<()> {
+        let started = Instant::now();
+        let slots = Arc::new(Semaphore::new(self.jobs.max(1)));
+        let mut running = JoinSet::new();
+        for case in cases.iter().cloned() {
+            let (real, ours, slots) = (real.clone(), ours.clone(), slots.clone());
+            running.spawn(async move {
+                let _slot = slots.acquire_owned().await;
+                run_on_both(&case, &real, &ours).await
+            });
+        }
+        let mut differences = Vec::new();
+        let (mut finished, mut steps) = (0, 0);
+        while let Some(pair) = running.join_next().await {
+            let (a, b) = pair.context("a case was cut off")??;
+            finished += 1;
+            steps += a.answers.len();
+            self.record(&a)?;
+            let found = compare::compare(&a, &b, known);
+            found.iter().filter(|difference| difference.known.is_none()).for_each(print_difference);
+            differences.extend(found);
+        }
+        let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        let idle = compare::unused(known, &names, &differences);
+        for entry in &idle {
+            console::line(format!(
+                "known difference no longer seen: {} / {}: {}",
+                entry.case, entry.step, entry.reason
+            ));
+        }
+        let new = differences.iter().filter(|difference| difference.known.is_none()).count();
+        console::line(format!(
+            "{finished} cases, {steps} steps in {:.1} s: {new} differences, {} known",
+            started.elapsed().as_secs_f64(),
+            differences.len() - new
+        ));
+        if new > 0 || !idle.is_empty() {
+            bail!("the servers differ");
+        }
+        Ok(())
+    }
+
+    fn record(&self, transcript: &Transcript) -> Result<()> {
+        let Some(directory) = &self.record else { return Ok(()) };
+        let path = directory.join(format!("{}.txt", transcript.case));
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
+        }
+        std::fs::write(&path, transcript.render()).with_context(|| format!("write {}", path.display()))
+    }
+}
+
+async fn run_on_both(case: &Case, real: &Target, ours: &Target) -> Result<(Transcript, Transcript)> {
+    let id: String = format!("p{}", uuid::Uuid::new_v4().simple()).chars().take(9).collect();
+    let (a, b) = tokio::join!(runner::run(real, case, &id), runner::run(ours, case, &id));
+    Ok((a?, b?))
+}
+
+fn print_difference(difference: &Difference) {
+    let mark = if difference.too_lenient { " (accepts what the real server refuses)" } else { "" };
+    console::line(format!("--- {} / {}{mark}\n{}", difference.case, difference.step, difference.diff));
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+}

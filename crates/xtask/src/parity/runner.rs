@@ -1,0 +1,234 @@
+//! Runs one case on one server, step by step, in a namespace of its own, and writes down the answers.
+//! It compares nothing.
+
+use super::normalise::Normaliser;
+use super::script::{Action, Case, Directive, Step, YAML_AS};
+use super::target::Target;
+use super::transcript::{self, Answer, Transcript};
+use super::variables::Variables;
+use super::watch;
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use hyper::Response;
+use serde_json::{Value, json};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
+
+/// Bound of one request or kubectl command: the longest, `kubectl wait`, brings its own shorter one.
+const STEP_WITHIN: Duration = Duration::from_secs(90);
+/// Bound of an `@until`: garbage collection and namespace deletion take seconds on a loaded machine.
+const UNTIL_WITHIN: Duration = Duration::from_secs(60);
+/// Pause between two tries of an `@until`.
+const LOOK_EVERY: Duration = Duration::from_millis(150);
+
+/// Runs the case; `id` is its name in this run, the same on both servers.
+pub async fn run(target: &Target, case: &Case, id: &str) -> Result<Transcript> {
+    let mut session =
+        Session::open(target, id).await.with_context(|| format!("set up {} on {}", case.name, target.name))?;
+    let mut answers = Vec::new();
+    for step in &case.steps {
+        let outcome = match tokio::time::timeout(STEP_WITHIN, session.step(step)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(anyhow::anyhow!("no answer within {} s", STEP_WITHIN.as_secs())),
+        };
+        let (text, accepted) = outcome.unwrap_or_else(|error| (format!("error: {error:#}"), None));
+        answers.push(Answer { step: step.name.clone(), text, accepted });
+    }
+    session.close().await;
+    Ok(Transcript { case: case.name.clone(), answers })
+}
+
+struct Session<'a> {
+    target: &'a Target,
+    variables: Variables,
+    normaliser: Normaliser,
+    home: tempfile::TempDir,
+}
+
+type Shown = (String, Option<bool>);
+
+impl<'a> Session<'a> {
+    async fn open(target: &'a Target, id: &str) -> Result<Self> {
+        let variables = Variables::of_case(id);
+        let home = tempfile::tempdir().context("create a home for kubectl")?;
+        let literals = [
+            (home.path().display().to_string(), "<home>"),
+            (target.endpoint.url().to_owned(), "<server>"),
+            (target.endpoint.url().trim_start_matches("https://").trim_start_matches("http://").to_owned(), "<server>"),
+            (target.token.clone(), "<admin-token>"),
+            (variables.namespace().to_owned(), "<ns>"),
+            (id.to_owned(), "<id>"),
+        ];
+        let literals = literals.map(|(text, stand_in)| (text, stand_in.to_owned())).to_vec();
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": variables.namespace()}});
+        let created = target.call("POST", "/api/v1/namespaces", Some(&namespace)).await?;
+        if !created.status().is_success() {
+            anyhow::bail!("no namespace: {} {}", created.status(), String::from_utf8_lossy(created.body()));
+        }
+        Ok(Self { target, variables, normaliser: Normaliser::new(literals)?, home })
+    }
+
+    async fn step(&mut self, step: &Step) -> Result<Shown> {
+        let body = self.variables.fill(&step.body);
+        match &step.action {
+            Action::Http { method, target, headers } => self.http(step, method, target, headers, &body).await,
+            Action::Watch { target, headers, events } => self.watch(step, target, headers, *events).await,
+            Action::Kubectl { arguments } => self.kubectl(step, arguments, &body).await,
+        }
+    }
+
+    async fn http(
+        &mut self,
+        step: &Step,
+        method: &str,
+        path: &str,
+        headers: &[(String, String)],
+        body: &str,
+    ) -> Result<Shown> {
+        let path = self.variables.fill(path);
+        let (headers, body) = self.prepared(headers, body)?;
+        let started = Instant::now();
+        let answer = loop {
+            let request = self.target.request(method, &path, &headers, body.clone())?;
+            let answer = self.target.endpoint.send(request).await?;
+            if step.directives.iter().all(|directive| satisfied(directive, &answer)) || started.elapsed() > UNTIL_WITHIN
+            {
+                break answer;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        };
+        let accepted = Some(answer.status().is_success());
+        let (parts, body) = answer.into_parts();
+        let mut text = transcript::http(parts.status, &parts.headers, &body, &step.directives, &mut self.normaliser);
+        self.save(step, &body, &mut text);
+        Ok((text, accepted))
+    }
+
+    /// Headers with variables filled in; a YAML body becomes JSON unless the script has named a content type.
+    fn prepared(&self, headers: &[(String, String)], body: &str) -> Result<(Vec<(String, String)>, Vec<u8>)> {
+        let mut filled: Vec<(String, String)> = headers
+            .iter()
+            .map(|(name, value)| (name.clone(), self.variables.fill(value)))
+            .filter(|(name, _)| name != YAML_AS)
+            .collect();
+        let explicit = filled.iter().any(|(name, _)| name == "content-type");
+        if explicit || body.is_empty() {
+            return Ok((filled, body.as_bytes().to_vec()));
+        }
+        let kind =
+            headers.iter().find(|(name, _)| name == YAML_AS).map_or("application/json", |(_, kind)| kind.as_str());
+        filled.push(("content-type".to_owned(), kind.to_owned()));
+        if kind.ends_with("yaml") {
+            return Ok((filled, body.as_bytes().to_vec()));
+        }
+        let value: Value = serde_saphyr::from_str(body).context("the body is no YAML")?;
+        Ok((filled, value.to_string().into_bytes()))
+    }
+
+    fn save(&mut self, step: &Step, body: &Bytes, text: &mut String) {
+        let value: Value = serde_json::from_slice(body).unwrap_or_default();
+        for directive in &step.directives {
+            if let Directive::Save { variable, pointer } = directive {
+                match value.pointer(pointer) {
+                    Some(Value::String(found)) => self.variables.set(variable, found.clone()),
+                    Some(found) => self.variables.set(variable, found.to_string()),
+                    None => text.push_str(&format!("\n(nothing at {pointer} to save as {variable})")),
+                }
+            }
+        }
+    }
+
+    async fn watch(&mut self, step: &Step, path: &str, headers: &[(String, String)], events: usize) -> Result<Shown> {
+        let path = self.variables.fill(path);
+        let (headers, _) = self.prepared(headers, "")?;
+        let response = self.target.endpoint.open(self.target.request("GET", &path, &headers, Vec::new())?).await?;
+        let (parts, body) = response.into_parts();
+        let received = watch::read(body, events).await;
+        let mut text = format!("{}\n", parts.status.as_u16());
+        for line in &received.lines {
+            match serde_json::from_str::<Value>(line) {
+                Ok(event) => text.push_str(&self.normaliser.json(transcript::selected(event, &step.directives))),
+                Err(_) => text.push_str(&self.normaliser.words(line)),
+            }
+            text.push('\n');
+        }
+        text.push_str(received.end);
+        Ok((text, Some(parts.status.is_success())))
+    }
+
+    async fn kubectl(&mut self, step: &Step, arguments: &[String], input: &str) -> Result<Shown> {
+        let mut command = self.target.kubectl(self.home.path(), self.variables.namespace())?;
+        command.args(arguments.iter().map(|argument| self.variables.fill(argument)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("start kubectl")?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // kubectl may end without reading; that is its answer, not our failure.
+            let _ = stdin.write_all(input.as_bytes()).await;
+        }
+        let output = child.wait_with_output().await.context("wait for kubectl")?;
+        let mut text = format!("exit code {}\n", output.status.code().unwrap_or(-1));
+        for (title, bytes) in [("", &output.stdout), ("stderr:\n", &output.stderr)] {
+            let mut part = self.normaliser.terminal(&String::from_utf8_lossy(bytes));
+            if step.directives.contains(&Directive::Sorted) {
+                let mut lines: Vec<&str> = part.lines().collect();
+                lines.sort_unstable();
+                part = lines.join("\n");
+            }
+            if !part.is_empty() && !step.directives.contains(&Directive::StatusOnly) {
+                text.push_str(&format!("{title}{part}\n"));
+            }
+        }
+        self.save(step, &Bytes::from(output.stdout), &mut text);
+        Ok((text, Some(output.status.success())))
+    }
+
+    /// Removes what the case has left behind. A failure here concerns no answer.
+    async fn close(self) {
+        let _ = self.target.call("DELETE", &format!("/api/v1/namespaces/{}", self.variables.namespace()), None).await;
+        let crds = self.variables.fill("{{crds}}");
+        let Ok(list) = self.target.call("GET", &crds, None).await else { return };
+        let list: Value = serde_json::from_slice(list.body()).unwrap_or_default();
+        let group = self.variables.fill("{{group}}");
+        for crd in list.pointer("/items").and_then(Value::as_array).into_iter().flatten() {
+            if let (true, Some(name)) = (
+                crd.pointer("/spec/group") == Some(&json!(group)),
+                crd.pointer("/metadata/name").and_then(Value::as_str),
+            ) {
+                let _ = self.target.call("DELETE", &format!("{crds}/{name}"), None).await;
+            }
+        }
+    }
+}
+
+fn satisfied(directive: &Directive, answer: &Response<Bytes>) -> bool {
+    match directive {
+        Directive::UntilStatus(status) => answer.status().as_u16() == *status,
+        Directive::UntilValue { pointer, value } => {
+            let body: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+            match body.pointer(pointer) {
+                Some(Value::String(text)) => text == value,
+                Some(other) => other.to_string() == *value,
+                None => value == "absent",
+            }
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn until_looks_at_status_value_or_absence() {
+        let answer = Response::builder().status(200).body(Bytes::from(r#"{"a":{"b":"x"},"n":3}"#)).expect("answer");
+        let value = |pointer: &str, value: &str| Directive::UntilValue { pointer: pointer.into(), value: value.into() };
+        assert!(satisfied(&Directive::UntilStatus(200), &answer));
+        assert!(!satisfied(&Directive::UntilStatus(404), &answer));
+        assert!(satisfied(&value("/a/b", "x"), &answer));
+        assert!(satisfied(&value("/n", "3"), &answer));
+        assert!(satisfied(&value("/gone", "absent"), &answer));
+        assert!(!satisfied(&value("/a/b", "y"), &answer));
+    }
+}

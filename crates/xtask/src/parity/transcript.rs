@@ -1,0 +1,137 @@
+//! What a step was answered, as the text that two servers are compared by.
+
+use super::normalise::Normaliser;
+use super::script::Directive;
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, WARNING};
+use hyper::{HeaderMap, StatusCode};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// The answer of one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub step: String,
+    pub text: String,
+    /// Whether the server agreed (2xx, or exit code 0); `None` if it could not be asked.
+    pub accepted: Option<bool>,
+}
+
+/// The answers of one case on one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transcript {
+    pub case: String,
+    pub answers: Vec<Answer>,
+}
+
+impl Transcript {
+    /// The whole transcript as one text, for `--record`.
+    pub fn render(&self) -> String {
+        let mut out = String::new();
+        for answer in &self.answers {
+            let _ = writeln!(out, "=== {}\n{}\n", answer.step, answer.text.trim_end());
+        }
+        out
+    }
+}
+
+/// Status, the headers that callers act upon, and the body.
+pub(super) fn http(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &Bytes,
+    directives: &[Directive],
+    normaliser: &mut Normaliser,
+) -> String {
+    let mut out = format!("{}\n", status.as_u16());
+    if directives.contains(&Directive::StatusOnly) {
+        return out;
+    }
+    for name in [CONTENT_TYPE, WARNING] {
+        for value in headers.get_all(&name) {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            let _ = writeln!(out, "{name}: {}", normaliser.words(&value));
+        }
+    }
+    match serde_json::from_slice::<Value>(body) {
+        Ok(value) => out.push_str(&normaliser.json(selected(value, directives))),
+        Err(_) => out.push_str(&normaliser.words(&String::from_utf8_lossy(body))),
+    }
+    out
+}
+
+/// The parts of a body that the step asks for.
+pub(super) fn selected(mut value: Value, directives: &[Directive]) -> Value {
+    for directive in directives {
+        match directive {
+            Directive::Show(pointers) => {
+                let parts = pointers.iter().map(|p| (p.clone(), value.pointer(p).cloned().unwrap_or(Value::Null)));
+                value = Value::Object(parts.collect());
+            }
+            Directive::Hide(pointers) => pointers.iter().for_each(|pointer| remove(&mut value, pointer)),
+            _ => {}
+        }
+    }
+    value
+}
+
+/// Removes what the pointer names; `*` stands for every element or member.
+fn remove(value: &mut Value, pointer: &str) {
+    let pointer = pointer.trim_start_matches('/');
+    let (head, rest) = pointer.split_once('/').map_or((pointer, None), |(head, rest)| (head, Some(rest)));
+    let key = head.replace("~1", "/");
+    match (value, rest) {
+        (Value::Object(map), None) => {
+            map.remove(&key);
+        }
+        (Value::Object(map), Some(rest)) if head == "*" => map.values_mut().for_each(|child| remove(child, rest)),
+        (Value::Array(items), Some(rest)) if head == "*" => items.iter_mut().for_each(|child| remove(child, rest)),
+        (Value::Object(map), Some(rest)) => {
+            if let Some(child) = map.get_mut(&key) {
+                remove(child, rest);
+            }
+        }
+        (Value::Array(items), Some(rest)) => {
+            if let Some(child) = head.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
+                remove(child, rest);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn show_keeps_and_hide_removes() {
+        let body = json!({"a": {"b": 1}, "items": [{"x": 1, "y": 2}, {"x": 3}], "m": {"k": {"x": 1}}});
+        let show = [Directive::Show(vec!["/a/b".into(), "/none".into()])];
+        assert_eq!(selected(body.clone(), &show), json!({"/a/b": 1, "/none": null}));
+        let hide = [Directive::Hide(vec!["/a".into(), "/items/*/x".into(), "/m/*/x".into()])];
+        assert_eq!(selected(body, &hide), json!({"items": [{"y": 2}, {}], "m": {"k": {}}}));
+    }
+
+    #[test]
+    fn an_answer_shows_status_type_warnings_and_body() {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", "application/json".parse().expect("value"));
+        headers.append("warning", "299 - \"one\"".parse().expect("value"));
+        headers.append("warning", "299 - \"two\"".parse().expect("value"));
+        headers.insert("audit-id", "x".parse().expect("value"));
+        let mut normaliser = Normaliser::new(Vec::new()).expect("patterns");
+        let text = http(StatusCode::CREATED, &headers, &Bytes::from("{\"b\":1,\"a\":2}"), &[], &mut normaliser);
+        expect_test::expect![[r#"
+            201
+            content-type: application/json
+            warning: 299 - "one"
+            warning: 299 - "two"
+            {
+              "a": 2,
+              "b": 1
+            }"#]]
+        .assert_eq(&text);
+    }
+}
