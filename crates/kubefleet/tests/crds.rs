@@ -1,5 +1,7 @@
 //! `kubefleet crds` as a user runs it.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 
