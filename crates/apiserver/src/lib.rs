@@ -5,4 +5,8 @@
 
 pub mod error;
 pub mod field;
+pub mod registry;
+pub mod rest;
 pub mod schema;
+pub mod server;
+pub mod store;
