@@ -95,8 +95,16 @@ pub struct Version {
     pub selectable: Vec<SelectableField>,
     /// How objects become the stored form and back where rewriting `apiVersion` is not enough.
     pub conversion: Option<Conversion>,
+    /// Compiled CEL rules of the schema.
+    pub rules: Option<Arc<dyn RuleSet>>,
     /// Identifies schema and version: an entry written under the same number needs no work when it is read.
     pub shape: u64,
+}
+
+/// Rules beyond the schema, compiled once per version.
+pub trait RuleSet: std::fmt::Debug + Send + Sync {
+    /// Findings about an object in this version; `old` is what it replaces.
+    fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError>;
 }
 
 /// Both functions get an object whose `apiVersion` and `kind` are already those of the target.
@@ -289,6 +297,7 @@ impl Version {
             subresources: Vec::new(),
             selectable: Vec::new(),
             conversion: None,
+            rules: None,
             shape: BUILT_IN_SHAPE,
         }
     }

@@ -9,6 +9,6 @@ pub mod names;
 
 pub use info::{
     Allocate, Behaviour, ColumnSource, Conversion, FieldSource, Handling, Hooks, NameRule, Origin, PrepareContext,
-    PrinterColumn, ResourceInfo, ScalePaths, SelectableField, Storage, StorageKey, Subresource, Version,
+    PrinterColumn, ResourceInfo, RuleSet, ScalePaths, SelectableField, Storage, StorageKey, Subresource, Version,
 };
 pub use live::{BuiltIns, Registry, Served};

@@ -3,6 +3,7 @@
 //!
 //! Decides how the parts are put together. Never serves a socket: the edge does.
 
+mod allocate;
 pub mod identity;
 
 use std::collections::BTreeMap;
@@ -14,13 +15,16 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use crate::controllers;
 use crate::error::ApiError;
 use crate::registry::{BuiltIns, Registry, ResourceInfo, StorageKey};
 use crate::rest::admission::{Admission, Chain};
+use crate::rest::lifecycle::NamespaceLifecycle;
 use crate::rest::request::Request;
 use crate::rest::response::Response;
 use crate::store::file_log::{self, CompactionLimits};
 use crate::store::{HistoryLimits, Log, MemoryLog, Store};
+use allocate::Allocations;
 use identity::Identities;
 
 /// What time it is. Simulations give one that follows their virtual time.
@@ -68,6 +72,7 @@ pub struct Cluster {
     name: String,
     store: Arc<Store>,
     registry: Registry,
+    allocations: Allocations,
     shared: Arc<Shared>,
 }
 
@@ -92,6 +97,30 @@ impl Cluster {
 
     pub fn now(&self) -> Timestamp {
         (self.shared.clock)()
+    }
+
+    pub fn admission(&self) -> &Chain {
+        &self.shared.admission
+    }
+
+    pub fn identities(&self) -> &Identities {
+        &self.shared.identities
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        self.shared.identities.number()
+    }
+
+    pub(crate) fn allocations(&self) -> &Allocations {
+        &self.allocations
+    }
+
+    pub(crate) fn synthetic(&self, key: &(StorageKey, Option<String>)) -> Option<Arc<dyn Synthetic>> {
+        self.shared.synthetic.get(key).cloned()
+    }
+
+    pub(crate) fn signer(&self) -> Option<&Arc<dyn TokenSigner>> {
+        self.shared.signer.as_ref()
     }
 }
 
@@ -132,9 +161,87 @@ impl fmt::Debug for Builder {
 pub enum StartError {
     #[error(transparent)]
     Storage(#[from] file_log::RecoveryError),
+    #[error("the runtime ended while the data directory was opened")]
+    Interrupted,
+}
+
+impl Server {
+    /// A server in memory, without any resource: give it `kinds`.
+    pub fn builder() -> Builder {
+        let mut admission = Chain::default();
+        admission.push(Arc::new(NamespaceLifecycle));
+        Builder {
+            kinds: Vec::new(),
+            data_dir: None,
+            admission,
+            synthetic: BTreeMap::new(),
+            signer: None,
+            clock: Arc::new(Timestamp::now),
+            seed: None,
+            history: HistoryLimits::default(),
+            compaction: CompactionLimits::default(),
+        }
+    }
+
+    /// The cluster of this name, made on the first call. Must be called within a tokio runtime, on which the cluster's
+    /// controllers run.
+    pub fn cluster(&self, name: &str) -> Arc<Cluster> {
+        let mut clusters = self.clusters.lock();
+        if let Some(cluster) = clusters.get(name) {
+            return cluster.clone();
+        }
+        let store = Store::new(name, self.log.clone(), self.history);
+        let cluster = self.open(name, store);
+        clusters.insert(name.to_owned(), cluster.clone());
+        cluster
+    }
+
+    /// The names of all clusters that exist.
+    pub fn clusters(&self) -> Vec<String> {
+        self.clusters.lock().keys().cloned().collect()
+    }
+
+    fn open(&self, name: &str, store: Arc<Store>) -> Arc<Cluster> {
+        let cluster = Arc::new(Cluster {
+            name: name.to_owned(),
+            registry: Registry::new(self.shared.built_in.clone()),
+            allocations: Allocations::new(store.clone()),
+            store,
+            shared: self.shared.clone(),
+        });
+        controllers::start(&cluster);
+        cluster
+    }
 }
 
 impl Builder {
+    /// Opens the storage and every cluster that is found in it.
+    pub async fn build(self) -> Result<Arc<Server>, StartError> {
+        let (log, stores): (Arc<dyn Log>, _) = match &self.data_dir {
+            None => (Arc::new(MemoryLog), BTreeMap::new()),
+            Some(path) => {
+                let (path, history, compaction) = (path.clone(), self.history, self.compaction);
+                let opened = tokio::task::spawn_blocking(move || file_log::open(&path, history, compaction)).await;
+                let (log, stores) = opened.map_err(|_| StartError::Interrupted)??;
+                (log, stores)
+            }
+        };
+        let shared = Arc::new(Shared {
+            built_in: Arc::new(BuiltIns::new(self.kinds)),
+            admission: self.admission,
+            synthetic: self.synthetic,
+            signer: self.signer,
+            clock: self.clock,
+            identities: Identities::new(self.seed),
+        });
+        let server = Arc::new(Server { shared, log, history: self.history, clusters: Mutex::default() });
+        for (name, store) in stores {
+            let cluster = server.open(&name, store);
+            server.clusters.lock().insert(name, cluster);
+        }
+        Ok(server)
+    }
+
     /// Keeps everything in memory (the default).
     #[must_use]
     pub fn memory(mut self) -> Self {

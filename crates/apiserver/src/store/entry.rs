@@ -8,6 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::encode::with_other_revision;
+
 /// A stored object. Immutable: a write makes a new one.
 #[derive(Debug)]
 pub struct Entry {
@@ -70,6 +72,12 @@ impl Entry {
     /// Namespace (empty for a cluster-scoped object) and name.
     pub fn namespace_and_name(&self) -> (&str, &str) {
         split_key(&self.key)
+    }
+
+    /// The same object as if it had been written at another revision.
+    pub fn at_revision(&self, revision: u64) -> Self {
+        let (bytes, revision_at) = with_other_revision(&self.bytes, self.revision_at, revision);
+        Self { key: self.key.clone(), revision, bytes, revision_at, shape: self.shape, index: self.index.clone() }
     }
 
     /// The object. `Null` only if the stored bytes are damaged, which the log's checksums exclude.

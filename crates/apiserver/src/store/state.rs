@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::encode::{Encoded, with_other_revision};
+use super::encode::Encoded;
 use super::entry::{ChangeKind, Entry, Event, Index};
 use super::log::{Appended, Image, Log, Member, Record};
 use super::resource::{HistoryLimits, Page, Resource};
@@ -385,10 +385,7 @@ impl State {
                 (ChangeKind::Put, Entry { key, revision, bytes, revision_at, shape, index })
             }
             Action::Delete => {
-                let last = resource.get(&key)?;
-                let (bytes, revision_at) = with_other_revision(&last.bytes, last.revision_at, revision);
-                let (shape, index) = (last.shape, last.index.clone());
-                (ChangeKind::Delete, Entry { key, revision, bytes, revision_at, shape, index })
+                (ChangeKind::Delete, resource.get(&key)?.at_revision(revision))
             }
         };
         let event = resource.apply(kind, Arc::new(entry), limits);
