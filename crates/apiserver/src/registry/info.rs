@@ -195,6 +195,8 @@ pub struct Behaviour {
     pub returns_deleted_object: bool,
     /// `spec.finalizers` holds the object back, and deletion sets `status.phase: Terminating` (namespaces).
     pub spec_finalizers: bool,
+    /// Added when deletion is asked for, so that a controller can clean up first (CustomResourceDefinitions).
+    pub cleanup_finalizer: Option<&'static str>,
     pub name_rule: NameRule,
     /// `fieldSelector` refusals name the two metadata fields (true) or say `field label not supported` (false).
     pub default_field_selectors: bool,
@@ -209,6 +211,7 @@ impl Default for Behaviour {
             create_on_update: false,
             returns_deleted_object: false,
             spec_finalizers: false,
+            cleanup_finalizer: None,
             name_rule: NameRule::DnsSubdomain,
             default_field_selectors: true,
         }

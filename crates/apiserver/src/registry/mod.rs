@@ -3,6 +3,7 @@
 //! Built-in ones come from tables and are shared by all clusters of a process; those of CustomResourceDefinitions are
 //! added, changed and removed while requests run. Never holds objects.
 
+pub mod definition;
 pub mod info;
 pub mod live;
 pub mod names;

@@ -163,6 +163,12 @@ fn plan(call: &Call<'_>, options: &DeleteOptions, stored: &mut Value) -> Result<
         ));
     }
     set_propagation(stored, options.propagation);
+    if let Some(finalizer) = info.behaviour.cleanup_finalizer.filter(|_| !was_marked) {
+        let slot = meta::metadata(stored).entry("finalizers").or_insert_with(|| json!([]));
+        if let Some(list) = slot.as_array_mut().filter(|list| !list.iter().any(|f| f == finalizer)) {
+            list.push(finalizer.into());
+        }
+    }
     let grace = (info.hooks.grace_seconds)(stored, options.grace_seconds).max(0);
     let held = holds_content || stored["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
     if was_marked {

@@ -22,3 +22,5 @@ pub mod shape;
 mod tests;
 mod watch;
 mod write;
+
+pub(crate) use write::is_released as write_released;

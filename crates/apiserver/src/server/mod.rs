@@ -74,6 +74,7 @@ pub struct Cluster {
     registry: Registry,
     allocations: Allocations,
     shared: Arc<Shared>,
+    _controllers: controllers::Running,
 }
 
 impl fmt::Debug for Cluster {
@@ -202,14 +203,16 @@ impl Server {
     }
 
     fn open(&self, name: &str, store: Arc<Store>) -> Arc<Cluster> {
-        let cluster = Arc::new(Cluster {
+        let changes = store.watch_everything();
+        let cluster = Arc::new_cyclic(|this| Cluster {
             name: name.to_owned(),
             registry: Registry::new(self.shared.built_in.clone()),
             allocations: Allocations::new(store.clone()),
             store,
             shared: self.shared.clone(),
+            _controllers: controllers::start(this, changes),
         });
-        controllers::start(&cluster);
+        controllers::prepare(&cluster);
         cluster
     }
 }

@@ -241,6 +241,11 @@ impl Store {
         Ok(entries)
     }
 
+    /// As `commit`, without waiting: the writes are seen by readers, who wait for them themselves.
+    pub fn commit_unsettled(&self, changes: Vec<Change>, guards: &[Guard]) -> Result<Vec<Arc<Entry>>, StoreError> {
+        self.commit_now(changes, guards).map(|(entries, _)| entries)
+    }
+
     fn commit_now(&self, changes: Vec<Change>, guards: &[Guard]) -> Result<(Vec<Arc<Entry>>, u64), StoreError> {
         let mut state = self.state.lock();
         for guard in guards {
