@@ -1,0 +1,202 @@
+//! CustomResourceDefinitions: accept their names, serve what they define, and clean up after them.
+//!
+//! Decides from the definition and from the names of other resources of its group. A definition whose names were once
+//! accepted stays served. Never judges schemas: that happened when the definition was written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::StreamExt;
+use serde_json::{Value, json};
+
+use super::act::{self, Outcome, remove_finalizer};
+use super::namespaces::put_condition;
+use super::{Seen, Wake};
+use crate::registry::definition::{CLEANUP_FINALIZER, NameConflict, name_conflict, resource_of};
+use crate::registry::{Origin, Registry, ResourceInfo, StorageKey};
+use crate::rest::meta::printed_time;
+use crate::server::Cluster;
+use crate::store::{ChangeKind, Entry};
+
+/// Objects deleted at once when their definition goes.
+const AT_ONCE: usize = 32;
+
+fn definitions() -> StorageKey {
+    StorageKey::new("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// Serves the resources of established definitions from the first request on.
+pub(super) fn load(cluster: &Cluster) {
+    let Ok(listing) = cluster.store().peek_list(&definitions(), None, None, usize::MAX, None) else { return };
+    for entry in &listing.entries {
+        let definition = entry.parse();
+        if is_true(&definition, "Established") {
+            install(cluster.registry(), &definition);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Definitions {
+    dirty: BTreeSet<Box<str>>,
+    /// Definitions that wait for the end of their objects, by the resource of these.
+    emptying: BTreeMap<StorageKey, Box<str>>,
+    /// What was installed: the spec, and whether the definition is going.
+    installed: BTreeMap<Box<str>, (Value, bool)>,
+}
+
+impl Definitions {
+    pub(super) fn observe(&mut self, seen: &Seen) {
+        match seen {
+            Seen::Changed(resource, event) => {
+                if *resource == definitions() {
+                    self.dirty.insert(event.entry.key.clone());
+                    if event.kind == ChangeKind::Delete {
+                        // A name may be free now for one that was refused.
+                        self.dirty.extend(self.installed.keys().cloned());
+                    }
+                }
+                self.dirty.extend(self.emptying.get(resource).cloned());
+            }
+            Seen::Relisted(resource, entries) => {
+                if *resource == definitions() {
+                    self.dirty.extend(entries.iter().map(|e| e.key.clone()));
+                    self.dirty.extend(self.installed.keys().cloned());
+                }
+                self.dirty.extend(self.emptying.get(resource).cloned());
+            }
+        }
+    }
+
+    pub(super) async fn work(&mut self, cluster: &Arc<Cluster>) -> Wake {
+        let mut wake = Wake::OnChange;
+        for name in std::mem::take(&mut self.dirty) {
+            if self.settle(cluster, &name).await == Outcome::Failed {
+                self.dirty.insert(name);
+                wake = Wake::retry();
+            }
+        }
+        wake
+    }
+
+    async fn settle(&mut self, cluster: &Arc<Cluster>, name: &str) -> Outcome {
+        let Some(entry) = cluster.store().peek(&definitions(), name) else {
+            self.withdraw(cluster, name);
+            return Outcome::Done;
+        };
+        let definition = entry.parse();
+        let Ok(info) = resource_of(&definition) else { return Outcome::Done };
+        if entry.index.deleting && entry.index.has_finalizer(CLEANUP_FINALIZER) {
+            self.serve(cluster, name, &definition);
+            self.emptying.insert(info.storage.key.clone(), name.into());
+            return clean_up(cluster, &entry, &info).await;
+        }
+        let others: Vec<Arc<ResourceInfo>> = others(cluster.registry(), &info, name);
+        let conflict = name_conflict(&info, others.iter().map(AsRef::as_ref));
+        let now = printed_time(cluster.now());
+        let told = act::edit(cluster, &definitions(), &entry, &[], |o| tell(o, conflict.as_ref(), &now)).await;
+        if told == Outcome::Done && (conflict.is_none() || is_true(&definition, "Established")) {
+            self.serve(cluster, name, &definition);
+        }
+        told
+    }
+
+    fn serve(&mut self, cluster: &Cluster, name: &str, definition: &Value) {
+        let state = (definition["spec"].clone(), definition["metadata"]["deletionTimestamp"].is_string());
+        if self.installed.get(name) != Some(&state) {
+            install(cluster.registry(), definition);
+            self.installed.insert(name.into(), state);
+        }
+    }
+
+    fn withdraw(&mut self, cluster: &Cluster, name: &str) {
+        self.emptying.retain(|_, definition| **definition != *name);
+        if let Some((spec, _)) = self.installed.remove(name) {
+            let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+            cluster.registry().remove(&text(&spec["group"]), &text(&spec["names"]["plural"]));
+        }
+    }
+}
+
+fn install(registry: &Registry, definition: &Value) {
+    match resource_of(definition) {
+        Ok(info) => registry.install(info),
+        Err(findings) => {
+            let name = definition["metadata"]["name"].as_str().unwrap_or("");
+            tracing::warn!(name, ?findings, "a stored definition cannot be served");
+        }
+    }
+}
+
+/// The other resources of the group: their names are taken.
+fn others(registry: &Registry, info: &ResourceInfo, name: &str) -> Vec<Arc<ResourceInfo>> {
+    let is_other = |other: &ResourceInfo| match &other.origin {
+        Origin::Custom { definition } => *definition != *name,
+        Origin::BuiltIn | Origin::Synthetic => true,
+    };
+    registry.all().into_iter().filter(|other| other.group == info.group && is_other(other)).collect()
+}
+
+/// Deletes all objects; lets the definition go when none is left.
+async fn clean_up(cluster: &Arc<Cluster>, entry: &Entry, info: &ResourceInfo) -> Outcome {
+    let key = &info.storage.key;
+    let list = || cluster.store().peek_list(key, None, None, usize::MAX, None).map(|l| l.entries).unwrap_or_default();
+    let failed = futures::stream::iter(list())
+        .filter(|entry| std::future::ready(!entry.index.deleting))
+        .map(|entry| async move { act::delete(cluster, info, &entry, "Background").await })
+        .buffer_unordered(AT_ONCE)
+        .any(|outcome| std::future::ready(outcome == Outcome::Failed))
+        .await;
+    if failed {
+        return Outcome::Failed;
+    }
+    if list().is_empty() {
+        return act::edit(cluster, &definitions(), entry, &[], |o| remove_finalizer(o, CLEANUP_FINALIZER)).await;
+    }
+    let now = printed_time(cluster.now());
+    act::edit(cluster, &definitions(), entry, &[], |object| {
+        let text = "CustomResource deletion is in progress";
+        put_condition(object, "Terminating", true, "InstanceDeletionInProgress", text, &now);
+    })
+    .await
+}
+
+/// Writes down whether the names are accepted and which versions may be stored.
+fn tell(object: &mut Value, conflict: Option<&NameConflict>, now: &str) {
+    let established = is_true(object, "Established");
+    match conflict {
+        None => {
+            put_condition(object, "NamesAccepted", true, "NoConflicts", "no conflicts found", now);
+            if !established {
+                let text = "the initial names have been accepted";
+                put_condition(object, "Established", true, "InitialNamesAccepted", text, now);
+            }
+            object["status"]["acceptedNames"] = object["spec"]["names"].clone();
+        }
+        Some(conflict) => {
+            put_condition(object, "NamesAccepted", false, conflict.reason, &conflict.message, now);
+            if !established {
+                put_condition(object, "Established", false, "NotAccepted", "not all names are accepted", now);
+            }
+            if !object["status"]["acceptedNames"].is_object() {
+                object["status"]["acceptedNames"] = json!({"plural": "", "kind": ""});
+            }
+        }
+    }
+    let versions = object["spec"]["versions"].as_array().into_iter().flatten();
+    let storage = versions.filter(|v| v["storage"] == true).map(|v| v["name"].clone()).next();
+    let stored = &mut object["status"]["storedVersions"];
+    if !stored.is_array() {
+        *stored = json!([]);
+    }
+    if let (Some(list), Some(storage)) = (stored.as_array_mut(), storage)
+        && !list.contains(&storage)
+    {
+        list.push(storage);
+    }
+}
+
+fn is_true(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|c| c["type"] == condition && c["status"] == "True")
+}

@@ -1,0 +1,402 @@
+//! What the server knows about one resource: names, versions, schemas, and the few ways in which kinds behave apart.
+//!
+//! Filled in by the built-in tables and from CustomResourceDefinitions; everything that serves requests reads it. Never
+//! holds objects and never decides anything by itself: behaviour that differs is a flag or a plain function here.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::field::FieldError;
+use crate::rest::request::{UserInfo, Verb};
+use crate::schema::Node;
+
+/// The name of a resource in the store: `configmaps`, `deployments.apps`. Two resources with one key share their
+/// objects (core events and `events.k8s.io` events).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StorageKey(Arc<str>);
+
+impl StorageKey {
+    pub fn new(group: &str, plural: &str) -> Self {
+        Self(if group.is_empty() { plural.into() } else { format!("{plural}.{group}").into() })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for StorageKey {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl std::borrow::Borrow<str> for StorageKey {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Everything about one resource.
+#[derive(Debug, Clone)]
+pub struct ResourceInfo {
+    pub group: String,
+    pub kind: String,
+    pub list_kind: String,
+    pub plural: String,
+    pub singular: String,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub namespaced: bool,
+    /// What may be done with the resource itself; its subresources carry their own.
+    pub verbs: &'static [Verb],
+    /// Preferred first. Only those with `served` are reachable.
+    pub versions: Vec<Version>,
+    pub storage: Storage,
+    pub behaviour: Behaviour,
+    pub hooks: Hooks,
+    pub origin: Origin,
+}
+
+/// Where and in which version objects are kept. `api_version` is what stands in the stored bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Storage {
+    pub key: StorageKey,
+    pub api_version: String,
+    /// The name within `versions`; of a resource that borrows another one's storage, the version that converts to it.
+    pub version: String,
+}
+
+/// Where a resource came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    BuiltIn,
+    /// Answered by a `Synthetic` handler, never stored (TokenReview, SubjectAccessReview…).
+    Synthetic,
+    Custom {
+        /// The name of the CustomResourceDefinition.
+        definition: String,
+    },
+}
+
+/// One served version of a resource.
+#[derive(Debug, Clone)]
+pub struct Version {
+    pub name: String,
+    pub served: bool,
+    pub deprecated: bool,
+    /// The text of the `Warning` header for a deprecated version; a generic one if `None`.
+    pub deprecation_warning: Option<String>,
+    pub schema: Node,
+    pub columns: Vec<PrinterColumn>,
+    pub subresources: Vec<Subresource>,
+    pub selectable: Vec<SelectableField>,
+    /// How objects become the stored form and back where rewriting `apiVersion` is not enough.
+    pub conversion: Option<Conversion>,
+    /// Compiled CEL rules of the schema.
+    pub rules: Option<Arc<dyn RuleSet>>,
+    /// Identifies schema and version: an entry written under the same number needs no work when it is read.
+    pub shape: u64,
+}
+
+/// Rules beyond the schema, compiled once per version.
+pub trait RuleSet: std::fmt::Debug + Send + Sync {
+    /// Findings about an object in this version; `old` is what it replaces.
+    fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError>;
+}
+
+/// Both functions get an object whose `apiVersion` and `kind` are already those of the target.
+#[derive(Debug, Clone, Copy)]
+pub struct Conversion {
+    pub to_storage: fn(&mut Value),
+    pub from_storage: fn(&mut Value),
+}
+
+/// A column of the `Table` form.
+#[derive(Debug, Clone)]
+pub struct PrinterColumn {
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub value_type: String,
+    pub format: String,
+    pub description: String,
+    pub priority: i32,
+    pub source: ColumnSource,
+}
+
+#[derive(Debug, Clone)]
+pub enum ColumnSource {
+    /// The `jsonPath` of a CustomResourceDefinition, as `.spec.replicas`.
+    JsonPath(String),
+    /// The cell computed from the object (in the requested version) and the time of the request.
+    Compute(fn(&Value, Timestamp) -> Value),
+}
+
+/// A subresource of a version, as `status`.
+#[derive(Debug, Clone)]
+pub struct Subresource {
+    pub name: String,
+    pub handling: Handling,
+    pub verbs: &'static [Verb],
+    /// Group, version and kind of its objects where they are not the resource's own.
+    pub object: Option<(String, String, String)>,
+}
+
+/// Which code serves a subresource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Handling {
+    Status,
+    Scale(ScalePaths),
+    /// Replaces `spec.finalizers` (namespaces).
+    Finalize,
+    /// Reads and writes the whole object, as `pods/ephemeralcontainers` does.
+    WholeObject,
+    /// A `Synthetic` handler answers (token, eviction, binding…).
+    Synthetic,
+}
+
+/// Where replicas are found. Paths without the leading dot.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScalePaths {
+    pub spec_replicas: Vec<String>,
+    pub status_replicas: Vec<String>,
+    /// A string, or a LabelSelector object that is printed as one.
+    pub selector: Option<Vec<String>>,
+}
+
+/// A field that `fieldSelector` may name besides `metadata.name` and `metadata.namespace`.
+#[derive(Debug, Clone)]
+pub struct SelectableField {
+    pub label: String,
+    pub source: FieldSource,
+}
+
+#[derive(Debug, Clone)]
+pub enum FieldSource {
+    /// Path of keys; a missing value is the empty string.
+    Path(Vec<String>),
+    Compute(fn(&Value) -> String),
+}
+
+/// The ways in which kinds differ when they are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Behaviour {
+    /// `metadata.generation` starts at 1 and counts changes of everything but metadata and status.
+    pub has_generation: bool,
+    /// Changed annotations count for the generation too (Deployments).
+    pub generation_counts_annotations: bool,
+    /// PUT without resourceVersion overwrites; otherwise it is refused.
+    pub unconditional_update: bool,
+    /// PUT on a missing object creates it.
+    pub create_on_update: bool,
+    /// DELETE answers the object even when it is gone at once.
+    pub returns_deleted_object: bool,
+    /// `spec.finalizers` holds the object back, and deletion sets `status.phase: Terminating` (namespaces).
+    pub spec_finalizers: bool,
+    /// Added when deletion is asked for, so that a controller can clean up first (CustomResourceDefinitions).
+    pub cleanup_finalizer: Option<&'static str>,
+    pub name_rule: NameRule,
+    /// `fieldSelector` refusals name the two metadata fields (true) or say `field label not supported` (false).
+    pub default_field_selectors: bool,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            has_generation: false,
+            generation_counts_annotations: false,
+            unconditional_update: true,
+            create_on_update: false,
+            returns_deleted_object: false,
+            spec_finalizers: false,
+            cleanup_finalizer: None,
+            name_rule: NameRule::DnsSubdomain,
+            default_field_selectors: true,
+        }
+    }
+}
+
+/// What a name must look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameRule {
+    DnsSubdomain,
+    DnsLabel,
+    /// A label that starts with a letter (Services).
+    DnsLabel1035,
+    /// Anything that fits one segment of a URL (RBAC kinds).
+    PathSegment,
+}
+
+/// What a `prepare` hook may use besides the object.
+pub struct PrepareContext<'a> {
+    pub now: Timestamp,
+    pub user: &'a UserInfo,
+    pub allocate: &'a dyn Allocate,
+}
+
+impl std::fmt::Debug for PrepareContext<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PrepareContext").field("now", &self.now).field("user", self.user).finish_non_exhaustive()
+    }
+}
+
+/// Values that no two objects of a cluster may share.
+pub trait Allocate: Send + Sync {
+    /// An unused address of the service range; `None` when it is exhausted.
+    fn cluster_ip(&self) -> Option<String>;
+    /// An unused port of the node port range; `None` when it is exhausted.
+    fn node_port(&self) -> Option<u16>;
+}
+
+/// The functions of a kind. All get objects in the storage version, except `default`, which gets the requested one.
+#[derive(Debug, Clone, Copy)]
+pub struct Hooks {
+    /// Defaults that a schema cannot express; runs after the schema's.
+    pub default: fn(&mut Value),
+    /// Normalises a new object before validation: Secret `stringData`, Namespace finalizers, Service `clusterIP`…
+    pub prepare_create: fn(&mut Value, &PrepareContext<'_>),
+    /// `(new, old)`: carries over what a client may leave out or may not change through this path.
+    pub prepare_update: fn(&mut Value, &Value, &PrepareContext<'_>),
+    /// `(new, old)` for writes through `status`, after everything but status was taken from old.
+    pub prepare_status: fn(&mut Value, &Value),
+    pub validate_create: fn(&Value) -> Vec<FieldError>,
+    /// `(new, old)`: everything that `validate_create` would find, plus immutability.
+    pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
+    pub validate_status: fn(&Value, &Value) -> Vec<FieldError>,
+    /// `(new, old)`: texts for `Warning` headers.
+    pub warnings: fn(&Value, Option<&Value>) -> Vec<String>,
+    /// Seconds between the request to delete and the removal, from the object and what was asked for.
+    pub grace_seconds: fn(&Value, Option<i64>) -> i64,
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self {
+            default: |_| {},
+            prepare_create: |_, _| {},
+            prepare_update: |_, _, _| {},
+            prepare_status: |_, _| {},
+            validate_create: |_| Vec::new(),
+            validate_update: |_, _| Vec::new(),
+            validate_status: |_, _| Vec::new(),
+            warnings: |_, _| Vec::new(),
+            grace_seconds: |_, _| 0,
+        }
+    }
+}
+
+impl Version {
+    /// A served version without columns or subresources.
+    pub fn new(name: &str, schema: Node) -> Self {
+        Self {
+            name: name.to_owned(),
+            served: true,
+            deprecated: false,
+            deprecation_warning: None,
+            schema,
+            columns: Vec::new(),
+            subresources: Vec::new(),
+            selectable: Vec::new(),
+            conversion: None,
+            rules: None,
+            shape: BUILT_IN_SHAPE,
+        }
+    }
+
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|s| s.name == name)
+    }
+
+    pub fn has_status(&self) -> bool {
+        self.subresources.iter().any(|s| s.handling == Handling::Status)
+    }
+}
+
+/// The shape of every built-in version: their schemas never change while the process runs.
+pub const BUILT_IN_SHAPE: u64 = 1;
+
+impl Subresource {
+    pub fn status() -> Self {
+        Self { name: "status".to_owned(), handling: Handling::Status, verbs: Verb::GET_UPDATE_PATCH, object: None }
+    }
+
+    pub fn scale(paths: ScalePaths) -> Self {
+        let object = Some(("autoscaling".to_owned(), "v1".to_owned(), "Scale".to_owned()));
+        Self { name: "scale".to_owned(), handling: Handling::Scale(paths), verbs: Verb::GET_UPDATE_PATCH, object }
+    }
+}
+
+impl ResourceInfo {
+    /// A built-in resource with one version, every verb and the usual behaviour; list kind and singular follow the
+    /// conventions. The tables change what differs.
+    pub fn built_in(group: &str, version: Version, kind: &str, plural: &str) -> Self {
+        let api_version = join_api_version(group, &version.name);
+        Self {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            list_kind: format!("{kind}List"),
+            plural: plural.to_owned(),
+            singular: kind.to_lowercase(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: true,
+            verbs: Verb::ALL,
+            storage: Storage { key: StorageKey::new(group, plural), api_version, version: version.name.clone() },
+            versions: vec![version],
+            behaviour: Behaviour::default(),
+            hooks: Hooks::default(),
+            origin: Origin::BuiltIn,
+        }
+    }
+
+    pub fn version(&self, name: &str) -> Option<&Version> {
+        self.versions.iter().find(|v| v.name == name)
+    }
+
+    pub fn api_version(&self, version: &str) -> String {
+        join_api_version(&self.group, version)
+    }
+
+    pub fn is_custom(&self) -> bool {
+        matches!(self.origin, Origin::Custom { .. })
+    }
+}
+
+/// `v1` for the core group, `apps/v1` otherwise.
+pub fn join_api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// Group and version of an `apiVersion`.
+pub fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_storage_key_of_the_core_group_is_the_bare_plural() {
+        assert_eq!(StorageKey::new("", "pods").as_str(), "pods");
+        assert_eq!(StorageKey::new("apps", "deployments").as_str(), "deployments.apps");
+    }
+
+    #[test]
+    fn api_versions_split_and_join() {
+        assert_eq!(split_api_version("apps/v1"), ("apps", "v1"));
+        assert_eq!(split_api_version("v1"), ("", "v1"));
+        assert_eq!(join_api_version("", "v1"), "v1");
+        assert_eq!(join_api_version("apps", "v1"), "apps/v1");
+    }
+
+    #[test]
+    fn a_built_in_resource_follows_the_conventions() {
+        let info = ResourceInfo::built_in("apps", Version::new("v1", Node::default()), "Deployment", "deployments");
+        assert_eq!((info.list_kind.as_str(), info.singular.as_str()), ("DeploymentList", "deployment"));
+        assert_eq!(info.storage.api_version, "apps/v1");
+        assert!(info.version("v1").is_some_and(|v| v.served && !v.has_status()));
+    }
+}

@@ -1,0 +1,205 @@
+//! The table of resources that requests are resolved against, and its live changes.
+//!
+//! Decides what `group/version/resource` means at this moment. A changed or removed custom resource retires its old
+//! description, which ends the watches that were opened under it. Never decides whether a definition is acceptable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use super::info::{ResourceInfo, StorageKey, Version};
+
+/// The resources that every cluster of a process has.
+#[derive(Debug, Default)]
+pub struct BuiltIns {
+    by_name: BTreeMap<StorageKey, Arc<ResourceInfo>>,
+    by_kind: BTreeMap<StorageKey, Arc<ResourceInfo>>,
+    /// In table order, which is the order of discovery.
+    ordered: Vec<Arc<ResourceInfo>>,
+}
+
+impl BuiltIns {
+    /// A later entry with the same group and plural replaces an earlier one in look-ups.
+    pub fn new(infos: impl IntoIterator<Item = ResourceInfo>) -> Self {
+        let mut out = Self::default();
+        for info in infos {
+            let info = Arc::new(info);
+            out.by_name.insert(StorageKey::new(&info.group, &info.plural), info.clone());
+            out.by_kind.insert(StorageKey::new(&info.group, &info.kind), info.clone());
+            out.ordered.push(info);
+        }
+        out
+    }
+}
+
+/// A resource as one request sees it.
+#[derive(Debug, Clone)]
+pub struct Served {
+    pub info: Arc<ResourceInfo>,
+    version: usize,
+    /// Turns true when this description is replaced or removed; `None` for built-ins.
+    pub retired: Option<watch::Receiver<bool>>,
+}
+
+impl Served {
+    pub fn version(&self) -> &Version {
+        &self.info.versions[self.version]
+    }
+
+    pub fn api_version(&self) -> String {
+        self.info.api_version(&self.version().name)
+    }
+}
+
+/// All resources of one cluster.
+#[derive(Debug)]
+pub struct Registry {
+    built_in: Arc<BuiltIns>,
+    custom: RwLock<Custom>,
+}
+
+#[derive(Debug, Default)]
+struct Custom {
+    generation: u64,
+    by_name: BTreeMap<StorageKey, Slot>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    info: Arc<ResourceInfo>,
+    retired: watch::Sender<bool>,
+}
+
+impl Registry {
+    pub fn new(built_in: Arc<BuiltIns>) -> Self {
+        Self { built_in, custom: RwLock::default() }
+    }
+
+    /// The resource behind `group/version/resource`, if that version of it is served.
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Served> {
+        let key = StorageKey::new(group, plural);
+        let (info, retired) = match self.built_in.by_name.get(&key) {
+            Some(info) => (info.clone(), None),
+            None => {
+                let custom = self.custom.read();
+                let slot = custom.by_name.get(&key)?;
+                (slot.info.clone(), Some(slot.retired.subscribe()))
+            }
+        };
+        let version = info.versions.iter().position(|v| v.served && v.name == version)?;
+        Some(Served { info, version, retired })
+    }
+
+    /// The resource under its preferred version.
+    pub fn find_any_version(&self, group: &str, plural: &str) -> Option<Arc<ResourceInfo>> {
+        let key = StorageKey::new(group, plural);
+        let built_in = self.built_in.by_name.get(&key).cloned();
+        built_in.or_else(|| self.custom.read().by_name.get(&key).map(|slot| slot.info.clone()))
+    }
+
+    pub fn find_kind(&self, group: &str, kind: &str) -> Option<Arc<ResourceInfo>> {
+        let built_in = self.built_in.by_kind.get(&StorageKey::new(group, kind)).cloned();
+        built_in.or_else(|| {
+            let custom = self.custom.read();
+            custom.by_name.values().find(|s| s.info.group == group && s.info.kind == kind).map(|s| s.info.clone())
+        })
+    }
+
+    /// The resource that owns a storage key (not one that borrows it).
+    pub fn find_storage(&self, key: &StorageKey) -> Option<Arc<ResourceInfo>> {
+        let built_in = self.built_in.by_name.get(key).cloned();
+        built_in.or_else(|| self.custom.read().by_name.get(key).map(|slot| slot.info.clone()))
+    }
+
+    /// Every resource: built-in ones in table order, then custom ones by name.
+    pub fn all(&self) -> Vec<Arc<ResourceInfo>> {
+        let custom = self.custom.read();
+        self.built_in.ordered.iter().cloned().chain(custom.by_name.values().map(|s| s.info.clone())).collect()
+    }
+
+    pub fn is_built_in(&self, group: &str, plural: &str) -> bool {
+        self.built_in.by_name.contains_key(&StorageKey::new(group, plural))
+    }
+
+    /// Counts the changes of the table, so that documents derived from it can be cached.
+    pub fn generation(&self) -> u64 {
+        self.custom.read().generation
+    }
+
+    /// Adds a custom resource or replaces it.
+    pub fn install(&self, info: ResourceInfo) {
+        let key = StorageKey::new(&info.group, &info.plural);
+        let mut custom = self.custom.write();
+        custom.generation += 1;
+        let slot = Slot { info: Arc::new(info), retired: watch::Sender::new(false) };
+        if let Some(old) = custom.by_name.insert(key, slot) {
+            old.retired.send_replace(true);
+        }
+    }
+
+    /// Removes a custom resource; true if it was there.
+    pub fn remove(&self, group: &str, plural: &str) -> bool {
+        let mut custom = self.custom.write();
+        let removed = custom.by_name.remove(&StorageKey::new(group, plural));
+        if let Some(old) = &removed {
+            custom.generation += 1;
+            old.retired.send_replace(true);
+        }
+        removed.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Origin;
+    use crate::schema::Node;
+
+    fn custom(kind: &str, plural: &str, versions: &[(&str, bool)]) -> ResourceInfo {
+        let mut info =
+            ResourceInfo::built_in("example.com", Version::new(versions[0].0, Node::default()), kind, plural);
+        info.origin = Origin::Custom { definition: format!("{plural}.example.com") };
+        info.versions = versions
+            .iter()
+            .map(|(name, served)| Version { served: *served, ..Version::new(name, Node::default()) })
+            .collect();
+        info
+    }
+
+    #[test]
+    fn only_served_versions_are_found() {
+        let registry = Registry::new(Arc::default());
+        registry.install(custom("Car", "cars", &[("v1", true), ("v1alpha1", false)]));
+        assert!(registry.find("example.com", "v1", "cars").is_some());
+        assert!(registry.find("example.com", "v1alpha1", "cars").is_none());
+        assert!(registry.find("", "v1", "cars").is_none());
+        assert!(registry.find_kind("example.com", "Car").is_some());
+        assert!(registry.find_any_version("example.com", "cars").is_some());
+    }
+
+    #[test]
+    fn replacing_and_removing_retire_the_old_description() {
+        let registry = Registry::new(Arc::default());
+        registry.install(custom("Car", "cars", &[("v1", true)]));
+        let first = registry.find("example.com", "v1", "cars").unwrap();
+        registry.install(custom("Car", "cars", &[("v1", true)]));
+        assert!(*first.retired.unwrap().borrow());
+        let second = registry.find("example.com", "v1", "cars").unwrap();
+        assert!(registry.remove("example.com", "cars") && !registry.remove("example.com", "cars"));
+        assert!(*second.retired.unwrap().borrow());
+        assert_eq!(registry.generation(), 3);
+    }
+
+    #[test]
+    fn built_ins_come_first_and_are_never_retired() {
+        let table = [ResourceInfo::built_in("", Version::new("v1", Node::default()), "Pod", "pods")];
+        let registry = Registry::new(Arc::new(BuiltIns::new(table)));
+        registry.install(custom("Car", "cars", &[("v1", true)]));
+        let names: Vec<String> = registry.all().iter().map(|i| i.plural.clone()).collect();
+        assert_eq!(names, ["pods", "cars"]);
+        assert!(registry.find("", "v1", "pods").unwrap().retired.is_none());
+        assert!(registry.is_built_in("", "pods") && !registry.is_built_in("example.com", "cars"));
+    }
+}

@@ -1,0 +1,15 @@
+//! Which resources a cluster serves.
+//!
+//! Built-in ones come from tables and are shared by all clusters of a process; those of CustomResourceDefinitions are
+//! added, changed and removed while requests run. Never holds objects.
+
+pub mod definition;
+pub mod info;
+pub mod live;
+pub mod names;
+
+pub use info::{
+    Allocate, Behaviour, ColumnSource, Conversion, FieldSource, Handling, Hooks, NameRule, Origin, PrepareContext,
+    PrinterColumn, ResourceInfo, RuleSet, ScalePaths, SelectableField, Storage, StorageKey, Subresource, Version,
+};
+pub use live::{BuiltIns, Registry, Served};

@@ -1,0 +1,294 @@
+//! From a request body to an object of the expected kind.
+//!
+//! Decides what is an acceptable body (encoding, kind, apiVersion) and finds fields that are given twice. Never looks at
+//! what the fields mean.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::request::{ContentType, Request};
+use super::shape;
+use crate::error::{ApiError, Reason};
+use crate::registry::Served;
+
+/// A body of more bytes than this is refused.
+pub const MAX_BODY_BYTES: usize = 3 << 20;
+
+/// Findings beyond this number are not reported: a body of nothing but repeated keys must not grow in memory.
+const MAX_DUPLICATES: usize = 100;
+
+/// A parsed body.
+#[derive(Debug, Default)]
+pub struct Decoded {
+    pub value: Value,
+    /// Paths of fields that were given more than once; the last value counts.
+    pub duplicates: Vec<String>,
+}
+
+/// Parses JSON, keeping count of repeated keys.
+pub fn parse_json(body: &[u8]) -> Result<Decoded, String> {
+    let mut path = Vec::new();
+    let mut duplicates = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let seed = Seed { path: &mut path, duplicates: &mut duplicates };
+    let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    match parsed {
+        Ok(value) => Ok(Decoded { value, duplicates }),
+        Err(error) => Err(go_json_error(body, &error)),
+    }
+}
+
+/// The body of a create or update as an object of the resource, with missing `kind` and `apiVersion` filled in where
+/// Kubernetes does so.
+pub fn object(request: &Request, served: &Served) -> Result<Decoded, ApiError> {
+    let decoded = match &request.content_type {
+        ContentType::Json => parse_json(&request.body),
+        ContentType::Yaml => shape::parse_yaml(&request.body),
+        other => return Err(unsupported(other, &["application/json", "application/yaml"])),
+    };
+    let kind = &served.info.kind;
+    let decoded = decoded.map_err(|error| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
+             error: {error} ({})",
+            summary(&request.body)
+        ))
+    })?;
+    with_kind(decoded, served, &request.body)
+}
+
+/// Checks `kind` and `apiVersion` of an object against the resource.
+pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<Decoded, ApiError> {
+    let kind = &served.info.kind;
+    let api_version = served.api_version();
+    let Some(fields) = decoded.value.as_object_mut() else {
+        return Err(ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
+             error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }} ({})",
+            go_type(&decoded.value),
+            summary(body)
+        )));
+    };
+    let given_kind = fields.get("kind").and_then(Value::as_str).unwrap_or("").to_owned();
+    let given_version = fields.get("apiVersion").and_then(Value::as_str).unwrap_or("").to_owned();
+    if given_kind.is_empty() {
+        if served.info.is_custom() {
+            let text = String::from_utf8_lossy(body);
+            return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{text}'")));
+        }
+        fields.insert("kind".to_owned(), kind.as_str().into());
+    }
+    if !given_version.is_empty() && given_version != api_version {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
+        )));
+    }
+    if !given_kind.is_empty() && given_kind != *kind {
+        let version = &served.version().name;
+        return Err(ApiError::bad_request(format!(
+            "{given_kind} in version {version:?} cannot be handled as a {kind}: no kind {given_kind:?} is registered \
+             for this resource"
+        )));
+    }
+    fields.insert("apiVersion".to_owned(), api_version.into());
+    if !fields.get("metadata").is_some_and(Value::is_object) {
+        fields.insert("metadata".to_owned(), Value::Object(Map::new()));
+    }
+    Ok(decoded)
+}
+
+/// 415 with the types that would do.
+pub fn unsupported(given: &ContentType, accepted: &[&str]) -> ApiError {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        accepted.join(", ")
+    );
+    let _ = given;
+    ApiError::new(Reason::UnsupportedMediaType, message)
+}
+
+/// A short form of a body for an error message.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let shown = &body[..body.len().min(SHOWN)];
+    let dots = if body.len() > SHOWN { " ..." } else { "" };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(shown)),
+        Some(_) => {
+            let hex: String = shown.iter().map(|b| format!("{b:02x}")).collect();
+            format!("{hex}{dots}")
+        }
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The parse error in the words of Go's decoder, as far as they can be told from ours.
+fn go_json_error(body: &[u8], error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    let line_start = body.split(|b| *b == b'\n').take(error.line().saturating_sub(1)).map(|l| l.len() + 1).sum::<usize>();
+    let at = (line_start + error.column().saturating_sub(1)).min(body.len().saturating_sub(1));
+    let character = body.get(at).map_or('\0', |b| char::from(*b));
+    let text = error.to_string();
+    let context = if text.starts_with("trailing characters") {
+        "after top-level value"
+    } else if text.starts_with("key must be a string") || text.starts_with("trailing comma") {
+        "looking for beginning of object key string"
+    } else if text.starts_with("expected `:`") {
+        "after object key"
+    } else if text.starts_with("expected `,` or `}`") {
+        "after object key:value pair"
+    } else if text.starts_with("expected `,` or `]`") {
+        "after array element"
+    } else if text.starts_with("expected value") || text.starts_with("expected ident") {
+        "looking for beginning of value"
+    } else {
+        return text;
+    };
+    format!("invalid character {character:?} {context}")
+}
+
+struct Seed<'a> {
+    path: &'a mut Vec<Step>,
+    duplicates: &'a mut Vec<String>,
+}
+
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut out = Vec::new();
+        loop {
+            self.path.push(Step::Index(out.len()));
+            let item = access.next_element_seed(Seed { path: self.path, duplicates: self.duplicates })?;
+            self.path.pop();
+            match item {
+                Some(item) => out.push(item),
+                None => return Ok(Value::Array(out)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut out = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            self.path.push(Step::Key(key));
+            let value = access.next_value_seed(Seed { path: self.path, duplicates: self.duplicates })?;
+            if let Some(Step::Key(key)) = self.path.last()
+                && out.contains_key(key)
+                && self.duplicates.len() < MAX_DUPLICATES
+            {
+                self.duplicates.push(printed(self.path));
+            }
+            if let Some(Step::Key(key)) = self.path.pop() {
+                out.insert(key, value);
+            }
+        }
+        Ok(Value::Object(out))
+    }
+}
+
+fn printed(path: &[Step]) -> String {
+    let mut out = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) if out.is_empty() => out.push_str(key),
+            Step::Key(key) => {
+                out.push('.');
+                out.push_str(key);
+            }
+            Step::Index(index) => out.push_str(&format!("[{index}]")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn repeated_keys_are_found_with_their_paths_and_the_last_one_counts() {
+        let decoded = parse_json(br#"{"a":1,"a":2,"b":[{"c":1,"c":2}],"d":{"e":{"f":1.5,"f":null}}}"#).unwrap();
+        assert_eq!(decoded.duplicates, ["a", "b[0].c", "d.e.f"]);
+        assert_eq!(decoded.value, json!({"a": 2, "b": [{"c": 2}], "d": {"e": {"f": null}}}));
+    }
+
+    #[test]
+    fn parse_errors_are_worded_as_go_words_them() {
+        let error = |text: &str| parse_json(text.as_bytes()).unwrap_err();
+        assert_eq!(error("{"), "unexpected end of JSON input");
+        assert_eq!(error(""), "unexpected end of JSON input");
+        assert_eq!(error("{\"a\":x}"), "invalid character 'x' looking for beginning of value");
+        assert_eq!(error("{\"a\" 1}"), "invalid character '1' after object key");
+        assert_eq!(error("{\"a\":1 2}"), "invalid character '2' after object key:value pair");
+        assert_eq!(error("{}x"), "invalid character 'x' after top-level value");
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let deep = "[".repeat(100_000);
+        assert!(parse_json(deep.as_bytes()).is_err());
+    }
+}

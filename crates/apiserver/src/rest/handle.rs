@@ -1,0 +1,104 @@
+//! From a request to the code that serves it.
+//!
+//! Decides whether the resource, its subresource and the verb exist. Never looks at bodies.
+
+use std::sync::Arc;
+
+use super::call::Call;
+use super::decode::MAX_BODY_BYTES;
+use super::request::{Request, Verb};
+use super::response::Response;
+use super::{delete, modify, read, scale, watch};
+use crate::error::{ApiError, Details, Reason};
+use crate::registry::{Handling, Origin, Served, StorageKey};
+use crate::server::Cluster;
+
+impl Cluster {
+    /// Serves one request. A refusal is an answer too.
+    pub async fn handle(self: &Arc<Self>, request: Request) -> Response {
+        match serve(self, &request).await {
+            Ok(response) => response,
+            Err(error) => Response::refused(&error),
+        }
+    }
+}
+
+async fn serve(cluster: &Arc<Cluster>, request: &Request) -> Result<Response, ApiError> {
+    if request.body.len() > MAX_BODY_BYTES {
+        let text = format!("Request entity too large: limit is {MAX_BODY_BYTES}");
+        return Err(ApiError::new(Reason::RequestEntityTooLarge, text));
+    }
+    let served = cluster.registry().find(&request.group, &request.version, &request.resource).ok_or_else(unknown)?;
+    let handling = handling(request, &served)?;
+    if handling == Some(Handling::Synthetic) || served.info.origin == Origin::Synthetic {
+        let key = (StorageKey::new(&request.group, &request.resource), request.subresource.clone());
+        let handler = cluster.synthetic(&key).ok_or_else(unknown)?;
+        return handler.handle(cluster, request).await;
+    }
+    check_scope(request, &served)?;
+    let mut call = Call { cluster, request, warnings: deprecation(&served), served };
+    let mut response = match (request.verb, &handling) {
+        (Verb::Get, Some(Handling::Scale(paths))) => scale::get(&call, paths).await?,
+        (Verb::Get, _) => read::get(&call).await?,
+        (Verb::List, _) => read::list(&call).await?,
+        (Verb::Watch, _) => return watch::watch(call).await,
+        (Verb::Create, _) => modify::post(&mut call).await?,
+        (Verb::Update, handling) => modify::put(&mut call, handling.as_ref()).await?,
+        (Verb::Patch, handling) => modify::patch(&mut call, handling.as_ref()).await?,
+        (Verb::Delete, _) => delete::delete(&mut call).await?,
+        (Verb::DeleteCollection, _) => delete::delete_collection(&mut call).await?,
+    };
+    response.warnings.append(&mut call.warnings);
+    Ok(response)
+}
+
+fn handling(request: &Request, served: &Served) -> Result<Option<Handling>, ApiError> {
+    let (verbs, handling) = match &request.subresource {
+        None => (served.info.verbs, None),
+        Some(name) => {
+            let subresource = served.version().subresource(name).ok_or_else(unknown)?;
+            (subresource.verbs, Some(subresource.handling.clone()))
+        }
+    };
+    if verbs.contains(&request.verb) { Ok(handling) } else { Err(not_allowed()) }
+}
+
+/// Paths that do not exist in Kubernetes: a namespace for a cluster-wide kind, a name without its namespace.
+fn check_scope(request: &Request, served: &Served) -> Result<(), ApiError> {
+    let has_namespace = request.namespace.as_deref().is_some_and(|n| !n.is_empty());
+    if !served.info.namespaced && has_namespace {
+        return Err(unknown());
+    }
+    let lacks_namespace = served.info.namespaced && !has_namespace;
+    let lacks_name = request.name.as_deref().unwrap_or("").is_empty();
+    match request.verb {
+        Verb::List | Verb::Watch => Ok(()),
+        Verb::Create | Verb::DeleteCollection if lacks_namespace => Err(not_allowed()),
+        Verb::Create | Verb::DeleteCollection => Ok(()),
+        Verb::Get | Verb::Update | Verb::Patch | Verb::Delete if lacks_namespace => Err(unknown()),
+        Verb::Get | Verb::Update | Verb::Patch | Verb::Delete if lacks_name => Err(not_allowed()),
+        Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => Ok(()),
+    }
+}
+
+fn deprecation(served: &Served) -> Vec<String> {
+    let version = served.version();
+    if !version.deprecated {
+        return Vec::new();
+    }
+    let text = version.deprecation_warning.clone();
+    vec![text.unwrap_or_else(|| format!("{} {} is deprecated", served.api_version(), served.info.kind))]
+}
+
+fn unknown() -> ApiError {
+    let mut error = ApiError::new(Reason::NotFound, "the server could not find the requested resource");
+    error.details = Some(Details::default());
+    error
+}
+
+fn not_allowed() -> ApiError {
+    let mut error =
+        ApiError::new(Reason::MethodNotAllowed, "the server does not allow this method on the requested resource");
+    error.details = Some(Details::default());
+    error
+}

@@ -1,0 +1,343 @@
+//! The metadata of objects: what the server sets itself, what a client may change, and what it must look like.
+//!
+//! Decides the same for every kind. Never looks outside `metadata`, except for the generation, which counts changes of
+//! the rest.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::names;
+use crate::field::{Fault, FieldError};
+use crate::registry::ResourceInfo;
+use crate::server::identity::Identities;
+
+/// All annotations of an object together, in bytes.
+const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
+
+/// A generated name leaves room for its suffix within the shortest limit that names have.
+const MAX_GENERATE_BASE: usize = 58;
+
+/// The metadata as a map; an object without one is given one.
+pub fn metadata(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.is_object() {
+        *object = json!({});
+    }
+    let slot = &mut object["metadata"];
+    if !slot.is_object() {
+        *slot = json!({});
+    }
+    match slot {
+        Value::Object(map) => map,
+        // Made an object three lines above.
+        _ => unreachable!(),
+    }
+}
+
+/// A text of the metadata; empty if it is missing.
+pub fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object["metadata"][key].as_str().unwrap_or("")
+}
+
+/// The time as Kubernetes writes it: whole seconds.
+pub fn printed_time(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Sets what every new object gets and removes what a client may not choose.
+pub fn start(object: &mut Value, info: &ResourceInfo, namespace: Option<&str>, now: Timestamp, ids: &Identities) {
+    let metadata = metadata(object);
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"] {
+        metadata.remove(key);
+    }
+    metadata.insert("uid".to_owned(), ids.uid().into());
+    metadata.insert("creationTimestamp".to_owned(), printed_time(now).into());
+    match namespace {
+        Some(namespace) if info.namespaced => metadata.insert("namespace".to_owned(), namespace.into()),
+        _ => metadata.remove("namespace"),
+    };
+    if info.behaviour.has_generation {
+        metadata.insert("generation".to_owned(), 1.into());
+    }
+    tidy(metadata);
+}
+
+/// Gives a nameless object with a `generateName` its name.
+pub fn generate_name(object: &mut Value, ids: &Identities) {
+    let metadata = metadata(object);
+    let base = metadata.get("generateName").and_then(Value::as_str).unwrap_or("");
+    if base.is_empty() || metadata.get("name").and_then(Value::as_str).is_some_and(|n| !n.is_empty()) {
+        return;
+    }
+    let cut = base.char_indices().map(|(i, _)| i).take_while(|i| *i <= MAX_GENERATE_BASE).last().unwrap_or(0);
+    let base = if base.len() <= MAX_GENERATE_BASE { base } else { &base[..cut] };
+    let name = format!("{base}{}", ids.suffix());
+    metadata.insert("name".to_owned(), name.into());
+}
+
+/// Removes empty collections and nulls, which are never stored.
+pub fn tidy(metadata: &mut Map<String, Value>) {
+    metadata.retain(|_, value| match value {
+        Value::Null => false,
+        Value::Object(map) => !map.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    });
+}
+
+/// Carries over what an update may leave out and what it cannot change.
+pub fn carry_over(new: &mut Value, old: &Value) {
+    let before = &old["metadata"];
+    let metadata = metadata(new);
+    tidy(metadata);
+    for key in ["uid", "creationTimestamp", "name", "namespace"] {
+        if !metadata.contains_key(key)
+            && let Some(value) = before.get(key)
+        {
+            metadata.insert(key.to_owned(), value.clone());
+        }
+    }
+    if let Some(time) = before.get("deletionTimestamp") {
+        metadata.insert("deletionTimestamp".to_owned(), time.clone());
+        if let Some(seconds) = before.get("deletionGracePeriodSeconds") {
+            metadata.entry("deletionGracePeriodSeconds").or_insert(seconds.clone());
+        }
+    }
+    for key in ["generation", "resourceVersion"] {
+        match before.get(key) {
+            Some(value) => metadata.insert(key.to_owned(), value.clone()),
+            None => metadata.remove(key),
+        };
+    }
+    metadata.remove("selfLink");
+}
+
+/// Counts the change if anything but metadata (and, where it is a part of its own, status) differs.
+pub fn count_generation(new: &mut Value, old: &Value, info: &ResourceInfo, status_is_apart: bool) {
+    if !info.behaviour.has_generation {
+        return;
+    }
+    let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
+    let changed = differs_outside_metadata(new, old, status_is_apart)
+        || (info.behaviour.generation_counts_annotations
+            && new["metadata"].get("annotations") != old["metadata"].get("annotations"));
+    let generation = if changed { generation + 1 } else { generation };
+    metadata(new).insert("generation".to_owned(), generation.into());
+}
+
+fn differs_outside_metadata(new: &Value, old: &Value, status_is_apart: bool) -> bool {
+    let counted = |key: &str| {
+        !matches!(key, "metadata" | "apiVersion" | "kind") && !(status_is_apart && key == "status")
+    };
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new != old };
+    let changed = new.iter().any(|(key, value)| counted(key) && old.get(key) != Some(value));
+    changed || old.keys().any(|key| counted(key) && !new.contains_key(key))
+}
+
+/// Findings about the metadata of a new object.
+pub fn validate(object: &Value, info: &ResourceInfo) -> Vec<FieldError> {
+    let mut out = Vec::new();
+    let metadata = &object["metadata"];
+    let rule = info.behaviour.name_rule;
+    let base = text(object, "generateName");
+    if !base.is_empty() {
+        let wrong = names::name_prefix(rule, base);
+        out.extend(wrong.into_iter().map(|w| FieldError::invalid("metadata.generateName", &base.into(), w)));
+    }
+    let name = text(object, "name");
+    if name.is_empty() {
+        out.push(FieldError::required("metadata.name", "name or generateName is required"));
+    } else {
+        let wrong = names::name(rule, name);
+        out.extend(wrong.into_iter().map(|w| FieldError::invalid("metadata.name", &name.into(), w)));
+    }
+    if info.namespaced && text(object, "namespace").is_empty() {
+        out.push(FieldError::required("metadata.namespace", ""));
+    }
+    validate_maps(metadata, &mut out);
+    validate_owners(metadata, &mut out);
+    for finalizer in metadata["finalizers"].as_array().into_iter().flatten() {
+        validate_finalizer(finalizer.as_str().unwrap_or(""), &mut out);
+    }
+    out
+}
+
+fn validate_maps(metadata: &Value, out: &mut Vec<FieldError>) {
+    for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
+        let path = "metadata.labels";
+        out.extend(names::qualified_name(key).into_iter().map(|w| FieldError::invalid(path, &key.as_str().into(), w)));
+        let text = value.as_str().unwrap_or("");
+        out.extend(names::label_value(text).into_iter().map(|w| FieldError::invalid(path, value, w)));
+    }
+    let mut bytes = 0;
+    for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
+        let wrong = names::qualified_name(&key.to_lowercase());
+        let path = "metadata.annotations";
+        out.extend(wrong.into_iter().map(|w| FieldError::invalid(path, &key.as_str().into(), w)));
+        bytes += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if bytes > MAX_ANNOTATION_BYTES {
+        out.push(FieldError::too_long("metadata.annotations", MAX_ANNOTATION_BYTES));
+    }
+}
+
+fn validate_owners(metadata: &Value, out: &mut Vec<FieldError>) {
+    let mut controllers: Vec<&str> = Vec::new();
+    for (index, owner) in metadata["ownerReferences"].as_array().into_iter().flatten().enumerate() {
+        let path = format!("metadata.ownerReferences[{index}]");
+        let group_version = owner["apiVersion"].as_str().unwrap_or("");
+        if group_version.is_empty() {
+            out.push(FieldError::invalid(format!("{path}.apiVersion"), &"".into(), "version must not be empty"));
+        }
+        for (key, what) in [("kind", "kind"), ("name", "name"), ("uid", "uid")] {
+            if owner[key].as_str().unwrap_or("").is_empty() {
+                let text = format!("{what} must not be empty");
+                out.push(FieldError::invalid(format!("{path}.{key}"), &"".into(), text));
+            }
+        }
+        if owner["controller"].as_bool() == Some(true) {
+            controllers.push(owner["name"].as_str().unwrap_or(""));
+        }
+    }
+    if let [first, second, ..] = controllers.as_slice() {
+        let text = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
+        out.push(FieldError::invalid("metadata.ownerReferences", &metadata["ownerReferences"], text));
+    }
+}
+
+fn validate_finalizer(name: &str, out: &mut Vec<FieldError>) {
+    let path = "metadata.finalizers";
+    out.extend(names::qualified_name(name).into_iter().map(|w| FieldError::invalid(path, &name.into(), w)));
+    let standard = matches!(name, "orphan" | "foregroundDeletion" | "kubernetes");
+    if !name.contains('/') && !standard {
+        out.push(FieldError::invalid(
+            path,
+            &name.into(),
+            "name is neither a standard finalizer name nor is it fully qualified",
+        ));
+    }
+}
+
+/// Findings about changed metadata, in addition to `validate`.
+pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut out = Vec::new();
+    if text(old, "deletionTimestamp") != "" {
+        let had = |name: &Value| old["metadata"]["finalizers"].as_array().is_some_and(|list| list.contains(name));
+        let added: Vec<String> = new["metadata"]["finalizers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|f| !had(f))
+            .map(|f| f.to_string())
+            .collect();
+        if !added.is_empty() {
+            let text = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
+            );
+            out.push(FieldError::forbidden("metadata.finalizers", text));
+        }
+    }
+    for key in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let value = &new["metadata"][key];
+        if *value != old["metadata"][key] {
+            out.push(FieldError::invalid(format!("metadata.{key}"), value, "field is immutable"));
+        }
+    }
+    out
+}
+
+/// The finding about a PUT that does not say which version it replaces.
+pub fn version_required() -> FieldError {
+    FieldError {
+        fault: Fault::Invalid,
+        path: "metadata.resourceVersion".to_owned(),
+        value: Some("0x0".to_owned()),
+        detail: "must be specified for an update".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Version;
+    use crate::schema::Node;
+
+    fn info() -> ResourceInfo {
+        let mut info = ResourceInfo::built_in("", Version::new("v1", Node::default()), "Thing", "things");
+        info.behaviour.has_generation = true;
+        info
+    }
+
+    fn texts(findings: &[FieldError]) -> Vec<String> {
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_new_object_gets_what_the_server_sets() {
+        let ids = Identities::new(Some(1));
+        let now = "2026-01-02T03:04:05.6Z".parse().unwrap();
+        let mut object = json!({"metadata": {"generateName": "a-", "generation": 7, "resourceVersion": "1", "labels": {}}});
+        start(&mut object, &info(), Some("ns"), now, &ids);
+        generate_name(&mut object, &ids);
+        let metadata = &object["metadata"];
+        assert_eq!(metadata["creationTimestamp"], "2026-01-02T03:04:05Z");
+        assert_eq!((&metadata["generation"], &metadata["namespace"]), (&json!(1), &json!("ns")));
+        assert!(metadata["name"].as_str().unwrap().starts_with("a-") && text(&object, "name").len() == 7);
+        assert!(metadata.get("resourceVersion").is_none() && metadata.get("labels").is_none());
+    }
+
+    #[test]
+    fn a_long_generate_name_is_cut() {
+        let mut object = json!({"metadata": {"generateName": "x".repeat(80)}});
+        generate_name(&mut object, &Identities::new(Some(1)));
+        assert_eq!(text(&object, "name").len(), 63);
+    }
+
+    #[test]
+    fn generation_counts_spec_but_not_metadata_or_status() {
+        let old = json!({"metadata": {"generation": 3}, "spec": {"a": 1}, "status": {"b": 1}});
+        let generation = |new: Value, apart| {
+            let mut new = new;
+            count_generation(&mut new, &old, &info(), apart);
+            new["metadata"]["generation"].as_i64().unwrap()
+        };
+        assert_eq!(generation(json!({"metadata": {"labels": {"x": "y"}}, "spec": {"a": 1}, "status": {"b": 2}}), true), 3);
+        assert_eq!(generation(json!({"spec": {"a": 1}, "status": {"b": 2}}), false), 4);
+        assert_eq!(generation(json!({"spec": {"a": 2}, "status": {"b": 1}}), true), 4);
+        assert_eq!(generation(json!({"status": {"b": 1}}), true), 4);
+    }
+
+    #[test]
+    fn faults_of_metadata_are_worded_with_their_paths() {
+        let object = json!({"metadata": {
+            "name": "A", "namespace": "ns", "labels": {"a b": "c"}, "finalizers": ["plain", "a.b/c"],
+            "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "n", "uid": ""}],
+        }});
+        let found = texts(&validate(&object, &info()));
+        assert_eq!(found.len(), 4, "{found:#?}");
+        assert!(found[0].starts_with("metadata.name: Invalid value: \"A\": a lowercase RFC 1123 subdomain"));
+        assert!(found[1].starts_with("metadata.labels: Invalid value: \"a b\": name part"));
+        assert_eq!(found[2], "metadata.ownerReferences[0].uid: Invalid value: \"\": uid must not be empty");
+        assert!(found[3].starts_with("metadata.finalizers: Invalid value: \"plain\": name is neither"));
+        let nameless = texts(&validate(&json!({"metadata": {"namespace": "x"}}), &info()));
+        assert_eq!(nameless, ["metadata.name: Required value: name or generateName is required"]);
+    }
+
+    #[test]
+    fn immutable_metadata_and_late_finalizers_are_refused() {
+        let old = json!({"metadata": {"uid": "1", "deletionTimestamp": "t", "finalizers": ["a/b"]}});
+        let mut new = json!({"metadata": {"uid": "2", "finalizers": ["a/b", "c/d"]}});
+        carry_over(&mut new, &old);
+        assert_eq!(
+            texts(&validate_update(&new, &old)),
+            [
+                "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found \
+                 new finalizers []string{\"c/d\"}",
+                "metadata.uid: Invalid value: \"2\": field is immutable",
+            ]
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! What the verbs of the API do: from a parsed request to an answer.
+//!
+//! The path of a write is: decode → prune and default → admit → prepare and validate → record field owners → compare →
+//! store. Reads and watches hand out the stored bytes where nothing has to change.
+
+pub mod admission;
+pub(crate) mod call;
+pub mod decode;
+pub mod delete;
+mod handle;
+pub mod lifecycle;
+pub mod meta;
+mod modify;
+pub mod names;
+mod read;
+pub mod request;
+pub mod response;
+mod scale;
+pub mod selector;
+pub mod shape;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod write;
+
+pub(crate) use write::is_released as write_released;

@@ -1,0 +1,205 @@
+//! POST, PUT and PATCH: from the body of a request to the write path.
+//!
+//! Decides which bodies and patch types are accepted where. Never stores anything itself.
+
+use serde_json::Value;
+
+use super::call::{Call, refuse};
+use super::decode::{self, Decoded};
+use super::request::{ContentType, FieldValidation};
+use super::response::Response;
+use super::shape;
+use super::write::{self, Part, Update, Written};
+use super::{meta, scale};
+use crate::error::ApiError;
+use crate::field::FieldError;
+use crate::registry::Handling;
+
+/// Operations in one JSON patch; more is no patch but a program.
+const MAX_PATCH_OPERATIONS: usize = 10_000;
+
+pub(crate) async fn post(call: &mut Call<'_>) -> Result<Response, ApiError> {
+    call.check_write_options("CreateOptions")?;
+    let decoded = decode::object(call.request, &call.served)?;
+    note_findings(call, &decoded)?;
+    if !meta::text(&decoded.value, "resourceVersion").is_empty() {
+        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    let written = write::create(call, decoded.value, false, "CreateOptions").await?;
+    Ok(answer(call, written))
+}
+
+pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Result<Response, ApiError> {
+    call.check_write_options("UpdateOptions")?;
+    if let Some(Handling::Scale(paths)) = handling {
+        return scale::put(call, paths).await;
+    }
+    let decoded = decode::object(call.request, &call.served)?;
+    note_findings(call, &decoded)?;
+    if meta::text(&decoded.value, "name").is_empty() {
+        return Err(ApiError::bad_request("name must be provided"));
+    }
+    let part = Part::of(handling);
+    let make = |_: Option<&Value>| Ok(decoded.value.clone());
+    let may_create = part == Part::Main
+        && call.served.info.behaviour.create_on_update
+        && meta::text(&decoded.value, "resourceVersion").is_empty();
+    let update =
+        Update { part, make: &make, may_create, tracked: false, is_put: true, options_kind: "UpdateOptions" };
+    let written = write::update(call, &update).await?;
+    Ok(answer(call, written))
+}
+
+pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> Result<Response, ApiError> {
+    check_patch_options(call)?;
+    let body = patch_body(call)?;
+    if let Some(Handling::Scale(paths)) = handling {
+        return scale::patch(call, paths, &body.value).await;
+    }
+    let duplicates = duplicate_texts(&body);
+    call.note_field_findings(duplicates)?;
+    let is_apply = call.request.content_type == ContentType::ApplyYaml;
+    let manager = call.manager();
+    let served = call.served.clone();
+    let request = call.request;
+    let now = call.cluster.now();
+    let validation = call.field_validation();
+    let unknown = parking_lot::Mutex::new(Vec::new());
+    let make = |old: Option<&Value>| {
+        let mut new = if is_apply {
+            let subresource = request.subresource.as_deref().unwrap_or("");
+            let writer = shape::Writer { manager: &manager, subresource, now };
+            shape::apply(&served, old, &body.value, &writer, request.options.force == Some(true))?
+        } else {
+            shape::patch(&served, &request.content_type, old.unwrap_or(&Value::Null), &body.value)?
+        };
+        if is_apply {
+            copy_conditions(&body.value, &mut new);
+        }
+        let decoded = Decoded { value: new, duplicates: Vec::new() };
+        let decoded = decode::with_kind(decoded, &served, &request.body)?;
+        if validation != FieldValidation::Ignore {
+            *unknown.lock() = shape::unknown_fields(&served.version().schema, &decoded.value);
+        }
+        Ok(decoded.value)
+    };
+    // Findings of the first result decide: a strict request must fail before anything is stored.
+    check_strictly(call, &make, &unknown).await?;
+    let update = Update {
+        part: Part::of(handling),
+        make: &make,
+        may_create: is_apply && handling.is_none(),
+        tracked: is_apply,
+        is_put: false,
+        options_kind: "PatchOptions",
+    };
+    let written = write::update(call, &update).await?;
+    let texts = unknown_texts(&unknown.into_inner());
+    call.note_field_findings(texts)?;
+    Ok(answer(call, written))
+}
+
+async fn check_strictly(
+    call: &mut Call<'_>,
+    make: &write::Make<'_>,
+    unknown: &parking_lot::Mutex<Vec<String>>,
+) -> Result<(), ApiError> {
+    if call.field_validation() != FieldValidation::Strict {
+        return Ok(());
+    }
+    let entry = call.cluster.store().peek(&call.served.info.storage.key, &call.key());
+    let old = entry.map(|entry| call.shown_value(&entry));
+    if old.is_none() && call.request.content_type != ContentType::ApplyYaml {
+        return Err(call.not_found());
+    }
+    make(old.as_ref())?;
+    let texts = unknown_texts(&std::mem::take(&mut *unknown.lock()));
+    call.note_field_findings(texts)
+}
+
+/// The uid and resource version of an applied configuration are conditions of the write.
+fn copy_conditions(applied: &Value, new: &mut Value) {
+    for key in ["uid", "resourceVersion"] {
+        let text = meta::text(applied, key);
+        if !text.is_empty() {
+            meta::metadata(new).insert(key.to_owned(), text.into());
+        }
+    }
+}
+
+fn check_patch_options(call: &Call<'_>) -> Result<(), ApiError> {
+    call.check_write_options("PatchOptions")?;
+    let options = &call.request.options;
+    let mut findings = Vec::new();
+    if call.request.content_type == ContentType::ApplyYaml {
+        if options.field_manager.is_none() {
+            findings.push(FieldError::required("fieldManager", "is required for apply patch"));
+        }
+    } else if options.force.is_some() {
+        findings.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
+    }
+    refuse("PatchOptions", &findings)
+}
+
+fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
+    const CUSTOM: &[&str] =
+        &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+    const BUILT_IN: &[&str] = &[
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
+    ];
+    let body = &call.request.body;
+    let custom = call.served.info.is_custom();
+    let accepted = if custom { CUSTOM } else { BUILT_IN };
+    let parsed = match &call.request.content_type {
+        ContentType::StrategicMergePatch if custom => return Err(decode::unsupported(&call.request.content_type, accepted)),
+        ContentType::JsonPatch | ContentType::MergePatch | ContentType::StrategicMergePatch => decode::parse_json(body),
+        ContentType::ApplyYaml => shape::parse_yaml(body),
+        other => return Err(decode::unsupported(other, accepted)),
+    };
+    let decoded = parsed.map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    let fits = match (&call.request.content_type, &decoded.value) {
+        (ContentType::JsonPatch, Value::Array(operations)) => {
+            if operations.len() > MAX_PATCH_OPERATIONS {
+                let text = format!(
+                    "The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {}",
+                    operations.len()
+                );
+                return Err(ApiError::new(crate::error::Reason::RequestEntityTooLarge, text));
+            }
+            true
+        }
+        (ContentType::JsonPatch, _) => false,
+        (_, value) => value.is_object(),
+    };
+    if fits { Ok(decoded) } else { Err(ApiError::bad_request("error decoding patch: the body has the wrong JSON type")) }
+}
+
+fn note_findings(call: &mut Call<'_>, decoded: &Decoded) -> Result<(), ApiError> {
+    let mut texts = Vec::new();
+    if call.field_validation() != FieldValidation::Ignore {
+        texts = unknown_texts(&shape::unknown_fields(&call.served.version().schema, &decoded.value));
+        texts.extend(duplicate_texts(decoded));
+    }
+    call.note_field_findings(texts)
+}
+
+fn unknown_texts(paths: &[String]) -> Vec<String> {
+    paths.iter().map(|path| format!("unknown field {path:?}")).collect()
+}
+
+fn duplicate_texts(decoded: &Decoded) -> Vec<String> {
+    decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
+}
+
+pub(crate) fn answer(call: &mut Call<'_>, written: Written) -> Response {
+    let (status, bytes) = match &written {
+        Written::Stored { entry, created } => (if *created { 201 } else { 200 }, call.shown(entry)),
+        Written::Answer { object, created } => {
+            (if *created { 201 } else { 200 }, bytes::Bytes::from(object.to_string()))
+        }
+    };
+    Response { warnings: std::mem::take(&mut call.warnings), ..Response::object(status, bytes) }
+}

@@ -1,0 +1,282 @@
+//! A request to the API after the transport is taken off it, and what the query string asks for.
+//!
+//! The edge (HTTP, or a client in the same process) fills these in: it has authenticated the user and split the path.
+//! Decides how query parameters are read; never looks at objects.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::error::ApiError;
+
+/// What is to be done with a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Patch,
+    Update,
+    Watch,
+}
+
+impl Verb {
+    /// In the order in which discovery prints them.
+    pub const ALL: &'static [Verb] = &[
+        Verb::Create,
+        Verb::Delete,
+        Verb::DeleteCollection,
+        Verb::Get,
+        Verb::List,
+        Verb::Patch,
+        Verb::Update,
+        Verb::Watch,
+    ];
+    pub const GET_UPDATE_PATCH: &'static [Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
+    pub const CREATE_ONLY: &'static [Verb] = &[Verb::Create];
+    pub const UPDATE_ONLY: &'static [Verb] = &[Verb::Update];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verb::Create => "create",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Patch => "patch",
+            Verb::Update => "update",
+            Verb::Watch => "watch",
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserInfo {
+    pub name: String,
+    pub uid: String,
+    pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl UserInfo {
+    /// The identity of the server's own controllers.
+    pub fn system() -> Self {
+        Self { name: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()], ..Self::default() }
+    }
+}
+
+/// How a body is encoded, and for PATCH which kind of patch it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ContentType {
+    #[default]
+    Json,
+    Yaml,
+    JsonPatch,
+    MergePatch,
+    StrategicMergePatch,
+    /// `application/apply-patch+yaml`.
+    ApplyYaml,
+    /// Anything else; answered with 415 where a body is needed.
+    Other(String),
+}
+
+impl ContentType {
+    /// Parameters such as `charset` are ignored; no header means JSON.
+    pub fn parse(header: Option<&str>) -> Self {
+        let essence = header.unwrap_or("").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+        match essence.as_str() {
+            "" | "application/json" => Self::Json,
+            "application/yaml" => Self::Yaml,
+            "application/json-patch+json" => Self::JsonPatch,
+            "application/merge-patch+json" => Self::MergePatch,
+            "application/strategic-merge-patch+json" => Self::StrategicMergePatch,
+            "application/apply-patch+yaml" | "application/apply-patch+json" => Self::ApplyYaml,
+            _ => Self::Other(essence),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+            Self::JsonPatch => "application/json-patch+json",
+            Self::MergePatch => "application/merge-patch+json",
+            Self::StrategicMergePatch => "application/strategic-merge-patch+json",
+            Self::ApplyYaml => "application/apply-patch+yaml",
+            Self::Other(text) => text,
+        }
+    }
+}
+
+/// One request to one cluster.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub user: UserInfo,
+    pub verb: Verb,
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+    pub subresource: Option<String>,
+    /// `None`: cluster-scoped, or all namespaces.
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    pub options: Options,
+    pub body: Bytes,
+    pub content_type: ContentType,
+    /// The `User-Agent` header: names the field manager when `fieldManager` does not.
+    pub user_agent: String,
+}
+
+impl Request {
+    /// A request of the server's own controllers.
+    pub fn system(verb: Verb, group: &str, version: &str, resource: &str) -> Self {
+        Self {
+            user: UserInfo::system(),
+            verb,
+            group: group.to_owned(),
+            version: version.to_owned(),
+            resource: resource.to_owned(),
+            subresource: None,
+            namespace: None,
+            name: None,
+            options: Options::default(),
+            body: Bytes::new(),
+            content_type: ContentType::Json,
+            user_agent: String::new(),
+        }
+    }
+}
+
+/// What to do about unknown and duplicate fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FieldValidation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+/// The query string. Unknown parameters are ignored.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Options {
+    pub label_selector: Option<String>,
+    pub field_selector: Option<String>,
+    pub resource_version: Option<String>,
+    pub resource_version_match: Option<String>,
+    pub limit: Option<i64>,
+    pub continue_token: Option<String>,
+    pub allow_watch_bookmarks: bool,
+    pub send_initial_events: Option<bool>,
+    pub timeout_seconds: Option<u64>,
+    pub dry_run: Vec<String>,
+    pub field_manager: Option<String>,
+    pub field_validation: Option<String>,
+    pub force: Option<bool>,
+    pub grace_period_seconds: Option<i64>,
+    pub orphan_dependents: Option<bool>,
+    pub propagation_policy: Option<String>,
+    /// `watch=true`: the edge turns such a list into `Verb::Watch`.
+    pub watch: bool,
+}
+
+impl Options {
+    /// From decoded key-value pairs. The last of several values counts, except for `dryRun`, which collects.
+    pub fn from_query<K: AsRef<str>, V: AsRef<str>>(pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, ApiError> {
+        let mut out = Self::default();
+        for (key, value) in pairs {
+            out.take(key.as_ref(), value.as_ref())?;
+        }
+        Ok(out)
+    }
+
+    fn take(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
+        let text = || Some(value.to_owned()).filter(|v| !v.is_empty());
+        match key {
+            "labelSelector" => self.label_selector = text(),
+            "fieldSelector" => self.field_selector = text(),
+            "resourceVersion" => self.resource_version = text(),
+            "resourceVersionMatch" => self.resource_version_match = text(),
+            "limit" => self.limit = number(key, value)?,
+            "continue" => self.continue_token = text(),
+            "watch" => self.watch = boolean(value).unwrap_or(false),
+            "allowWatchBookmarks" => self.allow_watch_bookmarks = boolean(value).unwrap_or(false),
+            "sendInitialEvents" => self.send_initial_events = boolean(value),
+            "timeoutSeconds" => {
+                self.timeout_seconds = number(key, value)?.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+            }
+            "dryRun" => self.dry_run.extend(text()),
+            "fieldManager" => self.field_manager = text(),
+            "fieldValidation" => self.field_validation = text(),
+            "force" => self.force = boolean(value),
+            "gracePeriodSeconds" => self.grace_period_seconds = number(key, value)?,
+            "orphanDependents" => self.orphan_dependents = boolean(value),
+            "propagationPolicy" => self.propagation_policy = text(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+}
+
+fn number(key: &str, value: &str) -> Result<Option<i64>, ApiError> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    value.parse().map(Some).map_err(|_| {
+        ApiError::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax (query parameter {key})"))
+    })
+}
+
+/// A parameter that is present counts as true unless it says false or 0.
+fn boolean(value: &str) -> Option<bool> {
+    Some(!matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_parameters_are_read_and_unknown_ones_ignored() {
+        let options = Options::from_query([
+            ("labelSelector", "a=b"),
+            ("limit", "500"),
+            ("watch", "1"),
+            ("allowWatchBookmarks", "true"),
+            ("sendInitialEvents", "false"),
+            ("dryRun", "All"),
+            ("timeoutSeconds", "290"),
+            ("whatever", "x"),
+        ])
+        .unwrap();
+        assert_eq!(options.label_selector.as_deref(), Some("a=b"));
+        assert_eq!((options.limit, options.timeout_seconds), (Some(500), Some(290)));
+        assert!(options.watch && options.allow_watch_bookmarks && options.is_dry_run());
+        assert_eq!(options.send_initial_events, Some(false));
+    }
+
+    #[test]
+    fn a_limit_that_is_no_number_is_refused() {
+        assert_eq!(Options::from_query([("limit", "x")]).unwrap_err().code(), 400);
+    }
+
+    #[test]
+    fn content_types_lose_their_parameters() {
+        assert_eq!(ContentType::parse(Some("application/json; charset=utf-8")), ContentType::Json);
+        assert_eq!(ContentType::parse(None), ContentType::Json);
+        assert_eq!(ContentType::parse(Some("application/merge-patch+json")), ContentType::MergePatch);
+        assert_eq!(ContentType::parse(Some("text/plain")), ContentType::Other("text/plain".to_owned()));
+    }
+
+    #[test]
+    fn verbs_are_listed_in_discovery_order() {
+        let names: Vec<&str> = Verb::ALL.iter().map(|v| v.as_str()).collect();
+        assert_eq!(names.join(","), "create,delete,deletecollection,get,list,patch,update,watch");
+    }
+}

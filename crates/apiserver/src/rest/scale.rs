@@ -1,0 +1,174 @@
+//! The `scale` subresource: one number of an object behind a face that is the same for all kinds.
+//!
+//! Decides how a Scale is read from an object and written back into it. The write itself is an ordinary update.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::decode;
+use super::modify::answer;
+use super::request::ContentType;
+use super::response::Response;
+use super::write::{self, Part, Update, Written};
+use super::{meta, read, shape};
+use crate::error::ApiError;
+use crate::field::FieldError;
+use crate::registry::ScalePaths;
+
+pub(crate) async fn get(call: &Call<'_>, paths: &ScalePaths) -> Result<Response, ApiError> {
+    let entry = read::found(call).await?;
+    Ok(Response::value(200, &scale_of(&call.shown_value(&entry), paths)))
+}
+
+pub(crate) async fn put(call: &mut Call<'_>, paths: &ScalePaths) -> Result<Response, ApiError> {
+    let parsed = decode::parse_json(&call.request.body);
+    let scale = parsed.map_err(|e| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {e}")))?;
+    check_kind(&scale.value)?;
+    change(call, paths, &|_| Ok(scale.value.clone())).await
+}
+
+pub(crate) async fn patch(call: &mut Call<'_>, paths: &ScalePaths, body: &Value) -> Result<Response, ApiError> {
+    let kind = call.request.content_type.clone();
+    let served = call.served.clone();
+    // A Scale has no lists: a strategic patch and an applied configuration are plain merges here.
+    let kind = if kind == ContentType::JsonPatch { kind } else { ContentType::MergePatch };
+    change(call, paths, &|scale| shape::patch(&served, &kind, scale, body)).await
+}
+
+type Edit<'e> = dyn Fn(&Value) -> Result<Value, ApiError> + Send + Sync + 'e;
+
+async fn change(call: &mut Call<'_>, paths: &ScalePaths, edit: &Edit<'_>) -> Result<Response, ApiError> {
+    let name = call.name().to_owned();
+    let make = |old: Option<&Value>| {
+        let mut object = old.cloned().unwrap_or_default();
+        let scale = edit(&scale_of(&object, paths))?;
+        let replicas = scale["spec"].get("replicas").cloned().unwrap_or_else(|| json!(0));
+        match replicas.as_i64() {
+            Some(count) if count >= 0 => set(&mut object, &paths.spec_replicas, replicas),
+            _ => {
+                let text = "must be greater than or equal to 0";
+                let finding = FieldError::invalid("spec.replicas", &replicas, text);
+                return Err(ApiError::invalid("autoscaling", "Scale", &name, &[finding]));
+            }
+        }
+        for key in ["resourceVersion", "uid"] {
+            let given = meta::text(&scale, key);
+            if !given.is_empty() {
+                meta::metadata(&mut object).insert(key.to_owned(), given.into());
+            }
+        }
+        Ok(object)
+    };
+    let update = Update {
+        part: Part::Main,
+        make: &make,
+        may_create: false,
+        tracked: false,
+        is_put: false,
+        options_kind: "UpdateOptions",
+    };
+    let object = match write::update(call, &update).await? {
+        Written::Stored { entry, .. } => call.shown_value(&entry),
+        Written::Answer { object, .. } => object,
+    };
+    Ok(answer(call, Written::Answer { object: scale_of(&object, paths), created: false }))
+}
+
+fn check_kind(scale: &Value) -> Result<(), ApiError> {
+    let kind = scale["kind"].as_str().unwrap_or("Scale");
+    if kind == "Scale" {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!("{kind} cannot be handled as a Scale")))
+}
+
+fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
+    let mut metadata = json!({});
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(key) {
+            metadata[key] = value.clone();
+        }
+    }
+    let mut status = json!({"replicas": get_number(object, &paths.status_replicas)});
+    if let Some(selector) = paths.selector.as_ref().and_then(|path| at(object, path)) {
+        status["selector"] = match selector {
+            Value::Object(_) => selector_text(selector).into(),
+            other => other.clone(),
+        };
+    }
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
+        "spec": {"replicas": get_number(object, &paths.spec_replicas)}, "status": status,
+    })
+}
+
+fn at<'v>(object: &'v Value, path: &[String]) -> Option<&'v Value> {
+    path.iter().try_fold(object, |value, key| value.get(key))
+}
+
+fn get_number(object: &Value, path: &[String]) -> i64 {
+    at(object, path).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn set(object: &mut Value, path: &[String], value: Value) {
+    let mut slot = object;
+    for key in path {
+        if !slot.is_object() {
+            *slot = json!({});
+        }
+        slot = &mut slot[key.as_str()];
+    }
+    *slot = value;
+}
+
+/// A LabelSelector object in the form of a query.
+fn selector_text(selector: &Value) -> String {
+    let mut terms: BTreeMap<String, String> = BTreeMap::new();
+    for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+        terms.insert(key.clone(), format!("{key}={}", value.as_str().unwrap_or("")));
+    }
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or("");
+        let mut values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let term = match expression["operator"].as_str().unwrap_or("") {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        };
+        terms.insert(key.to_owned(), term);
+    }
+    terms.into_values().collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_is_read_through_its_paths() {
+        let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
+        let paths = ScalePaths {
+            spec_replicas: path("spec.replicas"),
+            status_replicas: path("status.ready"),
+            selector: Some(path("spec.selector")),
+        };
+        let object = json!({
+            "metadata": {"name": "a", "uid": "u", "labels": {}}, "status": {"ready": 2},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"b": "c"},
+                "matchExpressions": [{"key": "a", "operator": "In", "values": ["y", "x"]}]}},
+        });
+        let scale = scale_of(&object, &paths);
+        assert_eq!(scale["spec"]["replicas"], 3);
+        assert_eq!(scale["status"], json!({"replicas": 2, "selector": "a in (x,y),b=c"}));
+        assert_eq!(scale["metadata"], json!({"name": "a", "uid": "u"}));
+        let mut empty = json!({});
+        set(&mut empty, &paths.spec_replicas, 5.into());
+        assert_eq!(empty, json!({"spec": {"replicas": 5}}));
+    }
+}

@@ -1,0 +1,430 @@
+//! The write path that create, update and patch share: prepare, admit, validate, track owners, store.
+//!
+//! Decides the order of these steps, what counts as a change, and when a lost race is tried again. What the steps mean
+//! for the content of objects is decided in `shape`, in the hooks of the kind and in admission.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::admission::{Attributes, Operation, Phase};
+use super::call::{Call, from_storage, store_failure, to_storage};
+use super::meta;
+use super::shape::{self, Writer};
+use crate::error::{ApiError, Reason};
+use crate::registry::{Handling, PrepareContext, StorageKey};
+use crate::store::{Action, Change, Encoded, Entry, Expect, Guard, Index, StoreError};
+
+/// How often a write that lost a race is worked out anew. Each time somebody else's write went through.
+const MAX_ATTEMPTS: usize = 64;
+
+/// How often a generated name that is taken is generated anew.
+const MAX_NAME_ATTEMPTS: usize = 8;
+
+/// Which part of an object a request may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Everything but the status, where that is a part of its own.
+    Main,
+    Status,
+    /// `spec.finalizers` only.
+    Finalizers,
+    Whole,
+}
+
+impl Part {
+    pub(crate) fn of(handling: Option<&Handling>) -> Self {
+        match handling {
+            Some(Handling::Status) => Part::Status,
+            Some(Handling::Finalize) => Part::Finalizers,
+            Some(Handling::WholeObject) => Part::Whole,
+            _ => Part::Main,
+        }
+    }
+}
+
+/// What a write led to.
+pub(crate) enum Written {
+    Stored { entry: Arc<Entry>, created: bool },
+    /// Nothing was stored: a dry run, or the write let the object go. In the version of the request.
+    Answer { object: Value, created: bool },
+}
+
+/// Makes the new state of an object from the old one; both in the version of the request.
+pub(crate) type Make<'m> = dyn Fn(Option<&Value>) -> Result<Value, ApiError> + Send + Sync + 'm;
+
+/// An update of one object.
+pub(crate) struct Update<'m> {
+    pub(crate) part: Part,
+    pub(crate) make: &'m Make<'m>,
+    /// The object is created if it does not exist.
+    pub(crate) may_create: bool,
+    /// `make` has already recorded who owns which field.
+    pub(crate) tracked: bool,
+    /// PUT, which must say what it replaces unless the kind waives that.
+    pub(crate) is_put: bool,
+    pub(crate) options_kind: &'static str,
+}
+
+/// Stores a new object. `tracked` as in `Update`.
+pub(crate) async fn create(call: &mut Call<'_>, object: Value, tracked: bool, options: &str) -> Result<Written, ApiError> {
+    check_placement(call, &object)?;
+    let wants_generated = meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
+    let attempts = if wants_generated { MAX_NAME_ATTEMPTS } else { 1 };
+    let mut attempt = 1;
+    loop {
+        match create_once(call, object.clone(), tracked, options).await {
+            Err(error) if error.reason == Reason::AlreadyExists && attempt < attempts => attempt += 1,
+            other => return other,
+        }
+    }
+}
+
+async fn create_once(call: &mut Call<'_>, mut object: Value, tracked: bool, options: &str) -> Result<Written, ApiError> {
+    let cluster = call.cluster;
+    let info = call.served.info.clone();
+    let now = cluster.now();
+    shape::prune(&call.served.version().schema, &mut object);
+    shape::apply_defaults(&call.served, &mut object);
+    meta::start(&mut object, &info, call.namespace(), now, cluster.identities());
+    if call.served.version().has_status()
+        && let Some(fields) = object.as_object_mut()
+    {
+        fields.remove("status");
+    }
+    let object = admit(call, Phase::Mutating, Operation::Create, Some(object), None, options).await?;
+    let mut object = object.unwrap_or_default();
+    meta::generate_name(&mut object, cluster.identities());
+    if !tracked {
+        shape::track_update(&call.served, None, &mut object, &writer(call, &call.manager()));
+    }
+    let mut stored = to_storage(&call.served, object);
+    let context = PrepareContext { now, user: &call.request.user, allocate: cluster.allocations() };
+    (info.hooks.prepare_create)(&mut stored, &context);
+    let shown = shown_form(call, &stored);
+    let name = meta::text(&stored, "name").to_owned();
+    let mut findings = meta::validate(&stored, &info);
+    findings.extend(shape::validate(&call.served, &shown, None));
+    findings.extend((info.hooks.validate_create)(&stored));
+    if !findings.is_empty() {
+        return Err(call.invalid(&name, &findings));
+    }
+    call.warnings.extend((info.hooks.warnings)(&stored, None));
+    let shown = admit(call, Phase::Validating, Operation::Create, Some(shown), None, options).await?;
+    let key = crate::store::key_of(call.namespace(), &name);
+    if call.request.options.is_dry_run() {
+        if cluster.store().peek(&info.storage.key, &key).is_some() {
+            return Err(ApiError::already_exists(&info.group, &info.plural, &name));
+        }
+        return Ok(Written::Answer { object: shown.unwrap_or_default(), created: true });
+    }
+    let change = put(call, key, Expect::Absent, &stored);
+    match cluster.store().commit(vec![change], &namespace_guard(call)).await {
+        Ok(entries) => stored_entry(entries, true),
+        Err(StoreError::AlreadyExists) => Err(ApiError::already_exists(&info.group, &info.plural, &name)),
+        Err(StoreError::GuardMissing) => Err(ApiError::not_found("", "namespaces", call.namespace().unwrap_or(""))),
+        Err(error) => Err(store_failure(&error)),
+    }
+}
+
+/// Replaces an object by what `make` makes of it, anew after every lost race.
+pub(crate) async fn update(call: &mut Call<'_>, update: &Update<'_>) -> Result<Written, ApiError> {
+    let before = call.warnings.len();
+    for _ in 0..MAX_ATTEMPTS {
+        call.warnings.truncate(before);
+        let found = call.cluster.store().get(&call.served.info.storage.key, &call.key()).await;
+        let Some(entry) = found.map_err(|e| store_failure(&e))? else {
+            if !update.may_create {
+                return Err(call.not_found());
+            }
+            let object = (update.make)(None)?;
+            match create(call, object, update.tracked, update.options_kind).await {
+                Err(error) if error.reason == Reason::AlreadyExists => continue,
+                other => return other,
+            }
+        };
+        match update_once(call, update, &entry).await {
+            Err(Failure::LostRace) => {}
+            Err(Failure::Refused(error)) => return Err(error),
+            Ok(written) => return Ok(written),
+        }
+    }
+    Err(call.changed_meanwhile())
+}
+
+enum Failure {
+    LostRace,
+    Refused(ApiError),
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Failure::Refused(error)
+    }
+}
+
+async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry>) -> Result<Written, Failure> {
+    let info = call.served.info.clone();
+    let old_stored = entry.parse();
+    let old = call.shown_value(entry);
+    let mut new = (update.make)(Some(&old))?;
+    check_placement(call, &new)?;
+    check_preconditions(call, update, &new, entry)?;
+    shape::prune(&call.served.version().schema, &mut new);
+    shape::apply_defaults(&call.served, &mut new);
+    keep_other_parts(&mut new, &old, update.part, call.served.version().has_status());
+    meta::carry_over(&mut new, &old);
+    if !update.tracked {
+        shape::track_update(&call.served, Some(&old), &mut new, &writer(call, &call.manager()));
+    }
+    let old = Some(old);
+    let new = admit(call, Phase::Mutating, Operation::Update, Some(new), old.as_ref(), update.options_kind).await?;
+    let mut new = new.unwrap_or_default();
+    meta::carry_over(&mut new, old.as_ref().unwrap_or(&Value::Null));
+    let mut stored = to_storage(&call.served, new);
+    let findings = prepare_and_validate(call, update.part, &mut stored, &old_stored, old.as_ref());
+    if !findings.is_empty() {
+        return Err(call.invalid(call.name(), &findings).into());
+    }
+    call.warnings.extend((info.hooks.warnings)(&stored, Some(&old_stored)));
+    let shown = shown_form(call, &stored);
+    let shown = admit(call, Phase::Validating, Operation::Update, Some(shown), old.as_ref(), update.options_kind).await?;
+    let shown = shown.unwrap_or_default();
+    if call.request.options.is_dry_run() {
+        return Ok(Written::Answer { object: shown, created: false });
+    }
+    if let Some(written) = unchanged(&mut stored, &old_stored, entry) {
+        return Ok(written);
+    }
+    store_update(call, entry, &stored, shown).await
+}
+
+async fn store_update(call: &Call<'_>, entry: &Entry, stored: &Value, shown: Value) -> Result<Written, Failure> {
+    let expect = Expect::Revision(entry.revision);
+    let goes = is_released(stored, call.served.info.behaviour.spec_finalizers);
+    let change = if goes {
+        let resource = call.served.info.storage.key.clone();
+        Change { resource, key: entry.key.clone(), expect, action: Action::Delete }
+    } else {
+        put(call, entry.key.clone(), expect, stored)
+    };
+    match call.cluster.store().commit(vec![change], &[]).await {
+        Ok(_) if goes => Ok(Written::Answer { object: shown, created: false }),
+        Ok(entries) => stored_entry(entries, false).map_err(Failure::Refused),
+        Err(StoreError::Conflict { .. } | StoreError::NotFound) => Err(Failure::LostRace),
+        Err(error) => Err(store_failure(&error).into()),
+    }
+}
+
+/// Runs the kind's hooks on the stored form and collects every finding.
+fn prepare_and_validate(
+    call: &Call<'_>,
+    part: Part,
+    stored: &mut Value,
+    old_stored: &Value,
+    old: Option<&Value>,
+) -> Vec<crate::field::FieldError> {
+    let info = &call.served.info;
+    let context =
+        PrepareContext { now: call.cluster.now(), user: &call.request.user, allocate: call.cluster.allocations() };
+    if part == Part::Status {
+        (info.hooks.prepare_status)(stored, old_stored);
+    } else {
+        (info.hooks.prepare_update)(stored, old_stored, &context);
+        let status_is_apart = call.served.version().has_status() || !info.is_custom();
+        meta::count_generation(stored, old_stored, info, status_is_apart);
+    }
+    let shown = shown_form(call, stored);
+    let mut findings = meta::validate_update(stored, old_stored);
+    findings.extend(meta::validate(stored, info));
+    findings.extend(shape::validate(&call.served, &shown, old));
+    findings.extend(match part {
+        Part::Status => (info.hooks.validate_status)(stored, old_stored),
+        _ => (info.hooks.validate_update)(stored, old_stored),
+    });
+    findings
+}
+
+/// Refuses an object that belongs elsewhere than the request says.
+fn check_placement(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
+    let namespace = meta::text(object, "namespace");
+    let wanted = call.namespace().unwrap_or("");
+    if !namespace.is_empty() && namespace != wanted {
+        let text = if call.served.info.namespaced {
+            "the namespace of the provided object does not match the namespace sent on the request"
+        } else {
+            "namespace must not be set on this type of object"
+        };
+        return Err(ApiError::bad_request(text));
+    }
+    let name = meta::text(object, "name");
+    let asked = call.name();
+    if !asked.is_empty() && !name.is_empty() && name != asked {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({asked})"
+        )));
+    }
+    Ok(())
+}
+
+/// The uid and resource version that the new object carries are conditions.
+fn check_preconditions(call: &Call<'_>, update: &Update<'_>, new: &Value, entry: &Entry) -> Result<(), ApiError> {
+    let uid = meta::text(new, "uid");
+    if !uid.is_empty() && *uid != *entry.index.uid {
+        return Err(call.conflict(&format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            entry.index.uid
+        )));
+    }
+    let version = meta::text(new, "resourceVersion");
+    if version.is_empty() || version == "0" {
+        if update.is_put && !call.served.info.behaviour.unconditional_update {
+            return Err(call.invalid(call.name(), &[meta::version_required()]));
+        }
+    } else if version != entry.revision.to_string() {
+        return Err(call.changed_meanwhile());
+    }
+    Ok(())
+}
+
+/// Takes from the old object what this request cannot change.
+fn keep_other_parts(new: &mut Value, old: &Value, part: Part, has_status: bool) {
+    match part {
+        Part::Whole => {}
+        Part::Main => {
+            if has_status {
+                copy_field(new, old, "status");
+            }
+        }
+        Part::Status => {
+            let status = new.get("status").cloned();
+            let managed = new["metadata"].get("managedFields").cloned();
+            *new = old.clone();
+            set_field(new, "status", status);
+            if let Some(managed) = managed {
+                meta::metadata(new).insert("managedFields".to_owned(), managed);
+            }
+        }
+        Part::Finalizers => {
+            let finalizers = new["spec"].get("finalizers").cloned();
+            *new = old.clone();
+            new["spec"]["finalizers"] = finalizers.unwrap_or_else(|| json!([]));
+        }
+    }
+}
+
+fn copy_field(new: &mut Value, old: &Value, key: &str) {
+    set_field(new, key, old.get(key).cloned());
+}
+
+fn set_field(object: &mut Value, key: &str, value: Option<Value>) {
+    if let Some(fields) = object.as_object_mut() {
+        match value {
+            Some(value) => fields.insert(key.to_owned(), value),
+            None => fields.remove(key),
+        };
+    }
+}
+
+/// The write if it changes nothing: only the times of field owners differ.
+fn unchanged(new: &mut Value, old: &Value, entry: &Arc<Entry>) -> Option<Written> {
+    let timeless = |object: &Value| -> Option<Vec<Value>> {
+        let mut entries = object["metadata"].get("managedFields")?.as_array()?.clone();
+        for entry in &mut entries {
+            if let Some(fields) = entry.as_object_mut() {
+                fields.remove("time");
+            }
+        }
+        Some(entries)
+    };
+    if timeless(new) != timeless(old) {
+        return None;
+    }
+    let managed = meta::metadata(new).remove("managedFields");
+    let mut rest = old.clone();
+    meta::metadata(&mut rest).remove("managedFields");
+    let same = *new == rest;
+    if let Some(managed) = managed {
+        meta::metadata(new).insert("managedFields".to_owned(), managed);
+    }
+    same.then(|| Written::Stored { entry: entry.clone(), created: false })
+}
+
+/// An object that is being deleted and that nothing holds back any more.
+pub(crate) fn is_released(stored: &Value, spec_finalizers: bool) -> bool {
+    let metadata = &stored["metadata"];
+    let none = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    metadata["deletionTimestamp"].is_string()
+        && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+        && none(&metadata["finalizers"])
+        && (!spec_finalizers || none(&stored["spec"]["finalizers"]))
+}
+
+pub(crate) fn put(call: &Call<'_>, key: Box<str>, expect: Expect, stored: &Value) -> Change {
+    let version = call.served.version();
+    // Only what was written through the storage version is known to be in its final form.
+    let shape = if version.name == call.served.info.storage.version { version.shape } else { 0 };
+    let action = Action::Put { body: Encoded::new(stored), index: Index::of(stored), shape };
+    Change { resource: call.served.info.storage.key.clone(), key, expect, action }
+}
+
+fn stored_entry(entries: Vec<Arc<Entry>>, created: bool) -> Result<Written, ApiError> {
+    let entry = entries.into_iter().next();
+    entry.map(|entry| Written::Stored { entry, created }).ok_or_else(|| ApiError::internal("the write was lost"))
+}
+
+/// The stored form as the version of the request shows it.
+fn shown_form(call: &Call<'_>, stored: &Value) -> Value {
+    from_storage(&call.served, stored.clone())
+}
+
+/// Objects of a namespace are not created after it is gone.
+fn namespace_guard(call: &Call<'_>) -> Vec<Guard> {
+    match call.namespace() {
+        Some(namespace) if call.cluster.registry().is_built_in("", "namespaces") => {
+            vec![Guard::Exists { resource: StorageKey::new("", "namespaces"), key: namespace.into() }]
+        }
+        _ => Vec::new(),
+    }
+}
+
+pub(crate) fn writer<'a>(call: &'a Call<'_>, manager: &'a str) -> Writer<'a> {
+    Writer { manager, subresource: call.request.subresource.as_deref().unwrap_or(""), now: call.cluster.now() }
+}
+
+/// Runs one phase of admission over a write; the object may come back changed.
+pub(crate) async fn admit(
+    call: &mut Call<'_>,
+    phase: Phase,
+    operation: Operation,
+    object: Option<Value>,
+    old: Option<&Value>,
+    options: &str,
+) -> Result<Option<Value>, ApiError> {
+    let chain = call.cluster.admission();
+    if !chain.handles(operation, &call.served.info, call.request.subresource.as_deref()) {
+        return Ok(object);
+    }
+    let name = object.as_ref().map(|o| meta::text(o, "name").to_owned()).filter(|n| !n.is_empty());
+    let name = name.unwrap_or_else(|| call.name().to_owned());
+    let version = call.served.version().name.clone();
+    let info = call.served.info.clone();
+    let mut attributes = Attributes {
+        cluster: call.cluster,
+        user: &call.request.user,
+        operation,
+        info: &info,
+        version: &version,
+        subresource: call.request.subresource.as_deref(),
+        namespace: call.namespace(),
+        name: &name,
+        object,
+        old: old.cloned(),
+        options: call.options_object(options),
+        dry_run: call.request.options.is_dry_run(),
+    };
+    let warnings = chain.run(phase, &mut attributes).await?;
+    let object = attributes.object;
+    call.warnings.extend(warnings);
+    Ok(object)
+}

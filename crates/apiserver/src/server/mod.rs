@@ -1,0 +1,319 @@
+//! The server as a value: many isolated clusters in one process, each with its store, its resources and its
+//! controllers.
+//!
+//! Decides how the parts are put together. Never serves a socket: the edge does.
+
+mod allocate;
+pub mod identity;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use crate::controllers;
+use crate::error::ApiError;
+use crate::registry::{BuiltIns, Registry, ResourceInfo, StorageKey};
+use crate::rest::admission::{Admission, Chain};
+use crate::rest::lifecycle::NamespaceLifecycle;
+use crate::rest::request::Request;
+use crate::rest::response::Response;
+use crate::store::file_log::{self, CompactionLimits};
+use crate::store::{HistoryLimits, Log, MemoryLog, Store};
+use allocate::Allocations;
+use identity::Identities;
+
+/// What time it is. Simulations give one that follows their virtual time.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Answers requests whose objects are never stored: TokenReview, `serviceaccounts/token`, `pods/eviction`…
+pub trait Synthetic: Send + Sync {
+    fn handle<'a>(
+        &'a self,
+        cluster: &'a Arc<Cluster>,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<Response, ApiError>>;
+}
+
+/// Signs what the controllers put into service-account token Secrets and `kube-root-ca.crt`.
+pub trait TokenSigner: Send + Sync {
+    /// A token that does not expire, bound to the Secret that holds it.
+    fn secret_token(&self, cluster: &Cluster, binding: &TokenBinding<'_>) -> String;
+    /// The certificate authority of this server as PEM.
+    fn ca_certificate(&self) -> String;
+}
+
+/// Whom a token speaks for, and the Secret it lives in.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenBinding<'a> {
+    pub namespace: &'a str,
+    pub service_account: &'a str,
+    pub service_account_uid: &'a str,
+    pub secret: &'a str,
+    pub secret_uid: &'a str,
+}
+
+/// What all clusters of a server share.
+pub(crate) struct Shared {
+    pub(crate) built_in: Arc<BuiltIns>,
+    pub(crate) admission: Chain,
+    pub(crate) synthetic: BTreeMap<(StorageKey, Option<String>), Arc<dyn Synthetic>>,
+    pub(crate) signer: Option<Arc<dyn TokenSigner>>,
+    pub(crate) clock: Clock,
+    pub(crate) identities: Identities,
+}
+
+/// One API server: everything under `/clusters/<name>/`.
+pub struct Cluster {
+    name: String,
+    store: Arc<Store>,
+    registry: Registry,
+    allocations: Allocations,
+    shared: Arc<Shared>,
+    _controllers: controllers::Running,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub fn now(&self) -> Timestamp {
+        (self.shared.clock)()
+    }
+
+    pub fn admission(&self) -> &Chain {
+        &self.shared.admission
+    }
+
+    pub fn identities(&self) -> &Identities {
+        &self.shared.identities
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        self.shared.identities.number()
+    }
+
+    pub(crate) fn allocations(&self) -> &Allocations {
+        &self.allocations
+    }
+
+    pub(crate) fn synthetic(&self, key: &(StorageKey, Option<String>)) -> Option<Arc<dyn Synthetic>> {
+        self.shared.synthetic.get(key).cloned()
+    }
+
+    pub(crate) fn signer(&self) -> Option<&Arc<dyn TokenSigner>> {
+        self.shared.signer.as_ref()
+    }
+}
+
+/// All clusters of one process.
+pub struct Server {
+    shared: Arc<Shared>,
+    log: Arc<dyn Log>,
+    history: HistoryLimits,
+    clusters: Mutex<BTreeMap<String, Arc<Cluster>>>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("clusters", &self.clusters.lock().len()).finish_non_exhaustive()
+    }
+}
+
+/// Collects what a server is made of.
+pub struct Builder {
+    kinds: Vec<ResourceInfo>,
+    data_dir: Option<PathBuf>,
+    admission: Chain,
+    synthetic: BTreeMap<(StorageKey, Option<String>), Arc<dyn Synthetic>>,
+    signer: Option<Arc<dyn TokenSigner>>,
+    clock: Clock,
+    seed: Option<u64>,
+    history: HistoryLimits,
+    compaction: CompactionLimits,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("data_dir", &self.data_dir).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Storage(#[from] file_log::RecoveryError),
+    #[error("the runtime ended while the data directory was opened")]
+    Interrupted,
+}
+
+impl Server {
+    /// A server in memory, without any resource: give it `kinds`.
+    pub fn builder() -> Builder {
+        let mut admission = Chain::default();
+        admission.push(Arc::new(NamespaceLifecycle));
+        Builder {
+            kinds: Vec::new(),
+            data_dir: None,
+            admission,
+            synthetic: BTreeMap::new(),
+            signer: None,
+            clock: Arc::new(Timestamp::now),
+            seed: None,
+            history: HistoryLimits::default(),
+            compaction: CompactionLimits::default(),
+        }
+    }
+
+    /// The cluster of this name, made on the first call. Must be called within a tokio runtime, on which the cluster's
+    /// controllers run.
+    pub fn cluster(&self, name: &str) -> Arc<Cluster> {
+        let mut clusters = self.clusters.lock();
+        if let Some(cluster) = clusters.get(name) {
+            return cluster.clone();
+        }
+        let store = Store::new(name, self.log.clone(), self.history);
+        let cluster = self.open(name, store);
+        clusters.insert(name.to_owned(), cluster.clone());
+        cluster
+    }
+
+    /// The names of all clusters that exist.
+    pub fn clusters(&self) -> Vec<String> {
+        self.clusters.lock().keys().cloned().collect()
+    }
+
+    fn open(&self, name: &str, store: Arc<Store>) -> Arc<Cluster> {
+        let changes = store.watch_everything();
+        let cluster = Arc::new_cyclic(|this| Cluster {
+            name: name.to_owned(),
+            registry: Registry::new(self.shared.built_in.clone()),
+            allocations: Allocations::new(store.clone()),
+            store,
+            shared: self.shared.clone(),
+            _controllers: controllers::start(this, changes),
+        });
+        controllers::prepare(&cluster);
+        cluster
+    }
+}
+
+impl Builder {
+    /// Opens the storage and every cluster that is found in it.
+    pub async fn build(self) -> Result<Arc<Server>, StartError> {
+        let (log, stores): (Arc<dyn Log>, _) = match &self.data_dir {
+            None => (Arc::new(MemoryLog), BTreeMap::new()),
+            Some(path) => {
+                let (path, history, compaction) = (path.clone(), self.history, self.compaction);
+                let opened = tokio::task::spawn_blocking(move || file_log::open(&path, history, compaction)).await;
+                let (log, stores) = opened.map_err(|_| StartError::Interrupted)??;
+                (log, stores)
+            }
+        };
+        let shared = Arc::new(Shared {
+            built_in: Arc::new(BuiltIns::new(self.kinds)),
+            admission: self.admission,
+            synthetic: self.synthetic,
+            signer: self.signer,
+            clock: self.clock,
+            identities: Identities::new(self.seed),
+        });
+        let server = Arc::new(Server { shared, log, history: self.history, clusters: Mutex::default() });
+        for (name, store) in stores {
+            let cluster = server.open(&name, store);
+            server.clusters.lock().insert(name, cluster);
+        }
+        Ok(server)
+    }
+
+    /// Keeps everything in memory (the default).
+    #[must_use]
+    pub fn memory(mut self) -> Self {
+        self.data_dir = None;
+        self
+    }
+
+    /// Keeps everything in a directory, which this process then owns.
+    #[must_use]
+    pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(path.into());
+        self
+    }
+
+    /// Adds built-in resources.
+    #[must_use]
+    pub fn kinds(mut self, kinds: impl IntoIterator<Item = ResourceInfo>) -> Self {
+        self.kinds.extend(kinds);
+        self
+    }
+
+    /// Adds an admission step behind those that are there.
+    #[must_use]
+    pub fn admission(mut self, step: Arc<dyn Admission>) -> Self {
+        self.admission.push(step);
+        self
+    }
+
+    /// Answers a resource (or one subresource of it) that is not stored.
+    #[must_use]
+    pub fn synthetic(
+        mut self,
+        group: &str,
+        plural: &str,
+        subresource: Option<&str>,
+        handler: Arc<dyn Synthetic>,
+    ) -> Self {
+        self.synthetic.insert((StorageKey::new(group, plural), subresource.map(str::to_owned)), handler);
+        self
+    }
+
+    #[must_use]
+    pub fn token_signer(mut self, signer: Arc<dyn TokenSigner>) -> Self {
+        self.signer = Some(signer);
+        self
+    }
+
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Makes uids and generated names a function of the seed and the order of writes.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    #[must_use]
+    pub fn history(mut self, limits: HistoryLimits) -> Self {
+        self.history = limits;
+        self
+    }
+
+    #[must_use]
+    pub fn compaction(mut self, limits: CompactionLimits) -> Self {
+        self.compaction = limits;
+        self
+    }
+}

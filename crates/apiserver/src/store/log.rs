@@ -1,0 +1,67 @@
+//! What makes writes durable: the seam between a store and the disk, and the answer "nothing does".
+//!
+//! Decides nothing. `file_log` is the durable implementation.
+
+use std::sync::Arc;
+
+use super::entry::Event;
+use crate::registry::StorageKey;
+
+/// One atomic write of one cluster, in the order of its revisions.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub cluster: Arc<str>,
+    pub changes: Vec<(StorageKey, Arc<Event>)>,
+}
+
+impl Record {
+    /// The revision of the last change.
+    pub fn revision(&self) -> u64 {
+        self.changes.last().map_or(0, |(_, event)| event.revision())
+    }
+}
+
+/// Whom the log tells how far it got. Called without any lock of the log held.
+pub trait Member: Send + Sync {
+    /// Every change up to this revision is durable.
+    fn durable(&self, revision: u64);
+    /// Nothing more becomes durable.
+    fn failed(&self, why: &str);
+    /// All objects and the revision they stand for.
+    fn image(&self) -> Image;
+}
+
+/// The content of a store at one revision.
+#[derive(Debug, Default)]
+pub struct Image {
+    pub revision: u64,
+    pub entries: Vec<(StorageKey, Arc<super::entry::Entry>)>,
+}
+
+/// How a record was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// It is as durable as it will ever be; `Member::durable` is not called.
+    Durable,
+    /// `Member::durable` or `Member::failed` follows.
+    Pending,
+}
+
+/// Takes records in order. Called under the lock of the store, so it must not block and must not call back.
+pub trait Log: Send + Sync {
+    fn append(&self, record: Record, member: &Arc<dyn Member>) -> Appended;
+    /// Makes the store part of snapshots.
+    fn attach(&self, cluster: &Arc<str>, member: &Arc<dyn Member>);
+}
+
+/// No durability: the process is the storage.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MemoryLog;
+
+impl Log for MemoryLog {
+    fn append(&self, _: Record, _: &Arc<dyn Member>) -> Appended {
+        Appended::Durable
+    }
+
+    fn attach(&self, _: &Arc<str>, _: &Arc<dyn Member>) {}
+}

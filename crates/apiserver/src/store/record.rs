@@ -1,0 +1,210 @@
+//! How changes stand in a file: length, checksum, content.
+//!
+//! Decides the format and where a file stops being valid. A frame is taken whole or not at all. Never touches a file.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::entry::{ChangeKind, Entry, Index};
+use crate::registry::StorageKey;
+
+/// Length and checksum before each content.
+pub(super) const FRAME_HEADER_BYTES: usize = 8;
+
+/// Larger than any commit: a length beyond it means that what is read is no frame.
+pub(super) const MAX_FRAME_BYTES: usize = 1 << 30;
+
+/// One change as it is read back.
+#[derive(Debug)]
+pub(super) struct Restored {
+    pub(super) cluster: Arc<str>,
+    pub(super) resource: StorageKey,
+    pub(super) kind: ChangeKind,
+    pub(super) entry: Entry,
+}
+
+/// Builds one frame; `finish` puts length and checksum in front.
+#[derive(Debug)]
+pub(super) struct Frame<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl<'a> Frame<'a> {
+    pub(super) fn start(out: &'a mut Vec<u8>) -> Self {
+        let start = out.len();
+        out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
+        Self { out, start }
+    }
+
+    pub(super) fn number(&mut self, value: u64) {
+        self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(super) fn text(&mut self, value: &[u8]) {
+        self.number(value.len() as u64);
+        self.out.extend_from_slice(value);
+    }
+
+    pub(super) fn change(&mut self, resource: &StorageKey, kind: ChangeKind, entry: &Entry) {
+        self.text(resource.as_str().as_bytes());
+        self.number(u64::from(kind == ChangeKind::Delete));
+        self.number(entry.revision);
+        self.number(u64::from(entry.revision_at));
+        self.text(entry.key.as_bytes());
+        self.text(&entry.bytes);
+    }
+
+    pub(super) fn finish(self) {
+        let content = self.start + FRAME_HEADER_BYTES;
+        let length = u32::try_from(self.out.len() - content).unwrap_or(u32::MAX);
+        let checksum = crc32(&self.out[content..]);
+        self.out[self.start..self.start + 4].copy_from_slice(&length.to_le_bytes());
+        self.out[self.start + 4..content].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+/// The content of the frame at `at` and where the next one starts; `None` if there is no whole, undamaged frame.
+pub(super) fn frame_at(data: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let header = data.get(at..at + FRAME_HEADER_BYTES)?;
+    let length = u32::from_le_bytes(header[..4].try_into().ok()?) as usize;
+    let checksum = u32::from_le_bytes(header[4..].try_into().ok()?);
+    if length == 0 || length > MAX_FRAME_BYTES {
+        return None;
+    }
+    let start = at + FRAME_HEADER_BYTES;
+    let content = data.get(start..start + length)?;
+    (crc32(content) == checksum).then_some((content, start + length))
+}
+
+/// Reads what `Frame` wrote.
+#[derive(Debug)]
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let (head, rest) = self.0.split_at_checked(8)?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(head.try_into().ok()?))
+    }
+
+    pub(super) fn text(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    pub(super) fn string(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.text()?).ok()
+    }
+
+    pub(super) fn change(&mut self, cluster: &Arc<str>) -> Option<Restored> {
+        let resource = StorageKey::from(self.string()?);
+        let kind = if self.number()? == 0 { ChangeKind::Put } else { ChangeKind::Delete };
+        let revision = self.number()?;
+        let revision_at = u32::try_from(self.number()?).ok()?;
+        let key = Box::from(self.string()?);
+        let bytes = Bytes::copy_from_slice(self.text()?);
+        let index = Index::of(&serde_json::from_slice(&bytes).ok()?);
+        let entry = Entry { key, revision, bytes, revision_at, shape: 0, index };
+        Some(Restored { cluster: cluster.clone(), resource, kind, entry })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// CRC-32 (IEEE), eight bytes at a time.
+pub(super) fn crc32(data: &[u8]) -> u32 {
+    let mut crc = !0_u32;
+    let mut chunks = data.chunks_exact(8);
+    for chunk in &mut chunks {
+        let [a, b, c, d, e, f, g, h] = *chunk else { break };
+        let low = crc ^ u32::from_le_bytes([a, b, c, d]);
+        let [l0, l1, l2, l3] = low.to_le_bytes();
+        crc = CRC_TABLES[7][usize::from(l0)]
+            ^ CRC_TABLES[6][usize::from(l1)]
+            ^ CRC_TABLES[5][usize::from(l2)]
+            ^ CRC_TABLES[4][usize::from(l3)]
+            ^ CRC_TABLES[3][usize::from(e)]
+            ^ CRC_TABLES[2][usize::from(f)]
+            ^ CRC_TABLES[1][usize::from(g)]
+            ^ CRC_TABLES[0][usize::from(h)];
+    }
+    for byte in chunks.remainder() {
+        let [low, ..] = crc.to_le_bytes();
+        crc = (crc >> 8) ^ CRC_TABLES[0][usize::from(low ^ byte)];
+    }
+    !crc
+}
+
+static CRC_TABLES: [[u32; 256]; 8] = crc_tables();
+
+const fn crc_tables() -> [[u32; 256]; 8] {
+    const POLYNOMIAL: u32 = 0xEDB8_8320;
+    let mut tables = [[0_u32; 256]; 8];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut value = 0_u32;
+        let mut bit = 0;
+        let mut input = byte as u32;
+        while bit < 8 {
+            let low = (value ^ input) & 1;
+            value >>= 1;
+            if low == 1 {
+                value ^= POLYNOMIAL;
+            }
+            input >>= 1;
+            bit += 1;
+        }
+        tables[0][byte] = value;
+        byte += 1;
+    }
+    let mut table = 1;
+    while table < 8 {
+        let mut byte = 0;
+        while byte < 256 {
+            let last = tables[table - 1][byte];
+            tables[table][byte] = (last >> 8) ^ tables[0][(last & 0xFF) as usize];
+            byte += 1;
+        }
+        table += 1;
+    }
+    tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_the_usual_one() {
+        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+        assert_eq!(crc32(b""), 0);
+        assert_eq!(crc32(b"The quick brown fox jumps over the lazy dog"), 0x414F_A339);
+    }
+
+    #[test]
+    fn a_damaged_or_cut_frame_is_no_frame() {
+        let mut data = Vec::new();
+        let mut frame = Frame::start(&mut data);
+        frame.text(b"hello");
+        frame.number(7);
+        frame.finish();
+        let (content, next) = frame_at(&data, 0).unwrap();
+        let mut reader = Reader(content);
+        assert_eq!((reader.string(), reader.number(), reader.is_empty()), (Some("hello"), Some(7), true));
+        assert_eq!(next, data.len());
+        for cut in 0..data.len() {
+            assert!(frame_at(&data[..cut], 0).is_none());
+        }
+        for position in 0..data.len() {
+            let mut damaged = data.clone();
+            damaged[position] ^= 1;
+            assert!(frame_at(&damaged, 0).is_none(), "byte {position}");
+        }
+    }
+}

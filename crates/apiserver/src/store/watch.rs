@@ -1,0 +1,143 @@
+//! Following the changes of a store: of one resource for clients, of all for the controllers.
+//!
+//! A cursor remembers how far it has read and takes the next changes from the history; nothing is queued for it. One
+//! that falls behind the history is told so and must list again. Never shows a change before it is durable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::entry::{Entry, Event};
+use super::state::{Store, StoreError};
+use crate::registry::StorageKey;
+
+/// Changes taken per visit to the store: long enough to catch up quickly, short enough not to hold its lock.
+const BATCH_EVENTS: usize = 256;
+
+/// A position in the changes of one resource.
+#[derive(Debug)]
+pub struct Cursor {
+    store: Arc<Store>,
+    resource: StorageKey,
+    after: u64,
+    changed: watch::Receiver<u64>,
+}
+
+impl Store {
+    /// Follows a resource from behind `after`.
+    pub fn watch(self: &Arc<Self>, resource: &StorageKey, after: u64) -> Result<Cursor, StoreError> {
+        let changed = self.with_state(|state| {
+            let oldest = state.oldest(resource);
+            if after < oldest {
+                return Err(StoreError::Expired { asked: after, oldest });
+            }
+            Ok(state.waker(resource))
+        })?;
+        Ok(Cursor { store: self.clone(), resource: resource.clone(), after, changed })
+    }
+
+    /// Follows every resource from now on; what exists already comes first.
+    pub fn watch_everything(self: &Arc<Self>) -> EveryChange {
+        let changed = self.with_state(super::state::State::any_waker);
+        EveryChange { store: self.clone(), seen: BTreeMap::new(), changed }
+    }
+}
+
+impl Cursor {
+    /// The next changes, at least one. Cancelling loses nothing.
+    pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, StoreError> {
+        loop {
+            self.changed.borrow_and_update();
+            let events = self.ready()?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            if self.changed.changed().await.is_err() {
+                return Err(StoreError::LogFailed("the store was closed".into()));
+            }
+        }
+    }
+
+    /// The next changes that are there already, possibly none.
+    pub fn ready(&mut self) -> Result<Vec<Arc<Event>>, StoreError> {
+        let (resource, after) = (&self.resource, self.after);
+        let events = self.store.with_state(|state| {
+            let Some(content) = state.resources.get(resource) else { return Ok(Vec::new()) };
+            content
+                .changes(after, state.published, BATCH_EVENTS)
+                .ok_or(StoreError::Expired { asked: after, oldest: content.compacted() })
+        })?;
+        if let Some(last) = events.last() {
+            self.after = last.revision();
+        }
+        Ok(events)
+    }
+
+    /// A revision from which this watch could be resumed without loss: as new as possible.
+    pub fn frontier(&mut self) -> u64 {
+        let (resource, after) = (&self.resource, self.after);
+        self.after = self.store.with_state(|state| {
+            let pending = state.resources.get(resource).is_some_and(|r| r.last_revision() > after);
+            if pending { after } else { after.max(state.published) }
+        });
+        self.after
+    }
+}
+
+/// What a follower of everything is told.
+#[derive(Debug)]
+pub enum Seen {
+    Changed(StorageKey, Arc<Event>),
+    /// The changes of this resource were more than the history holds: this is all there is now.
+    Relisted(StorageKey, Vec<Arc<Entry>>),
+}
+
+/// A position in the changes of all resources.
+#[derive(Debug)]
+pub struct EveryChange {
+    store: Arc<Store>,
+    seen: BTreeMap<StorageKey, u64>,
+    changed: watch::Receiver<u64>,
+}
+
+impl EveryChange {
+    /// Waits until there may be something new. Cancelling loses nothing.
+    pub async fn changed(&mut self) {
+        if self.changed.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Everything new, in the order of revisions, relisted resources first.
+    pub fn take(&mut self) -> Vec<Seen> {
+        self.changed.borrow_and_update();
+        let seen = &mut self.seen;
+        let (mut relisted, mut events) = (Vec::new(), Vec::new());
+        self.store.with_state(|state| {
+            for (key, resource) in &state.resources {
+                let after = seen.get(key).copied();
+                if after == Some(resource.last_revision()) {
+                    continue;
+                }
+                let changes = after.and_then(|after| resource.changes(after, state.published, usize::MAX));
+                match changes {
+                    Some(changes) => {
+                        if let Some(last) = changes.last() {
+                            seen.insert(key.clone(), last.revision());
+                        }
+                        events.extend(changes.into_iter().map(|event| (key.clone(), event)));
+                    }
+                    None => {
+                        // Also shows what is not durable yet; it is shown again when it is.
+                        relisted.push(Seen::Relisted(key.clone(), resource.entries().cloned().collect()));
+                        seen.insert(key.clone(), state.published.min(resource.last_revision()));
+                    }
+                }
+            }
+        });
+        events.sort_by_key(|(_, event)| event.revision());
+        relisted.extend(events.into_iter().map(|(key, event)| Seen::Changed(key, event)));
+        relisted
+    }
+}
