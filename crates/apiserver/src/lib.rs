@@ -4,6 +4,11 @@
 //! fleet is: kinds come from CustomResourceDefinitions and from tables.
 
 pub mod auth;
+pub mod discovery;
 pub mod error;
 pub mod field;
+pub mod http;
+pub mod metrics;
+pub mod openapi;
 pub mod schema;
+pub mod table;
