@@ -199,8 +199,12 @@ mod tests {
 
     fn world() -> Rbac {
         let rbac = Rbac::default();
-        cluster_roles().iter().for_each(|role| rbac.set(RbacKind::ClusterRole, role));
-        cluster_role_bindings().iter().for_each(|binding| rbac.set(RbacKind::ClusterRoleBinding, binding));
+        for role in cluster_roles() {
+            rbac.set(RbacKind::ClusterRole, &role);
+        }
+        for binding in cluster_role_bindings() {
+            rbac.set(RbacKind::ClusterRoleBinding, &binding);
+        }
         rbac
     }
 

@@ -73,10 +73,10 @@ impl Wanted {
 
     fn into_user(self) -> User {
         let mut groups = self.groups;
-        if groups.is_empty() {
-            if let Some((namespace, _)) = split_service_account(&self.name) {
-                groups = service_account_groups(namespace);
-            }
+        if groups.is_empty()
+            && let Some((namespace, _)) = split_service_account(&self.name)
+        {
+            groups = service_account_groups(namespace);
         }
         let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
         let has = |groups: &[String], wanted: &str| groups.iter().any(|group| group == wanted);

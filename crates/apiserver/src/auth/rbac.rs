@@ -162,6 +162,15 @@ pub struct Rbac {
 }
 
 impl Rbac {
+    /// Takes in a change of any object: `None` means that it was deleted. Objects of other kinds are ignored.
+    pub fn observe(&self, group: &str, resource: &str, namespace: &str, name: &str, object: Option<&Value>) {
+        match (RbacKind::from_resource(group, resource), object) {
+            (Some(kind), Some(object)) => self.set(kind, object),
+            (Some(kind), None) => self.remove(kind, namespace, name),
+            (None, _) => {}
+        }
+    }
+
     /// Takes in a created or changed object.
     pub fn set(&self, kind: RbacKind, object: &Value) {
         let namespace = text(object, "/metadata/namespace");

@@ -38,7 +38,9 @@ fn a_role_binding_counts_only_in_its_namespace() {
     assert!(!ask(&rbac, &user, "list", "b"));
     assert!(!ask(&rbac, &user, "list", ""));
     assert!(!ask(&rbac, &User::service_account("b", "sa", ""), "list", "a"));
-    rbac.remove(RbacKind::RoleBinding, "a", "b");
+    rbac.observe("", "rolebindings", "a", "b", None);
+    assert!(ask(&rbac, &user, "list", "a"));
+    rbac.observe(RBAC_GROUP, "rolebindings", "a", "b", None);
     assert!(!ask(&rbac, &user, "list", "a"));
 }
 

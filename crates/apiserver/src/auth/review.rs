@@ -16,11 +16,31 @@ use super::user::User;
 use crate::error::ApiError;
 use crate::field::FieldError;
 
+const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 /// Lifetime of a requested token if the request names none.
 const DEFAULT_TOKEN_SECONDS: i64 = 3600;
 const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
+
+/// Answers a posted review by its resource name; `None` for names that are no review. `namespace` is the path's.
+pub fn serve(
+    rbac: &Rbac,
+    authenticator: &Authenticator,
+    user: &User,
+    (group, resource, namespace): (&str, &str, &str),
+    review: Value,
+) -> Option<Result<Value, ApiError>> {
+    Some(match (group, resource) {
+        (AUTHORIZATION, "subjectaccessreviews") => subject_access_review(rbac, review),
+        (AUTHORIZATION, "localsubjectaccessreviews") => local_subject_access_review(rbac, namespace, review),
+        (AUTHORIZATION, "selfsubjectaccessreviews") => self_subject_access_review(rbac, user, review),
+        (AUTHORIZATION, "selfsubjectrulesreviews") => self_subject_rules_review(rbac, user, review),
+        (AUTHENTICATION, "selfsubjectreviews") => Ok(self_subject_review(user, review, authenticator.now())),
+        (AUTHENTICATION, "tokenreviews") => token_review(authenticator, review),
+        _ => return None,
+    })
+}
 
 /// `SubjectAccessReview`: may the user named in the spec do this?
 pub fn subject_access_review(rbac: &Rbac, review: Value) -> Result<Value, ApiError> {
@@ -286,7 +306,7 @@ fn check_token_request(request: &Value, subject: &TokenSubject, lifetime: i64) -
         findings.push(FieldError::invalid("spec.expirationSeconds", &json!(lifetime), why));
     }
     if !findings.is_empty() {
-        return Err(ApiError::invalid("authentication.k8s.io", "TokenRequest", &account.name, &findings));
+        return Err(ApiError::invalid(AUTHENTICATION, "TokenRequest", &account.name, &findings));
     }
     let uid = text(request, "/metadata/uid");
     if !uid.is_empty() && uid != account.uid {
@@ -294,7 +314,7 @@ fn check_token_request(request: &Value, subject: &TokenSubject, lifetime: i64) -
             "the UID in the token request ({uid}) does not match the UID of the service account ({})",
             account.uid
         );
-        return Err(ApiError::conflict("authentication.k8s.io", "TokenRequest", &account.name, &why));
+        return Err(ApiError::conflict(AUTHENTICATION, "TokenRequest", &account.name, &why));
     }
     let bound_uid = text(request, "/spec/boundObjectRef/uid");
     match &subject.bound {

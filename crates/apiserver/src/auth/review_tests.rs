@@ -41,7 +41,7 @@ fn rbac() -> Rbac {
     rbac
 }
 
-fn status(answer: Result<Value, ApiError>, expected: Expect) {
+fn status(answer: Result<Value, ApiError>, expected: &Expect) {
     expected.assert_eq(&match answer {
         Ok(review) => review["status"].to_string(),
         Err(refused) => format!("{} {}", refused.code(), refused.message),
@@ -55,31 +55,31 @@ fn access_reviews_answer_for_self_and_others() {
     let pods = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "n"}}});
     status(
         self_subject_access_review(&rbac, &jane, pods.clone()),
-        expect![[
+        &expect![[
             r#"{"allowed":true,"reason":"RBAC: allowed by ClusterRoleBinding \"b\" of ClusterRole \"r\" to User \"jane\""}"#
         ]],
     );
     status(
         self_subject_access_review(&rbac, &User::authenticated("joe", []), pods.clone()),
-        expect![[r#"{"allowed":false}"#]],
+        &expect![[r#"{"allowed":false}"#]],
     );
     let mut other = pods.clone();
     other["spec"]["user"] = json!("jane");
     status(
         subject_access_review(&rbac, other.clone()),
-        expect![[
+        &expect![[
             r#"{"allowed":true,"reason":"RBAC: allowed by ClusterRoleBinding \"b\" of ClusterRole \"r\" to User \"jane\""}"#
         ]],
     );
     status(
         local_subject_access_review(&rbac, "n", other.clone()),
-        expect![[
+        &expect![[
             r#"{"allowed":true,"reason":"RBAC: allowed by ClusterRoleBinding \"b\" of ClusterRole \"r\" to User \"jane\""}"#
         ]],
     );
     status(
         local_subject_access_review(&rbac, "m", other),
-        expect![[
+        &expect![[
             r#"422 LocalSubjectAccessReview.authorization.k8s.io "" is invalid: spec.resourceAttributes.namespace: Invalid value: "n": must match metadata.namespace"#
         ]],
     );
@@ -91,7 +91,7 @@ fn access_reviews_answer_for_self_and_others() {
 fn a_review_about_nothing_or_nobody_is_invalid() {
     status(
         subject_access_review(&rbac(), json!({"spec": {}})),
-        expect![[
+        &expect![[
             r#"422 SubjectAccessReview.authorization.k8s.io "" is invalid: [spec.resourceAttributes: Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified, spec.user: Invalid value: "": at least one of user or group must be specified]"#
         ]],
     );
@@ -103,11 +103,11 @@ fn rules_reviews_list_what_may_be_done() {
     let review = json!({"spec": {"namespace": "n"}});
     status(
         self_subject_rules_review(&rbac(), &jane, review),
-        expect![[
+        &expect![[
             r#"{"incomplete":false,"nonResourceRules":[{"nonResourceURLs":["/x"],"verbs":["get"]}],"resourceRules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}"#
         ]],
     );
-    status(self_subject_rules_review(&rbac(), &jane, json!({})), expect!["400 no namespace on request"]);
+    status(self_subject_rules_review(&rbac(), &jane, json!({})), &expect!["400 no namespace on request"]);
 }
 
 #[test]
@@ -131,9 +131,12 @@ fn a_requested_token_passes_its_review() {
     assert_eq!(answer["status"]["authenticated"], true);
     status(
         token_review(&authenticator, json!({"spec": {"token": "junk"}})),
-        expect![[r#"{"error":"[invalid bearer token, not a service account token]","user":{}}"#]],
+        &expect![[r#"{"error":"[invalid bearer token, not a service account token]","user":{}}"#]],
     );
-    status(token_review(&authenticator, json!({})), expect!["400 token is required for TokenReview in authentication"]);
+    status(
+        token_review(&authenticator, json!({})),
+        &expect!["400 token is required for TokenReview in authentication"],
+    );
 }
 
 #[test]
@@ -145,19 +148,19 @@ fn token_requests_are_checked() {
     let ask = |request| token_request(&authenticator, request, &subject);
     status(
         ask(json!({"spec": {"expirationSeconds": 60}})),
-        expect![[
+        &expect![[
             r#"422 TokenRequest.authentication.k8s.io "sa" is invalid: spec.expirationSeconds: Invalid value: 60: may not specify a duration less than 10 minutes"#
         ]],
     );
     status(
         ask(json!({"metadata": {"uid": "u2"}})),
-        expect![[
+        &expect![[
             r#"409 Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "sa": the UID in the token request (u2) does not match the UID of the service account (u1)"#
         ]],
     );
     status(
         ask(json!({"spec": {"boundObjectRef": {"uid": "s2"}}})),
-        expect![[
+        &expect![[
             r#"409 Operation cannot be fulfilled on Secret "s": the UID in the bound object reference (s2) does not match the UID in record. The object might have been deleted and then recreated"#
         ]],
     );
@@ -168,4 +171,19 @@ fn token_requests_are_checked() {
         "cannot bind token to object of type /v1, Kind=ConfigMap"
     );
     assert_eq!(bound_reference(&json!({})), Ok(None));
+}
+
+#[test]
+fn reviews_are_found_by_their_resource() {
+    let (rbac, authenticator, jane) = (rbac(), authenticator(), User::authenticated("jane", []));
+    let ask = |group: &str, resource: &str| serve(&rbac, &authenticator, &jane, (group, resource, "n"), json!({}));
+    assert_eq!(
+        ask("authentication.k8s.io", "selfsubjectreviews").unwrap().unwrap()["status"]["userInfo"]["username"],
+        "jane"
+    );
+    assert_eq!(ask("authentication.k8s.io", "tokenreviews").unwrap().unwrap_err().code(), 400);
+    for resource in ["subjectaccessreviews", "localsubjectaccessreviews", "selfsubjectaccessreviews"] {
+        assert_eq!(ask("authorization.k8s.io", resource).unwrap().unwrap_err().code(), 422, "{resource}");
+    }
+    assert!(ask("authorization.k8s.io", "pods").is_none() && ask("", "tokenreviews").is_none());
 }

@@ -293,40 +293,40 @@ mod tests {
         }
     }
 
-    fn check_uncovered(owned: &[&str], wanted: &[&str], expected: Expect) {
+    fn check_uncovered(owned: &[&str], wanted: &[&str], expected: &Expect) {
         let rules = |texts: &[&str]| -> Vec<PolicyRule> { texts.iter().map(|text| rule(text)).collect() };
         expected.assert_eq(&uncovered(&rules(owned), &rules(wanted)).join("\n"));
     }
 
     #[test]
     fn what_is_not_covered_is_listed_by_resource() {
-        check_uncovered(&["get,list core pods"], &["get core pods"], expect![[""]]);
+        check_uncovered(&["get,list core pods"], &["get core pods"], &expect![[""]]);
         check_uncovered(
             &["get core pods"],
             &["get,list,watch core,apps pods"],
-            expect![[r#"
+            &expect![[r#"
             {APIGroups:[""], Resources:["pods"], Verbs:["list" "watch"]}
             {APIGroups:["apps"], Resources:["pods"], Verbs:["get" "list" "watch"]}"#]],
         );
         check_uncovered(
             &["get core pods a"],
             &["get core pods a,b"],
-            expect![[r#"{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}"#]],
+            &expect![[r#"{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}"#]],
         );
         check_uncovered(
             &["get core pods a"],
             &["get core pods"],
-            expect![[r#"{APIGroups:[""], Resources:["pods"], Verbs:["get"]}"#]],
+            &expect![[r#"{APIGroups:[""], Resources:["pods"], Verbs:["get"]}"#]],
         );
         check_uncovered(
             &["get - /healthz/*"],
             &["get - /healthz/x,/metrics"],
-            expect![[r#"{NonResourceURLs:["/metrics"], Verbs:["get"]}"#]],
+            &expect![[r#"{NonResourceURLs:["/metrics"], Verbs:["get"]}"#]],
         );
         check_uncovered(
             &["* * *"],
             &["get core pods/log", "get - /x"],
-            expect![[r#"{NonResourceURLs:["/x"], Verbs:["get"]}"#]],
+            &expect![[r#"{NonResourceURLs:["/x"], Verbs:["get"]}"#]],
         );
     }
 

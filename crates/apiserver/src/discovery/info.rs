@@ -2,6 +2,8 @@
 //!
 //! Decides their wording. Never decides whether the server is healthy: the checks are given.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 /// The Kubernetes release whose behaviour this server follows.
@@ -56,12 +58,12 @@ pub fn health(
     let mut failed = false;
     for Check { name, healthy } in checks {
         if excluded(name) {
-            text.push_str(&format!("[+]{name} excluded: ok\n"));
+            let _ = writeln!(text, "[+]{name} excluded: ok");
         } else if *healthy {
-            text.push_str(&format!("[+]{name} ok\n"));
+            let _ = writeln!(text, "[+]{name} ok");
         } else {
             failed = true;
-            text.push_str(&format!("[-]{name} failed: reason withheld\n"));
+            let _ = writeln!(text, "[-]{name} failed: reason withheld");
         }
     }
     Some(match (failed, query.iter().any(|(key, _)| key == "verbose")) {

@@ -51,7 +51,7 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             header_read: Duration::from_secs(32),
             body_read: Duration::from_secs(30),
-            request: Duration::from_secs(60),
+            request: Duration::from_mins(1),
             drain: Duration::from_secs(10),
         }
     }

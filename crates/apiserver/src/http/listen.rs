@@ -130,3 +130,7 @@ fn certificate_user(stream: &TlsStream<TcpStream>) -> Option<User> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?;
     user_of_certificate(certificate)
 }
+
+#[cfg(test)]
+#[path = "listen_tests.rs"]
+mod tests;

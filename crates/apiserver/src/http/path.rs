@@ -80,7 +80,7 @@ pub fn parse(method: &http::Method, uri: &http::Uri) -> Result<RequestInfo, ApiE
             return Err(unknown_path());
         }
         info.resource = Some(resource_path(group, version, below));
-        info.verb = verb(method, &info).to_owned();
+        verb(method, &info).clone_into(&mut info.verb);
         name_from_selector(&mut info);
     }
     Ok(info)
@@ -109,7 +109,7 @@ fn resource_path(group: &str, version: &str, below: &[&str]) -> ResourcePath {
     let mut out = ResourcePath { group: group.to_owned(), version: version.to_owned(), ..ResourcePath::default() };
     let mut parts = below;
     if let ["namespaces", namespace, after @ ..] = below {
-        out.namespace = (*namespace).to_owned();
+        (*namespace).clone_into(&mut out.namespace);
         if after.first().is_some_and(|next| !NAMESPACE_SUBRESOURCES.contains(next)) {
             parts = after;
         }

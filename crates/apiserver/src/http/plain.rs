@@ -87,7 +87,7 @@ fn healthy(cluster: &Cluster, endpoint: &str, rest: &[&str], info: &RequestInfo)
 fn discovery_document(cluster: &Cluster, parts: &[&str], headers: &HeaderMap) -> Result<Reply, ApiError> {
     let catalog = cluster.catalog();
     let found = match parts {
-        ["api"] | ["apis"] => {
+        ["api" | "apis"] => {
             let core = parts[0] == "api";
             let output = negotiate(accept(headers), Endpoint::Discovery)?;
             if let Shape::AggregatedDiscovery(version) = output.shape {

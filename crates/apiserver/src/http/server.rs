@@ -150,7 +150,7 @@ impl Server {
         }
         trace.labels = labels(&info);
         let cluster = self.inner.clusters.cluster(info.cluster.as_deref()).ok_or_else(unknown_path)?;
-        let user = self.identify(&cluster, parts, &info)?;
+        let user = identify(&cluster, parts, &info)?;
         let _place = self.inner.gate.request(&user, &info.verb)?;
         if !is_public(&info) {
             cluster.rbac.require(&attributes(&info, &user))?;
@@ -160,24 +160,6 @@ impl Server {
             return Ok(whole(reply, &parts.headers));
         }
         self.resource(&cluster, parts, body, info, user, trace).await
-    }
-
-    /// Who asks: an established identity, a bearer token, or nobody; then whom they act as.
-    fn identify(&self, cluster: &Cluster, parts: &Parts, info: &RequestInfo) -> Result<User, ApiError> {
-        let unauthorized = || ApiError::new(Reason::Unauthorized, "Unauthorized");
-        let asking = match (parts.extensions.get::<Identity>(), bearer(&parts.headers)) {
-            (Some(Identity(user)), _) => user.clone(),
-            (None, Some(token)) => match cluster.authenticator.token(token, &[]) {
-                Ok(found) => found.user,
-                Err(why) => {
-                    tracing::debug!(%why, "a bearer token was refused");
-                    return Err(unauthorized());
-                }
-            },
-            (None, None) if is_public(info) => User::anonymous(),
-            (None, None) => return Err(unauthorized()),
-        };
-        Ok(impersonated(&cluster.rbac, &asking, &parts.headers)?.unwrap_or(asking))
     }
 
     async fn resource<B>(
@@ -247,6 +229,24 @@ impl Server {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }
+}
+
+/// Who asks: an established identity, a bearer token, or nobody; then whom they act as.
+fn identify(cluster: &Cluster, parts: &Parts, info: &RequestInfo) -> Result<User, ApiError> {
+    let unauthorized = || ApiError::new(Reason::Unauthorized, "Unauthorized");
+    let asking = match (parts.extensions.get::<Identity>(), bearer(&parts.headers)) {
+        (Some(Identity(user)), _) => user.clone(),
+        (None, Some(token)) => match cluster.authenticator.token(token, &[]) {
+            Ok(found) => found.user,
+            Err(why) => {
+                tracing::debug!(%why, "a bearer token was refused");
+                return Err(unauthorized());
+            }
+        },
+        (None, None) if is_public(info) => User::anonymous(),
+        (None, None) => return Err(unauthorized()),
+    };
+    Ok(impersonated(&cluster.rbac, &asking, &parts.headers)?.unwrap_or(asking))
 }
 
 /// How the objects of one answer are to be presented.
@@ -395,4 +395,4 @@ impl<T> Future for CatchPanic<'_, T> {
 
 #[cfg(test)]
 #[path = "server_tests.rs"]
-mod tests;
+pub(crate) mod tests;

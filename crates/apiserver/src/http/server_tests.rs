@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use expect_test::expect;
 use http_body_util::Full;
@@ -130,8 +129,12 @@ pub(crate) fn toy_cluster() -> (Arc<Cluster>, Arc<Toy>) {
     authenticator.add_token(&Secret::new("admin-token"), User::authenticated("root", ["system:masters".to_owned()]));
     authenticator.add_token(&Secret::new("jane-token"), User::authenticated("jane", []));
     let rbac = Rbac::default();
-    bootstrap::cluster_roles().iter().for_each(|role| rbac.set(RbacKind::ClusterRole, role));
-    bootstrap::cluster_role_bindings().iter().for_each(|binding| rbac.set(RbacKind::ClusterRoleBinding, binding));
+    for role in bootstrap::cluster_roles() {
+        rbac.set(RbacKind::ClusterRole, &role);
+    }
+    for binding in bootstrap::cluster_role_bindings() {
+        rbac.set(RbacKind::ClusterRoleBinding, &binding);
+    }
     rbac.set(
         RbacKind::RoleBinding,
         &json!({"metadata": {"name": "b", "namespace": "n"},
@@ -366,10 +369,4 @@ async fn a_kube_client_works_without_a_socket() {
     assert!(matches!(refused, kube::Error::Api(status) if status.reason == "NotFound"));
     assert_eq!(toy.seen.lock().unwrap()[0].info.cluster.as_deref(), Some("west"));
     assert_eq!(client.apiserver_version().await.unwrap().minor, "34");
-}
-
-#[test]
-fn request_time_limits_are_sane() {
-    let limits = Limits::default();
-    assert!(limits.body_read < limits.request && limits.drain < Duration::from_secs(60));
 }

@@ -46,15 +46,14 @@ impl Documents {
     }
 
     fn cached(&self, key: String, hash: String, build: impl FnOnce() -> Value) -> Document {
-        if let Some(found) = self.built.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            if found.hash == hash {
-                return found.clone();
-            }
+        if let Some(found) = self.built.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
+            && found.hash == hash
+        {
+            return found.clone();
         }
         // Built outside the lock: two clients may build the same document, none waits for another's.
         let document = Document { hash, body: Bytes::from(build().to_string()) };
-        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
-        built.insert(key, document.clone());
+        self.built.lock().unwrap_or_else(PoisonError::into_inner).insert(key, document.clone());
         document
     }
 

@@ -57,14 +57,15 @@ impl Components {
         if !self.shared.contains(&id) {
             return self.body(node, path);
         }
-        if !self.names.contains_key(&id) {
+        let known = self.names.get(&id).cloned();
+        let name = known.unwrap_or_else(|| {
             // The name is known before the body is made, so a node that contains itself ends here.
             self.names.insert(id, path.to_owned());
             let body = self.body(node, path);
             self.schemas.insert(path.to_owned(), body);
-        }
-        let reference = json!({"$ref": format!("{COMPONENTS}{}", self.names[&id])});
-        json!({"allOf": [reference]})
+            path.to_owned()
+        });
+        json!({"allOf": [{"$ref": format!("{COMPONENTS}{name}")}]})
     }
 
     fn body(&mut self, node: &Node, path: &str) -> Value {
@@ -160,7 +161,7 @@ fn put_constraints(out: &mut Map<String, Value>, constraints: &Constraints) {
     };
     let number = |value: Option<f64>| value.map(|value| json!(value));
     let count = |value: Option<u64>| value.map(|value| json!(value));
-    let flag = |value: bool| value.then(|| json!(true));
+    let flag = |value: bool| value.then_some(Value::Bool(true));
     put("enum", (!constraints.allowed.is_empty()).then(|| json!(constraints.allowed)));
     put("pattern", constraints.pattern.as_ref().map(|text| json!(text)));
     put("format", constraints.format.as_ref().map(|text| json!(text)));
@@ -306,7 +307,7 @@ mod tests {
             ..Schema::default()
         });
         let port = Node::new(Schema { int_or_string: true, ..Schema::default() });
-        expect![[r##"Root {"properties":{"list":{"description":"the list","items":{"type":"string"},"maxItems":3,"nullable":true,"type":"array","x-kubernetes-list-map-keys":["name"],"x-kubernetes-list-type":"map","x-kubernetes-patch-merge-key":"name","x-kubernetes-patch-strategy":"retainKeys,merge","x-kubernetes-validations":[{"message":"empty","rule":"self.size() > 0"}]},"map":{"additionalProperties":{"type":"string"},"default":{},"type":"object","x-kubernetes-map-type":"atomic"},"port":{"x-kubernetes-int-or-string":true}},"type":"object"}"##]]
+        expect![[r#"Root {"properties":{"list":{"description":"the list","items":{"type":"string"},"maxItems":3,"nullable":true,"type":"array","x-kubernetes-list-map-keys":["name"],"x-kubernetes-list-type":"map","x-kubernetes-patch-merge-key":"name","x-kubernetes-patch-strategy":"retainKeys,merge","x-kubernetes-validations":[{"message":"empty","rule":"self.size() > 0"}]},"map":{"additionalProperties":{"type":"string"},"default":{},"type":"object","x-kubernetes-map-type":"atomic"},"port":{"x-kubernetes-int-or-string":true}},"type":"object"}"#]]
             .assert_eq(&print(&object(&[("list", list), ("map", map), ("port", port)])));
     }
 }

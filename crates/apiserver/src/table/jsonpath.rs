@@ -351,7 +351,9 @@ fn descend<'v>(value: &'v Value, out: &mut Vec<&'v Value>) {
     let inner = children(value);
     if !inner.is_empty() {
         out.push(value);
-        inner.into_iter().for_each(|child| descend(child, out));
+        for child in inner {
+            descend(child, out);
+        }
     }
 }
 
@@ -441,7 +443,7 @@ mod tests {
             ("..v", "1 2"),
             (".spec.n[0]", ""),
             (r#".status.conditions[?(@.type=="Ready")].status"#, r#""True""#),
-            (r#".status.conditions[?(@.type == 'Synced')].status"#, r#""False""#),
+            (".status.conditions[?(@.type == 'Synced')].status", r#""False""#),
             (r#".status.conditions[?(@.type!="Ready")].type"#, r#""Synced" "Bare""#),
             (".status.conditions[?(@.n>5)].type", r#""Synced""#),
             (".status.conditions[?(@.n<=5)].type", r#""Ready""#),
