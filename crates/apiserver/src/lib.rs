@@ -5,10 +5,16 @@
 
 mod controllers;
 pub mod apply;
+pub mod auth;
+pub mod discovery;
 pub mod error;
 pub mod field;
+pub mod http;
+pub mod metrics;
+pub mod openapi;
 pub mod registry;
 pub mod rest;
 pub mod schema;
 pub mod server;
 pub mod store;
+pub mod table;

@@ -1,0 +1,124 @@
+//! Tokens stop working with the objects that they name, with time, and for other audiences.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::*;
+use crate::auth::jwt::{BoundTo, TokenSigner};
+
+#[derive(Default)]
+struct Objects {
+    uids: Mutex<HashMap<(String, String, String), String>>,
+    secrets: Mutex<HashMap<(String, String), Vec<u8>>>,
+}
+
+impl Objects {
+    fn put(&self, resource: &str, namespace: &str, name: &str, uid: &str) {
+        self.uids.lock().unwrap().insert((resource.into(), namespace.into(), name.into()), uid.into());
+    }
+}
+
+impl TokenObjects for Objects {
+    fn uid(&self, resource: &str, namespace: &str, name: &str) -> Option<String> {
+        self.uids.lock().unwrap().get(&(resource.into(), namespace.into(), name.into())).cloned()
+    }
+
+    fn secret_token(&self, namespace: &str, name: &str) -> Option<Vec<u8>> {
+        self.secrets.lock().unwrap().get(&(namespace.into(), name.into())).cloned()
+    }
+}
+
+struct World {
+    authenticator: Authenticator,
+    objects: Arc<Objects>,
+    now: Arc<AtomicI64>,
+}
+
+fn world() -> World {
+    let objects = Arc::new(Objects::default());
+    objects.put("serviceaccounts", "ns", "sa", "u1");
+    let now = Arc::new(AtomicI64::new(1000));
+    let clock_now = Arc::clone(&now);
+    let clock: Clock = Arc::new(move || Timestamp::from_second(clock_now.load(Ordering::SeqCst)).unwrap());
+    let key = Arc::new(TokenKey::generate().unwrap());
+    let authenticator =
+        Authenticator::new(key, Issuer::default(), Arc::clone(&objects) as Arc<dyn TokenObjects>, clock);
+    World { authenticator, objects, now }
+}
+
+fn bound(world: &World, change: impl FnOnce(&mut Claims)) -> Secret {
+    let issuer = world.authenticator.issuer().clone();
+    let mut claims = Claims {
+        iss: issuer.url,
+        aud: issuer.audiences,
+        sub: "system:serviceaccount:ns:sa".to_owned(),
+        exp: Some(2000),
+        kubernetes: Some(BoundTo {
+            namespace: "ns".to_owned(),
+            serviceaccount: ObjectRef { name: "sa".to_owned(), uid: "u1".to_owned() },
+            ..BoundTo::default()
+        }),
+        ..Claims::default()
+    };
+    change(&mut claims);
+    world.authenticator.key().sign(&claims).unwrap()
+}
+
+fn name(world: &World, token: &Secret) -> Result<String, TokenError> {
+    world.authenticator.token(token.expose(), &[]).map(|found| found.user.name)
+}
+
+#[test]
+fn a_static_token_is_its_user_until_removed() {
+    let world = world();
+    let token = Secret::new("abc");
+    world.authenticator.add_token(&token, User::authenticated("jane", []));
+    assert_eq!(name(&world, &token), Ok("jane".to_owned()));
+    assert_eq!(name(&world, &Secret::new("abd")), Err(TokenError::NotOurs));
+    world.authenticator.remove_token(&token);
+    assert_eq!(name(&world, &token), Err(TokenError::NotOurs));
+    assert!(!format!("{:?}", world.authenticator).contains("abc"));
+}
+
+#[test]
+fn a_bound_token_dies_with_time_account_and_object() {
+    let world = world();
+    let token = bound(&world, |_| ());
+    assert_eq!(name(&world, &token), Ok("system:serviceaccount:ns:sa".to_owned()));
+    let with_secret = bound(&world, |claims| {
+        claims.kubernetes.as_mut().unwrap().secret = Some(ObjectRef { name: "s".to_owned(), uid: "s1".to_owned() });
+    });
+    assert_eq!(name(&world, &with_secret), Err(TokenError::BoundObjectGone));
+    world.objects.put("secrets", "ns", "s", "s1");
+    assert!(name(&world, &with_secret).is_ok());
+    world.objects.put("serviceaccounts", "ns", "sa", "u2");
+    assert_eq!(name(&world, &token), Err(TokenError::AccountGone("ns/sa".to_owned())));
+    world.objects.put("serviceaccounts", "ns", "sa", "u1");
+    world.now.store(2000, Ordering::SeqCst);
+    assert_eq!(name(&world, &token), Err(TokenError::Expired));
+}
+
+#[test]
+fn a_token_for_others_is_not_for_us() {
+    let world = world();
+    let token = bound(&world, |claims| claims.aud = vec!["vault".to_owned()]);
+    assert!(matches!(name(&world, &token), Err(TokenError::Audience(..))));
+    let found = world.authenticator.token(token.expose(), &["vault".to_owned(), "x".to_owned()]).unwrap();
+    assert_eq!(found.audiences, ["vault"]);
+    let forged = bound(&world, |claims| claims.sub = "system:serviceaccount:ns:other".to_owned());
+    assert_eq!(name(&world, &forged), Err(TokenError::NotOurs));
+    let foreign = bound(&world, |claims| claims.iss = "https://elsewhere".to_owned());
+    assert_eq!(name(&world, &foreign), Err(TokenError::NotOurs));
+}
+
+#[test]
+fn a_secret_token_works_while_the_secret_holds_it() {
+    let world = world();
+    let account = ObjectRef { name: "sa".to_owned(), uid: "u1".to_owned() };
+    let token = world.authenticator.key().sign_secret_token("ns", &account, "s").unwrap();
+    assert_eq!(name(&world, &token), Err(TokenError::BoundObjectGone));
+    let key = ("ns".to_owned(), "s".to_owned());
+    world.objects.secrets.lock().unwrap().insert(key.clone(), token.expose().as_bytes().to_vec());
+    assert!(name(&world, &token).is_ok());
+    world.objects.secrets.lock().unwrap().insert(key, b"another".to_vec());
+    assert_eq!(name(&world, &token), Err(TokenError::BoundObjectGone));
+}

@@ -1,0 +1,21 @@
+//! Who asks and what they may do.
+//!
+//! Decides identities (tokens, certificates, impersonation) and access (RBAC). Never serves a request itself.
+
+pub mod authenticate;
+pub mod bootstrap;
+pub mod escalation;
+pub mod impersonate;
+pub mod jwt;
+pub mod rbac;
+pub mod review;
+pub mod rule;
+pub mod secret;
+pub mod user;
+
+pub use authenticate::{Authenticated, Authenticator, Clock, Issuer, TokenObjects};
+pub use jwt::{TokenKey, TokenSigner};
+pub use rbac::{Decision, Rbac, RbacKind};
+pub use rule::{Attributes, PolicyRule, Target};
+pub use secret::Secret;
+pub use user::User;

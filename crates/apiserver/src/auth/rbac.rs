@@ -1,0 +1,475 @@
+//! Who may do what: Roles, ClusterRoles and their bindings, indexed by subject.
+//!
+//! Decides from the RBAC objects that it was told of, one change at a time; a check looks only at the bindings of the
+//! asking user and its groups. Never reads the store and never changes an object.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use serde_json::Value;
+
+use super::rule::{Attributes, PolicyRule};
+use super::user::{User, service_account_name};
+use crate::error::ApiError;
+
+pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+
+/// The four kinds that the index follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RbacKind {
+    Role,
+    ClusterRole,
+    RoleBinding,
+    ClusterRoleBinding,
+}
+
+impl RbacKind {
+    pub fn from_resource(group: &str, resource: &str) -> Option<Self> {
+        if group != RBAC_GROUP {
+            return None;
+        }
+        match resource {
+            "roles" => Some(Self::Role),
+            "clusterroles" => Some(Self::ClusterRole),
+            "rolebindings" => Some(Self::RoleBinding),
+            "clusterrolebindings" => Some(Self::ClusterRoleBinding),
+            _ => None,
+        }
+    }
+
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::Role => "roles",
+            Self::ClusterRole => "clusterroles",
+            Self::RoleBinding => "rolebindings",
+            Self::ClusterRoleBinding => "clusterrolebindings",
+        }
+    }
+}
+
+/// The answer to one question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// With the reason that access reviews print; empty for `system:masters`.
+    Allowed(String),
+    /// With what could not be resolved on the way, or empty.
+    NoOpinion(String),
+}
+
+impl Decision {
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Decision::Allowed(_))
+    }
+}
+
+/// What a binding points to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleRef {
+    pub kind: String,
+    pub name: String,
+}
+
+impl RoleRef {
+    pub fn from_binding(binding: &Value) -> Self {
+        Self { kind: text(binding, "/roleRef/kind").to_owned(), name: text(binding, "/roleRef/name").to_owned() }
+    }
+}
+
+/// A binding's subject reduced to what a user is matched by; a service account is matched by its user name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Subject {
+    User(String),
+    Group(String),
+}
+
+#[derive(Debug)]
+struct Bound {
+    role: RoleRef,
+    /// The subject as access reviews print it.
+    subject: String,
+}
+
+/// Bindings of one scope: subject → binding name → what it grants.
+#[derive(Debug, Default)]
+struct Bindings {
+    by_subject: HashMap<Subject, BTreeMap<String, Bound>>,
+    subjects_of: HashMap<String, Vec<Subject>>,
+}
+
+impl Bindings {
+    fn set(&mut self, namespace: &str, binding: &Value) {
+        let name = text(binding, "/metadata/name").to_owned();
+        self.remove(&name);
+        let role = RoleRef::from_binding(binding);
+        let empty = Vec::new();
+        let subjects = binding.get("subjects").and_then(Value::as_array).unwrap_or(&empty);
+        let mut keys = Vec::new();
+        for value in subjects {
+            let Some((key, printed)) = subject(value, namespace) else { continue };
+            let bound = Bound { role: role.clone(), subject: printed };
+            self.by_subject.entry(key.clone()).or_default().entry(name.clone()).or_insert(bound);
+            keys.push(key);
+        }
+        self.subjects_of.insert(name, keys);
+    }
+
+    fn remove(&mut self, name: &str) {
+        for key in self.subjects_of.remove(name).unwrap_or_default() {
+            if let Some(bindings) = self.by_subject.get_mut(&key) {
+                bindings.remove(name);
+                if bindings.is_empty() {
+                    self.by_subject.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// The bindings of a user, each once, in order of their names.
+    fn of(&self, user: &User) -> BTreeMap<&str, &Bound> {
+        let groups = user.groups.iter().map(|group| Subject::Group(group.clone()));
+        let mut out = BTreeMap::new();
+        for key in std::iter::once(Subject::User(user.name.clone())).chain(groups) {
+            for (name, bound) in self.by_subject.get(&key).into_iter().flatten() {
+                out.entry(name.as_str()).or_insert(bound);
+            }
+        }
+        out
+    }
+}
+
+#[derive(Debug)]
+struct ClusterRole {
+    labels: BTreeMap<String, String>,
+    selectors: Option<Vec<Value>>,
+    rules: Arc<[PolicyRule]>,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    cluster_roles: HashMap<String, ClusterRole>,
+    roles: HashMap<(String, String), Arc<[PolicyRule]>>,
+    cluster_bindings: Bindings,
+    bindings: HashMap<String, Bindings>,
+    /// Set when a ClusterRole changed: the rules of aggregating roles are then gathered again before the next check.
+    aggregation_stale: bool,
+}
+
+/// The authorizer. Cheap to ask from many threads at once.
+#[derive(Debug, Default)]
+pub struct Rbac {
+    index: RwLock<Index>,
+}
+
+impl Rbac {
+    /// Takes in a change of any object: `None` means that it was deleted. Objects of other kinds are ignored.
+    pub fn observe(&self, group: &str, resource: &str, namespace: &str, name: &str, object: Option<&Value>) {
+        match (RbacKind::from_resource(group, resource), object) {
+            (Some(kind), Some(object)) => self.set(kind, object),
+            (Some(kind), None) => self.remove(kind, namespace, name),
+            (None, _) => {}
+        }
+    }
+
+    /// Takes in a created or changed object.
+    pub fn set(&self, kind: RbacKind, object: &Value) {
+        let namespace = text(object, "/metadata/namespace");
+        let name = text(object, "/metadata/name");
+        let mut index = self.write();
+        match kind {
+            RbacKind::Role => {
+                index.roles.insert((namespace.to_owned(), name.to_owned()), rules_of(object));
+            }
+            RbacKind::ClusterRole => {
+                index.cluster_roles.insert(name.to_owned(), ClusterRole::from_value(object));
+                index.aggregation_stale = true;
+            }
+            RbacKind::RoleBinding => index.bindings.entry(namespace.to_owned()).or_default().set(namespace, object),
+            RbacKind::ClusterRoleBinding => index.cluster_bindings.set("", object),
+        }
+    }
+
+    /// Forgets a deleted object.
+    pub fn remove(&self, kind: RbacKind, namespace: &str, name: &str) {
+        let mut index = self.write();
+        match kind {
+            RbacKind::Role => {
+                index.roles.remove(&(namespace.to_owned(), name.to_owned()));
+            }
+            RbacKind::ClusterRole => {
+                index.cluster_roles.remove(name);
+                index.aggregation_stale = true;
+            }
+            RbacKind::RoleBinding => {
+                if let Some(bindings) = index.bindings.get_mut(namespace) {
+                    bindings.remove(name);
+                    if bindings.subjects_of.is_empty() {
+                        index.bindings.remove(namespace);
+                    }
+                }
+            }
+            RbacKind::ClusterRoleBinding => index.cluster_bindings.remove(name),
+        }
+    }
+
+    pub fn authorize(&self, asked: &Attributes<'_>) -> Decision {
+        if asked.user.is_master() {
+            return Decision::Allowed(String::new());
+        }
+        let mut allowed = None;
+        let mut failures: Vec<String> = Vec::new();
+        self.read().visit(asked.user, asked.namespace(), &mut |source, rules| match rules {
+            Ok(rules) if rules.iter().any(|rule| rule.allows(asked)) => {
+                allowed = Some(format!("RBAC: allowed by {source}"));
+                false
+            }
+            Ok(_) => true,
+            Err(failure) => {
+                if !failures.contains(&failure) {
+                    failures.push(failure);
+                }
+                true
+            }
+        });
+        match (allowed, failures.as_slice()) {
+            (Some(reason), _) => Decision::Allowed(reason),
+            (None, []) => Decision::NoOpinion(String::new()),
+            (None, [one]) => Decision::NoOpinion(format!("RBAC: {one}")),
+            (None, many) => Decision::NoOpinion(format!("RBAC: [{}]", many.join(", "))),
+        }
+    }
+
+    /// Refuses with the text and shape that Kubernetes has for it, unless allowed.
+    pub fn require(&self, asked: &Attributes<'_>) -> Result<(), ApiError> {
+        match self.authorize(asked) {
+            Decision::Allowed(_) => Ok(()),
+            Decision::NoOpinion(reason) => Err(forbidden(asked, &reason)),
+        }
+    }
+
+    /// All rules that a user has in a namespace (cluster-wide ones included), and what could not be resolved.
+    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<String>) {
+        let mut rules = Vec::new();
+        let mut failures = Vec::new();
+        self.read().visit(user, namespace, &mut |_, found| {
+            match found {
+                Ok(found) => rules.extend_from_slice(found),
+                Err(failure) => failures.push(failure),
+            }
+            true
+        });
+        (rules, failures)
+    }
+
+    /// The rules behind a reference, or the reason why there are none.
+    pub fn role_rules(&self, role: &RoleRef, namespace: &str) -> Result<Arc<[PolicyRule]>, String> {
+        self.read().resolve(role, namespace)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Index> {
+        self.index.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Index> {
+        let guard = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        if !guard.aggregation_stale {
+            return guard;
+        }
+        drop(guard);
+        self.write().aggregate();
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The answer to a refused question.
+pub fn forbidden(asked: &Attributes<'_>, reason: &str) -> ApiError {
+    let mut why = asked.refusal();
+    if !reason.is_empty() {
+        let _ = write!(why, ": {reason}");
+    }
+    match asked.target {
+        super::rule::Target::Path(_) => ApiError::forbidden("", "", "", &why),
+        super::rule::Target::Resource { group, resource, name, .. } => ApiError::forbidden(group, resource, name, &why),
+    }
+}
+
+/// The rules that an aggregating ClusterRole gathers from the roles that its selectors match, itself excepted.
+///
+/// `roles` gives name and object of every ClusterRole in name order. Rules that occur twice are kept once.
+pub fn aggregated_rules<'a>(role: &Value, roles: impl IntoIterator<Item = &'a Value>) -> Vec<PolicyRule> {
+    let own_name = text(role, "/metadata/name");
+    let selectors = selectors_of(role).unwrap_or_default();
+    let mut out: Vec<PolicyRule> = Vec::new();
+    for candidate in roles {
+        let labels = labels_of(candidate);
+        if text(candidate, "/metadata/name") == own_name || !selectors.iter().any(|s| selector_matches(s, &labels)) {
+            continue;
+        }
+        for rule in rules_of(candidate).iter() {
+            if !out.contains(rule) {
+                out.push(rule.clone());
+            }
+        }
+    }
+    out
+}
+
+type Visitor<'v> = dyn FnMut(&str, Result<&[PolicyRule], String>) -> bool + 'v;
+
+impl Index {
+    /// Calls back per binding of the user until told to stop: cluster-wide bindings first, then the namespace's.
+    fn visit(&self, user: &User, namespace: &str, visitor: &mut Visitor<'_>) {
+        for (name, bound) in self.cluster_bindings.of(user) {
+            let source = format!(
+                "ClusterRoleBinding {name:?} of {} {:?} to {}",
+                bound.role.kind, bound.role.name, bound.subject
+            );
+            if !self.visit_one(&source, bound, "", visitor) {
+                return;
+            }
+        }
+        let Some(bindings) = self.bindings.get(namespace).filter(|_| !namespace.is_empty()) else { return };
+        for (name, bound) in bindings.of(user) {
+            let full = format!("{name}/{namespace}");
+            let source =
+                format!("RoleBinding {full:?} of {} {:?} to {}", bound.role.kind, bound.role.name, bound.subject);
+            if !self.visit_one(&source, bound, namespace, visitor) {
+                return;
+            }
+        }
+    }
+
+    fn visit_one(&self, source: &str, bound: &Bound, namespace: &str, visitor: &mut Visitor<'_>) -> bool {
+        match self.resolve(&bound.role, namespace) {
+            Ok(rules) => visitor(source, Ok(&rules)),
+            Err(failure) => visitor(source, Err(failure)),
+        }
+    }
+
+    fn resolve(&self, role: &RoleRef, namespace: &str) -> Result<Arc<[PolicyRule]>, String> {
+        let RoleRef { kind, name } = role;
+        let found = match kind.as_str() {
+            "Role" => self.roles.get(&(namespace.to_owned(), name.clone())).cloned(),
+            "ClusterRole" => self.cluster_roles.get(name).map(|role| Arc::clone(&role.rules)),
+            _ => return Err(format!("unsupported role reference kind: {kind:?}")),
+        };
+        found.ok_or_else(|| format!("{}.{RBAC_GROUP} {name:?} not found", kind.to_lowercase()))
+    }
+
+    fn aggregate(&mut self) {
+        self.aggregation_stale = false;
+        let aggregating: Vec<String> =
+            self.cluster_roles.iter().filter(|(_, r)| r.selectors.is_some()).map(|(name, _)| name.clone()).collect();
+        let gathered: Vec<(String, Arc<[PolicyRule]>)> = aggregating
+            .into_iter()
+            .map(|name| {
+                let mut rules = Vec::new();
+                self.gather(&name, &mut HashSet::new(), &mut rules);
+                (name, rules.into())
+            })
+            .collect();
+        for (name, rules) in gathered {
+            if let Some(role) = self.cluster_roles.get_mut(&name) {
+                role.rules = rules;
+            }
+        }
+    }
+
+    /// Collects rules through any depth of aggregation; a role met twice (a cycle) adds nothing the second time.
+    fn gather(&self, name: &str, seen: &mut HashSet<String>, out: &mut Vec<PolicyRule>) {
+        let Some(role) = self.cluster_roles.get(name) else { return };
+        if !seen.insert(name.to_owned()) {
+            return;
+        }
+        let Some(selectors) = &role.selectors else {
+            for rule in role.rules.iter().filter(|rule| !out.contains(rule)).cloned().collect::<Vec<_>>() {
+                out.push(rule);
+            }
+            return;
+        };
+        let mut matching: Vec<&String> = self
+            .cluster_roles
+            .iter()
+            .filter(|(_, other)| selectors.iter().any(|selector| selector_matches(selector, &other.labels)))
+            .map(|(other, _)| other)
+            .collect();
+        matching.sort();
+        for other in matching {
+            self.gather(other, seen, out);
+        }
+    }
+}
+
+impl ClusterRole {
+    fn from_value(object: &Value) -> Self {
+        let labels = labels_of(object).into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        Self { labels, selectors: selectors_of(object), rules: rules_of(object) }
+    }
+}
+
+/// The rules of a Role or ClusterRole object as stored.
+pub fn rules_of(object: &Value) -> Arc<[PolicyRule]> {
+    let rules = object.get("rules").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    rules.iter().map(PolicyRule::from_value).collect()
+}
+
+fn selectors_of(object: &Value) -> Option<Vec<Value>> {
+    let rule = object.get("aggregationRule").filter(|rule| !rule.is_null())?;
+    Some(rule.get("clusterRoleSelectors").and_then(Value::as_array).cloned().unwrap_or_default())
+}
+
+fn labels_of(object: &Value) -> BTreeMap<&str, &str> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    labels.into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_str()?))).collect()
+}
+
+/// Whether a `LabelSelector` object matches. An empty one matches all; a malformed one matches nothing.
+fn selector_matches<K, V>(selector: &Value, labels: &BTreeMap<K, V>) -> bool
+where
+    K: std::borrow::Borrow<str> + Ord,
+    V: AsRef<str>,
+{
+    let value_of = |key: &str| labels.get(key).map(AsRef::as_ref);
+    let exact = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+    let mut expressions =
+        selector.get("matchExpressions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default().iter();
+    exact.into_iter().all(|(key, value)| value_of(key).is_some() && value_of(key) == value.as_str())
+        && expressions.all(|expression| {
+            let found = value_of(text(expression, "/key"));
+            let values = expression.get("values").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let among = found.is_some_and(|own| values.iter().any(|value| value.as_str() == Some(own)));
+            match text(expression, "/operator") {
+                "In" => among,
+                "NotIn" => !among,
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
+            }
+        })
+}
+
+fn subject(value: &Value, binding_namespace: &str) -> Option<(Subject, String)> {
+    let name = text(value, "/name");
+    match text(value, "/kind") {
+        "User" => Some((Subject::User(name.to_owned()), format!("User {name:?}"))),
+        "Group" => Some((Subject::Group(name.to_owned()), format!("Group {name:?}"))),
+        "ServiceAccount" => {
+            let own = text(value, "/namespace");
+            let namespace = if own.is_empty() { binding_namespace } else { own };
+            if namespace.is_empty() {
+                return None;
+            }
+            let full = format!("{name}/{namespace}");
+            Some((Subject::User(service_account_name(namespace, name)), format!("ServiceAccount {full:?}")))
+        }
+        _ => None,
+    }
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "rbac_tests.rs"]
+mod tests;

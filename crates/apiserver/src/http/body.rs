@@ -1,0 +1,220 @@
+//! Bodies: reading a request's within bounds, and streaming a watch.
+//!
+//! Decides when a body is too large, too slow or too deep, and how watch events are framed. Never interprets objects
+//! beyond turning them into rows or metadata.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+
+use super::call::{Event, Events};
+use super::limits::{MAX_BODY_BYTES, MAX_NESTING_DEPTH};
+use crate::error::{ApiError, Reason};
+
+/// The body of every answer.
+pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+
+pub fn full(bytes: Bytes) -> ResponseBody {
+    Full::new(bytes).boxed_unsync()
+}
+
+/// Reads a whole request body, at most `MAX_BODY_BYTES` and no longer than `time`.
+pub async fn read<B>(body: B, time: Duration) -> Result<Bytes, ApiError>
+where
+    B: Body,
+    B::Error: std::fmt::Display,
+{
+    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(time, collect(body)).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            Err(ApiError::new(Reason::Timeout, format!("Timeout: request body was not received within {time:?}")))
+        }
+    }
+}
+
+async fn collect<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: Body,
+    B::Error: std::fmt::Display,
+{
+    let mut body = std::pin::pin!(body);
+    let mut out = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|why| ApiError::bad_request(format!("error reading request body: {why}")))?;
+        if let Ok(data) = frame.into_data() {
+            if out.len() + data.remaining() > MAX_BODY_BYTES {
+                return Err(too_large());
+            }
+            out.put(data);
+        }
+    }
+    Ok(out.freeze())
+}
+
+fn too_large() -> ApiError {
+    ApiError::new(Reason::RequestEntityTooLarge, format!("Request entity too large: limit is {MAX_BODY_BYTES}"))
+}
+
+/// Refuses JSON that is nested too deeply for the parsers behind. Other formats pass: their parser has its own limit.
+pub fn check_nesting(body: &[u8]) -> Result<(), ApiError> {
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut escaped = false;
+    for byte in body {
+        match (in_string, byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => in_string = !in_string,
+            (false, b'{' | b'[') => {
+                depth += 1;
+                if depth > MAX_NESTING_DEPTH {
+                    return Err(ApiError::bad_request("the object provided is nested too deeply: exceeded max depth"));
+                }
+            }
+            (false, b'}' | b']') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Turns an object of an event into the form that was asked for.
+pub type Transform = Box<dyn FnMut(&Event) -> Bytes + Send>;
+
+/// A stream of events as a body. Ends with the events, or when the server shuts down.
+pub struct WatchBody {
+    events: Events,
+    transform: Option<Transform>,
+    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Whatever has to be released when the watch ends.
+    _guard: Box<dyn Send>,
+    ended: bool,
+}
+
+impl std::fmt::Debug for WatchBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WatchBody").field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+impl WatchBody {
+    pub fn new(
+        events: Events,
+        transform: Option<Transform>,
+        stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+        guard: Box<dyn Send>,
+    ) -> Self {
+        Self { events, transform, stop, _guard: guard, ended: false }
+    }
+
+    fn line(&mut self, event: &Event) -> Bytes {
+        let object = match &mut self.transform {
+            // A Status says why the watch ends; it has no other form.
+            Some(transform) if event.kind != "ERROR" => transform(event),
+            _ => event.object.clone(),
+        };
+        let mut out = BytesMut::with_capacity(object.len() + 40);
+        out.put_slice(b"{\"type\":\"");
+        out.put_slice(event.kind.as_bytes());
+        out.put_slice(b"\",\"object\":");
+        out.put_slice(&object);
+        out.put_slice(b"}\n");
+        out.freeze()
+    }
+}
+
+impl Body for WatchBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        match self.events.as_mut().poll_next(cx) {
+            Poll::Ready(Some(event)) => {
+                let line = self.line(&event);
+                Poll::Ready(Some(Ok(Frame::data(line))))
+            }
+            Poll::Ready(None) => {
+                self.ended = true;
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                let stopped = self.stop.as_mut().poll(cx).is_ready();
+                self.ended = stopped;
+                if stopped { Poll::Ready(None) } else { Poll::Pending }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn bodies_up_to_the_limit_are_read() {
+        let read = |size: usize| read(Full::new(Bytes::from(vec![b'x'; size])), Duration::from_secs(1));
+        assert_eq!(read(MAX_BODY_BYTES).await.unwrap().len(), MAX_BODY_BYTES);
+        let refused = read(MAX_BODY_BYTES + 1).await.unwrap_err();
+        assert_eq!((refused.code(), refused.message.as_str()), (413, "Request entity too large: limit is 3145728"));
+    }
+
+    /// A body that says nothing of its size and gives one kilobyte at a time, for ever.
+    struct Endless;
+
+    impl Body for Endless {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[0; 1024])))))
+        }
+    }
+
+    /// A body that never comes.
+    struct Silent;
+
+    impl Body for Silent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn endless_and_silent_bodies_are_bounded() {
+        assert_eq!(read(Endless, Duration::from_secs(30)).await.unwrap_err().code(), 413);
+        assert_eq!(read(Silent, Duration::from_secs(30)).await.unwrap_err().code(), 504);
+    }
+
+    #[test]
+    fn nesting_is_bounded_and_strings_do_not_count() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(check_nesting(nested(MAX_NESTING_DEPTH).as_bytes()).is_ok());
+        assert!(check_nesting(nested(MAX_NESTING_DEPTH + 1).as_bytes()).is_err());
+        let text = format!(r#"{{"a":"\"{}"}}"#, "[".repeat(500));
+        assert!(check_nesting(text.as_bytes()).is_ok());
+    }
+}

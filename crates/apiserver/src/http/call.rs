@@ -1,0 +1,135 @@
+//! The seam between the edge and what serves resources.
+//!
+//! Decides what the edge hands on and what it expects back. The backend always answers with JSON; tables,
+//! metadata-only forms, YAML, compression and framing are the edge's.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use jiff::Timestamp;
+
+use super::path::RequestInfo;
+use crate::auth::{Authenticator, Rbac, User};
+use crate::discovery::info::Check;
+use crate::discovery::{Catalog, KindSource};
+use crate::error::ApiError;
+use crate::metrics::StorageFigures;
+use crate::openapi::Documents;
+use crate::table::Columns;
+
+/// An authenticated and authorized request for a resource.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub info: RequestInfo,
+    pub user: User,
+    /// The header as sent; `None` means JSON.
+    pub content_type: Option<String>,
+    pub user_agent: String,
+    pub body: Bytes,
+}
+
+/// One event of a watch. `kind` is `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub kind: &'static str,
+    pub object: Bytes,
+}
+
+pub type Events = Pin<Box<dyn Stream<Item = Event> + Send>>;
+
+/// What a request is answered with.
+pub enum Content {
+    /// An object or a list, as JSON.
+    Object(Bytes),
+    Watch(Events),
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Content::Object(bytes) => write!(f, "Object({} bytes)", bytes.len()),
+            Content::Watch(_) => f.write_str("Watch"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub content: Content,
+    /// Texts of `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+impl Answer {
+    pub fn object(status: u16, json: impl Into<Bytes>) -> Self {
+        Self { status, content: Content::Object(json.into()), warnings: Vec::new() }
+    }
+}
+
+pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, ApiError>> + Send>>;
+
+/// What serves the resources of one cluster.
+pub trait Backend: KindSource {
+    /// Serves a call. The future may be dropped when the client goes away: whatever must not be half done has to
+    /// happen between two awaits.
+    fn call(&self, call: Call) -> Answering;
+    /// The columns of a resource; `None` if it is not served.
+    fn columns(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Columns>>;
+    fn storage(&self) -> StorageFigures;
+    /// The outcome of the health checks; `ping` is added by the edge.
+    fn checks(&self) -> Vec<Check>;
+    fn now(&self) -> Timestamp;
+}
+
+/// One cluster as the edge sees it. An idle one holds no documents.
+pub struct Cluster {
+    pub backend: Arc<dyn Backend>,
+    pub authenticator: Arc<Authenticator>,
+    pub rbac: Arc<Rbac>,
+    catalog: Mutex<Option<(u64, Arc<Catalog>)>>,
+    pub(super) documents: Documents,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("authenticator", &self.authenticator).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    pub fn new(backend: Arc<dyn Backend>, authenticator: Arc<Authenticator>, rbac: Arc<Rbac>) -> Self {
+        Self { backend, authenticator, rbac, catalog: Mutex::default(), documents: Documents::default() }
+    }
+
+    /// The catalog of the present kinds; made again only when they have changed.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        let revision = self.backend.revision();
+        let mut held = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.as_ref() {
+            Some((known, catalog)) if *known == revision => Arc::clone(catalog),
+            _ => {
+                let catalog = Arc::new(Catalog::new(self.backend.resources()));
+                self.documents.retain(&catalog);
+                *held = Some((revision, Arc::clone(&catalog)));
+                catalog
+            }
+        }
+    }
+}
+
+/// Finds the cluster of a request: `None` is the server's own, others are named by `/clusters/<name>/`.
+pub trait Clusters: Send + Sync {
+    fn cluster(&self, name: Option<&str>) -> Option<Arc<Cluster>>;
+}
+
+/// A server with a single cluster.
+impl Clusters for Arc<Cluster> {
+    fn cluster(&self, name: Option<&str>) -> Option<Arc<Cluster>> {
+        name.is_none().then(|| Arc::clone(self))
+    }
+}

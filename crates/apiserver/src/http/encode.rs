@@ -1,0 +1,163 @@
+//! Answers in the form that was negotiated: tables, metadata, YAML, indented, compressed.
+//!
+//! Decides bytes and headers of an answer from what the backend gave. Never changes the content of an object.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::HeaderMap;
+use http::header::{ACCEPT_ENCODING, HeaderValue, WARNING};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::limits::GZIP_FROM_BYTES;
+use super::negotiate::{Format, Output, Shape};
+use crate::error::ApiError;
+use crate::table::{Columns, IncludeObject, partial_metadata, partial_metadata_list, table};
+
+/// What a table needs besides the object.
+#[derive(Debug, Clone, Copy)]
+pub struct TableContext<'a> {
+    pub columns: Option<&'a Columns>,
+    pub include: IncludeObject,
+    pub headings: bool,
+    pub now: Timestamp,
+}
+
+/// The body of an answer; the bytes pass untouched wherever the form allows it.
+pub fn encode(json: Bytes, output: Output, context: TableContext<'_>) -> Result<Bytes, ApiError> {
+    if output.format == Format::Json && output.shape == Shape::Native && !output.pretty {
+        return Ok(json);
+    }
+    let value: Value = serde_json::from_slice(&json).map_err(|why| ApiError::internal(why.to_string()))?;
+    let value = reshape(value, output.shape, context);
+    Ok(match output.format {
+        Format::Yaml => {
+            let text = serde_saphyr::to_string(&value).map_err(|why| ApiError::internal(why.to_string()))?;
+            Bytes::from(text)
+        }
+        Format::Json if output.pretty => {
+            let mut text = serde_json::to_vec_pretty(&value).map_err(|why| ApiError::internal(why.to_string()))?;
+            text.push(b'\n');
+            Bytes::from(text)
+        }
+        Format::Json => Bytes::from(value.to_string()),
+    })
+}
+
+/// A `Status` keeps its form; everything else becomes what was asked for.
+pub fn reshape(value: Value, shape: Shape, context: TableContext<'_>) -> Value {
+    if value["kind"] == "Status" && value["apiVersion"] == "v1" {
+        return value;
+    }
+    match (shape, context.columns) {
+        (Shape::Table(version), Some(columns)) => {
+            table(columns, &value, context.include, context.headings, version, context.now)
+        }
+        (Shape::PartialMetadata(version), _) => partial_metadata(&value, version),
+        (Shape::PartialMetadataList(version), _) => partial_metadata_list(&value, version),
+        _ => value,
+    }
+}
+
+/// Compresses a large answer if the client takes it.
+pub fn compress(body: Bytes, request: &HeaderMap) -> (Bytes, bool) {
+    if body.len() < GZIP_FROM_BYTES || !accepts_gzip(request) {
+        return (body, false);
+    }
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::fast());
+    match encoder.write_all(&body).and_then(|()| encoder.finish()) {
+        Ok(small) => (Bytes::from(small), true),
+        Err(_) => (body, false),
+    }
+}
+
+fn accepts_gzip(request: &HeaderMap) -> bool {
+    request
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|text| text.split(','))
+        .any(|clause| {
+            let (name, quality) = clause.split_once(';').unwrap_or((clause, ""));
+            name.trim().eq_ignore_ascii_case("gzip")
+                && !matches!(quality.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
+        })
+}
+
+/// Adds `Warning` headers; characters that cannot stand in one are replaced.
+pub fn put_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+    for text in warnings {
+        let safe: String = text
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .flat_map(|c| if matches!(c, '"' | '\\') { vec!['\\', c] } else { vec![c] })
+            .collect();
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{safe}\"").as_bytes()) {
+            headers.append(WARNING, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::io::Read as _;
+
+    fn context(columns: Option<&Columns>) -> TableContext<'_> {
+        TableContext { columns, include: IncludeObject::None, headings: false, now: Timestamp::UNIX_EPOCH }
+    }
+
+    fn encoded(value: &Value, output: Output, columns: Option<&Columns>) -> String {
+        let bytes = encode(Bytes::from(value.to_string()), output, context(columns)).unwrap();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn plain_json_passes_untouched() {
+        let bytes = Bytes::from_static(b"{ \"a\" : 1 }");
+        let out = encode(bytes.clone(), Output::default(), context(None)).unwrap();
+        assert_eq!(out.as_ptr(), bytes.as_ptr());
+    }
+
+    #[test]
+    fn other_forms_are_made_from_the_object() {
+        let pod = json!({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"a": [1]}});
+        let yaml = Output { format: Format::Yaml, ..Output::default() };
+        assert_eq!(encoded(&pod, yaml, None), "kind: Pod\nmetadata:\n  name: p\nspec:\n  a:\n  - 1\n");
+        let pretty = Output { pretty: true, ..Output::default() };
+        assert_eq!(encoded(&json!({"a": 1}), pretty, None), "{\n  \"a\": 1\n}\n");
+        let columns = Columns::custom(vec![]);
+        let as_table = Output { shape: Shape::Table("v1"), ..Output::default() };
+        assert!(encoded(&pod, as_table, Some(&columns)).contains(r#""cells":["p",null]"#));
+        let status = json!({"kind": "Status", "apiVersion": "v1"});
+        assert_eq!(encoded(&status, as_table, Some(&columns)), status.to_string());
+        let partial = Output { shape: Shape::PartialMetadata("v1"), ..Output::default() };
+        assert!(!encoded(&pod, partial, None).contains("spec"));
+    }
+
+    #[test]
+    fn large_answers_are_compressed_on_request() {
+        let large = Bytes::from(vec![b'x'; GZIP_FROM_BYTES]);
+        let headers = |text: &'static str| HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(text))]);
+        for (accept, expected) in [("gzip", true), ("deflate, gzip;q=0.5", true), ("gzip;q=0", false), ("br", false)] {
+            assert_eq!(compress(large.clone(), &headers(accept)).1, expected, "{accept}");
+        }
+        assert!(!compress(large.slice(1..), &headers("gzip")).1);
+        let (small, _) = compress(large.clone(), &headers("gzip"));
+        let mut back = Vec::new();
+        flate2::read::GzDecoder::new(small.as_ref()).read_to_end(&mut back).unwrap();
+        assert_eq!(back, large);
+    }
+
+    #[test]
+    fn warnings_are_quoted() {
+        let mut headers = HeaderMap::new();
+        put_warnings(&mut headers, &["unknown field \"spec.x\"\n".to_owned(), "second".to_owned()]);
+        let all: Vec<&str> = headers.get_all(WARNING).iter().map(|value| value.to_str().unwrap()).collect();
+        assert_eq!(all, [r#"299 - "unknown field \"spec.x\" ""#, r#"299 - "second""#]);
+    }
+}

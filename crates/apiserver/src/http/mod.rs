@@ -1,0 +1,27 @@
+//! The edge of the server: HTTP in, HTTP out.
+//!
+//! Decides how requests are read and answers are presented, over TLS or within the process. Never decides what an
+//! object may contain.
+
+pub mod body;
+pub mod call;
+pub mod encode;
+pub mod gate;
+pub mod kubeconfig;
+pub mod limits;
+pub mod listen;
+pub mod local;
+pub mod negotiate;
+pub mod path;
+pub mod plain;
+pub mod server;
+pub mod subject;
+pub mod tls;
+
+pub use call::{Answer, Backend, Call, Cluster, Clusters, Content, Event, Events};
+pub use limits::Limits;
+pub use listen::{Listening, listen};
+pub use local::LocalService;
+pub use path::{RequestInfo, ResourcePath};
+pub use server::{Identity, Server};
+pub use tls::Authority;

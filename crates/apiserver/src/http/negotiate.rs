@@ -1,0 +1,244 @@
+//! Which form of an answer the client wants, from its `Accept` header.
+//!
+//! Decides among JSON and YAML, and among the object itself, a `Table`, metadata only, or aggregated discovery.
+//! Clients that also offer protobuf get JSON; clients that take nothing we have get 406. Never encodes anything.
+
+use crate::error::{ApiError, Reason};
+
+/// Clauses read at most; kubectl sends three.
+const MAX_CLAUSES: usize = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    #[default]
+    Json,
+    Yaml,
+}
+
+/// What an answer is turned into. The version is that of `meta.k8s.io`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shape {
+    #[default]
+    Native,
+    Table(&'static str),
+    PartialMetadata(&'static str),
+    PartialMetadataList(&'static str),
+    /// `APIGroupDiscoveryList` of `apidiscovery.k8s.io` in this version.
+    AggregatedDiscovery(&'static str),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Output {
+    pub format: Format,
+    pub shape: Shape,
+    pub pretty: bool,
+}
+
+/// What an endpoint can give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Objects and lists: every form but discovery's.
+    Objects,
+    /// As `Objects`, but a stream: no YAML.
+    Watch,
+    /// `/api` and `/apis`.
+    Discovery,
+    /// Plain documents.
+    Plain,
+}
+
+impl Output {
+    /// The `Content-Type` of an answer in this form.
+    pub fn content_type(self) -> String {
+        let base = match self.format {
+            Format::Json => "application/json",
+            Format::Yaml => "application/yaml",
+        };
+        match self.shape {
+            Shape::AggregatedDiscovery(version) => {
+                format!("{base};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")
+            }
+            _ => base.to_owned(),
+        }
+    }
+}
+
+/// Picks the first acceptable form; 406 if there is none.
+pub fn negotiate(accept: Option<&str>, endpoint: Endpoint) -> Result<Output, ApiError> {
+    let accept = accept.unwrap_or_default().trim();
+    if accept.is_empty() {
+        return Ok(Output::default());
+    }
+    let mut clauses: Vec<Clause<'_>> = accept.split(',').take(MAX_CLAUSES).map(Clause::parse).collect();
+    clauses.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
+    clauses.iter().find_map(|clause| clause.output(endpoint)).ok_or_else(|| not_acceptable(endpoint))
+}
+
+fn not_acceptable(endpoint: Endpoint) -> ApiError {
+    let types = match endpoint {
+        Endpoint::Watch => "application/json;stream=watch",
+        _ => "application/json, application/yaml",
+    };
+    ApiError::new(Reason::NotAcceptable, format!("only the following media types are accepted: {types}"))
+}
+
+/// The refusal of a body that is in none of the accepted forms.
+pub fn unsupported_media_type(accepted: &[&str]) -> ApiError {
+    let list = accepted.join(", ");
+    let message = format!("the body of the request was in an unknown format - accepted media types include: {list}");
+    ApiError::new(Reason::UnsupportedMediaType, message)
+}
+
+struct Clause<'a> {
+    kind: &'a str,
+    subtype: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+    quality: f32,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let (kind, subtype) = parts.next().unwrap_or_default().split_once('/').unwrap_or(("", ""));
+        let mut out = Self { kind: kind.trim(), subtype: subtype.trim(), parameters: Vec::new(), quality: 1.0 };
+        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+            let (key, value) = (key.trim(), value.trim().trim_matches('"'));
+            if key == "q" {
+                out.quality = value.parse().unwrap_or(1.0);
+            } else {
+                out.parameters.push((key, value));
+            }
+        }
+        out
+    }
+
+    /// Higher quality first, then the more exact media type; the sort is stable, so order decides the rest.
+    fn rank(&self) -> f32 {
+        let exact = f32::from(u8::from(self.kind != "*") + u8::from(self.subtype != "*"));
+        self.quality * 10.0 + exact
+    }
+
+    fn parameter(&self, key: &str) -> Option<&str> {
+        self.parameters.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
+    }
+
+    fn output(&self, endpoint: Endpoint) -> Option<Output> {
+        if self.quality <= 0.0 {
+            return None;
+        }
+        let format = match (self.kind.to_ascii_lowercase().as_str(), self.subtype.to_ascii_lowercase().as_str()) {
+            ("*", "*") | ("application", "*" | "json") => Format::Json,
+            ("application", "yaml") if endpoint != Endpoint::Watch => Format::Yaml,
+            _ => return None,
+        };
+        if self.parameter("stream").is_some_and(|stream| !matches!(stream, "" | "watch") || format == Format::Yaml) {
+            return None;
+        }
+        let pretty = self.parameter("pretty").is_some_and(|value| value == "1");
+        Some(Output { format, shape: self.shape(endpoint)?, pretty })
+    }
+
+    fn shape(&self, endpoint: Endpoint) -> Option<Shape> {
+        let wanted = (self.parameter("g"), self.parameter("v"), self.parameter("as"));
+        let (group, version, kind) = match wanted {
+            (None, None, None) => return Some(Shape::Native),
+            (group, version, kind) => (group.unwrap_or(""), version.unwrap_or(""), kind.unwrap_or("")),
+        };
+        let meta_version = match version {
+            "v1" => Some("v1"),
+            "v1beta1" => Some("v1beta1"),
+            _ => None,
+        };
+        match (endpoint, group, kind) {
+            (Endpoint::Objects | Endpoint::Watch, "meta.k8s.io", "Table") => meta_version.map(Shape::Table),
+            (Endpoint::Objects | Endpoint::Watch, "meta.k8s.io", "PartialObjectMetadata") => {
+                meta_version.map(Shape::PartialMetadata)
+            }
+            (Endpoint::Objects, "meta.k8s.io", "PartialObjectMetadataList") => {
+                meta_version.map(Shape::PartialMetadataList)
+            }
+            (Endpoint::Discovery, "apidiscovery.k8s.io", "APIGroupDiscoveryList") => match version {
+                "v2" => Some(Shape::AggregatedDiscovery("v2")),
+                "v2beta1" => Some(Shape::AggregatedDiscovery("v2beta1")),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(accept: &str, endpoint: Endpoint) -> String {
+        match negotiate(Some(accept), endpoint) {
+            Ok(Output { format, shape, .. }) => format!("{format:?} {shape:?}"),
+            Err(refused) => refused.code().to_string(),
+        }
+    }
+
+    #[test]
+    fn clients_get_the_first_form_that_we_have() {
+        use Endpoint::{Discovery, Objects, Plain, Watch};
+        let kubectl_get = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        let kubectl_discovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+        for (accept, endpoint, expected) in [
+            ("", Objects, "Json Native"),
+            ("*/*", Objects, "Json Native"),
+            ("application/*", Objects, "Json Native"),
+            ("application/json", Objects, "Json Native"),
+            ("application/yaml", Objects, "Yaml Native"),
+            ("application/yaml;q=0.5, application/json", Objects, "Json Native"),
+            ("application/json;q=0.5, application/yaml;q=0.9", Objects, "Yaml Native"),
+            ("*/*, application/yaml", Objects, "Yaml Native"),
+            ("application/vnd.kubernetes.protobuf", Objects, "406"),
+            ("application/vnd.kubernetes.protobuf,application/json", Objects, "Json Native"),
+            ("application/vnd.kubernetes.protobuf, */*", Objects, "Json Native"),
+            ("text/html", Objects, "406"),
+            ("text/html,*/*;q=0.8", Objects, "Json Native"),
+            ("application/json;q=0", Objects, "406"),
+            (kubectl_get, Objects, "Json Table(\"v1\")"),
+            (kubectl_get, Watch, "Json Table(\"v1\")"),
+            (kubectl_get, Plain, "Json Native"),
+            ("application/json;as=Table;v=v2;g=meta.k8s.io", Objects, "406"),
+            ("application/json;as=Chair;v=v1;g=meta.k8s.io,application/json", Objects, "Json Native"),
+            ("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", Objects, "Json PartialMetadata(\"v1\")"),
+            (
+                "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+                Objects,
+                "Json PartialMetadataList(\"v1\")",
+            ),
+            ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Watch, "406"),
+            ("application/json;stream=watch", Watch, "Json Native"),
+            ("application/yaml", Watch, "406"),
+            ("application/json;stream=chat", Objects, "406"),
+            (kubectl_discovery, Discovery, "Json AggregatedDiscovery(\"v2\")"),
+            (
+                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+                Discovery,
+                "Json AggregatedDiscovery(\"v2beta1\")",
+            ),
+            (kubectl_discovery, Objects, "Json Native"),
+            ("nonsense", Objects, "406"),
+        ] {
+            assert_eq!(show(accept, endpoint), expected, "{accept} {endpoint:?}");
+        }
+        assert_eq!(negotiate(None, Objects), Ok(Output::default()));
+    }
+
+    #[test]
+    fn refusals_say_what_would_be_accepted() {
+        let refused = negotiate(Some("text/plain"), Endpoint::Objects).unwrap_err();
+        assert_eq!(refused.message, "only the following media types are accepted: application/json, application/yaml");
+        let refused = unsupported_media_type(&["application/json"]);
+        assert_eq!((refused.code(), refused.reason), (415, Reason::UnsupportedMediaType));
+    }
+
+    #[test]
+    fn the_answer_names_its_form() {
+        let output = Output { shape: Shape::AggregatedDiscovery("v2"), ..Output::default() };
+        assert_eq!(output.content_type(), "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+        assert_eq!(Output { format: Format::Yaml, ..Output::default() }.content_type(), "application/yaml");
+    }
+}

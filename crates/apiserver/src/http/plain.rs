@@ -1,0 +1,193 @@
+//! Everything that is not a resource: discovery, OpenAPI, version, health, metrics.
+//!
+//! Decides which document a path names and in which form it goes out. Access was checked before.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
+use http::{HeaderMap, Method};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::call::Cluster;
+use super::encode::{TableContext, encode};
+use super::negotiate::{Endpoint, Output, Shape, negotiate};
+use super::path::{RequestInfo, method_not_allowed, unknown_path};
+use crate::discovery::info::{Check, health, version};
+use crate::discovery::{self};
+use crate::error::ApiError;
+use crate::metrics::Metrics;
+use crate::openapi;
+use crate::table::IncludeObject;
+
+/// Paths that need no identity.
+const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+
+/// Whether anybody may read this path.
+pub fn is_public(info: &RequestInfo) -> bool {
+    info.resource.is_none() && matches!(info.verb.as_str(), "get" | "head") && PUBLIC.contains(&info.path.as_str())
+}
+
+/// A finished answer.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Reply {
+    pub fn new(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
+        let mut headers = HeaderMap::new();
+        if let Ok(value) = HeaderValue::from_str(content_type) {
+            headers.insert(CONTENT_TYPE, value);
+        }
+        Self { status, headers, body: body.into() }
+    }
+}
+
+/// Serves a path below no group version.
+pub fn serve(
+    cluster: &Cluster,
+    metrics: &Metrics,
+    method: &Method,
+    info: &RequestInfo,
+    headers: &HeaderMap,
+) -> Result<Reply, ApiError> {
+    let parts: Vec<&str> = info.path.trim_matches('/').split('/').collect();
+    let reading = matches!(*method, Method::GET | Method::HEAD);
+    let known =
+        matches!(parts[0], "" | "api" | "apis" | "version" | "healthz" | "livez" | "readyz" | "metrics" | "openapi");
+    if known && !reading {
+        return Err(method_not_allowed());
+    }
+    match parts.as_slice() {
+        ["version"] => document(&version(), headers, Endpoint::Plain, false),
+        [endpoint @ ("healthz" | "livez" | "readyz"), rest @ ..] => healthy(cluster, endpoint, rest, info),
+        ["metrics"] => {
+            let text = metrics.print(&cluster.backend.storage());
+            Ok(Reply::new(200, "text/plain; version=0.0.4; charset=utf-8", text))
+        }
+        ["openapi", rest @ ..] => openapi_document(cluster, rest, headers),
+        [""] => document(&root_paths(cluster), headers, Endpoint::Plain, false),
+        ["api" | "apis", ..] => discovery_document(cluster, &parts, headers),
+        _ => Err(unknown_path()),
+    }
+}
+
+fn healthy(cluster: &Cluster, endpoint: &str, rest: &[&str], info: &RequestInfo) -> Result<Reply, ApiError> {
+    let mut checks = vec![Check { name: "ping", healthy: true }];
+    checks.extend(cluster.backend.checks());
+    let single = if rest.is_empty() { None } else { Some(rest.join("/")) };
+    let (status, text) = health(endpoint, single.as_deref(), &checks, &info.query).ok_or_else(unknown_path)?;
+    let mut reply = Reply::new(status, "text/plain; charset=utf-8", text);
+    reply.headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    Ok(reply)
+}
+
+fn discovery_document(cluster: &Cluster, parts: &[&str], headers: &HeaderMap) -> Result<Reply, ApiError> {
+    let catalog = cluster.catalog();
+    let found = match parts {
+        ["api" | "apis"] => {
+            let core = parts[0] == "api";
+            let output = negotiate(accept(headers), Endpoint::Discovery)?;
+            if let Shape::AggregatedDiscovery(version) = output.shape {
+                return finish(&discovery::aggregated(&catalog, core, version), output, headers, true);
+            }
+            let address = headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+            Some(if core { discovery::legacy_versions(address) } else { discovery::group_list(&catalog) })
+        }
+        ["api", version] => discovery::resource_list(&catalog, "", version),
+        ["apis", group] => discovery::group(&catalog, group),
+        ["apis", group, version] if !group.is_empty() => discovery::resource_list(&catalog, group, version),
+        _ => None,
+    };
+    document(&found.ok_or_else(unknown_path)?, headers, Endpoint::Discovery, false)
+}
+
+fn openapi_document(cluster: &Cluster, rest: &[&str], headers: &HeaderMap) -> Result<Reply, ApiError> {
+    let catalog = cluster.catalog();
+    let output = negotiate(accept(headers), Endpoint::Plain)?;
+    let found = match rest {
+        ["v2"] => Some(cluster.documents.v2(&catalog)),
+        ["v3"] => return finish(&openapi::index(&catalog), output, headers, true),
+        ["v3", "api", version] => cluster.documents.v3(&catalog, "", version),
+        ["v3", "apis", group, version] => cluster.documents.v3(&catalog, group, version),
+        _ => None,
+    };
+    let found = found.ok_or_else(unknown_path)?;
+    let etag = format!("\"{}\"", found.hash);
+    if let Some(unchanged) = not_modified(headers, &etag) {
+        return Ok(unchanged);
+    }
+    let body = encode(found.body, output, no_table())?;
+    let mut reply = Reply::new(200, &output.content_type(), body);
+    put_etag(&mut reply, &etag);
+    Ok(reply)
+}
+
+fn root_paths(cluster: &Cluster) -> Value {
+    let catalog = cluster.catalog();
+    let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
+    for (group, version) in catalog.group_versions() {
+        if group.is_empty() {
+            paths.push(format!("/api/{version}"));
+        } else {
+            paths.push(format!("/apis/{group}"));
+            paths.push(format!("/apis/{group}/{version}"));
+        }
+    }
+    paths.extend(
+        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+    );
+    paths.sort();
+    paths.dedup();
+    json!({"paths": paths})
+}
+
+fn document(value: &Value, headers: &HeaderMap, endpoint: Endpoint, tagged: bool) -> Result<Reply, ApiError> {
+    let output = negotiate(accept(headers), endpoint)?;
+    finish(value, Output { shape: Shape::Native, ..output }, headers, tagged)
+}
+
+fn finish(value: &Value, output: Output, headers: &HeaderMap, tagged: bool) -> Result<Reply, ApiError> {
+    let json = Bytes::from(value.to_string());
+    let etag = if tagged { Some(etag(&json)) } else { None };
+    if let Some(unchanged) = etag.as_deref().and_then(|etag| not_modified(headers, etag)) {
+        return Ok(unchanged);
+    }
+    let mut reply = Reply::new(200, &output.content_type(), encode(json, output, no_table())?);
+    if let Some(etag) = etag {
+        put_etag(&mut reply, &etag);
+        reply.headers.insert(http::header::VARY, HeaderValue::from_static("Accept"));
+    }
+    Ok(reply)
+}
+
+fn etag(json: &[u8]) -> String {
+    let hex = Sha256::digest(json).iter().fold(String::new(), |out, byte| out + &format!("{byte:02X}"));
+    format!("\"{hex}\"")
+}
+
+fn put_etag(reply: &mut Reply, etag: &str) {
+    if let Ok(value) = HeaderValue::from_str(etag) {
+        reply.headers.insert(ETAG, value);
+    }
+}
+
+fn not_modified(headers: &HeaderMap, etag: &str) -> Option<Reply> {
+    let given = headers.get(IF_NONE_MATCH)?.to_str().ok()?;
+    let same = given.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag);
+    same.then(|| {
+        let mut reply = Reply { status: 304, headers: HeaderMap::new(), body: Bytes::new() };
+        put_etag(&mut reply, etag);
+        reply
+    })
+}
+
+pub(super) fn accept(headers: &HeaderMap) -> Option<&str> {
+    headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok())
+}
+
+fn no_table() -> TableContext<'static> {
+    TableContext { columns: None, include: IncludeObject::None, headings: false, now: jiff::Timestamp::UNIX_EPOCH }
+}
