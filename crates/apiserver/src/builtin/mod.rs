@@ -6,6 +6,7 @@
 mod defaults;
 mod kind;
 mod kinds;
+mod print;
 mod prose;
 pub mod quantity;
 mod schemas;
@@ -16,6 +17,7 @@ mod wire;
 pub use defaults::{default, default_definition};
 pub use kind::{BuiltinKind, Generation, NameRule, Subresource, Verbs};
 pub use kinds::{GROUP_ORDER, kind, kinds, resource, selectable_fields};
+pub use print::{Column, cells, columns, human_duration, row_conditions};
 pub use prose::description_of;
 pub use schemas::{definition_closure, definition_names, openapi_definition, schema, schema_of};
 pub use wire::{micro_time, time_text};

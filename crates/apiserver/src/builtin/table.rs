@@ -186,11 +186,9 @@ mod tests {
             let _ = definition.fields();
         }
         let text = TEXT.to_owned();
-        for part in text.split("\"$").skip(1) {
+        for part in text.split("\"$io.").skip(1) {
             let name = part.split(['"', '|']).next().unwrap();
-            if !name.is_empty() {
-                assert!(definition(name).is_some(), "{name}");
-            }
+            assert!(definition(&format!("io.{name}")).is_some(), "{name}");
         }
     }
 
