@@ -6,18 +6,24 @@
 mod defaults;
 mod kind;
 mod kinds;
+mod prepare;
 mod print;
 mod prose;
 pub mod quantity;
 mod schemas;
 mod table;
+mod twins;
 mod values;
 mod wire;
 
 pub use defaults::{default, default_definition};
 pub use kind::{BuiltinKind, Generation, NameRule, Subresource, Verbs};
 pub use kinds::{GROUP_ORDER, kind, kinds, resource, selectable_fields};
+pub use prepare::{
+    AddressPool, Context, Requester, ServiceAddresses, prepare_create, prepare_status_update, prepare_update, release,
+};
 pub use print::{Column, cells, columns, human_duration, row_conditions};
 pub use prose::description_of;
 pub use schemas::{definition_closure, definition_names, openapi_definition, schema, schema_of};
+pub use twins::{from_stored, stored_field, to_stored};
 pub use wire::{micro_time, time_text};

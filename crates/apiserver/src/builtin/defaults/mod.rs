@@ -14,6 +14,8 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
+pub(super) use self::workloads::{DEFAULT_CPU_PERCENT, cpu_utilization};
+
 use self::constants::Constant;
 use super::table::{self, Definition, Shape, Wire};
 use super::values::{Object, put};
