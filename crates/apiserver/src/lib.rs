@@ -6,6 +6,7 @@
 mod controllers;
 pub mod apply;
 pub mod auth;
+pub mod builtin;
 pub mod discovery;
 pub mod error;
 pub mod field;

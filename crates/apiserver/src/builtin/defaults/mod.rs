@@ -1,0 +1,97 @@
+//! Defaults of built-in kinds: what kube-apiserver adds to an object that leaves things out.
+//!
+//! Decides values from the type that a field belongs to, so that a container gets the same defaults in a Pod and deep
+//! inside a CronJob. Constant ones stand in `constants`, the others are small functions per type. Never looks at other
+//! objects: what depends on the cluster is in `prepare`.
+
+mod constants;
+mod core;
+mod other;
+mod workloads;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value};
+
+pub(super) use self::workloads::{DEFAULT_CPU_PERCENT, cpu_utilization};
+
+use self::constants::Constant;
+use super::table::{self, Definition, Shape, Wire};
+use super::values::{Object, put};
+use super::{BuiltinKind, wire};
+
+/// A rule for objects of one type.
+type Rule = fn(&mut Object);
+
+#[derive(Default)]
+struct Defaults {
+    rule: Option<Rule>,
+    constants: &'static [(&'static str, Constant)],
+}
+
+/// Brings an object into the form in which kube-apiserver would hold it: read as Go reads, defaulted, written as Go
+/// writes. The error is the text of Go's JSON decoder for a value of the wrong type. Doing it twice changes nothing.
+pub fn default(kind: &BuiltinKind, object: &mut Value) -> Result<(), String> {
+    default_definition(kind.definition, object)
+}
+
+/// As `default`, for a type that is no kind of its own, such as `io.k8s.api.authentication.v1.TokenRequest`.
+pub fn default_definition(name: &str, object: &mut Value) -> Result<(), String> {
+    let Some(definition) = table::definition(name) else { return Ok(()) };
+    wire::read(definition, object)?;
+    if let Value::Object(object) = object {
+        walk(definition, object);
+        wire::write(definition, object);
+    }
+    Ok(())
+}
+
+fn rules() -> &'static BTreeMap<&'static str, Defaults> {
+    static RULES: OnceLock<BTreeMap<&'static str, Defaults>> = OnceLock::new();
+    RULES.get_or_init(|| {
+        let mut out: BTreeMap<&'static str, Defaults> = BTreeMap::new();
+        for (name, constants) in constants::CONSTANTS {
+            out.entry(name).or_default().constants = constants;
+        }
+        for (name, rule) in core::RULES.iter().chain(workloads::RULES).chain(other::RULES) {
+            out.entry(name).or_default().rule = Some(*rule);
+        }
+        out
+    })
+}
+
+/// Applies the rules of a type from the outside in, as Go's generated defaulters do.
+fn walk(definition: &'static Definition, object: &mut Object) {
+    if let Some(defaults) = rules().get(definition.name) {
+        if let Some(rule) = defaults.rule {
+            rule(object);
+        }
+        for (name, constant) in defaults.constants {
+            put(object, name, constant.value());
+        }
+    }
+    for (name, field) in definition.fields() {
+        if let Some(value) = &field.default {
+            put(object, name, value.clone());
+        }
+        if let (Wire::Always, Shape::Struct(_)) = (field.wire, &field.shape) {
+            object.entry(name.clone()).or_insert_with(|| Value::Object(Map::new()));
+        }
+        if let Some(value) = object.get_mut(name) {
+            walk_shape(&field.shape, value);
+        }
+    }
+}
+
+fn walk_shape(shape: &Shape, value: &mut Value) {
+    match (shape, value) {
+        (Shape::Struct(inner), Value::Object(object)) => walk(inner, object),
+        (Shape::List(item), Value::Array(list)) => list.iter_mut().for_each(|value| walk_shape(item, value)),
+        (Shape::Map(item), Value::Object(map)) => map.values_mut().for_each(|value| walk_shape(item, value)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! Everything that is particular about Kubernetes' built-in kinds, as tables and small rules.
+//!
+//! Decides what the kinds are, how their objects are shaped, defaulted, checked and printed. Facts of kube-apiserver 1.34.
+//! Never handles a request: the registry asks, and a kind without a rule is simply stored.
+
+mod defaults;
+mod kind;
+mod kinds;
+mod prepare;
+mod print;
+mod prose;
+pub mod quantity;
+mod schemas;
+mod table;
+mod twins;
+mod values;
+mod wire;
+
+pub use defaults::{default, default_definition};
+pub use kind::{BuiltinKind, Generation, NameRule, Subresource, Verbs};
+pub use kinds::{GROUP_ORDER, kind, kinds, resource, selectable_fields};
+pub use prepare::{
+    AddressPool, Context, Requester, ServiceAddresses, prepare_create, prepare_status_update, prepare_update, release,
+};
+pub use print::{Column, cells, columns, human_duration, row_conditions};
+pub use prose::description_of;
+pub use schemas::{definition_closure, definition_names, openapi_definition, schema, schema_of};
+pub use twins::{from_stored, stored_field, to_stored};
+pub use wire::{micro_time, time_text};

@@ -1,0 +1,457 @@
+//! The columns of each kind and the function that fills them.
+
+use super::{Cells, Column, network, other, pod, storage, workloads};
+
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column { name, kind: "string", format: "", description, priority: 0 }
+}
+
+const fn of(kind: &'static str, name: &'static str, description: &'static str) -> Column {
+    Column { kind, ..column(name, description) }
+}
+
+const fn wide(name: &'static str, description: &'static str) -> Column {
+    Column { priority: 1, ..column(name, description) }
+}
+
+const NAME: Column = Column { format: "name", ..column("Name", "Name of the object, unique in its namespace") };
+const AGE: Column = column("Age", "Time since the object was made");
+
+/// Columns of kinds that have none of their own.
+pub(super) const PLAIN: &[Column] = &[NAME, of("date", "Created At", "When the object was made")];
+
+pub(super) const PRINTERS: &[(&str, &[Column], Cells)] = &[
+    (
+        "Pod",
+        &[
+            NAME,
+            column("Ready", "Containers that are ready, of all"),
+            column("Status", "How the pod is, in one word"),
+            column("Restarts", "How often containers were restarted, and when last"),
+            AGE,
+            wide("IP", "First address of the pod"),
+            wide("Node", "Node that runs the pod"),
+            wide("Nominated Node", "Node that is being made room on"),
+            wide("Readiness Gates", "Readiness gates that are met, of all"),
+        ],
+        pod::cells,
+    ),
+    (
+        "PodTemplate",
+        &[
+            NAME,
+            column("Containers", "Names of the containers"),
+            column("Images", "Images of the containers"),
+            column("Pod Labels", "Labels that pods get"),
+        ],
+        workloads::pod_template,
+    ),
+    (
+        "PodDisruptionBudget",
+        &[
+            NAME,
+            column("Min Available", "Pods that must stay available"),
+            column("Max Unavailable", "Pods that may be unavailable"),
+            of("integer", "Allowed Disruptions", "Disruptions allowed right now"),
+            AGE,
+        ],
+        workloads::disruption_budget,
+    ),
+    (
+        "ReplicationController",
+        &[
+            NAME,
+            of("integer", "Desired", "Pods wanted"),
+            of("integer", "Current", "Pods that exist"),
+            of("integer", "Ready", "Pods that are ready"),
+            AGE,
+            wide("Containers", "Names of the containers"),
+            wide("Images", "Images of the containers"),
+            wide("Selector", "Labels that select the pods"),
+        ],
+        workloads::replication_controller,
+    ),
+    (
+        "ReplicaSet",
+        &[
+            NAME,
+            of("integer", "Desired", "Pods wanted"),
+            of("integer", "Current", "Pods that exist"),
+            of("integer", "Ready", "Pods that are ready"),
+            AGE,
+            wide("Containers", "Names of the containers"),
+            wide("Images", "Images of the containers"),
+            wide("Selector", "Labels that select the pods"),
+        ],
+        workloads::replica_set,
+    ),
+    (
+        "DaemonSet",
+        &[
+            NAME,
+            of("integer", "Desired", "Nodes that should run the pod"),
+            of("integer", "Current", "Nodes that run the pod"),
+            of("integer", "Ready", "Nodes on which it is ready"),
+            of("integer", "Up-to-date", "Nodes with the newest template"),
+            of("integer", "Available", "Nodes on which it is available"),
+            column("Node Selector", "Labels of eligible nodes"),
+            AGE,
+            wide("Containers", "Names of the containers"),
+            wide("Images", "Images of the containers"),
+            wide("Selector", "Labels that select the pods"),
+        ],
+        workloads::daemon_set,
+    ),
+    (
+        "Job",
+        &[
+            NAME,
+            column("Status", "How the job is, in one word"),
+            column("Completions", "Successful pods, of those wanted"),
+            column("Duration", "Time the job has run"),
+            AGE,
+            wide("Containers", "Names of the containers"),
+            wide("Images", "Images of the containers"),
+            wide("Selector", "Labels that select the pods"),
+        ],
+        workloads::job,
+    ),
+    (
+        "CronJob",
+        &[
+            NAME,
+            column("Schedule", "When jobs start, in cron form"),
+            column("Timezone", "Time zone of the schedule"),
+            of("boolean", "Suspend", "Whether no further jobs start"),
+            of("integer", "Active", "Jobs running now"),
+            column("Last Schedule", "When a job was last started"),
+            AGE,
+            wide("Containers", "Names of the containers"),
+            wide("Images", "Images of the containers"),
+            wide("Selector", "Labels that select the pods"),
+        ],
+        workloads::cron_job,
+    ),
+    (
+        "Service",
+        &[
+            NAME,
+            column("Type", "How the service is exposed"),
+            column("Cluster-IP", "Address inside the cluster"),
+            column("External-IP", "Addresses outside the cluster"),
+            column("Port(s)", "Ports and protocols"),
+            AGE,
+            wide("Selector", "Labels that select the pods"),
+        ],
+        network::service,
+    ),
+    (
+        "Ingress",
+        &[
+            NAME,
+            column("Class", "Class that serves the ingress"),
+            column("Hosts", "Hosts of the rules"),
+            column("Address", "Addresses of the load balancer"),
+            column("Ports", "Ports that are served"),
+            AGE,
+        ],
+        network::ingress,
+    ),
+    (
+        "IngressClass",
+        &[
+            NAME,
+            column("Controller", "Controller of this class"),
+            column("Parameters", "Where its parameters are"),
+            AGE,
+        ],
+        network::ingress_class,
+    ),
+    (
+        "StatefulSet",
+        &[
+            NAME,
+            column("Ready", "Pods that are ready, of those wanted"),
+            AGE,
+            wide("Containers", "Names of the containers"),
+            wide("Images", "Images of the containers"),
+        ],
+        workloads::stateful_set,
+    ),
+    ("Endpoints", &[NAME, column("Endpoints", "Addresses and ports"), AGE], network::endpoints),
+    (
+        "Node",
+        &[
+            NAME,
+            column("Status", "Whether the node is ready"),
+            column("Roles", "Roles of the node"),
+            AGE,
+            column("Version", "Version of its kubelet"),
+            wide("Internal-IP", "Address inside the cluster network"),
+            wide("External-IP", "Address outside"),
+            wide("OS-Image", "Operating system"),
+            wide("Kernel-Version", "Kernel"),
+            wide("Container-Runtime", "Container runtime"),
+        ],
+        workloads::node,
+    ),
+    (
+        "Event",
+        &[
+            column("Last Seen", "When it last happened"),
+            column("Type", "Normal or Warning"),
+            column("Reason", "Why, in one word"),
+            column("Object", "Object it is about"),
+            wide("Subobject", "Part of the object"),
+            wide("Source", "Who reports it"),
+            column("Message", "What happened"),
+            wide("First Seen", "When it first happened"),
+            wide("Count", "How often it happened"),
+            Column { format: "name", ..wide("Name", "Name of the event") },
+        ],
+        workloads::event,
+    ),
+    ("Namespace", &[NAME, column("Status", "Phase of the namespace"), AGE], workloads::namespace),
+    ("Secret", &[NAME, column("Type", "Type of the secret"), column("Data", "Number of entries"), AGE], other::secret),
+    ("ServiceAccount", &[NAME, column("Secrets", "Number of secrets"), AGE], other::service_account),
+    (
+        "PersistentVolume",
+        &[
+            NAME,
+            column("Capacity", "Size of the volume"),
+            column("Access Modes", "How it may be mounted"),
+            column("Reclaim Policy", "What happens when its claim goes"),
+            column("Status", "Phase of the volume"),
+            column("Claim", "Claim that uses it"),
+            column("StorageClass", "Storage class"),
+            column("VolumeAttributesClass", "Class of volume attributes"),
+            column("Reason", "Why it is in this phase"),
+            AGE,
+            wide("VolumeMode", "File system or block device"),
+        ],
+        storage::persistent_volume,
+    ),
+    (
+        "PersistentVolumeClaim",
+        &[
+            NAME,
+            column("Status", "Phase of the claim"),
+            column("Volume", "Volume that is bound"),
+            column("Capacity", "Size of the volume"),
+            column("Access Modes", "How it may be mounted"),
+            column("StorageClass", "Storage class"),
+            column("VolumeAttributesClass", "Class of volume attributes"),
+            AGE,
+            wide("VolumeMode", "File system or block device"),
+        ],
+        storage::claim,
+    ),
+    (
+        "ComponentStatus",
+        &[
+            NAME,
+            column("Status", "Whether the component is healthy"),
+            column("Message", "What it reports"),
+            column("Error", "What went wrong"),
+        ],
+        workloads::component_status,
+    ),
+    (
+        "Deployment",
+        &[
+            NAME,
+            column("Ready", "Pods that are ready, of those wanted"),
+            column("Up-to-date", "Pods of the newest template"),
+            column("Available", "Pods that are available"),
+            AGE,
+            wide("Containers", "Names of the containers"),
+            wide("Images", "Images of the containers"),
+            wide("Selector", "Labels that select the pods"),
+        ],
+        workloads::deployment,
+    ),
+    (
+        "HorizontalPodAutoscaler",
+        &[
+            NAME,
+            column("Reference", "What is scaled"),
+            column("Targets", "Metrics, current and wanted"),
+            column("MinPods", "Fewest pods"),
+            column("MaxPods", "Most pods"),
+            column("Replicas", "Pods now"),
+            AGE,
+        ],
+        workloads::autoscaler,
+    ),
+    ("ConfigMap", &[NAME, column("Data", "Number of entries"), AGE], other::config_map),
+    ("NetworkPolicy", &[NAME, column("Pod-Selector", "Pods it applies to"), AGE], network::network_policy),
+    (
+        "RoleBinding",
+        &[
+            NAME,
+            column("Role", "Role that is granted"),
+            AGE,
+            wide("Users", "Users it is granted to"),
+            wide("Groups", "Groups it is granted to"),
+            wide("ServiceAccounts", "Service accounts it is granted to"),
+        ],
+        other::role_binding,
+    ),
+    (
+        "ClusterRoleBinding",
+        &[
+            NAME,
+            column("Role", "Role that is granted"),
+            AGE,
+            wide("Users", "Users it is granted to"),
+            wide("Groups", "Groups it is granted to"),
+            wide("ServiceAccounts", "Service accounts it is granted to"),
+        ],
+        other::role_binding,
+    ),
+    (
+        "CertificateSigningRequest",
+        &[
+            NAME,
+            AGE,
+            column("SignerName", "Who is asked to sign"),
+            column("Requestor", "Who asks"),
+            column("RequestedDuration", "How long it shall be valid"),
+            column("Condition", "What became of it"),
+        ],
+        other::signing_request,
+    ),
+    ("Lease", &[NAME, column("Holder", "Who holds the lease"), AGE], other::lease),
+    (
+        "StorageClass",
+        &[
+            NAME,
+            column("Provisioner", "What makes the volumes"),
+            column("ReclaimPolicy", "What happens to a released volume"),
+            column("VolumeBindingMode", "When volumes are bound"),
+            column("AllowVolumeExpansion", "Whether claims may grow"),
+            AGE,
+        ],
+        storage::storage_class,
+    ),
+    ("VolumeAttributesClass", &[NAME, column("DriverName", "Driver of the class"), AGE], storage::attributes_class),
+    (
+        "ControllerRevision",
+        &[NAME, column("Controller", "Owner of the revision"), column("Revision", "Number of the revision"), AGE],
+        workloads::controller_revision,
+    ),
+    (
+        "ResourceQuota",
+        &[
+            NAME,
+            column("Request", "Requests used, of those allowed"),
+            column("Limit", "Limits used, of those allowed"),
+            AGE,
+        ],
+        workloads::resource_quota,
+    ),
+    (
+        "PriorityClass",
+        &[
+            NAME,
+            of("integer", "Value", "Priority of its pods"),
+            of("boolean", "Global-Default", "Whether it is the default"),
+            AGE,
+            column("PreemptionPolicy", "Whether its pods push out others"),
+        ],
+        other::priority_class,
+    ),
+    ("RuntimeClass", &[NAME, column("Handler", "Handler of the container runtime"), AGE], other::runtime_class),
+    (
+        "VolumeAttachment",
+        &[
+            NAME,
+            Column { format: "name", ..column("Attacher", "Driver that attaches") },
+            column("PV", "Volume to attach"),
+            column("Node", "Node to attach it to"),
+            of("boolean", "Attached", "Whether it is attached"),
+            AGE,
+        ],
+        storage::attachment,
+    ),
+    (
+        "EndpointSlice",
+        &[
+            NAME,
+            column("AddressType", "Family of the addresses"),
+            column("Ports", "Ports"),
+            column("Endpoints", "Addresses"),
+            AGE,
+        ],
+        network::endpoint_slice,
+    ),
+    ("CSINode", &[NAME, of("integer", "Drivers", "Number of drivers on the node"), AGE], storage::csi_node),
+    (
+        "CSIDriver",
+        &[
+            NAME,
+            of("boolean", "AttachRequired", "Whether volumes must be attached"),
+            of("boolean", "PodInfoOnMount", "Whether it is told about the pod"),
+            of("boolean", "StorageCapacity", "Whether capacity is considered"),
+            column("TokenRequests", "Audiences of tokens it gets"),
+            of("boolean", "RequiresRepublish", "Whether mounts are refreshed"),
+            column("Modes", "Volume modes"),
+            AGE,
+        ],
+        storage::csi_driver,
+    ),
+    (
+        "CSIStorageCapacity",
+        &[NAME, column("StorageClassName", "Storage class"), column("Capacity", "Free capacity")],
+        storage::csi_capacity,
+    ),
+    ("MutatingWebhookConfiguration", &[NAME, of("integer", "Webhooks", "Number of webhooks"), AGE], other::webhooks),
+    ("ValidatingWebhookConfiguration", &[NAME, of("integer", "Webhooks", "Number of webhooks"), AGE], other::webhooks),
+    (
+        "ValidatingAdmissionPolicy",
+        &[NAME, of("integer", "Validations", "Number of rules"), column("ParamKind", "Kind of its parameters"), AGE],
+        other::admission_policy,
+    ),
+    (
+        "ValidatingAdmissionPolicyBinding",
+        &[NAME, column("PolicyName", "Policy that is bound"), column("ParamRef", "Parameters it is bound with"), AGE],
+        other::admission_policy_binding,
+    ),
+    (
+        "FlowSchema",
+        &[
+            NAME,
+            column("PriorityLevel", "Priority level it leads to"),
+            column("MatchingPrecedence", "Order of matching"),
+            column("DistinguisherMethod", "How flows are told apart"),
+            AGE,
+            column("MissingPL", "Whether the priority level is missing"),
+        ],
+        other::flow_schema,
+    ),
+    (
+        "PriorityLevelConfiguration",
+        &[
+            NAME,
+            column("Type", "Exempt or limited"),
+            column("NominalConcurrencyShares", "Share of the server"),
+            column("Queues", "Number of queues"),
+            column("HandSize", "Queues per flow"),
+            column("QueueLengthLimit", "Longest queue"),
+            AGE,
+        ],
+        other::priority_level,
+    ),
+    (
+        "Scale",
+        &[NAME, of("integer", "Desired", "Pods wanted"), of("integer", "Available", "Pods that exist"), AGE],
+        workloads::scale,
+    ),
+    ("ServiceCIDR", &[NAME, column("CIDRs", "Address ranges"), AGE], network::service_cidr),
+    ("IPAddress", &[NAME, column("ParentRef", "Object that owns the address")], network::ip_address),
+    (
+        "APIService",
+        &[NAME, column("Service", "Service that hosts the API"), column("Available", "Whether it can be reached"), AGE],
+        other::api_service,
+    ),
+];

@@ -1,0 +1,72 @@
+//! What `kubectl get` shows of built-in kinds: columns and cells of the server-side table.
+//!
+//! Decides names, types and texts of cells from one object in its stored form. Never reads other objects or the clock: the
+//! caller says what time it is.
+
+mod columns;
+mod format;
+mod network;
+mod other;
+mod pod;
+mod storage;
+mod workloads;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::BuiltinKind;
+use super::values::{at, text};
+
+pub use format::human_duration;
+
+/// One column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    pub name: &'static str,
+    pub kind: &'static str,
+    pub format: &'static str,
+    pub description: &'static str,
+    /// 0 is always shown, 1 only with `-o wide`.
+    pub priority: i32,
+}
+
+/// Cells of one object at a time.
+type Cells = fn(&Value, Timestamp) -> Vec<Value>;
+
+/// The columns of a kind, the wide ones included.
+pub fn columns(kind: &BuiltinKind) -> &'static [Column] {
+    printer(kind).0
+}
+
+/// The cells of an object in the order of `columns`. The object is in its stored form: events as core events, autoscalers
+/// as autoscaling/v2.
+pub fn cells(kind: &BuiltinKind, object: &Value, now: Timestamp) -> Vec<Value> {
+    printer(kind).1(object, now)
+}
+
+/// Conditions of a row: pods that have ended are marked as such.
+pub fn row_conditions(kind: &BuiltinKind, object: &Value) -> Vec<Value> {
+    if (kind.group, kind.kind) != ("", "Pod") {
+        return Vec::new();
+    }
+    let message = match text(object, "status.phase") {
+        "Succeeded" => "The pod has completed successfully.",
+        "Failed" => "The pod failed.",
+        _ => return Vec::new(),
+    };
+    let reason = text(object, "status.phase");
+    vec![json!({"type": "Completed", "status": "True", "reason": reason, "message": message})]
+}
+
+fn printer(kind: &BuiltinKind) -> (&'static [Column], Cells) {
+    let found = columns::PRINTERS.iter().find(|row| row.0 == kind.kind);
+    found.map_or((columns::PLAIN, plain as Cells), |row| (row.1, row.2))
+}
+
+/// Kinds without columns of their own show when they were made.
+fn plain(object: &Value, _: Timestamp) -> Vec<Value> {
+    vec![at(object, "metadata.name").clone(), at(object, "metadata.creationTimestamp").clone()]
+}
+
+#[cfg(test)]
+mod tests;
