@@ -3,11 +3,34 @@
 //! Decides how a value of a kind is shaped: CustomResourceDefinitions and the built-in tables are both turned into this
 //! tree. Never looks at requests, storage or who asks.
 
+mod default;
+mod embedded;
+mod formats;
+pub mod objectmeta;
+mod openapi_rules;
+mod parse;
+pub(crate) mod path;
+mod pattern;
+mod prune;
+mod publish;
+mod structural;
+mod uniqueness;
+mod validate;
+
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
+
+pub use default::apply_defaults;
+pub use parse::CRD_SCHEMA_PATH;
+pub(crate) use pattern::go_regex;
+pub use pattern::PatternCache;
+pub use prune::{prune, unknown_fields};
+pub use publish::to_openapi;
+pub use validate::validate;
+pub(crate) use validate::{equal_by_schema, go_number, item_with_same_keys, validate_at};
 
 /// A link to a schema. Links may form cycles (`JSONSchemaProps` refers to itself), so a node can be made first and
 /// filled in later; reading one that was never filled in gives a schema that accepts anything.
@@ -126,6 +149,7 @@ pub struct Schema {
     pub int_or_string: bool,
     pub preserve_unknown: bool,
     pub embedded_resource: bool,
+    pub title: Option<String>,
     pub description: Option<String>,
     pub properties: BTreeMap<String, Node>,
     pub required: Vec<String>,
@@ -139,4 +163,6 @@ pub struct Schema {
     pub constraints: Constraints,
     pub logic: Logic,
     pub rules: Vec<Rule>,
+    /// `constraints.pattern`, compiled at first use.
+    pub pattern_cache: PatternCache,
 }

@@ -1,0 +1,390 @@
+//! Tokens to an expression, macros included.
+//!
+//! Decides the syntax only; whether names and types make sense is the checker's business.
+
+use super::ast::{Element, Expr, Kind, Literal, Macro, MacroKind};
+use super::issue::Issue;
+use super::lexer::{Placed, Token, tokens};
+use super::signatures;
+
+/// Code points of a source, as in CEL's own parser.
+const SOURCE_LIMIT: usize = 100_000;
+/// Nesting of an expression, as in CEL's own parser. It also keeps every walk over the tree within its stack.
+const DEPTH_LIMIT: usize = 250;
+
+/// Words that CEL keeps for later.
+const RESERVED: [&str; 17] = [
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace",
+    "return", "var", "void", "while",
+];
+
+/// Binary operators by rank, loosest first; `&&` and `||` are looser still and handled apart.
+const OPERATORS: [(&str, u8); 12] = [
+    ("==", 1),
+    ("!=", 1),
+    ("<", 1),
+    ("<=", 1),
+    (">", 1),
+    (">=", 1),
+    ("in", 1),
+    ("+", 2),
+    ("-", 2),
+    ("*", 3),
+    ("/", 3),
+    ("%", 3),
+];
+const TIGHTEST_OPERATOR: u8 = 3;
+
+pub(super) fn parse(source: &str) -> Result<Expr, Issue> {
+    let size = source.chars().count();
+    if size > SOURCE_LIMIT {
+        let message = format!("expression code point size exceeds limit: size: {size}, limit {SOURCE_LIMIT}");
+        return Err(Issue::new(0, message));
+    }
+    let mut parser = Parser { tokens: tokens(source)?, next: 0, depth: 0 };
+    let expr = parser.expression()?;
+    match parser.peek() {
+        Token::End => Ok(expr),
+        _ => Err(parser.unexpected()),
+    }
+}
+
+struct Parser {
+    tokens: Vec<Placed>,
+    next: usize,
+    depth: usize,
+}
+
+type Parsed = Result<Expr, Issue>;
+
+impl Parser {
+    fn peek(&self) -> &Token {
+        self.tokens.get(self.next).map_or(&Token::End, |(token, _)| token)
+    }
+
+    fn at(&self) -> usize {
+        self.tokens.get(self.next).or(self.tokens.last()).map_or(0, |(_, at)| *at)
+    }
+
+    fn take(&mut self, symbol: &str) -> bool {
+        let found = matches!(self.peek(), Token::Symbol(next) if *next == symbol);
+        self.next += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, symbol: &str) -> Result<(), Issue> {
+        if self.take(symbol) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    fn unexpected(&self) -> Issue {
+        let found = match self.peek() {
+            Token::End => "<EOF>".to_owned(),
+            Token::Ident(name) => name.clone(),
+            Token::Symbol(symbol) => (*symbol).to_owned(),
+            Token::Whole(number) => number.to_string(),
+            Token::Literal(literal) => format!("{literal:?}"),
+        };
+        Issue::new(self.at(), format!("Syntax error: mismatched input '{found}'"))
+    }
+
+    /// Every new node passes here, so that no tree gets deeper than the limit.
+    fn node(at: usize, kind: Kind) -> Parsed {
+        let expr = Expr::new(at, kind);
+        if expr.height > DEPTH_LIMIT { Err(too_deep(at)) } else { Ok(expr) }
+    }
+
+    fn call(at: usize, function: &str, member: bool, args: Vec<Expr>) -> Parsed {
+        let expr = Expr::call(at, function, member, args);
+        if expr.height > DEPTH_LIMIT { Err(too_deep(at)) } else { Ok(expr) }
+    }
+
+    fn expression(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > DEPTH_LIMIT {
+            return Err(too_deep(self.at()));
+        }
+        let condition = self.disjunction()?;
+        let at = self.at();
+        let expr = if self.take("?") {
+            let yes = self.disjunction()?;
+            self.expect(":")?;
+            let no = self.expression()?;
+            Self::node(at, Kind::Conditional(Box::new([condition, yes, no])))
+        } else {
+            Ok(condition)
+        };
+        self.depth -= 1;
+        expr
+    }
+
+    fn disjunction(&mut self) -> Parsed {
+        let mut at = self.at();
+        let mut terms = vec![self.conjunction()?];
+        while matches!(self.peek(), Token::Symbol("||")) {
+            at = self.at();
+            self.next += 1;
+            terms.push(self.conjunction()?);
+        }
+        if terms.len() == 1 { Ok(terms.swap_remove(0)) } else { Self::node(at, Kind::Or(terms)) }
+    }
+
+    fn conjunction(&mut self) -> Parsed {
+        let mut at = self.at();
+        let mut terms = vec![self.binary(1)?];
+        while matches!(self.peek(), Token::Symbol("&&")) {
+            at = self.at();
+            self.next += 1;
+            terms.push(self.binary(1)?);
+        }
+        if terms.len() == 1 { Ok(terms.swap_remove(0)) } else { Self::node(at, Kind::And(terms)) }
+    }
+
+    fn binary(&mut self, rank: u8) -> Parsed {
+        if rank > TIGHTEST_OPERATOR {
+            return self.unary();
+        }
+        let mut left = self.binary(rank + 1)?;
+        loop {
+            let Token::Symbol(symbol) = self.peek() else { return Ok(left) };
+            let Some((operator, _)) = OPERATORS.iter().find(|(name, at_rank)| name == symbol && *at_rank == rank) else {
+                return Ok(left);
+            };
+            let at = self.at();
+            self.next += 1;
+            let right = self.binary(rank + 1)?;
+            let function = if *operator == "in" { "@in".to_owned() } else { format!("_{operator}_") };
+            left = Self::call(at, &function, false, vec![left, right])?;
+        }
+    }
+
+    fn unary(&mut self) -> Parsed {
+        let mut signs = Vec::new();
+        while let Token::Symbol(symbol @ ("!" | "-")) = *self.peek() {
+            signs.push((symbol, self.at()));
+            self.next += 1;
+        }
+        if signs.len() > DEPTH_LIMIT {
+            return Err(too_deep(self.at()));
+        }
+        let mut expr = match (signs.last(), self.peek()) {
+            (Some(("-", at)), Token::Whole(number)) => {
+                let (at, number) = (*at, *number);
+                let value = 0i64.checked_sub_unsigned(number).ok_or_else(|| Issue::new(at, "invalid int literal"))?;
+                signs.pop();
+                self.next += 1;
+                let literal = Self::node(at, Kind::Literal(Literal::Int(value)))?;
+                self.postfix(literal)?
+            }
+            (Some(("-", at)), Token::Literal(Literal::Double(number))) => {
+                let (at, number) = (*at, *number);
+                signs.pop();
+                self.next += 1;
+                let literal = Self::node(at, Kind::Literal(Literal::Double(-number)))?;
+                self.postfix(literal)?
+            }
+            _ => {
+                let primary = self.primary()?;
+                self.postfix(primary)?
+            }
+        };
+        for (symbol, at) in signs.into_iter().rev() {
+            expr = Self::call(at, if symbol == "!" { "!_" } else { "-_" }, false, vec![expr])?;
+        }
+        Ok(expr)
+    }
+
+    fn postfix(&mut self, mut expr: Expr) -> Parsed {
+        loop {
+            let at = self.at();
+            if self.take(".") {
+                let optional = self.take("?");
+                let Token::Ident(name) = self.peek().clone() else { return Err(self.unexpected()) };
+                self.next += 1;
+                let open = self.at();
+                expr = if !optional && self.take("(") {
+                    let args = self.arguments(")")?;
+                    member_call(open, expr, &name, args)?
+                } else {
+                    let select = Self::node(at, Kind::Select { operand: Box::new(expr), field: name, optional })?;
+                    qualified_type(&select).unwrap_or(select)
+                };
+            } else if self.take("[") {
+                let optional = self.take("?");
+                let index = Box::new(self.expression()?);
+                self.expect("]")?;
+                expr = Self::node(at, Kind::Index { operand: Box::new(expr), index, optional })?;
+            } else {
+                return Ok(expr);
+            }
+        }
+    }
+
+    fn arguments(&mut self, close: &str) -> Result<Vec<Expr>, Issue> {
+        let mut args = Vec::new();
+        if self.take(close) {
+            return Ok(args);
+        }
+        loop {
+            args.push(self.expression()?);
+            if self.take(close) {
+                return Ok(args);
+            }
+            self.expect(",")?;
+        }
+    }
+
+    fn primary(&mut self) -> Parsed {
+        let at = self.at();
+        let token = self.peek().clone();
+        match token {
+            Token::Literal(literal) => {
+                self.next += 1;
+                Self::node(at, Kind::Literal(literal))
+            }
+            Token::Whole(number) => {
+                self.next += 1;
+                let value = i64::try_from(number).map_err(|_| Issue::new(at, "invalid int literal"))?;
+                Self::node(at, Kind::Literal(Literal::Int(value)))
+            }
+            Token::Ident(name) => {
+                self.next += 1;
+                if RESERVED.contains(&name.as_str()) {
+                    return Err(Issue::new(at, format!("reserved identifier: {name}")));
+                }
+                let open = self.at();
+                if self.take("(") {
+                    let args = self.arguments(")")?;
+                    return global_call(open, &name, args);
+                }
+                Self::node(at, Kind::Ident(name))
+            }
+            Token::Symbol("(") => {
+                self.next += 1;
+                let inner = self.expression()?;
+                self.expect(")")?;
+                Ok(inner)
+            }
+            Token::Symbol("[") => {
+                self.next += 1;
+                self.list(at)
+            }
+            Token::Symbol("{") => {
+                self.next += 1;
+                self.map(at)
+            }
+            // A leading dot only says that the name is absolute.
+            Token::Symbol(".") => {
+                self.next += 1;
+                self.primary()
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn list(&mut self, at: usize) -> Parsed {
+        let mut elements = Vec::new();
+        while !self.take("]") {
+            let optional = self.take("?");
+            elements.push(Element { value: self.expression()?, optional });
+            if !self.take(",") && !matches!(self.peek(), Token::Symbol("]")) {
+                return Err(self.unexpected());
+            }
+        }
+        Self::node(at, Kind::List(elements))
+    }
+
+    fn map(&mut self, at: usize) -> Parsed {
+        let mut entries = Vec::new();
+        while !self.take("}") {
+            let optional = self.take("?");
+            let key = self.expression()?;
+            self.expect(":")?;
+            entries.push((key, self.expression()?, optional));
+            if !self.take(",") && !matches!(self.peek(), Token::Symbol("}")) {
+                return Err(self.unexpected());
+            }
+        }
+        Self::node(at, Kind::Map(entries))
+    }
+}
+
+fn too_deep(at: usize) -> Issue {
+    Issue::new(at, format!("expression recursion limit exceeded: {DEPTH_LIMIT}"))
+}
+
+/// `google.protobuf.Duration` and its like are names of types, not fields of a variable.
+fn qualified_type(select: &Expr) -> Option<Expr> {
+    let mut names = Vec::new();
+    let mut expr = select;
+    while let Kind::Select { operand, field, optional: false } = &expr.kind {
+        names.push(field.as_str());
+        expr = operand;
+    }
+    let Kind::Ident(first) = &expr.kind else { return None };
+    names.push(first);
+    names.reverse();
+    let name = names.join(".");
+    signatures::type_named(&name).map(|_| Expr::new(expr.at, Kind::Ident(name)))
+}
+
+fn global_call(at: usize, name: &str, mut args: Vec<Expr>) -> Parsed {
+    if name == "has" && args.len() == 1 {
+        return match args.swap_remove(0) {
+            Expr { kind: Kind::Select { operand, field, optional: false }, .. } => {
+                Parser::node(at, Kind::Has { operand, field })
+            }
+            other => Err(Issue::new(other.at, "invalid argument to has() macro")),
+        };
+    }
+    Parser::call(at, name, false, args)
+}
+
+fn member_call(at: usize, target: Expr, name: &str, args: Vec<Expr>) -> Parsed {
+    if let Kind::Ident(namespace) = &target.kind {
+        let qualified = format!("{namespace}.{name}");
+        if signatures::is_global(&qualified) {
+            return Parser::call(at, &qualified, false, args);
+        }
+    }
+    let kind = match (name, args.len()) {
+        ("all", 2 | 3) => MacroKind::All,
+        ("exists", 2 | 3) => MacroKind::Exists,
+        ("exists_one", 2) | ("existsOne", 2 | 3) => MacroKind::ExistsOne,
+        ("map", 2 | 3) => MacroKind::Map,
+        ("filter", 2) => MacroKind::Filter,
+        ("transformList", 3 | 4) => MacroKind::TransformList,
+        ("transformMap", 3 | 4) => MacroKind::TransformMap,
+        ("optMap", 2) => MacroKind::OptionalMap,
+        ("optFlatMap", 2) => MacroKind::OptionalFlatMap,
+        ("sortBy", 2) => MacroKind::SortBy,
+        _ => {
+            let args = std::iter::once(target).chain(args).collect();
+            return Parser::call(at, name, true, args);
+        }
+    };
+    macro_node(at, kind, target, args)
+}
+
+fn macro_node(at: usize, kind: MacroKind, range: Expr, args: Vec<Expr>) -> Parsed {
+    let mut args = args.into_iter();
+    let first = variable(args.next())?;
+    let rest: Vec<Expr> = args.collect();
+    let two_variables = matches!(kind, MacroKind::TransformList | MacroKind::TransformMap)
+        || (matches!(kind, MacroKind::All | MacroKind::Exists | MacroKind::ExistsOne) && rest.len() == 2);
+    let mut rest = rest.into_iter();
+    let second = if two_variables { Some(variable(rest.next())?) } else { None };
+    let (condition, body) = match (rest.next(), rest.next()) {
+        (Some(condition), Some(body)) => (Some(condition), body),
+        (Some(body), None) => (None, body),
+        _ => return Err(Issue::new(at, "Syntax error: macro needs a body")),
+    };
+    Parser::node(at, Kind::Macro(Box::new(Macro { kind, range, first, second, condition, body })))
+}
+
+fn variable(expr: Option<Expr>) -> Result<String, Issue> {
+    match expr {
+        Some(Expr { kind: Kind::Ident(name), .. }) if name != "__result__" && name != "@result" => Ok(name),
+        Some(other) => Err(Issue::new(other.at, "argument must be a simple name")),
+        None => Err(Issue::new(0, "argument must be a simple name")),
+    }
+}

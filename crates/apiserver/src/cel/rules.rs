@@ -1,0 +1,478 @@
+//! From the rules in a schema to programs, and from programs to findings about an object.
+//!
+//! Decides which rules apply where, what `oldSelf` is there, and how a failure is worded. Rules that look at the old
+//! value run only where there is one to compare with.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::ast::Expr;
+use super::check::check;
+use super::eval::Evaluation;
+use super::types::{Ty, declared, escaped};
+use super::value::{Fault, Val, view};
+use super::{field_path, issue, parser};
+use crate::field::{self, FieldError};
+use crate::schema::path::{child, index, key, shown};
+use crate::schema::{Additional, ListType, Rule, Schema, equal_by_schema, item_with_same_keys};
+
+/// Cost units one rule may spend on one value: about a tenth of a second on the real server.
+pub const RULE_BUDGET: u64 = 1_000_000;
+/// Cost units all rules together may spend on one object.
+pub const OBJECT_BUDGET: u64 = 10_000_000;
+/// Bytes of a message that a rule computes.
+const MESSAGE_LIMIT: usize = 5 * 1024;
+
+/// The compiled rules of a schema.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    schema: Schema,
+    root: Option<RuleNode>,
+}
+
+/// The rules at one place of the schema and below. Places without any are left out.
+#[derive(Debug, Clone, Default)]
+struct RuleNode {
+    programs: Vec<Program>,
+    items: Option<Box<RuleNode>>,
+    entries: Option<Box<RuleNode>>,
+    properties: BTreeMap<String, RuleNode>,
+}
+
+#[derive(Debug, Clone)]
+struct Program {
+    rule: Rule,
+    condition: Expr,
+    message: Option<Expr>,
+    uses_old: bool,
+    /// The rule's `fieldPath`, as findings show it.
+    field_path: Option<String>,
+}
+
+impl Rules {
+    /// Compiles all rules of a schema; findings name places below `path`.
+    pub fn compile(path: &str, schema: &Schema) -> Result<Self, Vec<FieldError>> {
+        let mut compiler = Compiler { findings: Vec::new() };
+        let ty = declared(schema, true);
+        let root = compiler.node(path, schema, ty.as_ref(), None, true);
+        if compiler.findings.is_empty() { Ok(Self { schema: schema.clone(), root }) } else { Err(compiler.findings) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.root.is_none()
+    }
+
+    /// The findings about a whole object that replaces `old`. It must be valid by its schema.
+    pub fn check(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let Some(root) = &self.root else { return Vec::new() };
+        let ratchet = Ratchet { current: old.map(|old| (&self.schema, new, old)), parent: None };
+        let mut run = Run { findings: Vec::new(), remaining: OBJECT_BUDGET };
+        // Running out of budget ends the run; the finding about it is already there.
+        let _ = run.node(root, Place { path: "", schema: &self.schema, resource: true }, new, old, ratchet);
+        run.findings
+    }
+}
+
+struct Compiler {
+    findings: Vec<FieldError>,
+}
+
+impl Compiler {
+    /// `uncorrelated` is the path of the closest list or map whose old items cannot be told apart.
+    fn node(
+        &mut self,
+        path: &str,
+        schema: &Schema,
+        ty: Option<&Ty>,
+        uncorrelated: Option<&str>,
+        resource: bool,
+    ) -> Option<RuleNode> {
+        let mut node = RuleNode { programs: self.programs(path, schema, ty, uncorrelated), ..RuleNode::default() };
+        if let Some(items) = &schema.items {
+            let item_type = match ty {
+                Some(Ty::List(item)) => Some(&**item),
+                _ => None,
+            };
+            let by_key = matches!(schema.list_type, ListType::Map(_));
+            let uncorrelated = uncorrelated.or((!by_key).then_some(path));
+            let place = child(path, "items");
+            node.items = self.node(&place, items, item_type, uncorrelated, items.embedded_resource).map(Box::new);
+        }
+        if let Additional::Schema(shared) = &schema.additional {
+            let entry_type = match ty {
+                Some(Ty::Map(entry)) => Some(&entry.1),
+                _ => None,
+            };
+            let place = child(path, "additionalProperties");
+            node.entries = self.node(&place, shared, entry_type, uncorrelated, shared.embedded_resource).map(Box::new);
+        }
+        for (name, property) in &schema.properties {
+            let meta = resource && matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
+            let own_type = match (ty, escaped(name)) {
+                (Some(Ty::Object(fields)), Some(escaped)) if !meta => fields.get(&escaped).cloned(),
+                _ => declared(property, property.embedded_resource),
+            };
+            let place = key(&child(path, "properties"), name);
+            let own = self.node(&place, property, own_type.as_ref(), uncorrelated, property.embedded_resource);
+            node.properties.extend(own.map(|own| (name.clone(), own)));
+        }
+        let empty = node.programs.is_empty() && node.items.is_none() && node.entries.is_none() && node.properties.is_empty();
+        if empty {
+            return None;
+        }
+        self.default_value(path, schema, &node);
+        Some(node)
+    }
+
+    /// A default must follow the rules itself, both as a new value and as one that stays.
+    fn default_value(&mut self, path: &str, schema: &Schema, node: &RuleNode) {
+        let Some(default) = schema.default.as_ref().filter(|_| self.findings.is_empty()) else { return };
+        let place = child(path, "default");
+        for old in [Some(default), None] {
+            let mut run = Run { findings: Vec::new(), remaining: OBJECT_BUDGET };
+            let at = Place { path: &place, schema, resource: schema.embedded_resource };
+            let _ = run.node(node, at, default, old, Ratchet::default());
+            if !run.findings.is_empty() {
+                self.findings.extend(run.findings);
+                return;
+            }
+        }
+    }
+
+    fn programs(&mut self, path: &str, schema: &Schema, ty: Option<&Ty>, uncorrelated: Option<&str>) -> Vec<Program> {
+        if schema.rules.is_empty() {
+            return Vec::new();
+        }
+        let place = child(path, "x-kubernetes-validations");
+        let Some(ty) = ty else {
+            let detail = "failed to convert to declType for CEL validation rules".to_owned();
+            self.findings.push(FieldError { fault: field::Fault::Internal, path: place, value: None, detail });
+            return Vec::new();
+        };
+        let rules = schema.rules.iter().enumerate().filter(|(_, rule)| !rule.rule.trim().is_empty());
+        rules.filter_map(|(position, rule)| self.program(&index(&place, position), schema, rule, ty, uncorrelated)).collect()
+    }
+
+    fn program(
+        &mut self,
+        place: &str,
+        schema: &Schema,
+        rule: &Rule,
+        ty: &Ty,
+        uncorrelated: Option<&str>,
+    ) -> Option<Program> {
+        let old_type = if rule.optional_old_self { Ty::Optional(ty.clone().into()) } else { ty.clone() };
+        let variables = [("self", ty.clone()), ("oldSelf", old_type)];
+        let mut refuse = |field: &str, detail: String| {
+            let value = Some(rule_text(rule));
+            self.findings.push(FieldError { fault: field::Fault::Invalid, path: child(place, field), value, detail });
+        };
+        let condition = match expression(&rule.rule, &variables) {
+            Ok((condition, Ty::Bool)) => Some(condition),
+            Ok(_) => {
+                refuse("rule", "cel expression must evaluate to a bool".to_owned());
+                None
+            }
+            Err(text) => {
+                refuse("rule", format!("compilation failed: {text}"));
+                None
+            }
+        }?;
+        let mut message = None;
+        if !rule.message_expression.is_empty() {
+            match expression(&rule.message_expression, &variables) {
+                Ok((expr, Ty::Text)) => message = Some(expr),
+                Ok(_) => refuse("messageExpression", "messageExpression must evaluate to a string".to_owned()),
+                Err(text) => refuse("messageExpression", format!("messageExpression compilation failed: {text}")),
+            }
+        }
+        let uses_old = condition.mentions("oldSelf");
+        if let Some(list) = uncorrelated.filter(|_| uses_old) {
+            let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+            self.findings.push(FieldError::invalid(child(place, "rule"), &Value::from(rule.rule.as_str()), detail));
+        } else if rule.optional_old_self && !uses_old {
+            let detail = "may not be set if oldSelf is not used in rule";
+            self.findings.push(FieldError::invalid(child(place, "optionalOldSelf"), &Value::Bool(true), detail));
+        }
+        let field_path = field_path::normalized(&rule.field_path, schema);
+        Some(Program { rule: rule.clone(), condition, message, uses_old, field_path })
+    }
+}
+
+/// Parses and checks an expression; the error shows all findings with their places.
+fn expression(source: &str, variables: &[(&str, Ty)]) -> Result<(Expr, Ty), String> {
+    let mut expr = parser::parse(source).map_err(|found| issue::shown(&[found], source))?;
+    let ty = check(&mut expr, variables).map_err(|found| issue::shown(&found, source))?;
+    Ok((expr, ty))
+}
+
+/// A rule as the real server prints it inside a finding: its own struct as JSON.
+fn rule_text(rule: &Rule) -> String {
+    let text = |text: &str| {
+        let plain = Value::from(text).to_string();
+        plain.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+    };
+    let reason = if rule.reason.is_empty() { "null".to_owned() } else { text(&rule.reason) };
+    format!(
+        r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{reason},"FieldPath":{},"OptionalOldSelf":{}}}"#,
+        text(&rule.rule),
+        text(&rule.message),
+        text(&rule.message_expression),
+        text(&rule.field_path),
+        if rule.optional_old_self { "true" } else { "null" },
+    )
+}
+
+type Pair<'a> = (&'a Schema, &'a Value, &'a Value);
+
+/// New and old value of the place at hand, and of the closest one above it that had an old value.
+#[derive(Clone, Copy, Default)]
+struct Ratchet<'a> {
+    current: Option<Pair<'a>>,
+    parent: Option<Pair<'a>>,
+}
+
+impl<'a> Ratchet<'a> {
+    /// A rule that fails on what did not change is not held against an update.
+    fn forgives(self) -> bool {
+        self.current.or(self.parent).is_some_and(|(schema, new, old)| equal_by_schema(schema, new, old))
+    }
+
+    fn below(self, find: impl FnOnce(Pair<'a>) -> Option<Pair<'a>>) -> Self {
+        match self.current {
+            None => self,
+            Some(pair) => Self { current: find(pair), parent: Some(pair) },
+        }
+    }
+
+    fn field(self, name: &str) -> Self {
+        if self.current.is_some() && self.parent.is_none() && matches!(name, "apiVersion" | "kind") {
+            return Self::default();
+        }
+        self.below(|(schema, new, old)| {
+            let schema = match (schema.properties.get(name), &schema.additional) {
+                (Some(property), _) => property,
+                (None, Additional::Schema(shared)) => shared,
+                _ => return None,
+            };
+            Some((schema, new.get(name)?, old.get(name)?))
+        })
+    }
+
+    fn item(self, position: usize) -> Self {
+        self.below(|(schema, new, old)| {
+            let ListType::Map(keys) = &schema.list_type else { return None };
+            let item = new.get(position)?;
+            Some((schema.items.as_ref()?, item, item_with_same_keys(keys, old.as_array()?, item)?))
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    path: &'a str,
+    schema: &'a Schema,
+    resource: bool,
+}
+
+/// The run over an object was ended early.
+struct Stopped;
+
+struct Run {
+    findings: Vec<FieldError>,
+    remaining: u64,
+}
+
+impl Run {
+    fn node<'a>(
+        &mut self,
+        node: &'a RuleNode,
+        place: Place<'_>,
+        new: &'a Value,
+        old: Option<&'a Value>,
+        ratchet: Ratchet<'a>,
+    ) -> Result<(), Stopped>
+    where
+        Self: 'a,
+    {
+        if new.is_null() {
+            return Ok(());
+        }
+        let old = old.filter(|old| !old.is_null());
+        for program in &node.programs {
+            self.program(program, place, new, old, ratchet)?;
+        }
+        match new {
+            Value::Array(items) => {
+                let (Some(node), Some(schema)) = (&node.items, &place.schema.items) else { return Ok(()) };
+                let old_items = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                for (position, item) in items.iter().enumerate() {
+                    let old_item = match &place.schema.list_type {
+                        ListType::Map(keys) => item_with_same_keys(keys, old_items, item),
+                        _ => None,
+                    };
+                    let path = index(place.path, position);
+                    let below = Place { path: &path, schema, resource: schema.embedded_resource };
+                    self.node(node, below, item, old_item, ratchet.item(position))?;
+                }
+            }
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let old_value = old.and_then(|old| old.get(name));
+                    if let (Some(node), Additional::Schema(schema)) = (&node.entries, &place.schema.additional) {
+                        let path = key(place.path, name);
+                        let below = Place { path: &path, schema, resource: schema.embedded_resource };
+                        self.node(node, below, value, old_value, ratchet.field(name))?;
+                    }
+                    if let Some((node, schema)) = node.properties.get(name).zip(place.schema.properties.get(name)) {
+                        let path = child(place.path, name);
+                        let below = Place { path: &path, schema, resource: schema.embedded_resource };
+                        self.node(node, below, value, old_value, ratchet.field(name))?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn program(
+        &mut self,
+        program: &Program,
+        place: Place<'_>,
+        new: &Value,
+        old: Option<&Value>,
+        ratchet: Ratchet<'_>,
+    ) -> Result<(), Stopped> {
+        let optional = program.rule.optional_old_self;
+        if program.uses_old && old.is_none() && !optional {
+            return Ok(());
+        }
+        let path = shown(place.path);
+        let type_name = Value::from(if place.schema.int_or_string { "" } else { place.schema.json_type.name() });
+        let refuse = |detail: String| FieldError::invalid(path.clone(), &type_name, detail);
+        if self.remaining == 0 {
+            self.findings.push(refuse(OUT_OF_BUDGET.to_owned()));
+            return Err(Stopped);
+        }
+        let (outcome, spent) = evaluate(&program.condition, place, new, old, optional);
+        if spent > self.remaining {
+            self.findings.push(refuse(OUT_OF_BUDGET.to_owned()));
+            return Err(Stopped);
+        }
+        self.remaining -= spent;
+        let text = rule_name(&program.rule);
+        match outcome {
+            Ok(Val::Bool(true)) => Ok(()),
+            Ok(_) => self.failed(program, place, new, old, ratchet),
+            Err(fault @ Fault::OutOfBudget) => {
+                let why = "no further validation rules will be run due to call cost exceeds limit for rule";
+                self.findings.push(refuse(format!("'{fault}': {why}: {text}")));
+                Err(Stopped)
+            }
+            Err(Fault::Failed(message)) if message.starts_with("no such overload") => {
+                let why = "call arguments did not match a supported operator, function or macro signature for rule";
+                self.findings.push(refuse(format!("'{message}': {why}: {text}")));
+                Ok(())
+            }
+            Err(Fault::Failed(message)) => {
+                self.findings.push(refuse(format!("{message} evaluating rule: {text}")));
+                Ok(())
+            }
+        }
+    }
+
+    fn failed(
+        &mut self,
+        program: &Program,
+        place: Place<'_>,
+        new: &Value,
+        old: Option<&Value>,
+        ratchet: Ratchet<'_>,
+    ) -> Result<(), Stopped> {
+        if !program.uses_old && ratchet.forgives() {
+            return Ok(());
+        }
+        let rule = &program.rule;
+        let path = shown(&match &program.field_path {
+            Some(below) if below.starts_with('[') => format!("{}{below}", place.path),
+            Some(below) => child(place.path, below),
+            None => place.path.to_owned(),
+        });
+        let type_name = Value::from(if place.schema.int_or_string { "" } else { place.schema.json_type.name() });
+        let mut detail =
+            if rule.message.is_empty() { format!("failed rule: {}", rule_name(rule)) } else { rule_name(rule).to_owned() };
+        if let Some(expr) = &program.message {
+            let (outcome, spent) = evaluate(expr, place, new, old, false);
+            let stop = match &outcome {
+                _ if spent > self.remaining => Some(MESSAGE_OUT_OF_BUDGET.to_owned()),
+                Err(Fault::OutOfBudget) => Some(format!(
+                    "no further validation rules will be run due to call cost exceeds limit for messageExpression: {:?}",
+                    rule.message_expression
+                )),
+                _ => None,
+            };
+            if let Some(detail) = stop {
+                self.findings.push(FieldError::invalid(path, &type_name, detail));
+                return Err(Stopped);
+            }
+            self.remaining -= spent;
+            if let Ok(Val::Text(text)) = outcome {
+                let text = text.trim();
+                if !text.is_empty() && text.len() <= MESSAGE_LIMIT && !text.contains('\n') {
+                    text.clone_into(&mut detail);
+                }
+            }
+        }
+        self.findings.push(match rule.reason.as_str() {
+            "FieldValueForbidden" => FieldError::forbidden(path, detail),
+            "FieldValueRequired" => FieldError::required(path, detail),
+            "FieldValueDuplicate" => FieldError::duplicate(path, &type_name),
+            _ => FieldError::invalid(path, &type_name, detail),
+        });
+        Ok(())
+    }
+}
+
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+const MESSAGE_OUT_OF_BUDGET: &str =
+    "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
+
+/// How a rule is called in a finding: by its message, or else by its text.
+fn rule_name(rule: &Rule) -> &str {
+    if rule.message.is_empty() { rule.rule.trim() } else { rule.message.trim() }
+}
+
+fn evaluate<'a>(
+    expr: &'a Expr,
+    place: Place<'a>,
+    new: &'a Value,
+    old: Option<&'a Value>,
+    optional: bool,
+) -> (Result<Val<'a>, Fault>, u64) {
+    let bind = |value: &'a Value| view(value, place.schema, place.resource);
+    let variables = || {
+        let mut variables = vec![("self", bind(new)?)];
+        match (old, optional) {
+            (Some(old), false) => variables.push(("oldSelf", bind(old)?)),
+            (Some(old), true) => variables.push(("oldSelf", Val::some(bind(old)?))),
+            (None, true) => variables.push(("oldSelf", Val::Optional(None))),
+            (None, false) => {}
+        }
+        Ok(variables)
+    };
+    match variables() {
+        Ok(variables) => {
+            let mut evaluation = Evaluation::new(variables, RULE_BUDGET);
+            let outcome = evaluation.eval(expr);
+            (outcome, evaluation.spent())
+        }
+        Err(fault) => (Err(fault), 0),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! In which order the items of a merged list stand: those that the patch lists in the patch's order, the others where
+//! they stood, as far as both can be had.
+
+use serde_json::Value;
+
+use super::{BAD_ORDER, DIRECTIVE, Failure, go_map, no_merge_key};
+
+/// Whether two items are the same one, by key or, without one, by value.
+fn same(a: &Value, b: &Value, merge_key: Option<&str>) -> bool {
+    match merge_key {
+        Some(key) => a.get(key).is_some() && a.get(key) == b.get(key),
+        None => a == b,
+    }
+}
+
+fn place(list: &[Value], item: &Value, merge_key: Option<&str>) -> Option<usize> {
+    list.iter().position(|other| same(other, item, merge_key))
+}
+
+/// Splits a list into the items that `listed` names and the others.
+pub(super) fn partition(
+    items: Vec<Value>,
+    listed: &[Value],
+    merge_key: Option<&str>,
+) -> Result<(Vec<Value>, Vec<Value>), Failure> {
+    if let Some(key) = merge_key {
+        if let Some(odd) = items.iter().find(|item| item.get(key).is_none()) {
+            return Err(no_merge_key(odd, key));
+        }
+    }
+    Ok(items.into_iter().partition(|item| place(listed, item, merge_key).is_some()))
+}
+
+/// Brings both groups into one list: each in its own order, and an item of `others` before one of `listed` only if the
+/// server had both and had them so.
+pub(super) fn interleave(
+    mut listed: Vec<Value>,
+    wanted_order: &[Value],
+    mut others: Vec<Value>,
+    server_order: &[Value],
+    merge_key: Option<&str>,
+) -> Vec<Value> {
+    listed.sort_by_key(|item| place(wanted_order, item, merge_key));
+    others.sort_by_key(|item| place(server_order, item, merge_key).unwrap_or(usize::MAX));
+    let mut out = Vec::with_capacity(listed.len() + others.len());
+    let mut listed = listed.into_iter().peekable();
+    let mut others = others.into_iter().peekable();
+    loop {
+        let take_other = match (others.peek(), listed.peek()) {
+            (None, None) => return out,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(other), Some(item)) => {
+                let places = place(server_order, other, merge_key).zip(place(server_order, item, merge_key));
+                places.is_some_and(|(other, item)| other < item)
+            }
+        };
+        out.extend(if take_other { others.next() } else { listed.next() });
+    }
+}
+
+/// The patch must list its items in the order it asks for.
+pub(super) fn check_order(changes: &[Value], wanted_order: &[Value], merge_key: Option<&str>) -> Result<(), Failure> {
+    if changes.is_empty() || wanted_order.is_empty() {
+        return Ok(());
+    }
+    if merge_key.is_some() && wanted_order.iter().any(|item| !item.is_object()) {
+        return Err(BAD_ORDER);
+    }
+    let mut wanted = wanted_order.iter();
+    let plain = changes.iter().filter(|change| change.get(DIRECTIVE).is_none());
+    for change in plain {
+        if !wanted.any(|item| same(change, item, merge_key)) {
+            let (patch, order) = (go_map(&Value::from(changes)), go_map(&Value::from(wanted_order)));
+            let text = format!("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n");
+            return Err(Failure::Other(text));
+        }
+    }
+    Ok(())
+}
