@@ -3,8 +3,8 @@
 #[path = "../../apiserver/tests/divergence.rs"]
 mod divergence;
 
-use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", about = "The project's own chores")]
@@ -20,9 +20,16 @@ enum Chore {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    match Xtask::parse().chore {
+async fn main() -> ExitCode {
+    let outcome = match Xtask::parse().chore {
         Chore::RealApiserver(chore) => chore.execute().await,
         Chore::Parity(chore) => chore.execute(divergence::KNOWN).await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            xtask::console::progress(format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
     }
 }

@@ -25,6 +25,8 @@ struct Patterns {
     cluster_ip: Regex,
     version_line: Regex,
     version_words: Regex,
+    version_quoted: Regex,
+    storage_prefix: Regex,
     node_port_line: Regex,
 }
 
@@ -39,6 +41,8 @@ impl Patterns {
             version_words: Regex::new(
                 r"(?i)(resource ?version: |resource ?version in [a-z ]+: |current: |resource version: \d+ \()\d+",
             )?,
+            version_quoted: Regex::new(r#"(\\+"resourceVersion\\+":\\+")\d+"#)?,
+            storage_prefix: Regex::new(r"/registry-\d+/")?,
             node_port_line: Regex::new(r"(?m)^(\s*-?\s*nodePort: |.*:)(3[0-2]\d{3})\b")?,
         })
     }
@@ -80,7 +84,9 @@ impl Normaliser {
         for (literal, stand_in) in &self.literals {
             text = text.replace(literal.as_str(), stand_in);
         }
-        let Patterns { uid, time, token, cluster_ip, version_line, version_words, node_port_line } = &self.patterns;
+        let Patterns { uid, time, token, cluster_ip, version_line, version_words, node_port_line, .. } = &self.patterns;
+        let text = self.patterns.version_quoted.replace_all(&text, "${1}<version>").into_owned();
+        let text = self.patterns.storage_prefix.replace_all(&text, "/registry/").into_owned();
         let text = token.replace_all(&text, "<token>").into_owned();
         let text = cluster_ip.replace_all(&text, "<cluster-ip>").into_owned();
         let text = time.replace_all(&text, |found: &Captures<'_>| age::stand_in_for_time(&found[0])).into_owned();

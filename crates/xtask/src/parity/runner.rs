@@ -122,7 +122,9 @@ impl<'a> Session<'a> {
         if kind.ends_with("yaml") {
             return Ok((filled, body.as_bytes().to_vec()));
         }
-        let value: Value = serde_saphyr::from_str(body).context("the body is no YAML")?;
+        // `y` and `on` are words here, as in YAML 1.2.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let value: Value = serde_saphyr::from_str_with_options(body, options).context("the body is no YAML")?;
         Ok((filled, value.to_string().into_bytes()))
     }
 
