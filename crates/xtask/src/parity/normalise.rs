@@ -25,6 +25,9 @@ struct Patterns {
     cluster_ip: Regex,
     version_line: Regex,
     version_words: Regex,
+    version_quoted: Regex,
+    storage_prefix: Regex,
+    spoken_time: Regex,
     node_port_line: Regex,
 }
 
@@ -35,10 +38,13 @@ impl Patterns {
             time: Regex::new(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")?,
             token: Regex::new(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+")?,
             cluster_ip: Regex::new(r"\b10\.96\.\d+\.\d+\b")?,
-            version_line: Regex::new(r#"(?m)^(\s*resourceVersion: )"(\d+)""#)?,
+            version_line: Regex::new(r#"(?m)^(\s*"?resourceVersion"?: )"(\d+)""#)?,
             version_words: Regex::new(
-                r"(?i)(resource ?version: |resource ?version in [a-z ]+: |current: |resource version: \d+ \()\d+",
+                r"(?i)(resource ?version: +|resource ?version in [a-z ]+: |current: |in record \(|resource version: \d+ \()\d+",
             )?,
+            version_quoted: Regex::new(r#"(\\+"resourceVersion\\+":\\+")\d+"#)?,
+            spoken_time: Regex::new(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} 20\d\d \d\d:\d\d:\d\d [+-]\d{4}")?,
+            storage_prefix: Regex::new(r"/registry-\d+/")?,
             node_port_line: Regex::new(r"(?m)^(\s*-?\s*nodePort: |.*:)(3[0-2]\d{3})\b")?,
         })
     }
@@ -59,6 +65,7 @@ impl Normaliser {
     /// A JSON answer as sorted, indented text.
     pub(super) fn json(&mut self, mut value: Value) -> String {
         self.mask(&mut value, Place::Top);
+        order_causes(&mut value);
         let text = format!("{value:#}");
         self.words(&text)
     }
@@ -80,14 +87,19 @@ impl Normaliser {
         for (literal, stand_in) in &self.literals {
             text = text.replace(literal.as_str(), stand_in);
         }
-        let Patterns { uid, time, token, cluster_ip, version_line, version_words, node_port_line } = &self.patterns;
+        // Identities first: what follows would cut digits out of them.
+        let uid = self.patterns.uid.clone();
+        let text = uid.replace_all(&text, |found: &Captures<'_>| self.identity("uid", &found[0])).into_owned();
+        let Patterns { time, token, cluster_ip, version_line, version_words, node_port_line, .. } = &self.patterns;
+        let text = self.patterns.version_quoted.replace_all(&text, "${1}<version>").into_owned();
+        let text = self.patterns.spoken_time.replace_all(&text, "<spoken time>").into_owned();
+        let text = self.patterns.storage_prefix.replace_all(&text, "/registry/").into_owned();
         let text = token.replace_all(&text, "<token>").into_owned();
         let text = cluster_ip.replace_all(&text, "<cluster-ip>").into_owned();
         let text = time.replace_all(&text, |found: &Captures<'_>| age::stand_in_for_time(&found[0])).into_owned();
         let text = version_words.replace_all(&text, "${1}<version>").into_owned();
         let text = node_port_line.replace_all(&text, "${1}<node-port>").into_owned();
-        let (uid, version_line) = (uid.clone(), version_line.clone());
-        let text = uid.replace_all(&text, |found: &Captures<'_>| self.identity("uid", &found[0])).into_owned();
+        let version_line = version_line.clone();
         version_line
             .replace_all(&text, |found: &Captures<'_>| format!("{}{}", &found[1], self.identity("rv", &found[2])))
             .into_owned()
@@ -145,6 +157,15 @@ impl Normaliser {
                     _ => self.identity("rv", &version.clone()),
                 };
             }
+            // Their order follows the clock to the second, which no two runs share.
+            ("managedFields", Value::Array(_)) => {
+                self.mask(child, below);
+                if let Value::Array(entries) = child {
+                    entries.sort_by_cached_key(|entry| {
+                        (entry["operation"].to_string(), entry["manager"].to_string(), entry.to_string())
+                    });
+                }
+            }
             ("continue", Value::String(token)) if !token.is_empty() => "<continue>".clone_into(token),
             ("nodePort" | "healthCheckNodePort", port @ Value::Number(_)) => *port = Value::from("<node-port>"),
             _ => self.mask(child, below),
@@ -164,6 +185,23 @@ impl Normaliser {
             self.generated.insert(name.to_owned(), format!("{prefix}<{suffix} letters, {number}>"));
         }
     }
+}
+
+/// Several causes of one refusal come in the order of a Go map, which is none: they are sorted, and so is their
+/// enumeration in the message, provided that the message lists exactly the causes.
+fn order_causes(status: &mut Value) {
+    let Some(causes) = status.pointer("/details/causes").and_then(Value::as_array).cloned() else { return };
+    let said = |causes: &[Value]| -> String {
+        let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or_default().to_owned();
+        let each: Vec<String> =
+            causes.iter().map(|c| format!("{}: {}", text(c, "field"), text(c, "message"))).collect();
+        format!("[{}]", each.join(", "))
+    };
+    let mut sorted = causes.clone();
+    sorted.sort_by_cached_key(Value::to_string);
+    let message = status["message"].as_str().unwrap_or_default().replace(&said(&causes), &said(&sorted));
+    status["message"] = Value::from(message);
+    status["details"]["causes"] = Value::from(sorted);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,6 +266,21 @@ mod tests {
         expect!["uid <uid-1> in <ns>, Too large resource version: <version>, current: <version>, 2001-01-01T00:00:00Z"]
             .assert_eq(&n.words(words));
         expect![[r#"  resourceVersion: <rv-1>"#]].assert_eq(&n.words("  resourceVersion: \"5\""));
+    }
+
+    #[test]
+    fn causes_of_a_refusal_have_no_order() {
+        let cause = |field: &str| json!({"field": field, "message": "Required value", "reason": "FieldValueRequired"});
+        let refusal = |first: &str, second: &str| {
+            json!({
+                "details": {"causes": [cause(first), cause(second)]},
+                "message": format!("X is invalid: [{first}: Required value, {second}: Required value]"),
+            })
+        };
+        assert_eq!(normaliser().json(refusal("a", "b")), normaliser().json(refusal("b", "a")));
+        let mut inconsistent = refusal("a", "b");
+        inconsistent["message"] = json!("X is invalid: [b: Required value]");
+        assert_ne!(normaliser().json(refusal("a", "b")), normaliser().json(inconsistent));
     }
 
     #[test]

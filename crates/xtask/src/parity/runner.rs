@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use hyper::Response;
 use serde_json::{Value, json};
+use std::fmt::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
@@ -89,11 +90,12 @@ impl<'a> Session<'a> {
         let path = self.variables.fill(path);
         let (headers, body) = self.prepared(headers, body)?;
         let started = Instant::now();
+        let mut reached;
         let answer = loop {
             let request = self.target.request(method, &path, &headers, body.clone())?;
             let answer = self.target.endpoint.send(request).await?;
-            if step.directives.iter().all(|directive| satisfied(directive, &answer)) || started.elapsed() > UNTIL_WITHIN
-            {
+            reached = step.directives.iter().all(|directive| satisfied(directive, &answer));
+            if reached || started.elapsed() > UNTIL_WITHIN {
                 break answer;
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -101,6 +103,9 @@ impl<'a> Session<'a> {
         let accepted = Some(answer.status().is_success());
         let (parts, body) = answer.into_parts();
         let mut text = transcript::http(parts.status, &parts.headers, &body, &step.directives, &mut self.normaliser);
+        if !reached {
+            let _ = write!(text, "\n(not reached within {} s)", UNTIL_WITHIN.as_secs());
+        }
         self.save(step, &body, &mut text);
         Ok((text, accepted))
     }
@@ -122,7 +127,9 @@ impl<'a> Session<'a> {
         if kind.ends_with("yaml") {
             return Ok((filled, body.as_bytes().to_vec()));
         }
-        let value: Value = serde_saphyr::from_str(body).context("the body is no YAML")?;
+        // `y` and `on` are words here, as in YAML 1.2.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        let value: Value = serde_saphyr::from_str_with_options(body, options).context("the body is no YAML")?;
         Ok((filled, value.to_string().into_bytes()))
     }
 
