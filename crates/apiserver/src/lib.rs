@@ -3,11 +3,11 @@
 //! Decides what kube-apiserver would answer: storage, schemas, patches, watches, discovery, access. Never knows what a
 //! fleet is: kinds come from CustomResourceDefinitions and from tables.
 
-mod controllers;
 pub mod apply;
 pub mod auth;
 pub mod builtin;
 pub mod cel;
+mod controllers;
 pub mod discovery;
 pub mod error;
 pub mod field;

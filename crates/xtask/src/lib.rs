@@ -3,6 +3,7 @@
 //! nothing about fleets.
 
 pub mod codegen;
+pub mod codegen_builtin;
 pub mod console;
 pub mod http;
 pub mod parity;

@@ -17,6 +17,7 @@ struct Xtask {
 enum Chore {
     Test(xtask::test::Test),
     Codegen(xtask::codegen::Codegen),
+    CodegenBuiltin(xtask::codegen_builtin::CodegenBuiltin),
     RealApiserver(xtask::real::command::RealApiserver),
     Parity(xtask::parity::command::Parity),
 }
@@ -26,6 +27,7 @@ async fn main() -> ExitCode {
     let outcome = match Xtask::parse().chore {
         Chore::Test(chore) => chore.execute(),
         Chore::Codegen(chore) => chore.execute(),
+        Chore::CodegenBuiltin(chore) => chore.execute(),
         Chore::RealApiserver(chore) => chore.execute().await,
         Chore::Parity(chore) => chore.execute(divergence::KNOWN).await,
     };
@@ -36,19 +38,4 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-mod codegen_builtin;
-use std::path::PathBuf;
-use clap::Parser;
-#[derive(Parser)]
-#[command(name = "xtask", about = "The project's own chores")]
-    /// Writes the table of built-in schemas from the pinned Kubernetes Go modules.
-    CodegenBuiltin {
-        #[arg(long, default_value = "crates/apiserver/src/builtin/schemas.json")]
-        output: PathBuf,
-    },
-#[allow(clippy::print_stdout, reason = "a chore reports to the person who ran it")]
-fn main() -> anyhow::Result<()> {
-    match Chore::parse() {
-        Chore::CodegenBuiltin { output } => println!("{}", codegen_builtin::run(&output)?),
-    Ok(())
 }

@@ -269,4 +269,3 @@ pub(super) fn is_zero(value: &Val<'_>) -> bool {
         _ => false,
     }
 }
-

@@ -14,8 +14,23 @@ const DEPTH_LIMIT: usize = 250;
 
 /// Words that CEL keeps for later.
 const RESERVED: [&str; 17] = [
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace",
-    "return", "var", "void", "while",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// Binary operators by rank, loosest first; `&&` and `||` are looser still and handled apart.
@@ -146,7 +161,8 @@ impl Parser {
         let mut left = self.binary(rank + 1)?;
         loop {
             let Token::Symbol(symbol) = self.peek() else { return Ok(left) };
-            let Some((operator, _)) = OPERATORS.iter().find(|(name, at_rank)| name == symbol && *at_rank == rank) else {
+            let Some((operator, _)) = OPERATORS.iter().find(|(name, at_rank)| name == symbol && *at_rank == rank)
+            else {
                 return Ok(left);
             };
             let at = self.at();

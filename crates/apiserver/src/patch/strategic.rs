@@ -119,7 +119,9 @@ fn merge_field(
     let nothing_known = Schema::default();
     let schema = schema.unwrap_or(&nothing_known);
     Ok(match (current, change) {
-        (Some(Value::Object(current)), Value::Object(change)) => Some(Value::Object(merge_map(schema, current, change)?)),
+        (Some(Value::Object(current)), Value::Object(change)) => {
+            Some(Value::Object(merge_map(schema, current, change)?))
+        }
         (Some(Value::Array(current)), Value::Array(change)) => {
             if deleting {
                 Some(Value::Array(current.into_iter().filter(|item| !change.contains(item)).collect()))
@@ -204,7 +206,10 @@ fn ordered_lists(schema: &Schema, original: &mut Fields, patch: &mut Fields) -> 
             (Some(_), Some(changes)) => changes,
         };
         let (listed, others) = order::partition(merged, &wanted_order, merge_key)?;
-        original.insert(name.to_owned(), Value::Array(order::interleave(listed, &wanted_order, others, &server_order, merge_key)));
+        original.insert(
+            name.to_owned(),
+            Value::Array(order::interleave(listed, &wanted_order, others, &server_order, merge_key)),
+        );
         patch.remove(name);
     }
     Ok(())

@@ -23,15 +23,8 @@ pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io"
 static NEXT_SHAPE: AtomicU64 = AtomicU64::new(super::info::BUILT_IN_SHAPE + 1);
 
 /// The verbs of a resource whose definition is being deleted: nothing new may come.
-const WITHOUT_CREATE: &[Verb] = &[
-    Verb::Delete,
-    Verb::DeleteCollection,
-    Verb::Get,
-    Verb::List,
-    Verb::Patch,
-    Verb::Update,
-    Verb::Watch,
-];
+const WITHOUT_CREATE: &[Verb] =
+    &[Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Update, Verb::Watch];
 
 /// The resource that a definition describes.
 pub fn resource_of(definition: &Value) -> Result<ResourceInfo, Vec<FieldError>> {
@@ -199,10 +192,15 @@ mod tests {
         let info = resource_of(&cars()).unwrap();
         assert_eq!((info.list_kind.as_str(), info.singular.as_str(), info.namespaced), ("CarList", "car", true));
         assert_eq!(info.versions.iter().map(|v| v.name.as_str()).collect::<Vec<_>>(), ["v1", "v1beta1"]);
-        assert_eq!((info.storage.version.as_str(), info.storage.api_version.as_str()), ("v1beta1", "example.com/v1beta1"));
+        assert_eq!(
+            (info.storage.version.as_str(), info.storage.api_version.as_str()),
+            ("v1beta1", "example.com/v1beta1")
+        );
         let beta = info.version("v1beta1").unwrap();
         assert!(beta.has_status() && beta.deprecated);
-        assert!(matches!(&beta.subresource("scale").unwrap().handling, Handling::Scale(p) if p.spec_replicas == ["spec", "n"]));
+        assert!(
+            matches!(&beta.subresource("scale").unwrap().handling, Handling::Scale(p) if p.spec_replicas == ["spec", "n"])
+        );
         assert_eq!((beta.selectable[0].label.as_str(), beta.columns[0].name.as_str()), ("spec.color", "Age"));
         assert_eq!(info.version("v1").unwrap().columns[0].priority, 1);
         assert_ne!(beta.shape, info.version("v1").unwrap().shape);

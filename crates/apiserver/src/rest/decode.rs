@@ -141,7 +141,8 @@ fn go_json_error(body: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
     }
-    let line_start = body.split(|b| *b == b'\n').take(error.line().saturating_sub(1)).map(|l| l.len() + 1).sum::<usize>();
+    let line_start =
+        body.split(|b| *b == b'\n').take(error.line().saturating_sub(1)).map(|l| l.len() + 1).sum::<usize>();
     let at = (line_start + error.column().saturating_sub(1)).min(body.len().saturating_sub(1));
     let character = body.get(at).map_or('\0', |b| char::from(*b));
     let text = error.to_string();

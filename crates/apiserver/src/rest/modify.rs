@@ -44,8 +44,7 @@ pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Res
     let may_create = part == Part::Main
         && call.served.info.behaviour.create_on_update
         && meta::text(&decoded.value, "resourceVersion").is_empty();
-    let update =
-        Update { part, make: &make, may_create, tracked: false, is_put: true, options_kind: "UpdateOptions" };
+    let update = Update { part, make: &make, may_create, tracked: false, is_put: true, options_kind: "UpdateOptions" };
     let written = write::update(call, &update).await?;
     Ok(answer(call, written))
 }
@@ -154,7 +153,9 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
     let custom = call.served.info.is_custom();
     let accepted = if custom { CUSTOM } else { BUILT_IN };
     let parsed = match &call.request.content_type {
-        ContentType::StrategicMergePatch if custom => return Err(decode::unsupported(&call.request.content_type, accepted)),
+        ContentType::StrategicMergePatch if custom => {
+            return Err(decode::unsupported(&call.request.content_type, accepted));
+        }
         ContentType::JsonPatch | ContentType::MergePatch | ContentType::StrategicMergePatch => decode::parse_json(body),
         ContentType::ApplyYaml => shape::parse_yaml(body),
         other => return Err(decode::unsupported(other, accepted)),
@@ -174,7 +175,11 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
         (ContentType::JsonPatch, _) => false,
         (_, value) => value.is_object(),
     };
-    if fits { Ok(decoded) } else { Err(ApiError::bad_request("error decoding patch: the body has the wrong JSON type")) }
+    if fits {
+        Ok(decoded)
+    } else {
+        Err(ApiError::bad_request("error decoding patch: the body has the wrong JSON type"))
+    }
 }
 
 fn note_findings(call: &mut Call<'_>, decoded: &Decoded) -> Result<(), ApiError> {

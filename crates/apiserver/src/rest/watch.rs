@@ -100,7 +100,8 @@ async fn begin(call: &Call<'_>, selection: &Selection, asked: Option<u64>) -> Re
     let cursor = store.watch(resource, listing.revision)?;
     let version = call.served.version();
     let initial = listing.entries.into_iter().filter(|e| selection.matches(e, version)).collect();
-    let mark_end = (wants_initial == Some(true) && call.request.options.allow_watch_bookmarks).then_some(listing.revision);
+    let mark_end =
+        (wants_initial == Some(true) && call.request.options.allow_watch_bookmarks).then_some(listing.revision);
     Ok(Begun { initial, cursor, mark_end })
 }
 

@@ -29,7 +29,8 @@ fn drop_nulls(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, value| {
-                !value.is_null() || entry_schema(schema, name).is_none_or(|node| node.nullable || node.default.is_some())
+                !value.is_null()
+                    || entry_schema(schema, name).is_none_or(|node| node.nullable || node.default.is_some())
                     || !has_shape(entry_schema(schema, name))
             });
             for (name, value) in fields {
@@ -101,7 +102,8 @@ fn check_node(path: &str, schema: &Schema, resource: bool, in_metadata: bool, fi
         check_node(&child(path, "items"), items, false, in_metadata, findings);
     }
     for (name, property) in &schema.properties {
-        let meta = (resource || schema.embedded_resource) && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
+        let meta =
+            (resource || schema.embedded_resource) && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
         check_node(&key(&child(path, "properties"), name), property, false, in_metadata || meta, findings);
     }
 }
@@ -149,7 +151,11 @@ mod tests {
             "c": {"type": "string"}, "d": {"type": "string", "nullable": true},
         }});
         check(schema.clone(), json!({}), json!({"a": "x", "b": "x"}));
-        check(schema.clone(), json!({"a": null, "b": null, "c": null, "d": null}), json!({"a": "x", "b": null, "d": null}));
+        check(
+            schema.clone(),
+            json!({"a": null, "b": null, "c": null, "d": null}),
+            json!({"a": "x", "b": null, "d": null}),
+        );
         check(schema, json!({"a": "y", "b": ""}), json!({"a": "y", "b": ""}));
     }
 
@@ -167,13 +173,25 @@ mod tests {
     fn list_items_and_map_entries_are_filled_too() {
         let inner = json!({"type": "object", "properties": {"x": {"type": "integer", "default": 1}}});
         check(json!({"type": "array", "items": inner}), json!([{}, {"x": 2}, null]), json!([{"x": 1}, {"x": 2}, null]));
-        check(json!({"type": "object", "additionalProperties": inner}), json!({"a": {}, "b": null}), json!({"a": {"x": 1}}));
-        check(json!({"type": "array", "items": {"type": "string", "default": "d"}}), json!([null, "a"]), json!(["d", "a"]));
+        check(
+            json!({"type": "object", "additionalProperties": inner}),
+            json!({"a": {}, "b": null}),
+            json!({"a": {"x": 1}}),
+        );
+        check(
+            json!({"type": "array", "items": {"type": "string", "default": "d"}}),
+            json!([null, "a"]),
+            json!(["d", "a"]),
+        );
     }
 
     #[test]
     fn a_null_in_a_free_form_map_stays() {
         check(json!({"type": "object", "additionalProperties": true}), json!({"a": null}), json!({"a": null}));
-        check(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), json!({"a": null}), json!({"a": null}));
+        check(
+            json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+            json!({"a": null}),
+            json!({"a": null}),
+        );
     }
 }

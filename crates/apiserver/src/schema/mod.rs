@@ -25,8 +25,8 @@ use serde_json::Value;
 
 pub use default::apply_defaults;
 pub use parse::CRD_SCHEMA_PATH;
-pub(crate) use pattern::go_regex;
 pub use pattern::PatternCache;
+pub(crate) use pattern::go_regex;
 pub use prune::{prune, unknown_fields};
 pub use publish::to_openapi;
 pub use validate::validate;

@@ -129,7 +129,8 @@ fn unreadable(metadata: &Value) -> Option<String> {
 fn misfit(known: &[(&str, Holds)], name: &str, value: &Value, owner: &str) -> Option<String> {
     let holds = lookup(known, name)?;
     let field = format!("{owner}.{name}");
-    let fails = |value: &Value, ok: bool, go_type: &str| (!ok && !value.is_null()).then(|| mismatch(value, &field, go_type));
+    let fails =
+        |value: &Value, ok: bool, go_type: &str| (!ok && !value.is_null()).then(|| mismatch(value, &field, go_type));
     match holds {
         Holds::Anything => None,
         Holds::Text => fails(value, value.is_string(), "string"),
@@ -185,7 +186,10 @@ mod tests {
         let mut metadata = json!({"name": "a", "owner": 1, "ownerReferences": [{"kind": "A", "x": 1}], "managedFields": [{"fieldsV1": {"f:a": {}}}]});
         assert_eq!(unknown_fields("metadata", &metadata), ["metadata.owner", "metadata.ownerReferences[0].x"]);
         prune(&mut metadata);
-        assert_eq!(metadata, json!({"name": "a", "ownerReferences": [{"kind": "A"}], "managedFields": [{"fieldsV1": {"f:a": {}}}]}));
+        assert_eq!(
+            metadata,
+            json!({"name": "a", "ownerReferences": [{"kind": "A"}], "managedFields": [{"fieldsV1": {"f:a": {}}}]})
+        );
         assert_eq!(unknown_fields("metadata", &metadata), [""; 0]);
     }
 

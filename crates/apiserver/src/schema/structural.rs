@@ -67,7 +67,13 @@ fn invariants(source: &Value, level: Level, path: &str, findings: &mut Vec<Field
         }
     }
     extension_conflicts(schema, path, findings);
-    value_validation(schema, is_int_or_string(schema.get("anyOf")), first_all_of_is_int_or_string(schema), path, findings);
+    value_validation(
+        schema,
+        is_int_or_string(schema.get("anyOf")),
+        first_all_of_is_int_or_string(schema),
+        path,
+        findings,
+    );
     types(schema, level, path, findings);
     metadata(schema, level, path, findings);
 }

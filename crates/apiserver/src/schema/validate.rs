@@ -62,7 +62,8 @@ fn field_schema<'a>(schema: &'a Schema, name: &str) -> Option<&'a Schema> {
 /// The item of a list map that has the keys of `wanted`.
 pub(crate) fn item_with_same_keys<'a>(keys: &[String], list: &'a [Value], wanted: &Value) -> Option<&'a Value> {
     let wanted = wanted.as_object()?;
-    list.iter().find(|item| keys.iter().all(|key| item.as_object().is_some_and(|item| item.get(key) == wanted.get(key))))
+    list.iter()
+        .find(|item| keys.iter().all(|key| item.as_object().is_some_and(|item| item.get(key) == wanted.get(key))))
 }
 
 /// Equality as ratcheting sees it: list maps in any order, and nothing equal where the schema is silent.
@@ -230,8 +231,11 @@ impl Walker<'_> {
         if !logic.one_of.is_empty() {
             let (passed, best) = self.alternatives(name, &logic.one_of, value, old);
             if passed != 1 {
-                let found =
-                    if passed == 0 { "Found none valid".to_owned() } else { format!("Found {passed} valid alternatives") };
+                let found = if passed == 0 {
+                    "Found none valid".to_owned()
+                } else {
+                    format!("Found {passed} valid alternatives")
+                };
                 outcome.findings.push(fail(format!("{name:?} must validate one and only one schema (oneOf). {found}")));
             }
             outcome.merge(best);

@@ -25,7 +25,9 @@ pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, call: &'a Call, args: &[
         }
         ("startsWith", [Val::Text(part)]) => Ok(Val::Bool(text.starts_with(&**part))),
         ("endsWith", [Val::Text(part)]) => Ok(Val::Bool(text.ends_with(&**part))),
-        ("matches" | "find" | "findAll", [Val::Text(pattern), rest @ ..]) => regex(evaluation, call, text, pattern, rest),
+        ("matches" | "find" | "findAll", [Val::Text(pattern), rest @ ..]) => {
+            regex(evaluation, call, text, pattern, rest)
+        }
         ("lowerAscii", []) => Ok(Val::text(text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Val::text(text.to_ascii_uppercase())),
         ("trim", []) => Ok(Val::text(text.trim())),
@@ -221,7 +223,10 @@ fn clause<'a>(
     out: &mut String,
 ) -> Result<(), Fault> {
     let fails = |what: &str| {
-        Fault::new(format!("error during formatting: {what} can only be used on numbers, was given {}", value.type_name()))
+        Fault::new(format!(
+            "error during formatting: {what} can only be used on numbers, was given {}",
+            value.type_name()
+        ))
     };
     let written = match (verb, value) {
         ('s', value) => {
@@ -254,7 +259,9 @@ fn clause<'a>(
         }
         ('b' | 'o' | 'x' | 'X', _) => return Err(fails("integer clause")),
         (other, _) => {
-            return Err(Fault::new(format!("could not parse formatting clause: unrecognized formatting clause \"{other}\"")));
+            return Err(Fault::new(format!(
+                "could not parse formatting clause: unrecognized formatting clause \"{other}\""
+            )));
         }
     };
     written.map_err(|_| Fault::new("error during formatting"))

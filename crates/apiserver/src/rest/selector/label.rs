@@ -176,7 +176,9 @@ impl Parser {
         if matches!(operator, Operator::Greater | Operator::Less)
             && let Some(value) = values.iter().find(|v| v.parse::<i64>().is_err())
         {
-            return Err(format!("values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"));
+            return Err(format!(
+                "values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+            ));
         }
         for (index, value) in values.iter().enumerate() {
             let wrong = names::label_value(value);
@@ -236,8 +238,21 @@ mod tests {
     #[test]
     fn requirements_match_as_they_read() {
         for yes in [
-            "", "app=web", "app==web", "app!=db", "tier in (a,b)", "tier notin (b)", "app", "!gone", "gone!=x",
-            "gone notin (a)", "n>4", "n<6", "empty=", "empty in (,x)", " app = web , tier in ( a ) ",
+            "",
+            "app=web",
+            "app==web",
+            "app!=db",
+            "tier in (a,b)",
+            "tier notin (b)",
+            "app",
+            "!gone",
+            "gone!=x",
+            "gone notin (a)",
+            "n>4",
+            "n<6",
+            "empty=",
+            "empty in (,x)",
+            " app = web , tier in ( a ) ",
         ] {
             assert!(matches(yes), "{yes}");
         }
