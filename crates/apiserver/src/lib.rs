@@ -11,3 +11,5 @@ pub mod rest;
 pub mod schema;
 pub mod server;
 pub mod store;
+#[cfg(test)]
+mod testing;
