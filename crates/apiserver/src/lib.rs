@@ -20,4 +20,6 @@ pub mod rest;
 pub mod schema;
 pub mod server;
 pub mod store;
+#[cfg(test)]
+mod testing;
 pub mod table;

@@ -19,7 +19,7 @@ mod scale;
 pub mod selector;
 pub mod shape;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watch;
 mod write;
 

@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
@@ -40,8 +40,8 @@ impl Default for CompactionLimits {
     }
 }
 
-/// Stores of all clusters by name, as the log knows them.
-type Members = Arc<Mutex<BTreeMap<Arc<str>, Weak<dyn Member>>>>;
+/// Stores of all clusters by name. Held for good: a snapshot without one of them would lose it.
+type Members = Arc<Mutex<BTreeMap<Arc<str>, Arc<dyn Member>>>>;
 
 enum Job {
     Append(Record, Arc<dyn Member>),
@@ -117,16 +117,14 @@ impl Log for FileLog {
     }
 
     fn attach(&self, cluster: &Arc<str>, member: &Arc<dyn Member>) {
-        self.members.lock().insert(cluster.clone(), Arc::downgrade(member));
+        self.members.lock().insert(cluster.clone(), member.clone());
     }
 }
 
 impl Drop for FileLog {
     fn drop(&mut self) {
         let _ = self.jobs.lock().send(Job::Stop);
-        if let Some(thread) = self.thread.lock().take()
-            && thread.thread().id() != std::thread::current().id()
-        {
+        if let Some(thread) = self.thread.lock().take() {
             let _ = thread.join();
         }
     }
@@ -257,8 +255,7 @@ impl Writer {
         let members: Vec<_> = self.members.lock().iter().map(|(name, m)| (name.clone(), m.clone())).collect();
         let directory = self.directory.clone();
         let work = move || {
-            let image = |(name, member): (Arc<str>, Weak<dyn Member>)| Some((name, member.upgrade()?.image()));
-            let images: Vec<(Arc<str>, Image)> = members.into_iter().filter_map(image).collect();
+            let images: Vec<(Arc<str>, Image)> = members.into_iter().map(|(name, m)| (name, m.image())).collect();
             snapshot::write(&directory, number, &images)
         };
         let thread = std::thread::Builder::new().name("apiserver-snapshot".to_owned()).spawn(work);

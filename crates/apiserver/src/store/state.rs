@@ -4,7 +4,7 @@
 //! write that is not durable yet; it is answered only once that write is. No lock is held over an await.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -83,9 +83,13 @@ pub struct Store {
     cluster: Arc<str>,
     limits: HistoryLimits,
     log: Arc<dyn Log>,
+    core: Arc<Core>,
+}
+
+/// What the log knows of a store. It does not know the log, so that a log is always closed by its user.
+struct Core {
     state: Mutex<State>,
     durable: watch::Sender<Durable>,
-    this: Weak<Store>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -138,22 +142,16 @@ impl Store {
             wake_any: None,
         };
         let cluster: Arc<str> = cluster.into();
-        let store = Arc::new_cyclic(|this: &Weak<Store>| Self {
-            cluster,
-            limits,
-            log,
-            state: Mutex::new(state),
-            durable: watch::Sender::new(Durable { revision, failed: None }),
-            this: this.clone(),
-        });
-        let member: Arc<dyn Member> = store.clone();
-        store.log.attach(&store.cluster, &member);
-        store
+        let durable = watch::Sender::new(Durable { revision, failed: None });
+        let core = Arc::new(Core { state: Mutex::new(state), durable });
+        let member: Arc<dyn Member> = core.clone();
+        log.attach(&cluster, &member);
+        Arc::new(Self { cluster, limits, log, core })
     }
 
     /// Applies a change that the log already holds. Changes that the snapshot contains are skipped.
     pub(super) fn replay(&self, resource: &StorageKey, kind: ChangeKind, entry: Arc<Entry>) {
-        let mut state = self.state.lock();
+        let mut state = self.core.state.lock();
         if entry.revision <= state.revision {
             return;
         }
@@ -162,7 +160,7 @@ impl Store {
         let revision = entry.revision;
         let limits = self.limits;
         state.resource(resource).apply(kind, entry, limits);
-        self.durable.send_modify(|d| d.revision = revision);
+        self.core.durable.send_modify(|d| d.revision = revision);
     }
 
     pub fn cluster(&self) -> &str {
@@ -171,18 +169,18 @@ impl Store {
 
     /// The revision of the last write.
     pub fn revision(&self) -> u64 {
-        self.state.lock().revision
+        self.core.state.lock().revision
     }
 
     /// The object as it is now, durable or not. For checks whose outcome is not shown to a client by itself.
     pub fn peek(&self, resource: &StorageKey, key: &str) -> Option<Arc<Entry>> {
-        self.state.lock().resources.get(resource).and_then(|r| r.get(key)).cloned()
+        self.core.state.lock().resources.get(resource).and_then(|r| r.get(key)).cloned()
     }
 
     /// The object as it is now.
     pub async fn get(&self, resource: &StorageKey, key: &str) -> Result<Option<Arc<Entry>>, StoreError> {
         let (found, revision) = {
-            let state = self.state.lock();
+            let state = self.core.state.lock();
             let found = state.resources.get(resource).and_then(|r| r.get(key)).cloned();
             let last = state.resources.get(resource).map_or(0, Resource::last_revision);
             let revision = found.as_ref().map_or(last, |e| e.revision);
@@ -216,7 +214,7 @@ impl Store {
         at: Option<u64>,
     ) -> Result<Listing, StoreError> {
         let prefix = prefix_of(namespace);
-        let state = self.state.lock();
+        let state = self.core.state.lock();
         let revision = at.unwrap_or(state.revision);
         if revision > state.revision {
             return Err(StoreError::Future { asked: revision, current: state.revision });
@@ -250,7 +248,7 @@ impl Store {
     }
 
     fn commit_now(&self, changes: Vec<Change>, guards: &[Guard]) -> Result<(Vec<Arc<Entry>>, u64), StoreError> {
-        let mut state = self.state.lock();
+        let mut state = self.core.state.lock();
         for guard in guards {
             state.check_guard(guard)?;
         }
@@ -261,7 +259,7 @@ impl Store {
                 return Err(StoreError::AlreadyExists);
             }
         }
-        if let Some(why) = &self.durable.borrow().failed {
+        if let Some(why) = &self.core.durable.borrow().failed {
             return Err(StoreError::LogFailed(why.clone()));
         }
         let mut record = Record { cluster: self.cluster.clone(), changes: Vec::with_capacity(changes.len()) };
@@ -272,12 +270,10 @@ impl Store {
         let entries = record.changes.iter().map(|(_, event)| event.entry.clone()).collect();
         state.unpublished.extend(record.changes.iter().map(|(key, event)| (event.revision(), key.clone())));
         // Under the lock, so that the log sees the writes of a cluster in the order of their revisions.
-        if let Some(this) = self.this.upgrade() {
-            let member: Arc<dyn Member> = this;
-            if self.log.append(record, &member) == Appended::Durable {
-                self.durable.send_modify(|d| d.revision = revision);
-                state.publish(revision);
-            }
+        let member: Arc<dyn Member> = self.core.clone();
+        if self.log.append(record, &member) == Appended::Durable {
+            self.core.durable.send_modify(|d| d.revision = revision);
+            state.publish(revision);
         }
         Ok((entries, revision))
     }
@@ -285,7 +281,7 @@ impl Store {
     /// Waits until everything up to `revision` is durable.
     pub async fn settled(&self, revision: u64) -> Result<(), StoreError> {
         {
-            let durable = self.durable.borrow();
+            let durable = self.core.durable.borrow();
             if durable.revision >= revision {
                 return Ok(());
             }
@@ -293,7 +289,7 @@ impl Store {
                 return Err(StoreError::LogFailed(why.clone()));
             }
         }
-        let mut receiver = self.durable.subscribe();
+        let mut receiver = self.core.durable.subscribe();
         let outcome = receiver.wait_for(|d| d.revision >= revision || d.failed.is_some()).await;
         match outcome {
             Ok(durable) if durable.revision >= revision => Ok(()),
@@ -305,7 +301,7 @@ impl Store {
 
     /// Forgets the history up to `revision`: older watches and lists are answered as expired.
     pub fn compact(&self, revision: u64) {
-        let mut state = self.state.lock();
+        let mut state = self.core.state.lock();
         state.base = state.base.max(revision.min(state.revision));
         for resource in state.resources.values_mut() {
             resource.compact(revision);
@@ -314,17 +310,17 @@ impl Store {
 
     /// Number of objects and their bytes, per resource that has any.
     pub fn sizes(&self) -> Vec<(StorageKey, usize, usize)> {
-        let state = self.state.lock();
+        let state = self.core.state.lock();
         let sized = state.resources.iter().filter(|(_, r)| r.len() > 0);
         sized.map(|(key, r)| (key.clone(), r.len(), r.object_bytes())).collect()
     }
 
     pub(super) fn with_state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        f(&mut self.state.lock())
+        f(&mut self.core.state.lock())
     }
 }
 
-impl Member for Store {
+impl Member for Core {
     fn durable(&self, revision: u64) {
         {
             let mut state = self.state.lock();

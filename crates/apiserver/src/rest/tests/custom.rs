@@ -1,0 +1,118 @@
+//! Custom resources: definitions, versions, live changes.
+
+use crate::testing::Fixture;
+use serde_json::{Value, json};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CARS: &str = "/apis/example.com/v1/namespaces/default/cars";
+
+pub(crate) fn cars() -> Value {
+    json!({
+        "metadata": {"name": "cars.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "cars", "kind": "Car", "singular": "car"},
+            "versions": [
+                {"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+                 "selectableFields": [{"jsonPath": ".spec.color"}]},
+                {"name": "v1beta1", "served": true, "storage": false, "deprecated": true,
+                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+            ],
+        },
+    })
+}
+
+pub(crate) async fn established(f: &Fixture, definition: Value) -> Value {
+    let name = definition["metadata"]["name"].as_str().unwrap().to_owned();
+    f.ok("POST", DEFINITIONS, definition).await;
+    f.eventually(&format!("{DEFINITIONS}/{name}"), |d| condition(d, "Established") == "True").await
+}
+
+fn condition(object: &Value, kind: &str) -> String {
+    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.iter().find(|c| c["type"] == kind).map(|c| c["status"].as_str().unwrap().to_owned()).unwrap_or_default()
+}
+
+fn car(name: &str, color: &str) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Car", "metadata": {"name": name}, "spec": {"color": color}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_is_established_and_served_in_all_versions() {
+    let f = Fixture::new().await;
+    let definition = established(&f, cars()).await;
+    assert_eq!(condition(&definition, "NamesAccepted"), "True");
+    assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
+    assert_eq!(definition["status"]["acceptedNames"]["plural"], "cars");
+    let made = f.ok("POST", CARS, car("a", "red")).await;
+    assert_eq!(made["metadata"]["generation"], 1);
+    let response = f.send("GET", "/apis/example.com/v1beta1/namespaces/default/cars/a", Value::Null).await;
+    assert_eq!(response.to_value()["apiVersion"], "example.com/v1beta1");
+    assert_eq!(response.warnings, ["example.com/v1beta1 Car is deprecated"]);
+    f.ok("POST", CARS, car("b", "blue")).await;
+    let red = f.ok("GET", &format!("{CARS}?fieldSelector=spec.color%3Dred"), Value::Null).await;
+    assert_eq!(red["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_resources_refuse_what_built_in_ones_take() {
+    let f = Fixture::new().await;
+    established(&f, cars()).await;
+    f.ok("POST", CARS, car("a", "red")).await;
+    assert_eq!(
+        f.refused("PUT", &format!("{CARS}/a"), car("a", "blue")).await,
+        "422 Invalid: Car.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be specified for \
+         an update"
+    );
+    assert_eq!(f.call("PATCH strategic", &format!("{CARS}/a"), json!({})).await.0, 415);
+    assert!(f.refused("POST", CARS, json!({"metadata": {"name": "x"}})).await.starts_with("400 BadRequest: Object 'Kind' is missing in '{"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn taken_names_are_not_accepted() {
+    let f = Fixture::new().await;
+    established(&f, cars()).await;
+    let mut other = cars();
+    other["metadata"]["name"] = "autos.example.com".into();
+    other["spec"]["names"] = json!({"plural": "autos", "kind": "Car", "singular": "auto"});
+    f.ok("POST", DEFINITIONS, other).await;
+    let target = format!("{DEFINITIONS}/autos.example.com");
+    let refused = f.eventually(&target, |d| condition(d, "NamesAccepted") == "False").await;
+    assert_eq!(condition(&refused, "Established"), "False");
+    assert_eq!(refused["status"]["conditions"][0]["reason"], "KindConflict");
+    assert_eq!(f.call("GET", "/apis/example.com/v1/autos", Value::Null).await.0, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_definition_ends_watches_and_serves_its_new_form() {
+    let f = Fixture::new().await;
+    established(&f, cars()).await;
+    f.ok("POST", CARS, car("a", "red")).await;
+    let mut watch = f.watch(CARS).await;
+    assert!(watch.next().await.unwrap().starts_with("ADDED a@"));
+    let versions = json!([cars()["spec"]["versions"][0], {"name": "v2", "served": true, "storage": false}]);
+    f.ok("PATCH merge", &format!("{DEFINITIONS}/cars.example.com"), json!({"spec": {"versions": versions}})).await;
+    assert_eq!(watch.next().await, None);
+    assert_eq!(f.ok("GET", "/apis/example.com/v2/namespaces/default/cars/a", Value::Null).await["apiVersion"], "example.com/v2");
+    assert_eq!(f.call("GET", "/apis/example.com/v1beta1/cars", Value::Null).await.0, 404);
+    assert_eq!(f.ok("GET", &format!("{CARS}/a"), Value::Null).await["spec"]["color"], "red");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_goes_after_its_objects() {
+    let f = Fixture::new().await;
+    established(&f, cars()).await;
+    let mut held = car("a", "red");
+    held["metadata"]["finalizers"] = json!(["x.y/z"]);
+    f.ok("POST", CARS, held).await;
+    f.ok("POST", CARS, car("b", "blue")).await;
+    let target = format!("{DEFINITIONS}/cars.example.com");
+    let marked = f.ok("DELETE", &target, Value::Null).await;
+    assert_eq!(marked["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
+    f.eventually_gone(&format!("{CARS}/b")).await;
+    f.eventually(&target, |d| condition(d, "Terminating") == "True").await;
+    assert_eq!(f.call("POST", CARS, car("c", "green")).await.0, 405);
+    f.ok("PATCH merge", &format!("{CARS}/a"), json!({"metadata": {"finalizers": null}})).await;
+    f.eventually_gone(&target).await;
+    assert_eq!(f.call("GET", CARS, Value::Null).await.0, 404);
+}
