@@ -93,7 +93,9 @@ fn discovery_document(cluster: &ClusterEdge, parts: &[&str], headers: &HeaderMap
             let core = parts[0] == "api";
             let output = negotiate(accept(headers), Endpoint::Discovery)?;
             if let Shape::AggregatedDiscovery(version) = output.shape {
-                return finish(&discovery::aggregated(&catalog, core, version), output, headers, true);
+                let mut reply = finish(&discovery::aggregated(&catalog, core, version), output, headers, true)?;
+                reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+                return Ok(reply);
             }
             let address = headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
             Some(if core { discovery::legacy_versions(address) } else { discovery::group_list(&catalog) })
