@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
-use crate::auth::jwt::{BoundTo, TokenSigner};
+use crate::auth::jwt::BoundTo;
 
 #[derive(Default)]
 struct Objects {

@@ -62,12 +62,8 @@ fn check_binding(rbac: &Rbac, user: &User, kind: RbacKind, namespace: &str, new:
         return Ok(());
     }
     let rules = rbac.role_rules(&role, namespace).map_err(|why| match resource {
-        // Kubernetes answers with the lookup's own error, whose kind is the singular name.
-        Some(plural) => {
-            let mut error = ApiError::not_found(RBAC_GROUP, plural.trim_end_matches('s'), &role.name);
-            error.message = why;
-            error
-        }
+        // The answer names the binding's resource and the role's name, odd as that is.
+        Some(_) => ApiError::not_found(RBAC_GROUP, kind.resource(), &role.name),
         None => ApiError { reason: Reason::InternalError, message: why, details: None },
     })?;
     confirm_held(rbac, user, namespace, &rules)
@@ -200,7 +196,7 @@ mod tests {
         let refused = check(&binding("ClusterRole", "missing")).unwrap_err();
         assert_eq!(
             (refused.code(), refused.message.as_str()),
-            (404, r#"clusterrole.rbac.authorization.k8s.io "missing" not found"#)
+            (404, r#"rolebindings.rbac.authorization.k8s.io "missing" not found"#)
         );
         rbac.set(RbacKind::Role, &role(&["delete"]));
         assert_eq!(check(&binding("Role", "r")).unwrap_err().code(), 403);

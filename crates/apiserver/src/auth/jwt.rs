@@ -157,6 +157,19 @@ impl TokenKey {
         Ok(Secret::new(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))))
     }
 
+    /// The token of a service-account-token Secret. It never expires; it dies with the Secret or the account.
+    pub fn sign_secret_token(&self, namespace: &str, account: &ObjectRef, secret: &str) -> Result<Secret, TokenError> {
+        self.sign(&Claims {
+            iss: LEGACY_ISSUER.to_owned(),
+            sub: super::user::service_account_name(namespace, &account.name),
+            legacy_namespace: Some(namespace.to_owned()),
+            legacy_secret: Some(secret.to_owned()),
+            legacy_account: Some(account.name.clone()),
+            legacy_uid: Some(account.uid.clone()),
+            ..Claims::default()
+        })
+    }
+
     /// The claims of a token that this key has signed. Time, audience and objects are the caller's to check.
     pub fn verify(&self, token: &str) -> Result<Claims, TokenError> {
         if token.len() > MAX_TOKEN_BYTES {
@@ -173,25 +186,6 @@ impl TokenKey {
             .verify(signed.as_bytes(), &decode(signature)?)
             .map_err(|_| TokenError::Signature)?;
         serde_json::from_slice(&decode(payload)?).map_err(|_| TokenError::NotOurs)
-    }
-}
-
-/// Signs the tokens that a controller puts into service-account-token Secrets; they never expire.
-pub trait TokenSigner: Send + Sync {
-    fn sign_secret_token(&self, namespace: &str, account: &ObjectRef, secret: &str) -> Result<Secret, TokenError>;
-}
-
-impl TokenSigner for TokenKey {
-    fn sign_secret_token(&self, namespace: &str, account: &ObjectRef, secret: &str) -> Result<Secret, TokenError> {
-        self.sign(&Claims {
-            iss: LEGACY_ISSUER.to_owned(),
-            sub: super::user::service_account_name(namespace, &account.name),
-            legacy_namespace: Some(namespace.to_owned()),
-            legacy_secret: Some(secret.to_owned()),
-            legacy_account: Some(account.name.clone()),
-            legacy_uid: Some(account.uid.clone()),
-            ..Claims::default()
-        })
     }
 }
 

@@ -4,7 +4,7 @@
 //! asking user and its groups. Never reads the store and never changes an object.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::Value;
@@ -314,33 +314,45 @@ pub fn aggregated_rules<'a>(role: &Value, roles: impl IntoIterator<Item = &'a Va
     out
 }
 
-type Visitor<'v> = dyn FnMut(&str, Result<&[PolicyRule], String>) -> bool + 'v;
+/// A binding through which a user has a role; printed only when a review asks for the reason.
+struct Source<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    bound: &'a Bound,
+}
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Source { name, namespace, bound: Bound { role, subject } } = self;
+        if namespace.is_empty() {
+            write!(f, "ClusterRoleBinding {name:?}")?;
+        } else {
+            write!(f, "RoleBinding {:?}", format!("{name}/{namespace}"))?;
+        }
+        write!(f, " of {} {:?} to {subject}", role.kind, role.name)
+    }
+}
+
+type Visitor<'v> = dyn FnMut(&Source<'_>, Result<&[PolicyRule], String>) -> bool + 'v;
 
 impl Index {
     /// Calls back per binding of the user until told to stop: cluster-wide bindings first, then the namespace's.
     fn visit(&self, user: &User, namespace: &str, visitor: &mut Visitor<'_>) {
         for (name, bound) in self.cluster_bindings.of(user) {
-            let source = format!(
-                "ClusterRoleBinding {name:?} of {} {:?} to {}",
-                bound.role.kind, bound.role.name, bound.subject
-            );
-            if !self.visit_one(&source, bound, "", visitor) {
+            if !self.visit_one(&Source { name, namespace: "", bound }, visitor) {
                 return;
             }
         }
         let Some(bindings) = self.bindings.get(namespace).filter(|_| !namespace.is_empty()) else { return };
         for (name, bound) in bindings.of(user) {
-            let full = format!("{name}/{namespace}");
-            let source =
-                format!("RoleBinding {full:?} of {} {:?} to {}", bound.role.kind, bound.role.name, bound.subject);
-            if !self.visit_one(&source, bound, namespace, visitor) {
+            if !self.visit_one(&Source { name, namespace, bound }, visitor) {
                 return;
             }
         }
     }
 
-    fn visit_one(&self, source: &str, bound: &Bound, namespace: &str, visitor: &mut Visitor<'_>) -> bool {
-        match self.resolve(&bound.role, namespace) {
+    fn visit_one(&self, source: &Source<'_>, visitor: &mut Visitor<'_>) -> bool {
+        match self.resolve(&source.bound.role, source.namespace) {
             Ok(rules) => visitor(source, Ok(&rules)),
             Err(failure) => visitor(source, Err(failure)),
         }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::authenticate::Authenticator;
-use super::jwt::{BoundTo, Claims, ObjectRef};
+use super::jwt::{BoundTo, Claims, ObjectRef, TokenError};
 use super::rbac::{Decision, Rbac};
 use super::rule::{Attributes, Target};
 use super::user::User;
@@ -18,6 +18,8 @@ use crate::field::FieldError;
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
+/// Refused access reviews name no kind in their answer, in Kubernetes as here.
+const NO_KIND: &str = "";
 /// Lifetime of a requested token if the request names none.
 const DEFAULT_TOKEN_SECONDS: i64 = 3600;
 const MIN_TOKEN_SECONDS: i64 = 600;
@@ -44,7 +46,7 @@ pub fn serve(
 
 /// `SubjectAccessReview`: may the user named in the spec do this?
 pub fn subject_access_review(rbac: &Rbac, review: Value) -> Result<Value, ApiError> {
-    access_review(rbac, review, "SubjectAccessReview", None)
+    access_review(rbac, review, None)
 }
 
 /// `LocalSubjectAccessReview` in `namespace`.
@@ -63,21 +65,21 @@ pub fn local_subject_access_review(rbac: &Rbac, namespace: &str, review: Value) 
         findings.push(FieldError::invalid("spec.nonResourceAttributes", attributes, why));
     }
     if findings.is_empty() {
-        return access_review(rbac, review, "LocalSubjectAccessReview", None);
+        return access_review(rbac, review, None);
     }
-    Err(ApiError::invalid(AUTHORIZATION, "LocalSubjectAccessReview", "", &findings))
+    Err(ApiError::invalid(AUTHORIZATION, NO_KIND, "", &findings))
 }
 
 /// `SelfSubjectAccessReview`: may the asking user do this?
 pub fn self_subject_access_review(rbac: &Rbac, user: &User, review: Value) -> Result<Value, ApiError> {
-    access_review(rbac, review, "SelfSubjectAccessReview", Some(user))
+    access_review(rbac, review, Some(user))
 }
 
-fn access_review(rbac: &Rbac, mut review: Value, kind: &str, asking: Option<&User>) -> Result<Value, ApiError> {
+fn access_review(rbac: &Rbac, mut review: Value, asking: Option<&User>) -> Result<Value, ApiError> {
     let spec = review.get("spec").cloned().unwrap_or_default();
     let findings = check_spec(&spec, asking.is_none());
     if !findings.is_empty() {
-        return Err(ApiError::invalid(AUTHORIZATION, kind, "", &findings));
+        return Err(ApiError::invalid(AUTHORIZATION, NO_KIND, "", &findings));
     }
     let subject = asking.cloned().unwrap_or_else(|| spec_user(&spec));
     let attributes = Attributes {
@@ -156,10 +158,6 @@ pub fn self_subject_rules_review(rbac: &Rbac, user: &User, mut review: Value) ->
     let (rules, failures) = rbac.rules_for(user, &namespace);
     let mut resource_rules = Vec::new();
     let mut url_rules = Vec::new();
-    if user.is_master() {
-        resource_rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-        url_rules.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
-    }
     for rule in &rules {
         let mut value = rule.to_value();
         if !rule.non_resource_urls.is_empty() {
@@ -176,6 +174,8 @@ pub fn self_subject_rules_review(rbac: &Rbac, user: &User, mut review: Value) ->
     if !failures.is_empty() {
         status["evaluationError"] = json!(failures.join(", "));
     }
+    // The answer does not repeat the question.
+    review["spec"] = json!({});
     review["status"] = status;
     Ok(review)
 }
@@ -198,6 +198,7 @@ pub fn token_review(authenticator: &Authenticator, mut review: Value) -> Result<
     let audiences = review.pointer("/spec/audiences").map(strings).unwrap_or_default();
     let status = match authenticator.token(token, &audiences) {
         Ok(found) => json!({"authenticated": true, "user": found.user.to_user_info(), "audiences": found.audiences}),
+        Err(TokenError::NotOurs) => json!({"user": {}, "error": "invalid bearer token"}),
         Err(failure) => json!({"user": {}, "error": format!("[invalid bearer token, {failure}]")}),
     };
     review["status"] = status;
@@ -297,6 +298,9 @@ fn check_token_request(request: &Value, subject: &TokenSubject, lifetime: i64) -
             findings.push(FieldError::invalid(format!("metadata.{field}"), &json!(given), why));
         }
     }
+    if !findings.is_empty() {
+        return Err(ApiError::invalid(AUTHENTICATION, "TokenRequest", &account.name, &findings));
+    }
     if lifetime < MIN_TOKEN_SECONDS {
         let why = "may not specify a duration less than 10 minutes";
         findings.push(FieldError::invalid("spec.expirationSeconds", &json!(lifetime), why));
@@ -306,7 +310,7 @@ fn check_token_request(request: &Value, subject: &TokenSubject, lifetime: i64) -
         findings.push(FieldError::invalid("spec.expirationSeconds", &json!(lifetime), why));
     }
     if !findings.is_empty() {
-        return Err(ApiError::invalid(AUTHENTICATION, "TokenRequest", &account.name, &findings));
+        return Err(ApiError::invalid(AUTHENTICATION, "TokenRequest", "", &findings));
     }
     let uid = text(request, "/metadata/uid");
     if !uid.is_empty() && uid != account.uid {

@@ -102,6 +102,7 @@ impl Catalog {
 /// Higher comes first; groups of CustomResourceDefinitions share one low priority and follow by name.
 fn group_priority(group: &str) -> u32 {
     match group {
+        "apiregistration.k8s.io" => 20_000,
         "" => 18_000,
         "apps" => 17_800,
         "events.k8s.io" => 17_750,

@@ -95,9 +95,11 @@ fn aggregated_group(group: &Group) -> Value {
 }
 
 fn aggregated_resource(resource: &ApiResource) -> Value {
-    let ApiResource { group, version, kind, .. } = resource;
+    let ApiResource { kind, .. } = resource;
+    // Built-in kinds leave out what is that of the group they are listed under; custom ones repeat it.
+    let own = if resource.strategic_merge { ("", "") } else { (resource.group.as_str(), resource.version.as_str()) };
     let mut out = json!({"resource": resource.plural, "singularResource": resource.singular, "verbs": resource.verbs,
-        "responseKind": {"group": group, "version": version, "kind": kind},
+        "responseKind": {"group": own.0, "version": own.1, "kind": kind},
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" }});
     put_unless_empty(&mut out, "shortNames", &resource.short_names);
     put_unless_empty(&mut out, "categories", &resource.categories);
@@ -105,8 +107,7 @@ fn aggregated_resource(resource: &ApiResource) -> Value {
         .subresources
         .iter()
         .map(|sub| {
-            let own = sub.version.is_empty();
-            let (group, version) = if own { (group, version) } else { (&sub.group, &sub.version) };
+            let (group, version) = if sub.version.is_empty() { own } else { (&*sub.group, &*sub.version) };
             json!({"subresource": sub.name, "verbs": sub.verbs,
                 "responseKind": {"group": group, "version": version, "kind": sub.kind}})
         })

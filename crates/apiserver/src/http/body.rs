@@ -67,6 +67,10 @@ fn too_large() -> ApiError {
 
 /// Refuses JSON that is nested too deeply for the parsers behind. Other formats pass: their parser has its own limit.
 pub fn check_nesting(body: &[u8]) -> Result<(), ApiError> {
+    let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|first| b"{[".contains(first));
+    if !is_json {
+        return Ok(());
+    }
     let mut depth = 0_usize;
     let mut in_string = false;
     let mut escaped = false;
@@ -216,5 +220,7 @@ mod tests {
         assert!(check_nesting(nested(MAX_NESTING_DEPTH + 1).as_bytes()).is_err());
         let text = format!(r#"{{"a":"\"{}"}}"#, "[".repeat(500));
         assert!(check_nesting(text.as_bytes()).is_ok());
+        let yaml = format!("script: |\n  {}", "[".repeat(500));
+        assert!(check_nesting(yaml.as_bytes()).is_ok());
     }
 }

@@ -87,7 +87,7 @@ pub trait Backend: KindSource {
 }
 
 /// One cluster as the edge sees it. An idle one holds no documents.
-pub struct Cluster {
+pub struct ClusterEdge {
     pub backend: Arc<dyn Backend>,
     pub authenticator: Arc<Authenticator>,
     pub rbac: Arc<Rbac>,
@@ -95,13 +95,13 @@ pub struct Cluster {
     pub(super) documents: Documents,
 }
 
-impl fmt::Debug for Cluster {
+impl fmt::Debug for ClusterEdge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("authenticator", &self.authenticator).finish_non_exhaustive()
+        f.debug_struct("ClusterEdge").field("authenticator", &self.authenticator).finish_non_exhaustive()
     }
 }
 
-impl Cluster {
+impl ClusterEdge {
     pub fn new(backend: Arc<dyn Backend>, authenticator: Arc<Authenticator>, rbac: Arc<Rbac>) -> Self {
         Self { backend, authenticator, rbac, catalog: Mutex::default(), documents: Documents::default() }
     }
@@ -124,12 +124,12 @@ impl Cluster {
 
 /// Finds the cluster of a request: `None` is the server's own, others are named by `/clusters/<name>/`.
 pub trait Clusters: Send + Sync {
-    fn cluster(&self, name: Option<&str>) -> Option<Arc<Cluster>>;
+    fn cluster(&self, name: Option<&str>) -> Option<Arc<ClusterEdge>>;
 }
 
 /// A server with a single cluster.
-impl Clusters for Arc<Cluster> {
-    fn cluster(&self, name: Option<&str>) -> Option<Arc<Cluster>> {
+impl Clusters for Arc<ClusterEdge> {
+    fn cluster(&self, name: Option<&str>) -> Option<Arc<ClusterEdge>> {
         name.is_none().then(|| Arc::clone(self))
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::server::{Identity, Server};
+use super::edge::{Edge, Identity};
 use super::subject::user_of_certificate;
 use crate::auth::User;
 
@@ -33,7 +33,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Listening {
     address: SocketAddr,
-    server: Server,
+    server: Edge,
     task: JoinHandle<()>,
 }
 
@@ -51,14 +51,14 @@ impl Listening {
 }
 
 /// Starts serving on an address; port 0 picks a free one.
-pub async fn listen(server: Server, tls: Arc<ServerConfig>, address: SocketAddr) -> io::Result<Listening> {
+pub async fn listen(server: Edge, tls: Arc<ServerConfig>, address: SocketAddr) -> io::Result<Listening> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let task = tokio::spawn(accept_all(server.clone(), TlsAcceptor::from(tls), listener));
     Ok(Listening { address, server, task })
 }
 
-async fn accept_all(server: Server, tls: TlsAcceptor, listener: TcpListener) {
+async fn accept_all(server: Edge, tls: TlsAcceptor, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(server.limits().max_connections));
     let graceful = GracefulShutdown::new();
     let mut stopped = server.stopped();
@@ -92,7 +92,7 @@ async fn accept_all(server: Server, tls: TlsAcceptor, listener: TcpListener) {
     }
 }
 
-async fn connection(server: Server, tls: TlsAcceptor, stream: TcpStream, watcher: Watcher) {
+async fn connection(server: Edge, tls: TlsAcceptor, stream: TcpStream, watcher: Watcher) {
     // Small answers must not wait for more to send.
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = timeout(server.limits().handshake, tls.accept(stream)).await else { return };
@@ -114,7 +114,7 @@ async fn connection(server: Server, tls: TlsAcceptor, stream: TcpStream, watcher
 }
 
 /// The protocol is fixed by TLS, so that waiting for the first bytes falls under the header timeout.
-fn protocol(server: &Server, http2: bool) -> auto::Builder<TokioExecutor> {
+fn protocol(server: &Edge, http2: bool) -> auto::Builder<TokioExecutor> {
     let limits = server.limits();
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_read);

@@ -16,8 +16,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as ClientStream;
 
 use super::*;
+use crate::http::edge::tests::{Toy, toy_cluster};
 use crate::http::limits::Limits;
-use crate::http::server::tests::{Toy, toy_cluster};
 use crate::http::tls::{Authority, ClientCertificate};
 
 /// Nothing here takes long; a test that hangs fails after this.
@@ -33,7 +33,7 @@ async fn world(limits: Limits) -> World {
     let authority = Authority::generate(Timestamp::now()).unwrap();
     let tls = authority.server_config(&[], Timestamp::now()).unwrap();
     let (cluster, toy) = toy_cluster();
-    let server = Server::new(cluster, limits);
+    let server = Edge::new(cluster, limits);
     let listening = listen(server, tls, (Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
     World { authority, listening, toy }
 }
@@ -176,4 +176,17 @@ async fn shutdown_ends_watches_and_closes_the_port() {
     let rest = timeout(PATIENCE, reading).await.unwrap().unwrap();
     assert_eq!(rest.expect("the stream ends in order").to_bytes(), Bytes::new());
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn connections_over_the_limit_wait_for_a_place() {
+    let world = world(Limits { max_connections: 1, ..Limits::default() }).await;
+    let first = world.connect("http/1.1", None).await.unwrap();
+    let mut second = Box::pin(world.connect("http/1.1", None));
+    // The kernel takes the connection, but nobody answers its handshake.
+    let waited = timeout(Duration::from_millis(100), &mut second).await;
+    assert!(waited.is_err(), "the second connection got in");
+    drop(first);
+    let stream = timeout(PATIENCE, second).await.unwrap().unwrap();
+    assert_eq!(fetch(stream, false, get("/version", "")).await.0, 200);
 }

@@ -14,20 +14,20 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::body::ResponseBody;
-use super::server::{Identity, InCluster, Server};
+use super::edge::{Edge, Identity, InCluster};
 use crate::auth::User;
 
 /// A server seen by one client.
 #[derive(Debug, Clone)]
 pub struct LocalService {
-    server: Server,
+    server: Edge,
     cluster: Option<Arc<str>>,
     user: Option<User>,
 }
 
 impl LocalService {
     /// Requests must bring their own credentials.
-    pub fn new(server: Server) -> Self {
+    pub fn new(server: Edge) -> Self {
         Self { server, cluster: None, user: None }
     }
 

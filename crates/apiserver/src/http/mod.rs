@@ -5,6 +5,7 @@
 
 pub mod body;
 pub mod call;
+pub mod edge;
 pub mod encode;
 pub mod gate;
 pub mod kubeconfig;
@@ -14,14 +15,13 @@ pub mod local;
 pub mod negotiate;
 pub mod path;
 pub mod plain;
-pub mod server;
 pub mod subject;
 pub mod tls;
 
-pub use call::{Answer, Backend, Call, Cluster, Clusters, Content, Event, Events};
+pub use call::{Answer, Backend, Call, ClusterEdge, Clusters, Content, Event, Events};
+pub use edge::{Edge, Identity};
 pub use limits::Limits;
 pub use listen::{Listening, listen};
 pub use local::LocalService;
 pub use path::{RequestInfo, ResourcePath};
-pub use server::{Identity, Server};
 pub use tls::Authority;

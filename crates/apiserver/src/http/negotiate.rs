@@ -227,6 +227,13 @@ mod tests {
         assert_eq!(negotiate(None, Objects), Ok(Output::default()));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_header_makes_it_fail(accept in "(application|json|yaml|[*/;=,. a-z0-9\"]){0,20}") {
+            let _ = negotiate(Some(&accept), Endpoint::Objects);
+        }
+    }
+
     #[test]
     fn refusals_say_what_would_be_accepted() {
         let refused = negotiate(Some("text/plain"), Endpoint::Objects).unwrap_err();

@@ -232,6 +232,15 @@ mod tests {
         assert!(show(&format!("GET /api?a={}", "x".repeat(MAX_QUERY_BYTES))).starts_with("400"));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_url_makes_it_fail(path in "/(api|apis|clusters|namespaces|v1|%2[0-9a-f]|[a-z./%?=&]){0,12}") {
+            if let Ok(uri) = path.parse::<http::Uri>() {
+                let _ = parse(&http::Method::GET, &uri);
+            }
+        }
+    }
+
     #[test]
     fn the_rest_of_a_long_path_is_kept() {
         let info = parse(&http::Method::GET, &"/api/v1/namespaces/n/pods/p/proxy/a/b".parse().unwrap()).unwrap();

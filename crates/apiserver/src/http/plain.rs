@@ -3,12 +3,12 @@
 //! Decides which document a path names and in which form it goes out. Access was checked before.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::call::Cluster;
+use super::call::ClusterEdge;
 use super::encode::{TableContext, encode};
 use super::negotiate::{Endpoint, Output, Shape, negotiate};
 use super::path::{RequestInfo, method_not_allowed, unknown_path};
@@ -19,6 +19,8 @@ use crate::metrics::Metrics;
 use crate::openapi;
 use crate::table::IncludeObject;
 
+/// For documents that are named by their content: a year, in seconds.
+const IMMUTABLE: &str = "public, immutable, max-age=31536000";
 /// Paths that need no identity.
 const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
@@ -47,7 +49,7 @@ impl Reply {
 
 /// Serves a path below no group version.
 pub fn serve(
-    cluster: &Cluster,
+    cluster: &ClusterEdge,
     metrics: &Metrics,
     method: &Method,
     info: &RequestInfo,
@@ -67,14 +69,14 @@ pub fn serve(
             let text = metrics.print(&cluster.backend.storage());
             Ok(Reply::new(200, "text/plain; version=0.0.4; charset=utf-8", text))
         }
-        ["openapi", rest @ ..] => openapi_document(cluster, rest, headers),
+        ["openapi", rest @ ..] => openapi_document(cluster, rest, info, headers),
         [""] => document(&root_paths(cluster), headers, Endpoint::Plain, false),
         ["api" | "apis", ..] => discovery_document(cluster, &parts, headers),
         _ => Err(unknown_path()),
     }
 }
 
-fn healthy(cluster: &Cluster, endpoint: &str, rest: &[&str], info: &RequestInfo) -> Result<Reply, ApiError> {
+fn healthy(cluster: &ClusterEdge, endpoint: &str, rest: &[&str], info: &RequestInfo) -> Result<Reply, ApiError> {
     let mut checks = vec![Check { name: "ping", healthy: true }];
     checks.extend(cluster.backend.checks());
     let single = if rest.is_empty() { None } else { Some(rest.join("/")) };
@@ -84,14 +86,16 @@ fn healthy(cluster: &Cluster, endpoint: &str, rest: &[&str], info: &RequestInfo)
     Ok(reply)
 }
 
-fn discovery_document(cluster: &Cluster, parts: &[&str], headers: &HeaderMap) -> Result<Reply, ApiError> {
+fn discovery_document(cluster: &ClusterEdge, parts: &[&str], headers: &HeaderMap) -> Result<Reply, ApiError> {
     let catalog = cluster.catalog();
     let found = match parts {
         ["api" | "apis"] => {
             let core = parts[0] == "api";
             let output = negotiate(accept(headers), Endpoint::Discovery)?;
             if let Shape::AggregatedDiscovery(version) = output.shape {
-                return finish(&discovery::aggregated(&catalog, core, version), output, headers, true);
+                let mut reply = finish(&discovery::aggregated(&catalog, core, version), output, headers, true)?;
+                reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+                return Ok(reply);
             }
             let address = headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
             Some(if core { discovery::legacy_versions(address) } else { discovery::group_list(&catalog) })
@@ -104,7 +108,12 @@ fn discovery_document(cluster: &Cluster, parts: &[&str], headers: &HeaderMap) ->
     document(&found.ok_or_else(unknown_path)?, headers, Endpoint::Discovery, false)
 }
 
-fn openapi_document(cluster: &Cluster, rest: &[&str], headers: &HeaderMap) -> Result<Reply, ApiError> {
+fn openapi_document(
+    cluster: &ClusterEdge,
+    rest: &[&str],
+    info: &RequestInfo,
+    headers: &HeaderMap,
+) -> Result<Reply, ApiError> {
     let catalog = cluster.catalog();
     let output = negotiate(accept(headers), Endpoint::Plain)?;
     let found = match rest {
@@ -122,10 +131,14 @@ fn openapi_document(cluster: &Cluster, rest: &[&str], headers: &HeaderMap) -> Re
     let body = encode(found.body, output, no_table())?;
     let mut reply = Reply::new(200, &output.content_type(), body);
     put_etag(&mut reply, &etag);
+    if info.query("hash") == Some(found.hash.as_str()) {
+        // The URL names this very content, so clients may keep it.
+        reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static(IMMUTABLE));
+    }
     Ok(reply)
 }
 
-fn root_paths(cluster: &Cluster) -> Value {
+fn root_paths(cluster: &ClusterEdge) -> Value {
     let catalog = cluster.catalog();
     let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
     for (group, version) in catalog.group_versions() {

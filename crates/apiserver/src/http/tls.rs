@@ -71,7 +71,7 @@ impl Authority {
     pub fn generate(now: Timestamp) -> Result<Self, TlsError> {
         let ca_key = KeyPair::generate()?;
         let mut params = ca_params();
-        (params.not_before, params.not_after) = validity(now);
+        set_validity(&mut params, now);
         let ca_pem = params.self_signed(&ca_key)?.pem();
         Ok(Self { ca_pem, ca_key, token_key: Arc::new(TokenKey::generate()?) })
     }
@@ -114,7 +114,7 @@ impl Authority {
             params.distinguished_name.push(DnType::OrganizationName, group.as_str());
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        (params.not_before, params.not_after) = validity(now);
+        set_validity(&mut params, now);
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer())?.pem();
         Ok(ClientCertificate { certificate, key: Secret::new(key.serialize_pem()) })
@@ -163,7 +163,7 @@ impl Authority {
             params.subject_alt_names.push(name);
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        (params.not_before, params.not_after) = validity(now);
+        set_validity(&mut params, now);
         Ok(params.signed_by(key, &self.issuer())?.der().clone())
     }
 
@@ -181,11 +181,11 @@ fn ca_params() -> CertificateParams {
     params
 }
 
-/// From the first of January, so that clocks a little behind agree, for `VALID_YEARS` and the rest of this year.
-fn validity(now: Timestamp) -> (time::OffsetDateTime, time::OffsetDateTime) {
+/// From last year on, so that clocks a little behind agree, for about `VALID_YEARS`.
+fn set_validity(params: &mut CertificateParams, now: Timestamp) {
     let year = now.to_zoned(TimeZone::UTC).year();
-    let start_of = |year: i16| date_time_ymd(i32::from(year), 1, 1);
-    (start_of(year - 1), start_of(year + VALID_YEARS))
+    params.not_before = date_time_ymd(i32::from(year - 1), 1, 1);
+    params.not_after = date_time_ymd(i32::from(year + VALID_YEARS), 1, 1);
 }
 
 fn read(path: &Path) -> Result<String, TlsError> {

@@ -282,12 +282,12 @@ impl Parser {
                 }
                 Some('[') => {
                     self.at += 1;
-                    let inner = self.bracket()?;
+                    self.skip_spaces();
                     // A filter inside a filter could nest without bound.
-                    if matches!(inner, Step::Filter { .. }) {
+                    if self.peek() == Some('?') {
                         return Err("filters cannot be nested".to_owned());
                     }
-                    out.push(inner);
+                    out.push(self.bracket()?);
                 }
                 _ => break,
             }
@@ -402,6 +402,7 @@ fn order(left: &Value, right: &Value) -> Option<Ordering> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn find(path: &str) -> String {
@@ -470,5 +471,16 @@ mod tests {
             assert_eq!(find(path), why, "{path}");
         }
         assert!(find(&".a".repeat(65)).contains("more than 64 steps"));
+        assert!(find(&".a[?(@[?(@".repeat(100_000)).contains("cannot be nested"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_fail(text in r#"[.a\\\[\]?(@='"0-9:,* -]{0,30}"#) {
+            let object = json!({"a": [{"a": 1}, {"a": "0"}]});
+            if let Ok(path) = JsonPath::parse(&text) {
+                let _ = path.find(&object);
+            }
+        }
     }
 }

@@ -122,7 +122,7 @@ impl TokenObjects for NoObjects {
 }
 
 /// A cluster where `admin-token` is a master and `jane-token` reads config maps in namespace `n`.
-pub(crate) fn toy_cluster() -> (Arc<Cluster>, Arc<Toy>) {
+pub(crate) fn toy_cluster() -> (Arc<ClusterEdge>, Arc<Toy>) {
     let toy = Arc::new(Toy::default());
     let key = Arc::new(TokenKey::generate().unwrap());
     let authenticator = Authenticator::new(key, Issuer::default(), Arc::new(NoObjects), Arc::new(jiff::Timestamp::now));
@@ -141,21 +141,21 @@ pub(crate) fn toy_cluster() -> (Arc<Cluster>, Arc<Toy>) {
         "subjects": [{"kind": "User", "name": "jane"}], "roleRef": {"kind": "ClusterRole", "name": "view"}}),
     );
     let backend = Arc::clone(&toy) as Arc<dyn Backend>;
-    (Arc::new(Cluster::new(backend, Arc::new(authenticator), Arc::new(rbac))), toy)
+    (Arc::new(ClusterEdge::new(backend, Arc::new(authenticator), Arc::new(rbac))), toy)
 }
 
 /// The server's own cluster and one named `west`, both the same toy.
-struct Two(Arc<Cluster>);
+struct Two(Arc<ClusterEdge>);
 
 impl Clusters for Two {
-    fn cluster(&self, name: Option<&str>) -> Option<Arc<Cluster>> {
+    fn cluster(&self, name: Option<&str>) -> Option<Arc<ClusterEdge>> {
         matches!(name, None | Some("west")).then(|| Arc::clone(&self.0))
     }
 }
 
-fn server_with(limits: Limits) -> (Server, Arc<Toy>) {
+fn server_with(limits: Limits) -> (Edge, Arc<Toy>) {
     let (cluster, toy) = toy_cluster();
-    (Server::new(Two(cluster), limits), toy)
+    (Edge::new(Two(cluster), limits), toy)
 }
 
 fn request(line: &str, token: &str) -> http::request::Builder {
@@ -164,14 +164,14 @@ fn request(line: &str, token: &str) -> http::request::Builder {
     if token.is_empty() { builder } else { builder.header("authorization", format!("Bearer {token}")) }
 }
 
-async fn send(server: &Server, request: http::request::Builder, body: &'static str) -> (u16, HeaderMap, String) {
+async fn send(server: &Edge, request: http::request::Builder, body: &'static str) -> (u16, HeaderMap, String) {
     let response = server.handle(request.body(Full::new(Bytes::from(body))).unwrap()).await;
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     (parts.status.as_u16(), parts.headers, String::from_utf8_lossy(&bytes).into_owned())
 }
 
-async fn code(server: &Server, line: &str, token: &str) -> u16 {
+async fn code(server: &Edge, line: &str, token: &str) -> u16 {
     send(server, request(line, token), "").await.0
 }
 
@@ -275,6 +275,13 @@ async fn aggregated_discovery_is_tagged() {
     assert!(body.contains("APIGroupDiscoveryList"));
     let again = ask().header("if-none-match", headers["etag"].clone());
     assert_eq!(send(&server, again, "").await.0, 304);
+    let (_, _, index) = send(&server, request("GET /openapi/v3", "jane-token"), "").await;
+    let index: Value = serde_json::from_str(&index).unwrap();
+    let url = index["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap();
+    let (status, headers, _) = send(&server, request(&format!("GET {url}"), "jane-token"), "").await;
+    assert!(status == 200 && headers["cache-control"].to_str().unwrap().contains("immutable"));
+    let (_, headers, _) = send(&server, request("GET /openapi/v3/api/v1?hash=old", "jane-token"), "").await;
+    assert_eq!(headers["cache-control"], "no-cache, private");
 }
 
 #[tokio::test]
@@ -317,7 +324,7 @@ async fn too_many_requests_are_told_to_come_back() {
     assert_eq!(code(&server, "GET /api/v1/namespaces/n/configmaps/a", "jane-token").await, 200);
 }
 
-async fn open_watch(server: &Server, accept: &str) -> ResponseBody {
+async fn open_watch(server: &Edge, accept: &str) -> ResponseBody {
     let request = request("GET /api/v1/namespaces/n/configmaps?watch=1", "jane-token").header("accept", accept);
     let response = server.handle(request.body(Full::new(Bytes::new())).unwrap()).await;
     assert_eq!(response.status(), 200);

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::body::{ResponseBody, Transform, WatchBody, check_nesting, full, read};
-use super::call::{Answer, Call, Cluster, Clusters, Content, Event, Events};
+use super::call::{Answer, Call, ClusterEdge, Clusters, Content, Event, Events};
 use super::encode::{TableContext, compress, encode, put_warnings, reshape};
 use super::gate::Gate;
 use super::limits::Limits;
@@ -45,7 +45,7 @@ pub struct InCluster(pub Arc<str>);
 
 /// The edge. Cheap to clone; all clones are one server.
 #[derive(Clone)]
-pub struct Server {
+pub struct Edge {
     inner: Arc<Inner>,
 }
 
@@ -57,9 +57,9 @@ struct Inner {
     stopping: watch::Sender<bool>,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("limits", &self.inner.limits).finish_non_exhaustive()
+        f.debug_struct("Edge").field("limits", &self.inner.limits).finish_non_exhaustive()
     }
 }
 
@@ -70,7 +70,7 @@ struct Trace {
     watching: bool,
 }
 
-impl Server {
+impl Edge {
     pub fn new(clusters: impl Clusters + 'static, limits: Limits) -> Self {
         let inner = Inner {
             clusters: Box::new(clusters),
@@ -164,7 +164,7 @@ impl Server {
 
     async fn resource<B>(
         &self,
-        cluster: &Arc<Cluster>,
+        cluster: &Arc<ClusterEdge>,
         parts: &Parts,
         body: B,
         info: RequestInfo,
@@ -232,7 +232,7 @@ impl Server {
 }
 
 /// Who asks: an established identity, a bearer token, or nobody; then whom they act as.
-fn identify(cluster: &Cluster, parts: &Parts, info: &RequestInfo) -> Result<User, ApiError> {
+fn identify(cluster: &ClusterEdge, parts: &Parts, info: &RequestInfo) -> Result<User, ApiError> {
     let unauthorized = || ApiError::new(Reason::Unauthorized, "Unauthorized");
     let asking = match (parts.extensions.get::<Identity>(), bearer(&parts.headers)) {
         (Some(Identity(user)), _) => user.clone(),
@@ -254,15 +254,19 @@ struct Form {
     output: Output,
     columns: Option<Arc<Columns>>,
     include: IncludeObject,
-    cluster: Arc<Cluster>,
+    cluster: Arc<ClusterEdge>,
 }
 
 impl Form {
-    fn new(cluster: &Arc<Cluster>, info: &RequestInfo, output: Output) -> Result<Self, ApiError> {
+    fn new(cluster: &Arc<ClusterEdge>, info: &RequestInfo, output: Output) -> Result<Self, ApiError> {
         let mut form = Self { output, columns: None, include: IncludeObject::default(), cluster: Arc::clone(cluster) };
-        if let (Shape::Table(_), Some(ResourcePath { group, version, resource, .. })) = (output.shape, &info.resource) {
+        if let (Shape::Table(_), Some(path)) = (output.shape, &info.resource) {
+            let ResourcePath { group, version, resource, subresource, .. } = path;
             form.include = IncludeObject::parse(info.query("includeObject"))?;
-            form.columns = cluster.backend.columns(group, version, resource);
+            // Objects of other subresources (`scale`) are of another kind; they go out as they are.
+            if matches!(subresource.as_str(), "" | "status") {
+                form.columns = cluster.backend.columns(group, version, resource);
+            }
         }
         Ok(form)
     }
@@ -394,5 +398,5 @@ impl<T> Future for CatchPanic<'_, T> {
 }
 
 #[cfg(test)]
-#[path = "server_tests.rs"]
+#[path = "edge_tests.rs"]
 pub(crate) mod tests;
