@@ -20,6 +20,6 @@ pub mod rest;
 pub mod schema;
 pub mod server;
 pub mod store;
+pub mod table;
 #[cfg(test)]
 mod testing;
-pub mod table;

@@ -6,9 +6,10 @@ use bytes::Bytes;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
+use crate::field::FieldError;
 use crate::registry::definition::CLEANUP_FINALIZER;
 use crate::registry::{
-    FieldSource, Handling, NameRule, PrepareContext, ResourceInfo, ScalePaths, SelectableField, Subresource, Version,
+    FieldSource, Handling, Hooks, NameRule, PrepareContext, ResourceInfo, ScalePaths, SelectableField, Subresource, Version,
 };
 use crate::rest::request::{ContentType, Options, Request, UserInfo, Verb};
 use crate::rest::response::{Body, Response, WatchStream};
@@ -23,11 +24,26 @@ fn core(kind: &str, plural: &str) -> ResourceInfo {
     ResourceInfo::built_in("", Version::new("v1", Node::default()), kind, plural)
 }
 
-fn namespace_prepare(object: &mut Value, _: &PrepareContext<'_>) {
-    let name = object["metadata"]["name"].clone();
-    object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
-    object["spec"]["finalizers"] = json!(["kubernetes"]);
-    object["status"]["phase"] = "Active".into();
+#[derive(Debug)]
+struct NamespaceHooks;
+
+impl Hooks for NamespaceHooks {
+    fn prepare_create(&self, object: &mut Value, _: &PrepareContext<'_>) -> Result<(), Vec<FieldError>> {
+        let name = object["metadata"]["name"].clone();
+        object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+        object["spec"]["finalizers"] = json!(["kubernetes"]);
+        object["status"]["phase"] = "Active".into();
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct PodHooks;
+
+impl Hooks for PodHooks {
+    fn grace_seconds(&self, pod: &Value, asked: Option<i64>) -> i64 {
+        if pod["spec"]["nodeName"].is_string() { asked.unwrap_or(30) } else { 0 }
+    }
 }
 
 /// Kinds with just enough behaviour to show what the spine does.
@@ -37,15 +53,13 @@ pub(crate) fn kinds() -> Vec<ResourceInfo> {
     namespaces.namespaced = false;
     namespaces.behaviour.spec_finalizers = true;
     namespaces.behaviour.name_rule = NameRule::DnsLabel;
-    namespaces.hooks.prepare_create = namespace_prepare;
+    namespaces.hooks = &NamespaceHooks;
     let finalize =
         Subresource { name: "finalize".to_owned(), handling: Handling::Finalize, verbs: Verb::UPDATE_ONLY, object: None };
     namespaces.versions[0].subresources = vec![Subresource::status(), finalize];
     let mut pods = core("Pod", "pods");
     pods.behaviour.returns_deleted_object = true;
-    pods.hooks.grace_seconds = |pod, asked| {
-        if pod["spec"]["nodeName"].is_string() { asked.unwrap_or(30) } else { 0 }
-    };
+    pods.hooks = &PodHooks;
     pods.versions[0].subresources = vec![Subresource::status()];
     pods.versions[0].selectable = vec![selectable("status.phase"), selectable("spec.nodeName")];
     let mut secrets = core("Secret", "secrets");

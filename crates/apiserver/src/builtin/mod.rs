@@ -16,11 +16,12 @@ mod twins;
 mod values;
 mod wire;
 
-pub use defaults::{default, default_definition};
+pub use defaults::{blank, default, default_definition};
 pub use kind::{BuiltinKind, Generation, NameRule, Subresource, Verbs};
 pub use kinds::{GROUP_ORDER, kind, kinds, resource, selectable_fields};
 pub use prepare::{
     AddressPool, Context, Requester, ServiceAddresses, prepare_create, prepare_status_update, prepare_update, release,
+    reserve,
 };
 pub use print::{Column, cells, columns, human_duration, row_conditions};
 pub use prose::description_of;

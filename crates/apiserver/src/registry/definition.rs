@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 use super::info::{
-    Behaviour, ColumnSource, FieldSource, Hooks, Origin, PrinterColumn, ResourceInfo, ScalePaths, SelectableField,
+    Behaviour, ColumnSource, FieldSource, NoHooks, Origin, PrinterColumn, ResourceInfo, ScalePaths, SelectableField,
     Storage, StorageKey, Subresource, Version, join_api_version,
 };
 use super::names::compare_versions;
@@ -56,7 +56,7 @@ pub fn resource_of(definition: &Value) -> Result<ResourceInfo, Vec<FieldError>> 
             version: storage_version,
         },
         behaviour: Behaviour { has_generation: true, unconditional_update: false, ..Behaviour::default() },
-        hooks: Hooks::default(),
+        hooks: &NoHooks,
         origin: Origin::Custom { definition: text(&definition["metadata"]["name"]) },
         group,
         kind,
@@ -67,7 +67,7 @@ pub fn resource_of(definition: &Value) -> Result<ResourceInfo, Vec<FieldError>> 
 
 fn version_of(index: usize, version: &Value) -> Result<Version, Vec<FieldError>> {
     let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
-    let schema = shape::schema_of(&path, &version["schema"]["openAPIV3Schema"])?;
+    let (schema, rules) = shape::schema_of(&path, &version["schema"]["openAPIV3Schema"])?;
     let mut subresources = Vec::new();
     if version["subresources"]["status"].is_object() {
         subresources.push(Subresource::status());
@@ -90,6 +90,7 @@ fn version_of(index: usize, version: &Value) -> Result<Version, Vec<FieldError>>
         columns: columns_of(version),
         subresources,
         selectable: selectable.collect(),
+        rules: Some(rules),
         shape: NEXT_SHAPE.fetch_add(1, Ordering::Relaxed),
         ..Version::new(&text(&version["name"]), schema)
     })

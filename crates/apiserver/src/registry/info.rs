@@ -3,11 +3,13 @@
 //! Filled in by the built-in tables and from CustomResourceDefinitions; everything that serves requests reads it. Never
 //! holds objects and never decides anything by itself: behaviour that differs is a flag or a plain function here.
 
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::builtin::ServiceAddresses;
 use crate::field::FieldError;
 use crate::rest::request::{UserInfo, Verb};
 use crate::schema::Node;
@@ -56,7 +58,7 @@ pub struct ResourceInfo {
     pub versions: Vec<Version>,
     pub storage: Storage,
     pub behaviour: Behaviour,
-    pub hooks: Hooks,
+    pub hooks: &'static dyn Hooks,
     pub origin: Origin,
 }
 
@@ -94,7 +96,7 @@ pub struct Version {
     pub subresources: Vec<Subresource>,
     pub selectable: Vec<SelectableField>,
     /// How objects become the stored form and back where rewriting `apiVersion` is not enough.
-    pub conversion: Option<Conversion>,
+    pub conversion: Option<&'static dyn Conversion>,
     /// Compiled CEL rules of the schema.
     pub rules: Option<Arc<dyn RuleSet>>,
     /// Identifies schema and version: an entry written under the same number needs no work when it is read.
@@ -108,10 +110,9 @@ pub trait RuleSet: std::fmt::Debug + Send + Sync {
 }
 
 /// Both functions get an object whose `apiVersion` and `kind` are already those of the target.
-#[derive(Debug, Clone, Copy)]
-pub struct Conversion {
-    pub to_storage: fn(&mut Value),
-    pub from_storage: fn(&mut Value),
+pub trait Conversion: fmt::Debug + Send + Sync {
+    fn to_storage(&self, object: &mut Value);
+    fn from_storage(&self, object: &mut Value);
 }
 
 /// A column of the `Table` form.
@@ -229,63 +230,84 @@ pub enum NameRule {
     PathSegment,
 }
 
-/// What a `prepare` hook may use besides the object.
+/// What preparing an object may use besides the object.
+#[derive(Debug, Clone, Copy)]
 pub struct PrepareContext<'a> {
     pub now: Timestamp,
     pub user: &'a UserInfo,
-    pub allocate: &'a dyn Allocate,
+    pub addresses: &'a dyn ServiceAddresses,
+    /// Nothing will be stored, so nothing may be taken.
+    pub dry_run: bool,
 }
 
-impl std::fmt::Debug for PrepareContext<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PrepareContext").field("now", &self.now).field("user", self.user).finish_non_exhaustive()
+/// The ways of a kind that no schema expresses. Objects are in the storage version, except for `default`, which gets the
+/// requested one. Custom resources have none.
+pub trait Hooks: fmt::Debug + Send + Sync {
+    /// Defaults of the kind. The error is a decoder's text about a value of the wrong type.
+    fn default(&self, _object: &mut Value, _version: &str) -> Result<(), String> {
+        Ok(())
     }
-}
 
-/// Values that no two objects of a cluster may share.
-pub trait Allocate: Send + Sync {
-    /// An unused address of the service range; `None` when it is exhausted.
-    fn cluster_ip(&self) -> Option<String>;
-    /// An unused port of the node port range; `None` when it is exhausted.
-    fn node_port(&self) -> Option<u16>;
-}
+    /// What an object without any content looks like; such fields have no owner. `None`: nothing.
+    fn blank(&self, _version: &str) -> Option<&'static Value> {
+        None
+    }
 
-/// The functions of a kind. All get objects in the storage version, except `default`, which gets the requested one.
-#[derive(Debug, Clone, Copy)]
-pub struct Hooks {
-    /// Defaults that a schema cannot express; runs after the schema's.
-    pub default: fn(&mut Value),
     /// Normalises a new object before validation: Secret `stringData`, Namespace finalizers, Service `clusterIP`…
-    pub prepare_create: fn(&mut Value, &PrepareContext<'_>),
-    /// `(new, old)`: carries over what a client may leave out or may not change through this path.
-    pub prepare_update: fn(&mut Value, &Value, &PrepareContext<'_>),
-    /// `(new, old)` for writes through `status`, after everything but status was taken from old.
-    pub prepare_status: fn(&mut Value, &Value),
-    pub validate_create: fn(&Value) -> Vec<FieldError>,
-    /// `(new, old)`: everything that `validate_create` would find, plus immutability.
-    pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
-    pub validate_status: fn(&Value, &Value) -> Vec<FieldError>,
-    /// `(new, old)`: texts for `Warning` headers.
-    pub warnings: fn(&Value, Option<&Value>) -> Vec<String>,
+    fn prepare_create(&self, _object: &mut Value, _context: &PrepareContext<'_>) -> Result<(), Vec<FieldError>> {
+        Ok(())
+    }
+
+    /// Carries over what a client may leave out or may not change through this path, and counts the generation.
+    fn prepare_update(
+        &self,
+        _new: &mut Value,
+        _old: &Value,
+        _context: &PrepareContext<'_>,
+    ) -> Result<(), Vec<FieldError>> {
+        Ok(())
+    }
+
+    /// Whether `prepare_update` counts the generation; otherwise any change outside metadata and status does.
+    fn counts_generation(&self) -> bool {
+        false
+    }
+
+    /// For writes through `status`, after everything but status was taken from old.
+    fn prepare_status(&self, _new: &mut Value, _old: &Value, _context: &PrepareContext<'_>) {}
+
+    fn validate_create(&self, _object: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Everything that `validate_create` would find, plus immutability.
+    fn validate_update(&self, _new: &Value, _old: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    fn validate_status(&self, _new: &Value, _old: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Texts for `Warning` headers.
+    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Seconds between the request to delete and the removal, from the object and what was asked for.
-    pub grace_seconds: fn(&Value, Option<i64>) -> i64,
+    fn grace_seconds(&self, _object: &Value, _asked: Option<i64>) -> i64 {
+        0
+    }
+
+    /// Gives back what a removed or refused object had taken from the cluster.
+    fn release(&self, _object: &Value, _addresses: &dyn ServiceAddresses) {}
 }
 
-impl Default for Hooks {
-    fn default() -> Self {
-        Self {
-            default: |_| {},
-            prepare_create: |_, _| {},
-            prepare_update: |_, _, _| {},
-            prepare_status: |_, _| {},
-            validate_create: |_| Vec::new(),
-            validate_update: |_, _| Vec::new(),
-            validate_status: |_, _| Vec::new(),
-            warnings: |_, _| Vec::new(),
-            grace_seconds: |_, _| 0,
-        }
-    }
-}
+/// A kind without ways of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct NoHooks;
+
+impl Hooks for NoHooks {}
 
 impl Version {
     /// A served version without columns or subresources.
@@ -346,7 +368,7 @@ impl ResourceInfo {
             storage: Storage { key: StorageKey::new(group, plural), api_version, version: version.name.clone() },
             versions: vec![version],
             behaviour: Behaviour::default(),
-            hooks: Hooks::default(),
+            hooks: &NoHooks,
             origin: Origin::BuiltIn,
         }
     }

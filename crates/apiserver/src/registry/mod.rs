@@ -9,7 +9,7 @@ pub mod live;
 pub mod names;
 
 pub use info::{
-    Allocate, Behaviour, ColumnSource, Conversion, FieldSource, Handling, Hooks, NameRule, Origin, PrepareContext,
+    Behaviour, ColumnSource, Conversion, FieldSource, Handling, Hooks, NameRule, NoHooks, Origin, PrepareContext,
     PrinterColumn, ResourceInfo, RuleSet, ScalePaths, SelectableField, Storage, StorageKey, Subresource, Version,
 };
 pub use live::{BuiltIns, Registry, Served};

@@ -128,6 +128,9 @@ async fn delete_with(call: &mut Call<'_>, options: &DeleteOptions) -> Result<Res
         };
         match call.cluster.store().commit(vec![change], &[]).await {
             Ok(entries) => {
+                if step == Step::Remove {
+                    call.served.info.hooks.release(&stored, call.cluster.addresses());
+                }
                 let entry = entries.first().unwrap_or(&entry);
                 return Ok(told(call, options, entry, &stored, step));
             }
@@ -168,7 +171,7 @@ fn plan(call: &Call<'_>, options: &DeleteOptions, stored: &mut Value) -> Result<
             list.push(finalizer.into());
         }
     }
-    let grace = (info.hooks.grace_seconds)(stored, options.grace_seconds).max(0);
+    let grace = info.hooks.grace_seconds(stored, options.grace_seconds).max(0);
     let held = holds_content || stored["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
     if was_marked {
         let metadata = meta::metadata(stored);

@@ -1,16 +1,20 @@
 //! What is done to the content of objects by other modules: pruning, defaults, validation, patches, field owners.
 //!
 //! The write path calls these and nothing else, so that what a schema or a patch means is decided in one place each.
+//! Custom resources go by their schema; built-in kinds by their tables, which read and write objects as Go does.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::decode::{self, Decoded};
 use super::request::ContentType;
+use crate::apply::{self, Reset, Target};
+use crate::cel;
 use crate::error::ApiError;
 use crate::field::FieldError;
-use crate::registry::Served;
-use crate::schema::{Node, Schema};
+use crate::patch;
+use crate::registry::{RuleSet, Served};
+use crate::schema::{self, Node, Schema};
 
 /// Who writes, through which endpoint, when.
 #[derive(Debug, Clone, Copy)]
@@ -21,97 +25,102 @@ pub struct Writer<'a> {
     pub now: Timestamp,
 }
 
-/// Parses YAML of which JSON is a part.
+/// Parses YAML, of which JSON is a part.
 pub fn parse_yaml(body: &[u8]) -> Result<Decoded, String> {
-    decode::parse_json(body)
+    // JSON is read as such: its errors and its repeated fields are reported more precisely.
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
+        return decode::parse_json(body);
+    }
+    let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| format!("error converting YAML to JSON: {error}"))?;
+    Ok(Decoded { value, duplicates: Vec::new() })
 }
 
 /// Paths of fields that the schema does not know.
-pub fn unknown_fields(_: &Node, _: &Value) -> Vec<String> {
-    Vec::new()
+pub fn unknown_fields(schema: &Node, object: &Value) -> Vec<String> {
+    schema::unknown_fields(schema, object)
 }
 
-/// Removes fields that the schema does not know.
-pub fn prune(_: &Node, _: &mut Value) {}
-
-/// Fills in what the schema gives a default for, and what the kind's own defaults say.
-pub fn apply_defaults(served: &Served, object: &mut Value) {
-    (served.info.hooks.default)(object);
+/// Removes fields that the schema does not know, and fills in defaults.
+pub fn prune_and_default(served: &Served, object: &mut Value) -> Result<(), ApiError> {
+    let version = served.version();
+    schema::prune(&version.schema, object);
+    if served.info.is_custom() {
+        schema::apply_defaults(&version.schema, object);
+        return Ok(());
+    }
+    served.info.hooks.default(object, &version.name).map_err(|error| {
+        let (kind, version) = (&served.info.kind, &version.name);
+        ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
+    })
 }
 
-/// Findings of the schema and of its rules, about an object in the served version.
+/// Findings of the schema and of its rules, about an object in the served version. Built-in kinds are judged by their
+/// hooks alone.
 pub fn validate(served: &Served, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     served.version().rules.as_ref().map(|rules| rules.check(object, old)).unwrap_or_default()
 }
 
-/// The schema of one version of a CustomResourceDefinition.
-pub fn schema_of(_: &str, _: &Value) -> Result<Node, Vec<FieldError>> {
-    Ok(Node::new(Schema { preserve_unknown: true, ..Schema::default() }))
+/// A schema together with its compiled rules.
+#[derive(Debug)]
+struct CustomRules {
+    schema: Node,
+    rules: cel::Rules,
+}
+
+impl RuleSet for CustomRules {
+    fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        cel::validate_object(&self.schema, &self.rules, object, old)
+    }
+}
+
+/// The schema of one version of a CustomResourceDefinition, and what objects are checked by.
+pub fn schema_of(path: &str, source: &Value) -> Result<(Node, std::sync::Arc<dyn RuleSet>), Vec<FieldError>> {
+    let (schema, rules) = cel::compile_schema(path, source)?;
+    let schema = Node::new(schema);
+    Ok((schema.clone(), std::sync::Arc::new(CustomRules { schema, rules })))
+}
+
+/// Which fields a write through this endpoint cannot change.
+fn reset_of(served: &Served, subresource: &str) -> Reset {
+    match subresource {
+        "status" => Reset::all_but_status(),
+        _ if served.version().has_status() => Reset::status(),
+        _ => Reset::nothing(),
+    }
 }
 
 /// Records in `managedFields` of `new` what the writer changed.
-pub fn track_update(_: &Served, live: Option<&Value>, new: &mut Value, _: &Writer<'_>) {
-    let kept = live.and_then(|live| live["metadata"].get("managedFields")).cloned();
-    if let Some(metadata) = new["metadata"].as_object_mut() {
-        match kept {
-            Some(kept) => metadata.insert("managedFields".to_owned(), kept),
-            None => metadata.remove("managedFields"),
-        };
-    }
+pub fn track_update(served: &Served, live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
+    with_target(served, writer, |target, writer| apply::track_update(target, live, new, writer));
 }
 
 /// The live object (if any) after a configuration was applied to it.
 pub fn apply(
-    _: &Served,
+    served: &Served,
     live: Option<&Value>,
     applied: &Value,
-    _: &Writer<'_>,
-    _force: bool,
+    writer: &Writer<'_>,
+    force: bool,
 ) -> Result<Value, ApiError> {
-    let mut out = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
-    merge(&mut out, applied);
-    Ok(out)
+    with_target(served, writer, |target, writer| apply::apply(target, live, applied, writer, force))
+}
+
+fn with_target<R>(served: &Served, writer: &Writer<'_>, act: impl FnOnce(&Target<'_>, &apply::Writer<'_>) -> R) -> R {
+    let api_version = served.api_version();
+    let reset = reset_of(served, writer.subresource);
+    let schema: &Schema = &served.version().schema;
+    let blank = served.info.hooks.blank(&served.version().name);
+    let target = Target { schema, kind: &served.info.kind, reset: &reset, blank };
+    let Writer { manager, subresource, now } = *writer;
+    act(&target, &apply::Writer { manager, subresource, api_version: &api_version, now })
 }
 
 /// The object after a patch of the given type.
-pub fn patch(_: &Served, kind: &ContentType, object: &Value, body: &Value) -> Result<Value, ApiError> {
-    if *kind == ContentType::JsonPatch {
-        return Err(decode::unsupported(kind, &["application/merge-patch+json"]));
-    }
-    let mut out = object.clone();
-    merge(&mut out, body);
-    Ok(out)
-}
-
-/// RFC 7386.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(fields) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    if let Value::Object(object) = target {
-        for (key, value) in fields {
-            if value.is_null() {
-                object.remove(key);
-            } else {
-                merge(object.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn merging_replaces_removes_and_descends() {
-        let mut object = json!({"a": {"b": 1, "c": 2}, "d": [1], "e": 1});
-        merge(&mut object, &json!({"a": {"b": null, "x": {"y": 1}}, "d": [2], "e": {"f": null}}));
-        assert_eq!(object, json!({"a": {"c": 2, "x": {"y": 1}}, "d": [2], "e": {}}));
+pub fn patch(served: &Served, kind: &ContentType, object: &Value, body: &Value) -> Result<Value, ApiError> {
+    match kind {
+        ContentType::JsonPatch => patch::json_patch(object, body),
+        ContentType::StrategicMergePatch => patch::strategic_merge_patch(&served.version().schema, object, body),
+        _ => Ok(patch::merge_patch(object, body)),
     }
 }

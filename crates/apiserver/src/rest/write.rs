@@ -100,8 +100,7 @@ async fn create_once(
     let cluster = call.cluster;
     let info = call.served.info.clone();
     let now = cluster.now();
-    shape::prune(&call.served.version().schema, &mut object);
-    shape::apply_defaults(&call.served, &mut object);
+    shape::prune_and_default(&call.served, &mut object)?;
     meta::start(&mut object, &info, call.namespace(), now, cluster.identities());
     if call.served.version().has_status()
         && let Some(fields) = object.as_object_mut()
@@ -115,17 +114,18 @@ async fn create_once(
         shape::track_update(&call.served, None, &mut object, &writer(call, &call.manager()));
     }
     let mut stored = to_storage(&call.served, object);
-    let context = PrepareContext { now, user: &call.request.user, allocate: cluster.allocations() };
-    (info.hooks.prepare_create)(&mut stored, &context);
+    let prepared = info.hooks.prepare_create(&mut stored, &prepare_context(call));
     let shown = shown_form(call, &stored);
     let name = meta::text(&stored, "name").to_owned();
     let mut findings = meta::validate(&stored, &info);
+    findings.extend(prepared.err().into_iter().flatten());
     findings.extend(shape::validate(&call.served, &shown, None));
-    findings.extend((info.hooks.validate_create)(&stored));
+    findings.extend(info.hooks.validate_create(&stored));
     if !findings.is_empty() {
+        info.hooks.release(&stored, cluster.addresses());
         return Err(call.invalid(&name, &findings));
     }
-    call.warnings.extend((info.hooks.warnings)(&stored, None));
+    call.warnings.extend(info.hooks.warnings(&stored, None));
     let shown = admit(call, Phase::Validating, Operation::Create, Some(shown), None, options).await?;
     let key = crate::store::key_of(call.namespace(), &name);
     if call.request.options.is_dry_run() {
@@ -186,8 +186,7 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     let mut new = (update.make)(Some(&old))?;
     check_placement(call, &new)?;
     check_preconditions(call, update, &new, entry)?;
-    shape::prune(&call.served.version().schema, &mut new);
-    shape::apply_defaults(&call.served, &mut new);
+    shape::prune_and_default(&call.served, &mut new)?;
     keep_other_parts(&mut new, &old, update.part, call.served.version().has_status());
     meta::carry_over(&mut new, &old);
     if !update.tracked {
@@ -202,7 +201,7 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     if !findings.is_empty() {
         return Err(call.invalid(call.name(), &findings).into());
     }
-    call.warnings.extend((info.hooks.warnings)(&stored, Some(&old_stored)));
+    call.warnings.extend(info.hooks.warnings(&stored, Some(&old_stored)));
     let shown = shown_form(call, &stored);
     let shown =
         admit(call, Phase::Validating, Operation::Update, Some(shown), old.as_ref(), update.options_kind).await?;
@@ -242,24 +241,35 @@ fn prepare_and_validate(
     old: Option<&Value>,
 ) -> Vec<crate::field::FieldError> {
     let info = &call.served.info;
-    let context =
-        PrepareContext { now: call.cluster.now(), user: &call.request.user, allocate: call.cluster.allocations() };
+    let context = prepare_context(call);
+    let mut findings = Vec::new();
     if part == Part::Status {
-        (info.hooks.prepare_status)(stored, old_stored);
+        info.hooks.prepare_status(stored, old_stored, &context);
     } else {
-        (info.hooks.prepare_update)(stored, old_stored, &context);
-        let status_is_apart = call.served.version().has_status() || !info.is_custom();
-        meta::count_generation(stored, old_stored, info, status_is_apart);
+        findings.extend(info.hooks.prepare_update(stored, old_stored, &context).err().into_iter().flatten());
+        if !info.hooks.counts_generation() {
+            let status_is_apart = call.served.version().has_status() || !info.is_custom();
+            meta::count_generation(stored, old_stored, info, status_is_apart);
+        }
     }
     let shown = shown_form(call, stored);
-    let mut findings = meta::validate_update(stored, old_stored);
+    findings.extend(meta::validate_update(stored, old_stored));
     findings.extend(meta::validate(stored, info));
     findings.extend(shape::validate(&call.served, &shown, old));
     findings.extend(match part {
-        Part::Status => (info.hooks.validate_status)(stored, old_stored),
-        _ => (info.hooks.validate_update)(stored, old_stored),
+        Part::Status => info.hooks.validate_status(stored, old_stored),
+        _ => info.hooks.validate_update(stored, old_stored),
     });
     findings
+}
+
+fn prepare_context<'a>(call: &'a Call<'_>) -> PrepareContext<'a> {
+    PrepareContext {
+        now: call.cluster.now(),
+        user: &call.request.user,
+        addresses: call.cluster.addresses(),
+        dry_run: call.request.options.is_dry_run(),
+    }
 }
 
 /// Refuses an object that belongs elsewhere than the request says.

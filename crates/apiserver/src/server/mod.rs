@@ -3,18 +3,19 @@
 //!
 //! Decides how the parts are put together. Never serves a socket: the edge does.
 
-mod allocate;
+pub mod builtins;
 pub mod identity;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use crate::builtin::AddressPool;
 use crate::controllers;
 use crate::error::ApiError;
 use crate::registry::{BuiltIns, Registry, ResourceInfo, StorageKey};
@@ -24,7 +25,6 @@ use crate::rest::request::Request;
 use crate::rest::response::Response;
 use crate::store::file_log::{self, CompactionLimits};
 use crate::store::{HistoryLimits, Log, MemoryLog, Store};
-use allocate::Allocations;
 use identity::Identities;
 
 /// What time it is. Simulations give one that follows their virtual time.
@@ -72,7 +72,7 @@ pub struct Cluster {
     name: String,
     store: Arc<Store>,
     registry: Registry,
-    allocations: Allocations,
+    addresses: OnceLock<AddressPool>,
     shared: Arc<Shared>,
     _controllers: controllers::Running,
 }
@@ -112,8 +112,16 @@ impl Cluster {
         self.shared.identities.number()
     }
 
-    pub(crate) fn allocations(&self) -> &Allocations {
-        &self.allocations
+    /// The addresses and ports of services; what stored services have is taken when they are first asked for.
+    pub(crate) fn addresses(&self) -> &AddressPool {
+        self.addresses.get_or_init(|| {
+            let pool = AddressPool::default();
+            let services = self.store.peek_list(&StorageKey::new("", "services"), None, None, usize::MAX, None);
+            for entry in services.iter().flat_map(|listing| &listing.entries) {
+                crate::builtin::reserve(&entry.parse(), &pool);
+            }
+            pool
+        })
     }
 
     pub(crate) fn synthetic(&self, key: &(StorageKey, Option<String>)) -> Option<Arc<dyn Synthetic>> {
@@ -207,7 +215,7 @@ impl Server {
         let cluster = Arc::new_cyclic(|this| Cluster {
             name: name.to_owned(),
             registry: Registry::new(self.shared.built_in.clone()),
-            allocations: Allocations::new(store.clone()),
+            addresses: OnceLock::new(),
             store,
             shared: self.shared.clone(),
             _controllers: controllers::start(this, changes),

@@ -36,6 +36,21 @@ pub fn default(kind: &BuiltinKind, object: &mut Value) -> Result<(), String> {
     default_definition(kind.definition, object)
 }
 
+/// What Go writes for an object of this kind that holds nothing.
+pub fn blank(kind: &BuiltinKind) -> Option<&'static Value> {
+    static BLANKS: OnceLock<BTreeMap<&'static str, Value>> = OnceLock::new();
+    let blanks = BLANKS.get_or_init(|| {
+        let of = |row: &BuiltinKind| {
+            let mut empty = Object::new();
+            let definition = table::definition(row.definition)?;
+            wire::write(definition, &mut empty);
+            Some((row.definition, Value::Object(empty)))
+        };
+        super::kinds().iter().filter_map(of).collect()
+    });
+    blanks.get(kind.definition)
+}
+
 /// As `default`, for a type that is no kind of its own, such as `io.k8s.api.authentication.v1.TokenRequest`.
 pub fn default_definition(name: &str, object: &mut Value) -> Result<(), String> {
     let Some(definition) = table::definition(name) else { return Ok(()) };

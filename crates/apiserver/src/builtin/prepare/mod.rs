@@ -125,6 +125,11 @@ pub fn release(kind: &BuiltinKind, object: &Value, addresses: &dyn ServiceAddres
     }
 }
 
+/// Takes what a stored service already has, so that nobody else gets it.
+pub fn reserve(service: &Value, addresses: &dyn ServiceAddresses) {
+    service::reserve(service, addresses);
+}
+
 /// kube-apiserver defaults objects again when it reads them back; wrong types were refused before.
 fn refresh(kind: &BuiltinKind, object: &mut Value) {
     let _ = default(kind, object);

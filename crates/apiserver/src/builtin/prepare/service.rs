@@ -31,6 +31,16 @@ pub(super) fn update(service: &mut Object, old: &Value, context: &Context<'_>) -
     Ok(())
 }
 
+pub(super) fn reserve(service: &Value, addresses: &dyn ServiceAddresses) {
+    // What cannot be taken is held by another stored service already.
+    for address in list(service, "spec.clusterIPs").iter().filter_map(Value::as_str) {
+        let _ = addresses.take_ip(Some(address), false);
+    }
+    for port in node_ports(service) {
+        let _ = addresses.take_port(Some(port), false);
+    }
+}
+
 pub(super) fn release(service: &Value, addresses: &dyn ServiceAddresses) {
     for address in list(service, "spec.clusterIPs").iter().filter_map(Value::as_str) {
         addresses.free_ip(address);
