@@ -66,7 +66,9 @@ impl Parity {
             console::progress(format!("{} fleet cases skipped: no {}", before - cases.len(), self.crds.display()));
         }
         if self.list {
-            cases.iter().for_each(|case| console::line(&case.name));
+            for case in &cases {
+                console::line(&case.name);
+            }
             return Ok(());
         }
         if cases.is_empty() {
@@ -105,8 +107,8 @@ impl Parity {
         let started = Instant::now();
         let slots = Arc::new(Semaphore::new(self.jobs.max(1)));
         let mut running = JoinSet::new();
-        for case in cases.iter().cloned() {
-            let (real, ours, slots) = (real.clone(), ours.clone(), slots.clone());
+        for case in cases {
+            let (case, real, ours, slots) = (case.clone(), real.clone(), ours.clone(), slots.clone());
             running.spawn(async move {
                 let _slot = slots.acquire_owned().await;
                 run_on_both(&case, &real, &ours).await
@@ -120,7 +122,9 @@ impl Parity {
             steps += a.answers.len();
             self.record(&a)?;
             let found = compare::compare(&a, &b, known);
-            found.iter().filter(|difference| difference.known.is_none()).for_each(print_difference);
+            for difference in found.iter().filter(|difference| difference.known.is_none()) {
+                print_difference(difference);
+            }
             differences.extend(found);
         }
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub use kubeconfig::{Access, kubeconfig};
 
 /// How long a component may take to become ready: a loaded two-core machine needs about 30 s for two API servers.
-const READY_WITHIN: Duration = Duration::from_secs(180);
+const READY_WITHIN: Duration = Duration::from_mins(3);
 /// Pause between two looks at a component that is not ready yet.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A free port may be taken by somebody else between finding and using it; then a start is tried again.
