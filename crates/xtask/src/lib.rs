@@ -5,3 +5,4 @@ pub mod console;
 pub mod http;
 pub mod parity;
 pub mod real;
+pub mod signals;

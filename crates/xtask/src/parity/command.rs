@@ -8,6 +8,7 @@ use super::transcript::Transcript;
 use super::{crds, runner};
 use crate::console;
 use crate::real::{Options, RealCluster};
+use crate::signals::StopRequest;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,16 @@ pub fn cases_directory() -> PathBuf {
 }
 
 impl Parity {
+    /// Runs until the last case, or until it is told to stop; the servers end with it.
     pub async fn execute(self, known: &[Known]) -> Result<()> {
+        let mut stop = StopRequest::listen()?;
+        tokio::select! {
+            outcome = self.compare_servers(known) => outcome,
+            () = stop.received() => bail!("stopped"),
+        }
+    }
+
+    async fn compare_servers(&self, known: &[Known]) -> Result<()> {
         let mut cases = script::load(&cases_directory())?;
         let wanted = self.filter.as_deref().unwrap_or_default();
         cases.retain(|case| case.name.contains(wanted));
@@ -83,9 +93,7 @@ impl Parity {
             crds::load(&self.crds, &real).await?;
             crds::load(&self.crds, &ours).await?;
         }
-        let outcome = self.run_all(&cases, Arc::new(real), Arc::new(ours), known).await;
-        drop(cluster);
-        outcome
+        self.run_all(&cases, Arc::new(real), Arc::new(ours), known).await
     }
 
     fn targets(&self, cluster: &RealCluster) -> Result<(Target, Target)> {
@@ -170,4 +178,35 @@ fn print_difference(difference: &Difference) {
 
 fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Below this number the suite no longer covers the areas it was written for.
+    const FEWEST_CASES: usize = 140;
+
+    #[test]
+    fn every_case_can_be_read() {
+        let cases = script::load(&cases_directory()).expect("the cases can be read");
+        assert!(cases.len() >= FEWEST_CASES, "{} cases", cases.len());
+    }
+
+    #[test]
+    fn a_recorded_transcript_lies_under_its_case() {
+        let directory = tempfile::tempdir().expect("temp dir");
+        let parity = Parity {
+            filter: None,
+            against: None,
+            token: None,
+            ca: None,
+            record: Some(directory.path().to_owned()),
+            crds: PathBuf::new(),
+            jobs: 1,
+            list: false,
+        };
+        parity.record(&Transcript { case: "area/name".to_owned(), answers: Vec::new() }).expect("recorded");
+        assert!(directory.path().join("area/name.txt").is_file());
+    }
 }

@@ -104,7 +104,8 @@ impl<'a> Session<'a> {
         };
         let accepted = Some(answer.status().is_success());
         let (parts, body) = answer.into_parts();
-        let mut text = transcript::http(parts.status, &parts.headers, &body, &step.directives, &mut self.normaliser);
+        let directives: Vec<Directive> = step.directives.iter().map(|directive| self.filled(directive)).collect();
+        let mut text = transcript::http(parts.status, &parts.headers, &body, &directives, &mut self.normaliser);
         if !reached {
             let _ = write!(text, "\n(not reached within {} s)", UNTIL_WITHIN.as_secs());
         }
@@ -133,6 +134,16 @@ impl<'a> Session<'a> {
         let options = serde_saphyr::options! { strict_booleans: true };
         let value: Value = serde_saphyr::from_str_with_options(body, options).context("the body is no YAML")?;
         Ok((filled, value.to_string().into_bytes()))
+    }
+
+    /// A directive whose pointers may name the case's own things.
+    fn filled(&self, directive: &Directive) -> Directive {
+        let fill = |pointers: &[String]| pointers.iter().map(|pointer| self.variables.fill(pointer)).collect();
+        match directive {
+            Directive::Show(pointers) => Directive::Show(fill(pointers)),
+            Directive::Hide(pointers) => Directive::Hide(fill(pointers)),
+            other => other.clone(),
+        }
     }
 
     fn save(&mut self, step: &Step, body: &Bytes, text: &mut String) {
