@@ -73,7 +73,9 @@ impl Parity {
         if !have_crds {
             let before = cases.len();
             cases.retain(|case| !case.name.starts_with("fleet/"));
-            console::progress(format!("{} fleet cases skipped: no {}", before - cases.len(), self.crds.display()));
+            if cases.len() < before {
+                console::progress(format!("{} fleet cases skipped: no {}", before - cases.len(), self.crds.display()));
+            }
         }
         if self.list {
             for case in &cases {
