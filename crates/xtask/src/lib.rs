@@ -8,4 +8,5 @@ pub mod console;
 pub mod http;
 pub mod parity;
 pub mod real;
+pub mod signals;
 pub mod test;

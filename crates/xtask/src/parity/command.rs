@@ -8,6 +8,7 @@ use super::transcript::Transcript;
 use super::{crds, runner};
 use crate::console;
 use crate::real::{Options, RealCluster};
+use crate::signals::StopRequest;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,16 @@ pub fn cases_directory() -> PathBuf {
 }
 
 impl Parity {
+    /// Runs until the last case, or until it is told to stop; the servers end with it.
     pub async fn execute(self, known: &[Known]) -> Result<()> {
+        let mut stop = StopRequest::listen()?;
+        tokio::select! {
+            outcome = self.compare_servers(known) => outcome,
+            () = stop.received() => bail!("stopped"),
+        }
+    }
+
+    async fn compare_servers(&self, known: &[Known]) -> Result<()> {
         let mut cases = script::load(&cases_directory())?;
         let wanted = self.filter.as_deref().unwrap_or_default();
         cases.retain(|case| case.name.contains(wanted));
@@ -63,10 +73,14 @@ impl Parity {
         if !have_crds {
             let before = cases.len();
             cases.retain(|case| !case.name.starts_with("fleet/"));
-            console::progress(format!("{} fleet cases skipped: no {}", before - cases.len(), self.crds.display()));
+            if cases.len() < before {
+                console::progress(format!("{} fleet cases skipped: no {}", before - cases.len(), self.crds.display()));
+            }
         }
         if self.list {
-            cases.iter().for_each(|case| console::line(&case.name));
+            for case in &cases {
+                console::line(&case.name);
+            }
             return Ok(());
         }
         if cases.is_empty() {
@@ -81,9 +95,7 @@ impl Parity {
             crds::load(&self.crds, &real).await?;
             crds::load(&self.crds, &ours).await?;
         }
-        let outcome = self.run_all(&cases, Arc::new(real), Arc::new(ours), known).await;
-        drop(cluster);
-        outcome
+        self.run_all(&cases, Arc::new(real), Arc::new(ours), known).await
     }
 
     fn targets(&self, cluster: &RealCluster) -> Result<(Target, Target)> {
@@ -105,8 +117,8 @@ impl Parity {
         let started = Instant::now();
         let slots = Arc::new(Semaphore::new(self.jobs.max(1)));
         let mut running = JoinSet::new();
-        for case in cases.iter().cloned() {
-            let (real, ours, slots) = (real.clone(), ours.clone(), slots.clone());
+        for case in cases {
+            let (case, real, ours, slots) = (case.clone(), real.clone(), ours.clone(), slots.clone());
             running.spawn(async move {
                 let _slot = slots.acquire_owned().await;
                 run_on_both(&case, &real, &ours).await
@@ -120,7 +132,9 @@ impl Parity {
             steps += a.answers.len();
             self.record(&a)?;
             let found = compare::compare(&a, &b, known);
-            found.iter().filter(|difference| difference.known.is_none()).for_each(print_difference);
+            for difference in found.iter().filter(|difference| difference.known.is_none()) {
+                print_difference(difference);
+            }
             differences.extend(found);
         }
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
@@ -166,4 +180,35 @@ fn print_difference(difference: &Difference) {
 
 fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Below this number the suite no longer covers the areas it was written for.
+    const FEWEST_CASES: usize = 140;
+
+    #[test]
+    fn every_case_can_be_read() {
+        let cases = script::load(&cases_directory()).expect("the cases can be read");
+        assert!(cases.len() >= FEWEST_CASES, "{} cases", cases.len());
+    }
+
+    #[test]
+    fn a_recorded_transcript_lies_under_its_case() {
+        let directory = tempfile::tempdir().expect("temp dir");
+        let parity = Parity {
+            filter: None,
+            against: None,
+            token: None,
+            ca: None,
+            record: Some(directory.path().to_owned()),
+            crds: PathBuf::new(),
+            jobs: 1,
+            list: false,
+        };
+        parity.record(&Transcript { case: "area/name".to_owned(), answers: Vec::new() }).expect("recorded");
+        assert!(directory.path().join("area/name.txt").is_file());
+    }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long a server may take to serve a new kind.
-const ESTABLISHED_WITHIN: Duration = Duration::from_secs(60);
+const ESTABLISHED_WITHIN: Duration = Duration::from_mins(1);
 /// Pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

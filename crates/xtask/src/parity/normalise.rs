@@ -21,31 +21,33 @@ pub(super) struct Normaliser {
 struct Patterns {
     uid: Regex,
     time: Regex,
-    token: Regex,
-    cluster_ip: Regex,
     version_line: Regex,
-    version_words: Regex,
-    version_quoted: Regex,
-    storage_prefix: Regex,
-    spoken_time: Regex,
-    node_port_line: Regex,
+    /// Replaced by a fixed text, in this order.
+    fixed: Vec<(Regex, &'static str)>,
 }
+
+/// What differs between any two servers and has no identity worth keeping.
+const FIXED: [(&str, &str); 8] = [
+    // An object quoted in an error message.
+    (r#"(\\+"resourceVersion\\+":\\+")\d+"#, "${1}<version>"),
+    (r"(too old resource version: )\d+ \(\d+\)", "${1}<version> (<version>)"),
+    (r"(?i)(resource ?version: +|resource ?version in [a-z ]+: |current: |in record \()\d+", "${1}<version>"),
+    (r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} 20\d\d \d\d:\d\d:\d\d [+-]\d{4}", "<spoken time>"),
+    // Two real servers on one etcd have different prefixes.
+    (r"/registry-\d+/", "/registry/"),
+    (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
+    (r"\b10\.96\.\d+\.\d+\b", "<cluster-ip>"),
+    (r"(?m)^(\s*-?\s*nodePort: |.*:)(3[0-2]\d{3})\b", "${1}<node-port>"),
+];
 
 impl Patterns {
     fn new() -> Result<Self, regex::Error> {
+        let fixed = FIXED.iter().map(|(pattern, stand_in)| Ok((Regex::new(pattern)?, *stand_in)));
         Ok(Self {
             uid: Regex::new(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")?,
             time: Regex::new(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")?,
-            token: Regex::new(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+")?,
-            cluster_ip: Regex::new(r"\b10\.96\.\d+\.\d+\b")?,
             version_line: Regex::new(r#"(?m)^(\s*"?resourceVersion"?: )"(\d+)""#)?,
-            version_words: Regex::new(
-                r"(?i)(resource ?version: +|resource ?version in [a-z ]+: |current: |in record \(|resource version: \d+ \()\d+",
-            )?,
-            version_quoted: Regex::new(r#"(\\+"resourceVersion\\+":\\+")\d+"#)?,
-            spoken_time: Regex::new(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} 20\d\d \d\d:\d\d:\d\d [+-]\d{4}")?,
-            storage_prefix: Regex::new(r"/registry-\d+/")?,
-            node_port_line: Regex::new(r"(?m)^(\s*-?\s*nodePort: |.*:)(3[0-2]\d{3})\b")?,
+            fixed: fixed.collect::<Result<_, regex::Error>>()?,
         })
     }
 }
@@ -88,21 +90,17 @@ impl Normaliser {
             text = text.replace(literal.as_str(), stand_in);
         }
         // Identities first: what follows would cut digits out of them.
-        let uid = self.patterns.uid.clone();
-        let text = uid.replace_all(&text, |found: &Captures<'_>| self.identity("uid", &found[0])).into_owned();
-        let Patterns { time, token, cluster_ip, version_line, version_words, node_port_line, .. } = &self.patterns;
-        let text = self.patterns.version_quoted.replace_all(&text, "${1}<version>").into_owned();
-        let text = self.patterns.spoken_time.replace_all(&text, "<spoken time>").into_owned();
-        let text = self.patterns.storage_prefix.replace_all(&text, "/registry/").into_owned();
-        let text = token.replace_all(&text, "<token>").into_owned();
-        let text = cluster_ip.replace_all(&text, "<cluster-ip>").into_owned();
-        let text = time.replace_all(&text, |found: &Captures<'_>| age::stand_in_for_time(&found[0])).into_owned();
-        let text = version_words.replace_all(&text, "${1}<version>").into_owned();
-        let text = node_port_line.replace_all(&text, "${1}<node-port>").into_owned();
-        let version_line = version_line.clone();
-        version_line
+        let (uid, version_line) = (self.patterns.uid.clone(), self.patterns.version_line.clone());
+        text = uid.replace_all(&text, |found: &Captures<'_>| self.identity("uid", &found[0])).into_owned();
+        text = version_line
             .replace_all(&text, |found: &Captures<'_>| format!("{}{}", &found[1], self.identity("rv", &found[2])))
-            .into_owned()
+            .into_owned();
+        let near_now = |found: &Captures<'_>| age::stand_in_for_time(&found[0]);
+        text = self.patterns.time.replace_all(&text, near_now).into_owned();
+        for (pattern, stand_in) in &self.patterns.fixed {
+            text = pattern.replace_all(&text, *stand_in).into_owned();
+        }
+        text
     }
 
     fn identity(&mut self, kind: &'static str, value: &str) -> String {
@@ -133,7 +131,6 @@ impl Normaliser {
                         ("metadata", Place::Bookmark) => Place::ListMetadata,
                         ("rows", _) if in_table => Place::TableRows,
                         ("cells", Place::TableRows) => Place::Cells,
-                        (_, Place::TableRows) => Place::Inside,
                         _ => Place::Inside,
                     };
                     self.mask_field(key, child, place, below);
@@ -150,7 +147,8 @@ impl Normaliser {
     }
 
     fn mask_field(&mut self, key: &str, child: &mut Value, place: Place, below: Place) {
-        match (key, &mut *child) {
+        // `@show` names a part by its whole pointer.
+        match (key.rsplit('/').next().unwrap_or(key), &mut *child) {
             ("resourceVersion", Value::String(version)) if !version.is_empty() && version != "0" => {
                 *version = match place {
                     Place::ListMetadata => "<list-version>".to_owned(),
@@ -265,7 +263,7 @@ mod tests {
         let words = "uid 0b0c1ed4-9b5c-4a6f-8f0b-0d6a1d0e7d11 in parity-p7, Too large resource version: 99, current: 12, 2001-01-01T00:00:00Z";
         expect!["uid <uid-1> in <ns>, Too large resource version: <version>, current: <version>, 2001-01-01T00:00:00Z"]
             .assert_eq(&n.words(words));
-        expect![[r#"  resourceVersion: <rv-1>"#]].assert_eq(&n.words("  resourceVersion: \"5\""));
+        expect![[r"  resourceVersion: <rv-1>"]].assert_eq(&n.words("  resourceVersion: \"5\""));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt;
 /// Bound of one request or kubectl command: the longest, `kubectl wait`, brings its own shorter one.
 const STEP_WITHIN: Duration = Duration::from_secs(90);
 /// Bound of an `@until`: garbage collection and namespace deletion take seconds on a loaded machine.
-const UNTIL_WITHIN: Duration = Duration::from_secs(60);
+const UNTIL_WITHIN: Duration = Duration::from_mins(1);
 /// Pause between two tries of an `@until`.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 
@@ -47,6 +47,8 @@ struct Session<'a> {
     home: tempfile::TempDir,
 }
 
+type Headers = Vec<(String, String)>;
+/// What a step shows, and whether the server agreed.
 type Shown = (String, Option<bool>);
 
 impl<'a> Session<'a> {
@@ -102,7 +104,8 @@ impl<'a> Session<'a> {
         };
         let accepted = Some(answer.status().is_success());
         let (parts, body) = answer.into_parts();
-        let mut text = transcript::http(parts.status, &parts.headers, &body, &step.directives, &mut self.normaliser);
+        let directives: Vec<Directive> = step.directives.iter().map(|directive| self.filled(directive)).collect();
+        let mut text = transcript::http(parts.status, &parts.headers, &body, &directives, &mut self.normaliser);
         if !reached {
             let _ = write!(text, "\n(not reached within {} s)", UNTIL_WITHIN.as_secs());
         }
@@ -111,8 +114,8 @@ impl<'a> Session<'a> {
     }
 
     /// Headers with variables filled in; a YAML body becomes JSON unless the script has named a content type.
-    fn prepared(&self, headers: &[(String, String)], body: &str) -> Result<(Vec<(String, String)>, Vec<u8>)> {
-        let mut filled: Vec<(String, String)> = headers
+    fn prepared(&self, headers: &[(String, String)], body: &str) -> Result<(Headers, Vec<u8>)> {
+        let mut filled: Headers = headers
             .iter()
             .map(|(name, value)| (name.clone(), self.variables.fill(value)))
             .filter(|(name, _)| name != YAML_AS)
@@ -133,6 +136,16 @@ impl<'a> Session<'a> {
         Ok((filled, value.to_string().into_bytes()))
     }
 
+    /// A directive whose pointers may name the case's own things.
+    fn filled(&self, directive: &Directive) -> Directive {
+        let fill = |pointers: &[String]| pointers.iter().map(|pointer| self.variables.fill(pointer)).collect();
+        match directive {
+            Directive::Show(pointers) => Directive::Show(fill(pointers)),
+            Directive::Hide(pointers) => Directive::Hide(fill(pointers)),
+            other => other.clone(),
+        }
+    }
+
     fn save(&mut self, step: &Step, body: &Bytes, text: &mut String) {
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         for directive in &step.directives {
@@ -140,7 +153,9 @@ impl<'a> Session<'a> {
                 match value.pointer(pointer) {
                     Some(Value::String(found)) => self.variables.set(variable, found.clone()),
                     Some(found) => self.variables.set(variable, found.to_string()),
-                    None => text.push_str(&format!("\n(nothing at {pointer} to save as {variable})")),
+                    None => {
+                        let _ = write!(text, "\n(nothing at {pointer} to save as {variable})");
+                    }
                 }
             }
         }
@@ -183,7 +198,7 @@ impl<'a> Session<'a> {
                 part = lines.join("\n");
             }
             if !part.is_empty() && !step.directives.contains(&Directive::StatusOnly) {
-                text.push_str(&format!("{title}{part}\n"));
+                let _ = writeln!(text, "{title}{part}");
             }
         }
         self.save(step, &Bytes::from(output.stdout), &mut text);
@@ -215,7 +230,7 @@ fn satisfied(directive: &Directive, answer: &Response<Bytes>) -> bool {
             let body: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
             match body.pointer(pointer) {
                 Some(Value::String(text)) => text == value,
-                Some(other) => other.to_string() == *value,
+                Some(other) => serde_json::from_str(value).is_ok_and(|wanted: Value| *other == wanted),
                 None => value == "absent",
             }
         }

@@ -53,7 +53,7 @@ impl Variables {
             };
             match self.value(name) {
                 Some(value) => out.push_str(&value),
-                None => out.push_str(&format!("{{{{{name}}}}}")),
+                None => out.extend(["{{", name, "}}"]),
             }
             rest = tail;
         }

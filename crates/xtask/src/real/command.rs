@@ -2,11 +2,11 @@
 
 use super::{Options, RealCluster, build};
 use crate::console;
+use crate::signals::StopRequest;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Instant;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Build, cache and start real kube-apiserver, kube-controller-manager, kubectl and etcd on loopback.
 #[derive(Debug, Args)]
@@ -53,15 +53,12 @@ impl RealApiserver {
 
 impl Run {
     async fn execute(self) -> Result<()> {
-        // Installed before anything is started, so that an early Ctrl-C leaves nothing behind either.
-        let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-        let mut interrupt = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
+        let mut stop = StopRequest::listen()?;
         let started = Instant::now();
         let options = Options { count: self.count, controller_manager: self.controller_manager };
         let mut cluster = tokio::select! {
             cluster = RealCluster::start(&options) => cluster?,
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
+            () = stop.received() => return Ok(()),
         };
         if let Some(path) = &self.kubeconfig {
             std::fs::copy(&cluster.kubeconfig_path, path).with_context(|| format!("write {}", path.display()))?;
@@ -74,8 +71,7 @@ impl Run {
         }
         console::line(format!("ready after {:.1} s", started.elapsed().as_secs_f64()));
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            () = stop.received() => {}
             died = watch_processes(&mut cluster) => return died,
         }
         console::progress("stopping");

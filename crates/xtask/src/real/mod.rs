@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub use kubeconfig::{Access, kubeconfig};
 
 /// How long a component may take to become ready: a loaded two-core machine needs about 30 s for two API servers.
-const READY_WITHIN: Duration = Duration::from_secs(180);
+const READY_WITHIN: Duration = Duration::from_mins(3);
 /// Pause between two looks at a component that is not ready yet.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A free port may be taken by somebody else between finding and using it; then a start is tried again.
@@ -75,6 +75,9 @@ pub struct RealCluster {
 impl RealCluster {
     /// Builds the components if needed, starts them and waits until every server says that it is ready.
     pub async fn start(options: &Options) -> Result<Self> {
+        if options.count == 0 {
+            bail!("at least one API server must be started");
+        }
         let binaries = tokio::task::spawn_blocking(build::ensure).await.context("build the real components")??;
         let mut attempt = 1;
         loop {
@@ -89,9 +92,6 @@ impl RealCluster {
     }
 
     async fn start_once(binaries: &Binaries, options: &Options) -> Result<Self> {
-        if options.count == 0 {
-            bail!("at least one API server must be started");
-        }
         let directory = tempfile::Builder::new().prefix("kubefleet-real-").tempdir().context("create a directory")?;
         let plane = Plane::create(directory.path())?;
         let mut cluster = Self {
