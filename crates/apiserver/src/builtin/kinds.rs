@@ -181,7 +181,10 @@ const KINDS: &[BuiltinKind] = &[
     BuiltinKind::namespaced(CORE, "Endpoints", "endpoints", "endpoints", "io.k8s.api.core.v1.Endpoints")
         .short(&["ep"])
         .put_creates(),
-    BuiltinKind::namespaced(CORE, "Event", "events", "event", "io.k8s.api.core.v1.Event").short(&["ev"]).put_creates(),
+    BuiltinKind::namespaced(CORE, "Event", "events", "event", "io.k8s.api.core.v1.Event")
+        .short(&["ev"])
+        .put_creates()
+        .named(NameRule::PathSegment),
     BuiltinKind::namespaced(CORE, "LimitRange", "limitranges", "limitrange", "io.k8s.api.core.v1.LimitRange")
         .short(&["limits"])
         .put_creates(),
@@ -481,6 +484,7 @@ const KINDS: &[BuiltinKind] = &[
     BuiltinKind::namespaced(EVENTS, "Event", "events", "event", "io.k8s.api.events.v1.Event")
         .short(&["ev"])
         .put_creates()
+        .named(NameRule::PathSegment)
         .stored_as("", "v1"),
     BuiltinKind::cluster(
         FLOWCONTROL,

@@ -197,13 +197,13 @@ fn services_get_addresses_and_ports_and_keep_them() {
     let first =
         world.create("", "Service", json!({"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}})).unwrap();
     expect![[r#"{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":80,"protocol":"TCP","targetPort":80}],"selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#]].assert_eq(&first["spec"].to_string());
-    let mut change = json!({"spec": {"type": "NodePort", "ports": [{"port": 81}], "selector": {"a": "b"}}});
-    let second = world.update("", "Service", &first, change.clone()).unwrap();
+    let change = json!({"spec": {"type": "NodePort", "ports": [{"port": 81}], "selector": {"a": "b"}}});
+    let second = world.update("", "Service", &first, change).unwrap();
     expect![[r#"{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"externalTrafficPolicy":"Cluster","internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"nodePort":30000,"port":81,"protocol":"TCP","targetPort":81}],"selector":{"a":"b"},"sessionAffinity":"None","type":"NodePort"}"#]].assert_eq(&second["spec"].to_string());
-    change["spec"]["type"] = json!("ClusterIP");
     let mut third = second.clone();
     third["spec"]["type"] = json!("ClusterIP");
     let third = world.update("", "Service", &second, third).unwrap();
+    settle(kind("", "v1", "Service").unwrap(), &third, &second, true, &world.pool);
     expect![[r#"{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":81,"protocol":"TCP","targetPort":81}],"selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#]].assert_eq(&third["spec"].to_string());
     assert_eq!(world.pool.take_port(Some(30_000), false), Ok(30_000), "the node port came back");
     let service = kind("", "v1", "Service").unwrap();
