@@ -11,6 +11,7 @@ mod print;
 mod prose;
 pub mod quantity;
 mod schemas;
+mod selectable;
 mod table;
 mod twins;
 pub mod validate;
@@ -19,7 +20,7 @@ mod wire;
 
 pub use defaults::{default, default_definition};
 pub use kind::{BuiltinKind, Generation, NameRule, Subresource, Verbs};
-pub use kinds::{GROUP_ORDER, kind, kinds, resource, selectable_fields};
+pub use kinds::{GROUP_ORDER, kind, kinds, resource};
 pub use prepare::{
     AddressPool, Context, Requester, ServiceAddresses, prepare_create, prepare_status_update, prepare_update, release,
     settle,
@@ -27,6 +28,7 @@ pub use prepare::{
 pub use print::{Column, cells, columns, human_duration, row_conditions};
 pub use prose::description_of;
 pub use schemas::{definition_closure, definition_names, openapi_definition, schema, schema_of};
+pub use selectable::selectable_fields;
 pub use twins::{from_stored, stored_field, to_stored};
 pub use validate::{
     validate_create, validate_metadata, validate_metadata_update, validate_name, validate_status_update,

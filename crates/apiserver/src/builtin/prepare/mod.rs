@@ -49,7 +49,7 @@ pub fn prepare_create(kind: &BuiltinKind, object: &mut Value, context: &Context<
         sub(map, "metadata").insert("generation".to_owned(), json!(kind.generation.first));
     }
     match (kind.group, kind.kind) {
-        ("", "Pod") => pod::create(map),
+        ("", "Pod") => pod::create(map, context.now),
         ("", "Namespace") => namespace_finalizer(map),
         ("", "PersistentVolume") => {
             let now = json!(wire::time_text(context.now));
@@ -150,10 +150,10 @@ fn namespace_finalizer(namespace: &mut Object) {
     namespace.insert("status".to_owned(), json!({"phase": "Active"}));
     let spec = sub(namespace, "spec");
     let finalizers = spec.entry("finalizers".to_owned()).or_insert_with(|| json!([]));
-    if let Value::Array(names) = finalizers {
-        if !names.contains(&json!("kubernetes")) {
-            names.push(json!("kubernetes"));
-        }
+    if let Value::Array(names) = finalizers
+        && !names.contains(&json!("kubernetes"))
+    {
+        names.push(json!("kubernetes"));
     }
 }
 
@@ -187,10 +187,10 @@ fn remember_storage_version(definition: &mut Object) {
     let storage = list(&whole, "spec.versions").iter().find(|version| version["storage"] == json!(true));
     let Some(name) = storage.map(|version| at(version, "name")) else { return };
     let stored = sub(definition, "status").entry("storedVersions".to_owned()).or_insert_with(|| json!([]));
-    if let Value::Array(names) = stored {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
+    if let Value::Array(names) = stored
+        && !names.contains(name)
+    {
+        names.push(name.clone());
     }
 }
 

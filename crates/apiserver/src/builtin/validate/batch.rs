@@ -112,11 +112,10 @@ fn restart_policy(spec: &Value, path: &str, out: &mut Findings) {
     let path = child(path, "template.spec.restartPolicy");
     match policy.as_str().unwrap_or_default() {
         "Always" | "" => out.required(path, "valid values: \"OnFailure\", \"Never\""),
-        "Never" => {}
         "OnFailure" if !at(spec, "podFailurePolicy").is_null() => {
             out.invalid(path, policy, "only \"Never\" is supported when podFailurePolicy is specified");
         }
-        "OnFailure" => {}
+        "OnFailure" | "Never" => {}
         _ => out.not_supported(path, policy, &["OnFailure", "Never"]),
     }
 }
@@ -128,7 +127,11 @@ fn failure_policy(spec: &Value, path: &str, out: &mut Findings) {
         match text(rule, "action") {
             "" => out.required(format!("{path}.action"), &format!("valid values: {ACTIONS:?}").replace(',', "")),
             "FailIndex" if at(spec, "backoffLimitPerIndex").is_null() => {
-                out.invalid(format!("{path}.action"), at(rule, "action"), "requires the backoffLimitPerIndex to be set")
+                out.invalid(
+                    format!("{path}.action"),
+                    at(rule, "action"),
+                    "requires the backoffLimitPerIndex to be set",
+                );
             }
             action if ACTIONS.contains(&action) => {}
             _ => out.not_supported(format!("{path}.action"), at(rule, "action"), &ACTIONS),

@@ -29,9 +29,6 @@ pub(super) fn config_map(object: &Value, out: &mut Findings) {
     }
     for (key, value) in map(object, "binaryData") {
         out.messages(&format!("binaryData[{key}]"), key, names::config_key(key));
-        if map(object, "data").contains_key(key) {
-            out.invalid(format!("binaryData[{key}]"), &json!(key), "duplicate of key present in data");
-        }
         size += decoded_length(value);
     }
     if size > DATA_MAXIMUM {
@@ -101,8 +98,29 @@ pub(super) fn secret(object: &Value, out: &mut Findings) {
 
 fn docker_config(value: Option<&Value>, path: &str, out: &mut Findings) {
     let Some(bytes) = value.and_then(Value::as_str).and_then(|text| STANDARD.decode(text).ok()) else { return };
-    if let Err(error) = serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes) {
-        out.invalid(path, &json!("<secret contents redacted>"), error.to_string());
+    let problem = match serde_json::from_slice::<Value>(&bytes) {
+        Ok(Value::Object(_) | Value::Null) => return,
+        Ok(other) => {
+            format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", json_kind(&other))
+        }
+        Err(error) => match String::from_utf8_lossy(&bytes).trim_start().chars().next() {
+            None => "unexpected end of JSON input".to_owned(),
+            Some(first) if !"{[\"-0123456789tfn".contains(first) => {
+                format!("invalid character {first:?} looking for beginning of value")
+            }
+            Some(_) => error.to_string(),
+        },
+    };
+    out.invalid(path, &json!("<secret contents redacted>"), problem);
+}
+
+fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+        Value::Array(_) => "array",
+        Value::Object(_) | Value::Null => "object",
     }
 }
 
@@ -112,11 +130,11 @@ pub(super) fn secret_update(new: &Value, old: &Value, out: &mut Findings) {
 }
 
 pub(super) fn namespace(object: &Value, out: &mut Findings) {
-    for (index, finalizer) in list(object, "spec.finalizers").iter().enumerate() {
-        let path = format!("spec.finalizers[{index}]");
+    for finalizer in list(object, "spec.finalizers") {
+        let path = "spec.finalizers";
         let name = finalizer.as_str().unwrap_or_default();
-        out.messages(&path, name, names::qualified_name(name));
-        metadata::finalizer_domain(out, finalizer, &path);
+        out.messages(path, name, names::qualified_name(name));
+        metadata::finalizer_domain(out, finalizer, path);
     }
 }
 
@@ -141,20 +159,44 @@ pub(super) fn event(object: &Value, out: &mut Findings) {
     if new_style {
         for field in ["reportingComponent", "reportingInstance", "action", "reason"] {
             if text(object, field).is_empty() {
-                let shown = if field == "reportingComponent" { "reportingController" } else { field };
-                out.required(shown, "");
+                out.required(field, "");
             }
         }
         let controller = text(object, "reportingComponent");
-        if !controller.is_empty() {
-            out.messages("reportingController", controller, names::qualified_name(controller));
-        }
+        out.messages("reportingComponent", controller, names::qualified_name(controller));
         for (field, maximum) in EVENT_LIMITS {
             if text(object, field).len() > maximum {
                 out.invalid(field, &json!(""), format!("can have at most {maximum} characters"));
             }
         }
     }
+}
+
+/// events.k8s.io has another name for the field that says who reports.
+pub(super) fn in_words_of_new_events(out: &mut Findings) {
+    for finding in out.0.iter_mut().filter(|finding| finding.path == "reportingComponent") {
+        "reportingController".clone_into(&mut finding.path);
+    }
+}
+
+/// Through events.k8s.io only the series of an event may change.
+pub(super) fn new_event_update(new: &Value, old: &Value, out: &mut Findings) {
+    let fields = [
+        "involvedObject",
+        "reason",
+        "message",
+        "source",
+        "firstTimestamp",
+        "lastTimestamp",
+        "count",
+        "eventTime",
+        "action",
+        "related",
+        "reportingComponent",
+        "reportingInstance",
+        "type",
+    ];
+    out.immutable(new, old, "", &fields);
 }
 
 /// Events made through events.k8s.io must be of the newer style and may not use the older fields.

@@ -50,7 +50,7 @@ fn versions(spec: &Value, out: &mut Findings) {
             out.invalid(format!("{path}.name"), &json!(name), messages.join(","));
         }
         if at(version, "schema.openAPIV3Schema").is_null() {
-            out.required(format!("{path}.schema.openAPIV3Schema"), "schemas are required");
+            out.required(format!("{path}.schema.openAPIV3Schema"), "");
         }
         for (number, column) in list(version, "additionalPrinterColumns").iter().enumerate() {
             printer_column(column, &format!("{path}.additionalPrinterColumns[{number}]"), out);
@@ -63,6 +63,9 @@ fn versions(spec: &Value, out: &mut Findings) {
         let why = "must have exactly one version marked as storage version";
         out.invalid("spec.versions", at(spec, "versions"), why);
     }
+    // The server keeps the first version under an older field as well and reports it there too.
+    let first = versions.first().map_or("", |version| text(version, "name"));
+    joined(&names::dns_1035_label(first), first, "", "spec.version", out);
 }
 
 fn printer_column(column: &Value, path: &str, out: &mut Findings) {
@@ -76,10 +79,10 @@ fn printer_column(column: &Value, path: &str, out: &mut Findings) {
     }
     let json_path = text(column, "jsonPath");
     if json_path.is_empty() {
-        out.required(child(path, "jsonPath"), "");
+        out.required(child(path, "JSONPath"), "");
     } else if !json_path.starts_with('.') {
         let why = "must be a simple json path starting with .";
-        out.invalid(child(path, "jsonPath"), &json!(json_path), why);
+        out.invalid(child(path, "JSONPath"), &json!(json_path), why);
     }
 }
 
@@ -87,17 +90,17 @@ fn printer_column(column: &Value, path: &str, out: &mut Findings) {
 fn definition_names(all: &Value, path: &str, out: &mut Findings) {
     for field in ["plural", "singular"] {
         let name = text(all, field);
-        joined(names::dns_1035_label(name), name, "", &child(path, field), out);
+        joined(&names::dns_1035_label(name), name, "", &child(path, field), out);
     }
     for field in ["kind", "listKind"] {
         let name = text(all, field);
         let prefix = "may have mixed case, but should otherwise match: ";
-        joined(names::dns_1035_label(&name.to_lowercase()), name, prefix, &child(path, field), out);
+        joined(&names::dns_1035_label(&name.to_lowercase()), name, prefix, &child(path, field), out);
     }
     for field in ["shortNames", "categories"] {
         for (index, name) in list(all, field).iter().enumerate() {
             let name = name.as_str().unwrap_or_default();
-            joined(names::dns_1035_label(name), name, "", &format!("{path}.{field}[{index}]"), out);
+            joined(&names::dns_1035_label(name), name, "", &format!("{path}.{field}[{index}]"), out);
         }
     }
     if !text(all, "kind").is_empty() && text(all, "kind") == text(all, "listKind") {
@@ -105,7 +108,7 @@ fn definition_names(all: &Value, path: &str, out: &mut Findings) {
     }
 }
 
-fn joined(messages: Vec<String>, name: &str, prefix: &str, path: &str, out: &mut Findings) {
+fn joined(messages: &[String], name: &str, prefix: &str, path: &str, out: &mut Findings) {
     if !name.is_empty() && !messages.is_empty() {
         out.invalid(path, &json!(name), format!("{prefix}{}", messages.join(",")));
     }

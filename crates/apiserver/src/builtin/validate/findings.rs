@@ -8,6 +8,9 @@ use super::names;
 use crate::builtin::values::{at, list, text, texts};
 use crate::field::FieldError;
 
+/// Gives the messages for a text that breaks a rule.
+pub(super) type NameCheck = fn(&str) -> Vec<String>;
+
 #[derive(Debug, Default)]
 pub(super) struct Findings(pub(super) Vec<FieldError>);
 
@@ -47,7 +50,7 @@ impl Findings {
     }
 
     /// A text that must be there and follow a rule.
-    pub(super) fn named(&mut self, path: &str, value: &str, rule: fn(&str) -> Vec<String>) {
+    pub(super) fn named(&mut self, path: &str, value: &str, rule: NameCheck) {
         if value.is_empty() {
             self.required(path, "");
         } else {
@@ -126,12 +129,11 @@ impl Findings {
                 "In" | "NotIn" if values.is_empty() => {
                     self.required(format!("{path}.values"), "must be specified when `operator` is 'In' or 'NotIn'");
                 }
-                "In" | "NotIn" => {}
                 "Exists" | "DoesNotExist" if !values.is_empty() => self.forbidden(
                     format!("{path}.values"),
                     "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
                 ),
-                "Exists" | "DoesNotExist" => {}
+                "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
                 other => self.invalid(format!("{path}.operator"), &json!(other), "not a valid selector operator"),
             }
             let key = text(requirement, "key");

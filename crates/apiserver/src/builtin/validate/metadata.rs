@@ -124,17 +124,29 @@ fn owners(out: &mut Findings, metadata: &Value, path: &str) {
         if flag(owner, "controller") {
             let name = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
             match &controller {
-                Some(first) => out.invalid(
-                    path,
-                    at(metadata, "ownerReferences"),
-                    format!(
+                Some(first) => {
+                    let why = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
-                    ),
-                ),
+                    );
+                    let error = FieldError::invalid(path, &Value::Null, why);
+                    out.push(FieldError { value: Some(go_owners(metadata)), ..error });
+                }
                 None => controller = Some(name),
             }
         }
     }
+}
+
+/// Owner references as Go prints them: fields in the order of the type.
+fn go_owners(metadata: &Value) -> String {
+    let order = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+    let one = |owner: &Value| {
+        let fields = order.iter().filter(|field| !at(owner, field).is_null());
+        let parts: Vec<String> = fields.map(|field| format!("{field:?}:{}", at(owner, field))).collect();
+        format!("{{{}}}", parts.join(","))
+    };
+    let all: Vec<String> = list(metadata, "ownerReferences").iter().map(one).collect();
+    format!("[{}]", all.join(","))
 }
 
 fn finalizers(out: &mut Findings, metadata: &Value, path: &str) {

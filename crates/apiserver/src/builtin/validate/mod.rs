@@ -118,6 +118,10 @@ pub fn validate_update(kind: &BuiltinKind, object: &Value, old: &Value) -> Vec<F
         (rules.create)(object, &mut out);
         (rules.update)(object, old, &mut out);
     }
+    if (kind.group, kind.kind) == ("events.k8s.io", "Event") {
+        config::new_event_update(object, old, &mut out);
+        config::in_words_of_new_events(&mut out);
+    }
     out.0
 }
 
@@ -137,7 +141,10 @@ fn creation_only(kind: &BuiltinKind, object: &Value, out: &mut Findings) {
     match (kind.group, kind.kind) {
         ("", "Pod") => pod::pod_create(object, out),
         ("batch", "CronJob") => batch::cron_job_create(object, out),
-        ("events.k8s.io", "Event") => config::new_event(object, out),
+        ("events.k8s.io", "Event") => {
+            config::new_event(object, out);
+            config::in_words_of_new_events(out);
+        }
         _ => {}
     }
 }

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(messages: &[String], expected: Expect) {
+    fn check(messages: &[String], expected: &Expect) {
         expected.assert_eq(&messages.join("\n"));
     }
 
@@ -260,87 +260,89 @@ mod tests {
 
     #[test]
     fn bad_names_are_told_why() {
-        check(&dns_label("a.b"), expect!["must not contain dots"]);
+        check(&dns_label("a.b"), &expect!["must not contain dots"]);
         check(
             &dns_label("A"),
-            expect![
+            &expect![
                 "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
             ],
         );
         check(
             &dns_subdomain("A_b"),
-            expect![[
-                r#"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"#
+            &expect![[
+                r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
             ]],
         );
         check(
             &dns_1035_label("1a"),
-            expect![
+            &expect![
                 "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
             ],
         );
         check(
             &qualified_name("a/b/c"),
-            expect![
+            &expect![
                 "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             ],
         );
-        check(&qualified_name("/b"), expect!["prefix part must be non-empty"]);
+        check(&qualified_name("/b"), &expect!["prefix part must be non-empty"]);
         check(
             &qualified_name("A/"),
-            expect![[r#"
+            &expect![[r"
             prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
             name part must be non-empty
-            name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"#]],
+            name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"]],
         );
         check(
             &label_value("a b"),
-            expect![
+            &expect![
                 "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
             ],
         );
         check(
             &config_key("..x y"),
-            expect![[r#"
+            &expect![[r"
             a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')
-            must not start with '..'"#]],
+            must not start with '..'"]],
         );
         check(
             &path_segment("a/b%"),
-            expect![[r#"
+            &expect![[r"
             may not contain '/'
-            may not contain '%'"#]],
+            may not contain '%'"]],
         );
         check(
             &port_name("-1--"),
-            expect![[r#"
+            &expect![[r"
             must contain at least one letter (a-z)
             must not contain consecutive hyphens
-            must not begin or end with a hyphen"#]],
+            must not begin or end with a hyphen"]],
         );
-        check(&port_number(0), expect!["must be between 1 and 65535, inclusive"]);
+        check(&port_number(0), &expect!["must be between 1 and 65535, inclusive"]);
         check(
             &percent("x"),
-            expect![
+            &expect![
                 "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
             ],
         );
-        check(&dns_label(&"a".repeat(64)), expect!["must be no more than 63 characters"]);
+        check(&dns_label(&"a".repeat(64)), &expect!["must be no more than 63 characters"]);
         check(
             &wildcard_subdomain("*"),
-            expect![[
-                r#"a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"#
+            &expect![[
+                r"a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
             ]],
         );
         check(
             &header_name("a b"),
-            expect![
+            &expect![
                 "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"
             ],
         );
         check(
             &environment_name("a=b"),
-            expect!["a valid environment variable name must consist only of printable ASCII characters other than '='"],
+            &expect![
+                "a valid environment variable name must consist only of printable ASCII characters other than '='"
+            ],
         );
     }
 }

@@ -264,6 +264,29 @@ fn address(value: &Value, path: &str, out: &mut Findings) {
     if value.as_str().is_none_or(|text| text.parse::<IpAddr>().is_err()) {
         out.invalid(path, value, NOT_AN_ADDRESS);
     }
+    special_address(value, path, out);
+}
+
+/// Addresses at which nobody else can be reached.
+fn special_address(value: &Value, path: &str, out: &mut Findings) {
+    let Some(address) = value.as_str().and_then(|text| text.parse::<IpAddr>().ok()) else {
+        out.invalid(path, value, "must be a valid IP address");
+        return;
+    };
+    let (link_local, local_multicast) = match address {
+        IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[..3] == [224, 0, 0]),
+        IpAddr::V6(v6) => (v6.segments()[0] & 0xffc0 == 0xfe80, v6.segments()[0] & 0xff0f == 0xff02),
+    };
+    for (found, why) in [
+        (address.is_unspecified(), "may not be unspecified (0.0.0.0 or ::)"),
+        (address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        (link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+        (local_multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
+    ] {
+        if found {
+            out.invalid(path, value, why);
+        }
+    }
 }
 
 pub(super) fn endpoints(object: &Value, out: &mut Findings) {
@@ -312,7 +335,7 @@ pub(super) fn endpoint_slice(object: &Value, out: &mut Findings) {
             out.push(FieldError::too_many(path.clone(), addresses.len(), SLICE_LIMITS.1));
         }
         for (number, value) in addresses.iter().enumerate() {
-            slice_address(value, family, &format!("{path}[{number}]"), out);
+            slice_address(value, family, &path, number, out);
         }
     }
     let mut seen = BTreeSet::new();
@@ -333,15 +356,24 @@ pub(super) fn endpoint_slice(object: &Value, out: &mut Findings) {
     }
 }
 
-fn slice_address(value: &Value, family: &str, path: &str, out: &mut Findings) {
+/// A wrong family is reported at the list, everything else at the entry.
+fn slice_address(value: &Value, family: &str, list: &str, index: usize, out: &mut Findings) {
     let plain = value.as_str().unwrap_or_default();
-    match (family, plain.parse::<IpAddr>()) {
-        ("FQDN", _) => out.messages(path, plain, names::dns_subdomain(plain)),
-        (_, Err(_)) => out.invalid(path, value, NOT_AN_ADDRESS),
-        ("IPv4", Ok(IpAddr::V6(_))) => out.invalid(path, value, "must be an IPv4 address"),
-        ("IPv6", Ok(IpAddr::V4(_))) => out.invalid(path, value, "must be an IPv6 address"),
+    let path = format!("{list}[{index}]");
+    if family == "FQDN" {
+        out.messages(&path, plain, names::dns_subdomain(plain));
+        return;
+    }
+    let Ok(address) = plain.parse::<IpAddr>() else {
+        out.invalid(path, value, NOT_AN_ADDRESS);
+        return;
+    };
+    match (family, address) {
+        ("IPv4", IpAddr::V6(_)) => out.invalid(list, value, "must be an IPv4 address"),
+        ("IPv6", IpAddr::V4(_)) => out.invalid(list, value, "must be an IPv6 address"),
         _ => {}
     }
+    special_address(value, &path, out);
 }
 
 pub(super) fn endpoint_slice_update(new: &Value, old: &Value, out: &mut Findings) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::findings::{Findings, child};
+use super::findings::{Findings, NameCheck, child};
 use super::{metadata, names, resources, volumes};
 use crate::builtin::values::{at, flag, int, list, text};
 use crate::field::FieldError;
@@ -103,7 +103,7 @@ fn spec(spec: &Value, path: &str, out: &mut Findings) {
             out.required(format!("{path}.imagePullSecrets[{index}].name"), "");
         }
     }
-    let by_name: [(&str, fn(&str) -> Vec<String>); 5] = [
+    let by_name: [(&str, NameCheck); 5] = [
         ("serviceAccountName", names::dns_subdomain),
         ("nodeName", names::dns_subdomain),
         ("hostname", names::dns_label),
@@ -116,11 +116,11 @@ fn spec(spec: &Value, path: &str, out: &mut Findings) {
             out.messages(&child(path, field), value, rule(value));
         }
     }
-    if let Some(seconds) = int(spec, "activeDeadlineSeconds") {
-        if !(1..=i64::from(i32::MAX)).contains(&seconds) {
-            let why = names::between(1, i64::from(i32::MAX));
-            out.invalid(child(path, "activeDeadlineSeconds"), &json!(seconds), why);
-        }
+    if let Some(seconds) = int(spec, "activeDeadlineSeconds")
+        && !(1..=i64::from(i32::MAX)).contains(&seconds)
+    {
+        let why = names::between(1, i64::from(i32::MAX));
+        out.invalid(child(path, "activeDeadlineSeconds"), &json!(seconds), why);
     }
     tolerations(spec, path, out);
 }

@@ -6,12 +6,19 @@ use super::findings::{Findings, child};
 use super::names;
 use crate::builtin::quantity::Quantity;
 use crate::builtin::values::{at, int, list, text};
+use crate::field::FieldError;
 
 pub(super) fn disruption_budget(object: &Value, out: &mut Findings) {
     let spec = at(object, "spec");
     let (least, most) = (at(spec, "minAvailable"), at(spec, "maxUnavailable"));
     if !least.is_null() && !most.is_null() {
-        out.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set");
+        // Printed with the names and the order that the fields have in Go.
+        let (selector, eviction) = (at(spec, "selector"), at(spec, "unhealthyPodEvictionPolicy"));
+        let shown = format!(
+            "{{\"MinAvailable\":{least},\"Selector\":{selector},\"MaxUnavailable\":{most},\"UnhealthyPodEvictionPolicy\":{eviction}}}"
+        );
+        let error = FieldError::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set");
+        out.push(FieldError { value: Some(shown), ..error });
     }
     for (field, value) in [("minAvailable", least), ("maxUnavailable", most)] {
         if !value.is_null() {
@@ -47,6 +54,14 @@ pub(super) fn autoscaler(object: &Value, out: &mut Findings) {
     for field in ["kind", "name"] {
         out.named(&format!("spec.scaleTargetRef.{field}"), text(target, field), names::path_segment);
     }
+    api_version(target, out);
+    let scales_on = |kind: &str| list(spec, "metrics").iter().any(|metric| text(metric, "type") == kind);
+    if least == Some(0) && !scales_on("Object") && !scales_on("External") {
+        out.forbidden(
+            "spec.metrics",
+            "must specify at least one Object or External metric to support scaling to zero replicas",
+        );
+    }
     for (index, metric) in list(spec, "metrics").iter().enumerate() {
         self::metric(metric, &format!("spec.metrics[{index}]"), out);
     }
@@ -55,6 +70,17 @@ pub(super) fn autoscaler(object: &Value, out: &mut Findings) {
         if !rules.is_null() {
             scaling_rules(rules, &format!("spec.behavior.{direction}"), out);
         }
+    }
+}
+
+/// What is scaled is found by group and kind; only replication controllers have no group.
+fn api_version(target: &Value, out: &mut Findings) {
+    let version = text(target, "apiVersion");
+    let path = "spec.scaleTargetRef.apiVersion";
+    if version.matches('/').count() > 1 {
+        out.invalid(path, &json!(version), format!("unexpected GroupVersion string: {version}"));
+    } else if !version.contains('/') && text(target, "kind") != "ReplicationController" {
+        out.invalid(path, &json!(version), "apiVersion must specify API group");
     }
 }
 

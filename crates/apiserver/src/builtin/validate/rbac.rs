@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::findings::{Findings, child};
 use super::names;
 use crate::builtin::values::{at, list, text};
+use crate::field::FieldError;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -95,6 +96,11 @@ fn binding(object: &Value, kinds: &[&str], namespaced: bool, out: &mut Findings)
 /// A binding that granted something else would be another binding.
 pub(super) fn binding_update(new: &Value, old: &Value, out: &mut Findings) {
     if at(new, "roleRef") != at(old, "roleRef") {
-        out.invalid("roleRef", at(new, "roleRef"), "cannot change roleRef");
+        let role = at(new, "roleRef");
+        // Printed with the names that the fields have in Go.
+        let (group, kind, name) = (at(role, "apiGroup"), at(role, "kind"), at(role, "name"));
+        let shown = format!("{{\"APIGroup\":{group},\"Kind\":{kind},\"Name\":{name}}}");
+        let error = FieldError::invalid("roleRef", role, "cannot change roleRef");
+        out.push(FieldError { value: Some(shown), ..error });
     }
 }

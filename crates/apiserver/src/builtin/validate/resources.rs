@@ -124,18 +124,24 @@ fn limit_order(item: &Value, path: &str, out: &mut Findings) {
     ];
     for name in all {
         for (low, high, words) in pairs {
-            if let (Some(less), Some(more)) = (of(low, name), of(high, name)) {
-                if less > more {
-                    let words = words.replacen("{}", &less.to_string(), 1).replacen("{}", &more.to_string(), 1);
-                    out.invalid(format!("{path}.{low}[{name}]"), &json!(less.to_string()), words);
-                }
+            if let (Some(less), Some(more)) = (of(low, name), of(high, name))
+                && less > more
+            {
+                let words = words.replacen("{}", &less.to_string(), 1).replacen("{}", &more.to_string(), 1);
+                out.invalid(format!("{path}.{low}[{name}]"), &json!(less.to_string()), words);
             }
         }
-        if let (Some(low), Some(request)) = (of("min", name), of("defaultRequest", name)) {
-            if low > request {
-                let words = format!("min value {low} is greater than default request value {request}");
-                out.invalid(format!("{path}.defaultRequest[{name}]"), &json!(request.to_string()), words);
-            }
+        if let (Some(low), Some(usual)) = (of("min", name), of("default", name))
+            && low > usual
+        {
+            let words = format!("min value {low} is greater than default value {usual}");
+            out.invalid(format!("{path}.default[{name}]"), &json!(low.to_string()), words);
+        }
+        if let (Some(low), Some(request)) = (of("min", name), of("defaultRequest", name))
+            && low > request
+        {
+            let words = format!("min value {low} is greater than default request value {request}");
+            out.invalid(format!("{path}.defaultRequest[{name}]"), &json!(request.to_string()), words);
         }
     }
 }
@@ -147,6 +153,7 @@ pub(super) fn resource_quota(object: &Value, out: &mut Findings) {
         let well_formed = messages.is_empty();
         out.messages(&path, name, messages);
         if well_formed && !name.contains('/') && !is_quota_resource(name) {
+            out.invalid(path.clone(), &json!(name), "must be a standard resource type or fully qualified");
             out.invalid(path.clone(), &json!(name), "must be a standard resource for quota");
         }
         amount(name, hard, &path, out);

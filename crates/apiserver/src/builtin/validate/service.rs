@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::findings::{Findings, child};
 use super::{names, pod};
 use crate::builtin::values::{at, int, list, text};
+use crate::field::FieldError;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
@@ -166,8 +167,13 @@ fn unique_ports(spec: &Value, out: &mut Findings) {
     for (index, port) in list(spec, "ports").iter().enumerate() {
         let key = (text(port, "protocol"), int(port, "port").unwrap_or_default());
         if !seen.insert(key) {
-            let shown = json!({"port": key.1, "protocol": key.0});
-            out.duplicate(format!("spec.ports[{index}]"), &shown);
+            // Printed with the names that the fields have in Go.
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":{:?},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
+                key.0, key.1
+            );
+            let error = FieldError::duplicate(format!("spec.ports[{index}]"), &Value::Null);
+            out.push(FieldError { value: Some(shown), ..error });
         }
     }
 }
@@ -193,13 +199,16 @@ fn traffic_policy(spec: &Value, kind: &str, out: &mut Findings) {
         out.invalid("spec.externalTrafficPolicy", policy, "may only be set for externally-accessible services");
     }
     let health = at(spec, "healthCheckNodePort");
-    if !(kind == "LoadBalancer" && policy == "Local") && !health.is_null() {
+    let checked = kind == "LoadBalancer" && policy == "Local";
+    if !checked && !health.is_null() {
         let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
         out.invalid("spec.healthCheckNodePort", health, why);
     }
     let internal = at(spec, "internalTrafficPolicy");
-    if kind != "ExternalName" {
+    if matches!(kind, "ClusterIP" | "NodePort" | "LoadBalancer") {
         out.one_of("spec.internalTrafficPolicy", internal, &["Cluster", "Local"]);
+    } else {
+        out.maybe_one_of("spec.internalTrafficPolicy", internal, &["Cluster", "Local"]);
     }
 }
 

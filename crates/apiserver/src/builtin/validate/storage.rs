@@ -31,7 +31,8 @@ fn access_modes(spec: &Value, path: &str, out: &mut Findings) {
         out.maybe_one_of(child(path, "accessModes"), mode, &ACCESS_MODES);
     }
     let single = json!("ReadWriteOncePod");
-    if modes.contains(&single) && modes.iter().any(|mode| mode != &single) {
+    let shared = |mode: &Value| mode != &single && mode.as_str().is_some_and(|mode| ACCESS_MODES.contains(&mode));
+    if modes.contains(&single) && modes.iter().any(shared) {
         out.forbidden(child(path, "accessModes"), "may not use ReadWriteOncePod with other access modes");
     }
 }

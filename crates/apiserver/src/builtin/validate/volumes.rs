@@ -15,10 +15,13 @@ pub(super) fn volumes<'a>(spec: &'a Value, path: &str, out: &mut Findings) -> BT
     for (index, volume) in list(spec, "volumes").iter().enumerate() {
         let path = format!("{path}[{index}]");
         let name = text(volume, "name");
+        let before = out.0.len();
         source(volume, &path, out);
         out.named(&format!("{path}.name"), name, names::dns_label);
-        if !found.insert(name) {
+        if found.contains(name) {
             out.duplicate(format!("{path}.name"), at(volume, "name"));
+        } else if out.0.len() == before {
+            found.insert(name);
         }
     }
     found
@@ -38,10 +41,8 @@ fn source(volume: &Value, path: &str, out: &mut Findings) {
     let inner = at(volume, kind);
     let path = format!("{path}.{kind}");
     match *kind {
-        "emptyDir" => {
-            if text(inner, "sizeLimit").parse_quantity().is_some_and(Quantity::is_negative) {
-                out.forbidden(format!("{path}.sizeLimit"), "SizeLimit field must be a valid resource quantity");
-            }
+        "emptyDir" if text(inner, "sizeLimit").parse_quantity().is_some_and(Quantity::is_negative) => {
+            out.forbidden(format!("{path}.sizeLimit"), "SizeLimit field must be a valid resource quantity");
         }
         "hostPath" => {
             required(inner, "path", &path, out);

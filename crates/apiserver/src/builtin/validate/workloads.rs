@@ -5,21 +5,24 @@ use serde_json::{Value, json};
 use super::findings::{Findings, amount, child, is_empty_selector, selects};
 use super::{names, pod, storage};
 use crate::builtin::values::{at, int, list, text};
+use crate::field::FieldError;
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
 /// The selector of a workload: there, not empty, and matching what it makes.
 fn selector(object: &Value, kind: &str, out: &mut Findings) {
     let selector = at(object, "spec.selector");
+    let labels = at(object, "spec.template.metadata.labels");
     if selector.is_null() {
+        // No selector selects nothing, hence not the template either.
         out.required("spec.selector", "");
+        out.invalid("spec.template.metadata.labels", labels, MISMATCH);
         return;
     }
     out.label_selector(selector, "spec.selector");
     if is_empty_selector(selector) {
         out.invalid("spec.selector", selector, format!("empty selector is invalid for {kind}"));
     }
-    let labels = at(object, "spec.template.metadata.labels");
     if !is_empty_selector(selector) && !selects(selector, labels) {
         out.invalid("spec.template.metadata.labels", labels, MISMATCH);
     }
@@ -46,11 +49,17 @@ pub(super) fn deployment(object: &Value, out: &mut Findings) {
     lasting_template(object, "ReplicaSet", out);
     deployment_strategy(at(spec, "strategy"), out);
     out.not_negative(spec, "spec", &["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"]);
-    if let Some(deadline) = int(spec, "progressDeadlineSeconds") {
-        if deadline <= int(spec, "minReadySeconds").unwrap_or_default() {
-            out.invalid("spec.progressDeadlineSeconds", &json!(deadline), "must be greater than minReadySeconds");
-        }
+    if let Some(deadline) = int(spec, "progressDeadlineSeconds")
+        && deadline <= int(spec, "minReadySeconds").unwrap_or_default()
+    {
+        out.invalid("spec.progressDeadlineSeconds", &json!(deadline), "must be greater than minReadySeconds");
     }
+}
+
+/// A strategy of unknown type is printed with the names that the fields have in Go.
+fn go_strategy(error: FieldError, strategy: &Value) -> FieldError {
+    let (kind, rolling) = (at(strategy, "type"), at(strategy, "rollingUpdate"));
+    FieldError { value: Some(format!("{{\"Type\":{kind},\"RollingUpdate\":{rolling}}}")), ..error }
 }
 
 fn deployment_strategy(strategy: &Value, out: &mut Findings) {
@@ -58,7 +67,7 @@ fn deployment_strategy(strategy: &Value, out: &mut Findings) {
     let rolling = at(strategy, "rollingUpdate");
     match text(strategy, "type") {
         "Recreate" if !rolling.is_null() => {
-            out.forbidden("spec.strategy.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
+            out.forbidden("spec.strategy.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'");
         }
         "Recreate" => {}
         "RollingUpdate" => {
@@ -72,7 +81,7 @@ fn deployment_strategy(strategy: &Value, out: &mut Findings) {
             }
             out.at_most_hundred_percent(&child(&path, "maxUnavailable"), unavailable);
         }
-        _ => out.not_supported(path, strategy, &["Recreate", "RollingUpdate"]),
+        _ => out.push(go_strategy(FieldError::not_supported(path, strategy, &["Recreate", "RollingUpdate"]), strategy)),
     }
 }
 
@@ -137,7 +146,10 @@ fn daemon_set_strategy(strategy: &Value, out: &mut Findings) {
                 _ => {}
             }
         }
-        _ => out.not_supported("spec.updateStrategy", strategy, &["RollingUpdate", "OnDelete"]),
+        _ => {
+            let error = FieldError::not_supported("spec.updateStrategy", strategy, &["RollingUpdate", "OnDelete"]);
+            out.push(go_strategy(error, strategy));
+        }
     }
 }
 
@@ -152,11 +164,18 @@ pub(super) fn stateful_set(object: &Value, out: &mut Findings) {
     match (text(strategy, "type"), at(strategy, "rollingUpdate")) {
         ("", _) => out.required("spec.updateStrategy", ""),
         ("OnDelete", rolling) if !rolling.is_null() => {
-            out.invalid("spec.updateStrategy.rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")
+            out.invalid(
+                "spec.updateStrategy.rollingUpdate",
+                rolling,
+                "only allowed for updateStrategy 'RollingUpdate'",
+            );
         }
         ("OnDelete", _) => {}
         ("RollingUpdate", rolling) => out.not_negative(rolling, "spec.updateStrategy.rollingUpdate", &["partition"]),
-        _ => out.invalid("spec.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'"),
+        _ => {
+            let why = "must be 'RollingUpdate' or 'OnDelete'";
+            out.push(go_strategy(FieldError::invalid("spec.updateStrategy", strategy, why), strategy));
+        }
     }
     for field in ["whenDeleted", "whenScaled"] {
         let path = format!("spec.persistentVolumeClaimRetentionPolicy.{field}");
