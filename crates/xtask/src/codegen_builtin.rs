@@ -135,13 +135,12 @@ impl GoTags {
         let Some((package, type_name)) = rest.rsplit_once('.') else {
             return Ok(Fields::new());
         };
-        let directory = match self.modules.get(module_path) {
-            Some(found) => found.clone(),
-            None => {
-                let found = module(module_path, version)?;
-                self.modules.insert(module_path, found.clone());
-                found
-            }
+        let directory = if let Some(found) = self.modules.get(module_path) {
+            found.clone()
+        } else {
+            let found = module(module_path, version)?;
+            self.modules.insert(module_path, found.clone());
+            found
         };
         let directory = directory.join(package.replace('.', "/"));
         let mut out = Fields::new();
@@ -190,7 +189,8 @@ fn parse_package(directory: &Path) -> Result<BTreeMap<String, Vec<GoField>>> {
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.ends_with(".go") && !name.ends_with("_test.go") && !name.contains("generated") {
+        let is_go = path.extension().is_some_and(|extension| extension == "go");
+        if is_go && !name.ends_with("_test.go") && !name.contains("generated") {
             parse_structs(&fs::read_to_string(&path)?, &mut out);
         }
     }

@@ -62,71 +62,6 @@ const FROM_ZERO: Generation = Generation { first: 0, raised_by: &["spec"] };
 const SPEC_AND_OWN_METADATA: &[&str] =
     &["spec", "metadata.labels", "metadata.annotations", "metadata.finalizers", "metadata.ownerReferences"];
 
-/// Field selectors that kinds offer beside `metadata.name` and `metadata.namespace`.
-const SELECTABLE: &[(&str, &str, &[&str])] = &[
-    (
-        "",
-        "Pod",
-        &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.podIPs",
-            "status.nominatedNodeName",
-        ],
-    ),
-    (
-        "",
-        "Event",
-        &[
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ],
-    ),
-    (
-        "events.k8s.io",
-        "Event",
-        &[
-            "regarding.kind",
-            "regarding.namespace",
-            "regarding.name",
-            "regarding.uid",
-            "regarding.apiVersion",
-            "regarding.resourceVersion",
-            "regarding.fieldPath",
-            "reason",
-            "reportingController",
-            "type",
-        ],
-    ),
-    ("", "Secret", &["type"]),
-    ("", "Namespace", &["status.phase", "name"]),
-    ("", "Node", &["spec.unschedulable"]),
-    ("", "Service", &["spec.clusterIP", "spec.type"]),
-    ("", "ReplicationController", &["status.replicas"]),
-    ("apps", "ReplicaSet", &["status.replicas"]),
-    ("batch", "Job", &["status.successful"]),
-    ("certificates.k8s.io", "CertificateSigningRequest", &["spec.signerName"]),
-];
-
-/// Field selectors of a kind beside `metadata.name` and `metadata.namespace`.
-pub fn selectable_fields(group: &str, kind: &str) -> &'static [&'static str] {
-    SELECTABLE.iter().find(|row| row.0 == group && row.1 == kind).map_or(&[], |row| row.2)
-}
-
 /// All kinds, in the order of their groups.
 pub fn kinds() -> &'static [BuiltinKind] {
     KINDS
@@ -181,7 +116,10 @@ const KINDS: &[BuiltinKind] = &[
     BuiltinKind::namespaced(CORE, "Endpoints", "endpoints", "endpoints", "io.k8s.api.core.v1.Endpoints")
         .short(&["ep"])
         .put_creates(),
-    BuiltinKind::namespaced(CORE, "Event", "events", "event", "io.k8s.api.core.v1.Event").short(&["ev"]).put_creates(),
+    BuiltinKind::namespaced(CORE, "Event", "events", "event", "io.k8s.api.core.v1.Event")
+        .short(&["ev"])
+        .put_creates()
+        .named(NameRule::PathSegment),
     BuiltinKind::namespaced(CORE, "LimitRange", "limitranges", "limitrange", "io.k8s.api.core.v1.LimitRange")
         .short(&["limits"])
         .put_creates(),
@@ -481,6 +419,7 @@ const KINDS: &[BuiltinKind] = &[
     BuiltinKind::namespaced(EVENTS, "Event", "events", "event", "io.k8s.api.events.v1.Event")
         .short(&["ev"])
         .put_creates()
+        .named(NameRule::PathSegment)
         .stored_as("", "v1"),
     BuiltinKind::cluster(
         FLOWCONTROL,
@@ -657,12 +596,5 @@ mod tests {
     fn kinds_that_a_put_creates() {
         let names: Vec<&str> = kinds().iter().filter(|row| row.create_on_update).map(|row| row.plural).collect();
         expect!["endpoints events limitranges services leases events runtimeclasses clusterrolebindings clusterroles rolebindings roles"].assert_eq(&names.join(" "));
-    }
-
-    #[test]
-    fn field_selectors_of_events_differ_by_group() {
-        assert!(selectable_fields("", "Event").contains(&"involvedObject.name"));
-        assert!(selectable_fields("events.k8s.io", "Event").contains(&"regarding.name"));
-        assert!(selectable_fields("apps", "Deployment").is_empty());
     }
 }

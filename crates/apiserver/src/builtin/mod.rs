@@ -11,20 +11,27 @@ mod print;
 mod prose;
 pub mod quantity;
 mod schemas;
+mod selectable;
 mod table;
 mod twins;
+pub mod validate;
 mod values;
 mod wire;
 
 pub use defaults::{blank, default, default_definition};
 pub use kind::{BuiltinKind, Generation, NameRule, Subresource, Verbs};
-pub use kinds::{GROUP_ORDER, kind, kinds, resource, selectable_fields};
+pub use kinds::{GROUP_ORDER, kind, kinds, resource};
 pub use prepare::{
     AddressPool, Context, Requester, ServiceAddresses, prepare_create, prepare_status_update, prepare_update, release,
-    reserve,
+    reserve, settle,
 };
 pub use print::{Column, cells, columns, human_duration, row_conditions};
 pub use prose::description_of;
 pub use schemas::{definition_closure, definition_names, openapi_definition, schema, schema_of};
+pub use selectable::selectable_fields;
 pub use twins::{from_stored, stored_field, to_stored};
+pub use validate::{
+    validate_create, validate_metadata, validate_metadata_update, validate_name, validate_status_update,
+    validate_update,
+};
 pub use wire::{micro_time, time_text};

@@ -59,7 +59,7 @@ impl Quantity {
             return None;
         }
         let (scale, format) = scale_of(suffix)?;
-        let nano = scaled(whole, fraction, scale)?;
+        let nano = scaled(whole, fraction, &scale)?;
         Some(Quantity { nano: (sign * nano).clamp(-CAP, CAP), format })
     }
 
@@ -165,12 +165,13 @@ fn scale_of(suffix: &str) -> Option<(Scale, Format)> {
     }
 }
 
+/// More digits than this exceed the cap or vanish below nano either way.
+const DIGITS: usize = 28;
+
 /// `whole.fraction` times the scale, in nano, rounded away from zero below that and capped above.
-fn scaled(whole: &str, fraction: &str, scale: Scale) -> Option<i128> {
+fn scaled(whole: &str, fraction: &str, scale: &Scale) -> Option<i128> {
     let digits = format!("{whole}{fraction}");
     let digits = digits.trim_start_matches('0');
-    // More digits than this exceed the cap or vanish below nano either way.
-    const DIGITS: usize = 28;
     if digits.len() > DIGITS {
         return Some(CAP);
     }
@@ -179,7 +180,7 @@ fn scaled(whole: &str, fraction: &str, scale: Scale) -> Option<i128> {
     let (mantissa, ten) = match scale {
         Scale::Ten(power) => (mantissa, power.checked_add(9)?.checked_sub(fraction_digits)?),
         Scale::Kibi(power) => {
-            (mantissa.checked_mul(1024_i128.pow(power)).unwrap_or(i128::MAX / NANO), 9 - fraction_digits)
+            (mantissa.checked_mul(1024_i128.pow(*power)).unwrap_or(i128::MAX / NANO), 9 - fraction_digits)
         }
     };
     let factor = 10_i128.checked_pow(ten.unsigned_abs());

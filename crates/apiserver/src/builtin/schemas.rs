@@ -3,7 +3,7 @@
 //! Decides how a line of the table becomes a `schema::Node` and how it becomes an OpenAPI v3 schema with its prose.
 //! The prose comes from `k8s-openapi` at run time. Never decides how values are checked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde_json::{Map, Value, json};
@@ -48,15 +48,15 @@ pub fn openapi_definition(name: &str) -> Option<Value> {
 
 /// Names of the definitions that a definition refers to, directly or not, itself included.
 pub fn definition_closure(name: &str) -> Vec<&'static str> {
-    let mut found = BTreeMap::new();
+    let mut found = BTreeSet::new();
     let mut open: Vec<String> = vec![name.to_owned()];
     while let Some(next) = open.pop() {
         let Some(definition) = table::definition(&next) else { continue };
-        if found.insert(definition.name, ()).is_none() {
+        if found.insert(definition.name) {
             references(definition.raw(), &mut open);
         }
     }
-    found.into_keys().collect()
+    found.into_iter().collect()
 }
 
 fn references(value: &Value, out: &mut Vec<String>) {
@@ -92,7 +92,7 @@ impl Nodes {
         let mut out = self.build(definition.raw());
         match definition.go_type() {
             "Quantity" => {
-                let any_of = [JsonType::String, JsonType::Number].map(|json_type| typed(json_type)).to_vec();
+                let any_of = [JsonType::String, JsonType::Number].map(typed).to_vec();
                 out.logic = Logic { any_of, ..Logic::default() };
             }
             "IntOrString" => {

@@ -98,10 +98,10 @@ fn autoscaler_to_v2(object: &mut Object) {
         object.get_mut("metadata").and_then(|m| m.get_mut("annotations")).and_then(Value::as_object_mut)
     {
         for (annotation, path) in AUTOSCALER_ANNOTATIONS {
-            if let Some(Value::String(encoded)) = annotations.remove(*annotation) {
-                if let Ok(value) = serde_json::from_str(&encoded) {
-                    carried.insert((*path).to_owned(), value);
-                }
+            if let Some(Value::String(encoded)) = annotations.remove(*annotation)
+                && let Ok(value) = serde_json::from_str(&encoded)
+            {
+                carried.insert((*path).to_owned(), value);
             }
         }
     }

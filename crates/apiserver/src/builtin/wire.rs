@@ -140,7 +140,7 @@ impl Reader {
         let Value::Object(map) = value else {
             return Err(self.refused(value, owner, &format!("map[string]{}", go_name(item))));
         };
-        for (key, entry) in map {
+        for entry in map.values_mut() {
             if matches!(item, Shape::Quantity) {
                 canonical_quantity(entry, true)?;
                 continue;
@@ -148,10 +148,7 @@ impl Reader {
             if entry.is_null() {
                 *entry = zero_item(item);
             }
-            self.path.push(key.clone());
-            let result = self.value(item, entry, owner);
-            self.path.pop();
-            result?;
+            self.value(item, entry, owner)?;
         }
         Ok(())
     }
@@ -183,9 +180,15 @@ impl Reader {
             *value = Value::Null;
             return Ok(());
         }
-        let parsed: Timestamp = text.parse().map_err(|_| {
-            format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\"")
-        })?;
+        let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
+        let problem = |part: &str, as_what: &str| {
+            Err(format!("parsing time {text:?} as {layout:?}: cannot parse {part:?} as {as_what:?}"))
+        };
+        let Ok(parsed) = text.parse::<Timestamp>() else { return problem(text, "2006") };
+        let fraction = text.get("2006-01-02T15:04:05".len()..).unwrap_or_default();
+        if micro && !has_six_digits(fraction) {
+            return problem(fraction, ".000000");
+        }
         *value = json!(if micro { micro_time(parsed) } else { time_text(parsed) });
         Ok(())
     }
@@ -229,6 +232,12 @@ fn canonical_quantity(value: &mut Value, in_resource_list: bool) -> Result<(), S
     let parsed = if in_resource_list { parsed.rounded_up_to_milli() } else { parsed };
     *value = json!(parsed.to_string());
     Ok(())
+}
+
+/// Go reads a layout with six digits only from six digits.
+fn has_six_digits(fraction: &str) -> bool {
+    let digits = fraction.strip_prefix('.').unwrap_or_default();
+    digits.chars().take_while(char::is_ascii_digit).count() == 6
 }
 
 fn zero_item(shape: &Shape) -> Value {
@@ -279,7 +288,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(definition: &str, mut value: Value, expected: Expect) {
+    fn refused(definition: &str, mut value: Value, expected: &Expect) {
         let error = read(table::definition(definition).unwrap(), &mut value).unwrap_err();
         expected.assert_eq(&error);
     }
@@ -303,7 +312,7 @@ mod tests {
         expect![[r#"{"limits":{"cpu":"500m","memory":"1Gi"},"requests":{"cpu":"1m"}}"#]].assert_eq(&out.to_string());
         let out = round_trip(
             "io.k8s.api.coordination.v1.LeaseSpec",
-            json!({"renewTime": "2024-05-01T12:00:00.5+02:00", "holderIdentity": ""}),
+            json!({"renewTime": "2024-05-01T12:00:00.500000+02:00", "holderIdentity": ""}),
         );
         expect![[r#"{"holderIdentity":"","renewTime":"2024-05-01T10:00:00.500000Z"}"#]].assert_eq(&out.to_string());
     }
@@ -321,29 +330,29 @@ mod tests {
         refused(
             deployment,
             json!({"spec": {"replicas": "two"}}),
-            expect!["json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"],
+            &expect!["json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"],
         );
         refused(
             deployment,
             json!({"metadata": {"labels": {"a": 1}}}),
-            expect!["json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels.a of type string"],
+            &expect!["json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"],
         );
         refused(
             deployment,
             json!({"spec": {"template": {"spec": {"containers": {}}}}}),
-            expect![
+            &expect![
                 "json: cannot unmarshal object into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container"
             ],
         );
         refused(
             "io.k8s.api.core.v1.Secret",
             json!({"data": {"a": "%%%"}}),
-            expect!["illegal base64 data at input byte 0"],
+            &expect!["illegal base64 data at input byte 0"],
         );
         refused(
             "io.k8s.api.core.v1.ResourceQuota",
             json!({"spec": {"hard": {"cpu": "lots"}}}),
-            expect!["quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"],
+            &expect!["quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"],
         );
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+pub use crate::builtin::NameRule;
 use crate::builtin::ServiceAddresses;
 use crate::field::FieldError;
 use crate::rest::request::{UserInfo, Verb};
@@ -219,17 +220,6 @@ impl Default for Behaviour {
     }
 }
 
-/// What a name must look like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameRule {
-    DnsSubdomain,
-    DnsLabel,
-    /// A label that starts with a letter (Services).
-    DnsLabel1035,
-    /// Anything that fits one segment of a URL (RBAC kinds).
-    PathSegment,
-}
-
 /// What preparing an object may use besides the object.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareContext<'a> {
@@ -268,8 +258,8 @@ pub trait Hooks: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether `prepare_update` counts the generation; otherwise any change outside metadata and status does.
-    fn counts_generation(&self) -> bool {
+    /// Whether these hooks also judge metadata and count the generation; otherwise the general rules do.
+    fn covers_metadata(&self) -> bool {
         false
     }
 
@@ -299,8 +289,9 @@ pub trait Hooks: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Gives back what a removed or refused object had taken from the cluster.
-    fn release(&self, _object: &Value, _addresses: &dyn ServiceAddresses) {}
+    /// Gives back what the object that was not kept had taken from the cluster: `old` if the new one was stored, else
+    /// what the new one has beyond it.
+    fn settle(&self, _object: &Value, _old: &Value, _stored: bool, _addresses: &dyn ServiceAddresses) {}
 }
 
 /// A kind without ways of its own.

@@ -129,7 +129,7 @@ async fn delete_with(call: &mut Call<'_>, options: &DeleteOptions) -> Result<Res
         match call.cluster.store().commit(vec![change], &[]).await {
             Ok(entries) => {
                 if step == Step::Remove {
-                    call.served.info.hooks.release(&stored, call.cluster.addresses());
+                    call.served.info.hooks.settle(&stored, &Value::Null, false, call.cluster.addresses());
                 }
                 let entry = entries.first().unwrap_or(&entry);
                 return Ok(told(call, options, entry, &stored, step));

@@ -6,13 +6,9 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::names;
 use crate::field::{Fault, FieldError};
 use crate::registry::ResourceInfo;
 use crate::server::identity::Identities;
-
-/// All annotations of an object together, in bytes.
-const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
 
 /// A generated name leaves room for its suffix within the shortest limit that names have.
 const MAX_GENERATE_BASE: usize = 58;
@@ -133,121 +129,6 @@ fn differs_outside_metadata(new: &Value, old: &Value, status_is_apart: bool) -> 
     changed || old.keys().any(|key| counted(key) && !new.contains_key(key))
 }
 
-/// Findings about the metadata of a new object.
-pub fn validate(object: &Value, info: &ResourceInfo) -> Vec<FieldError> {
-    let mut out = Vec::new();
-    let metadata = &object["metadata"];
-    let rule = info.behaviour.name_rule;
-    let base = text(object, "generateName");
-    if !base.is_empty() {
-        let wrong = names::name_prefix(rule, base);
-        out.extend(wrong.into_iter().map(|w| FieldError::invalid("metadata.generateName", &base.into(), w)));
-    }
-    let name = text(object, "name");
-    if name.is_empty() {
-        out.push(FieldError::required("metadata.name", "name or generateName is required"));
-    } else {
-        let wrong = names::name(rule, name);
-        out.extend(wrong.into_iter().map(|w| FieldError::invalid("metadata.name", &name.into(), w)));
-    }
-    if info.namespaced && text(object, "namespace").is_empty() {
-        out.push(FieldError::required("metadata.namespace", ""));
-    }
-    validate_maps(metadata, &mut out);
-    validate_owners(metadata, &mut out);
-    for finalizer in metadata["finalizers"].as_array().into_iter().flatten() {
-        validate_finalizer(finalizer.as_str().unwrap_or(""), &mut out);
-    }
-    out
-}
-
-fn validate_maps(metadata: &Value, out: &mut Vec<FieldError>) {
-    for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
-        let path = "metadata.labels";
-        out.extend(names::qualified_name(key).into_iter().map(|w| FieldError::invalid(path, &key.as_str().into(), w)));
-        let text = value.as_str().unwrap_or("");
-        out.extend(names::label_value(text).into_iter().map(|w| FieldError::invalid(path, value, w)));
-    }
-    let mut bytes = 0;
-    for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
-        let wrong = names::qualified_name(&key.to_lowercase());
-        let path = "metadata.annotations";
-        out.extend(wrong.into_iter().map(|w| FieldError::invalid(path, &key.as_str().into(), w)));
-        bytes += key.len() + value.as_str().map_or(0, str::len);
-    }
-    if bytes > MAX_ANNOTATION_BYTES {
-        out.push(FieldError::too_long("metadata.annotations", MAX_ANNOTATION_BYTES));
-    }
-}
-
-fn validate_owners(metadata: &Value, out: &mut Vec<FieldError>) {
-    let mut controllers: Vec<&str> = Vec::new();
-    for (index, owner) in metadata["ownerReferences"].as_array().into_iter().flatten().enumerate() {
-        let path = format!("metadata.ownerReferences[{index}]");
-        let group_version = owner["apiVersion"].as_str().unwrap_or("");
-        if group_version.is_empty() {
-            out.push(FieldError::invalid(format!("{path}.apiVersion"), &"".into(), "version must not be empty"));
-        }
-        for (key, what) in [("kind", "kind"), ("name", "name"), ("uid", "uid")] {
-            if owner[key].as_str().unwrap_or("").is_empty() {
-                let text = format!("{what} must not be empty");
-                out.push(FieldError::invalid(format!("{path}.{key}"), &"".into(), text));
-            }
-        }
-        if owner["controller"].as_bool() == Some(true) {
-            controllers.push(owner["name"].as_str().unwrap_or(""));
-        }
-    }
-    if let [first, second, ..] = controllers.as_slice() {
-        let text = format!(
-            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
-        );
-        out.push(FieldError::invalid("metadata.ownerReferences", &metadata["ownerReferences"], text));
-    }
-}
-
-fn validate_finalizer(name: &str, out: &mut Vec<FieldError>) {
-    let path = "metadata.finalizers";
-    out.extend(names::qualified_name(name).into_iter().map(|w| FieldError::invalid(path, &name.into(), w)));
-    let standard = matches!(name, "orphan" | "foregroundDeletion" | "kubernetes");
-    if !name.contains('/') && !standard {
-        out.push(FieldError::invalid(
-            path,
-            &name.into(),
-            "name is neither a standard finalizer name nor is it fully qualified",
-        ));
-    }
-}
-
-/// Findings about changed metadata, in addition to `validate`.
-pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut out = Vec::new();
-    if text(old, "deletionTimestamp") != "" {
-        let had = |name: &Value| old["metadata"]["finalizers"].as_array().is_some_and(|list| list.contains(name));
-        let added: Vec<String> = new["metadata"]["finalizers"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(|f| !had(f))
-            .map(|f| f.to_string())
-            .collect();
-        if !added.is_empty() {
-            let text = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                added.join(", ")
-            );
-            out.push(FieldError::forbidden("metadata.finalizers", text));
-        }
-    }
-    for key in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let value = &new["metadata"][key];
-        if *value != old["metadata"][key] {
-            out.push(FieldError::invalid(format!("metadata.{key}"), value, "field is immutable"));
-        }
-    }
-    out
-}
-
 /// The finding about a PUT that does not say which version it replaces.
 pub fn version_required() -> FieldError {
     FieldError {
@@ -268,10 +149,6 @@ mod tests {
         let mut info = ResourceInfo::built_in("", Version::new("v1", Node::default()), "Thing", "things");
         info.behaviour.has_generation = true;
         info
-    }
-
-    fn texts(findings: &[FieldError]) -> Vec<String> {
-        findings.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -311,36 +188,5 @@ mod tests {
         assert_eq!(generation(json!({"spec": {"a": 1}, "status": {"b": 2}}), false), 4);
         assert_eq!(generation(json!({"spec": {"a": 2}, "status": {"b": 1}}), true), 4);
         assert_eq!(generation(json!({"status": {"b": 1}}), true), 4);
-    }
-
-    #[test]
-    fn faults_of_metadata_are_worded_with_their_paths() {
-        let object = json!({"metadata": {
-            "name": "A", "namespace": "ns", "labels": {"a b": "c"}, "finalizers": ["plain", "a.b/c"],
-            "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "n", "uid": ""}],
-        }});
-        let found = texts(&validate(&object, &info()));
-        assert_eq!(found.len(), 4, "{found:#?}");
-        assert!(found[0].starts_with("metadata.name: Invalid value: \"A\": a lowercase RFC 1123 subdomain"));
-        assert!(found[1].starts_with("metadata.labels: Invalid value: \"a b\": name part"));
-        assert_eq!(found[2], "metadata.ownerReferences[0].uid: Invalid value: \"\": uid must not be empty");
-        assert!(found[3].starts_with("metadata.finalizers: Invalid value: \"plain\": name is neither"));
-        let nameless = texts(&validate(&json!({"metadata": {"namespace": "x"}}), &info()));
-        assert_eq!(nameless, ["metadata.name: Required value: name or generateName is required"]);
-    }
-
-    #[test]
-    fn immutable_metadata_and_late_finalizers_are_refused() {
-        let old = json!({"metadata": {"uid": "1", "deletionTimestamp": "t", "finalizers": ["a/b"]}});
-        let mut new = json!({"metadata": {"uid": "2", "finalizers": ["a/b", "c/d"]}});
-        carry_over(&mut new, &old);
-        assert_eq!(
-            texts(&validate_update(&new, &old)),
-            [
-                "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found \
-                 new finalizers []string{\"c/d\"}",
-                "metadata.uid: Invalid value: \"2\": field is immutable",
-            ]
-        );
     }
 }

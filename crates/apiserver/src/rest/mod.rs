@@ -11,7 +11,6 @@ mod handle;
 pub mod lifecycle;
 pub mod meta;
 mod modify;
-pub mod names;
 mod read;
 pub mod request;
 pub mod response;

@@ -11,6 +11,7 @@ use super::admission::{Attributes, Operation, Phase};
 use super::call::{Call, from_storage, store_failure, to_storage};
 use super::meta;
 use super::shape::{self, Writer};
+use crate::builtin;
 use crate::error::{ApiError, Reason};
 use crate::registry::{Handling, PrepareContext, StorageKey};
 use crate::store::{Action, Change, Encoded, Entry, Expect, Guard, Index, StoreError};
@@ -117,12 +118,12 @@ async fn create_once(
     let prepared = info.hooks.prepare_create(&mut stored, &prepare_context(call));
     let shown = shown_form(call, &stored);
     let name = meta::text(&stored, "name").to_owned();
-    let mut findings = meta::validate(&stored, &info);
+    let mut findings = metadata_findings(call, &stored, None);
     findings.extend(prepared.err().into_iter().flatten());
     findings.extend(shape::validate(&call.served, &shown, None));
     findings.extend(info.hooks.validate_create(&stored));
     if !findings.is_empty() {
-        info.hooks.release(&stored, cluster.addresses());
+        info.hooks.settle(&stored, &Value::Null, false, cluster.addresses());
         return Err(call.invalid(&name, &findings));
     }
     call.warnings.extend(info.hooks.warnings(&stored, None));
@@ -199,6 +200,7 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     let mut stored = to_storage(&call.served, new);
     let findings = prepare_and_validate(call, update.part, &mut stored, &old_stored, old.as_ref());
     if !findings.is_empty() {
+        info.hooks.settle(&stored, &old_stored, false, call.cluster.addresses());
         return Err(call.invalid(call.name(), &findings).into());
     }
     call.warnings.extend(info.hooks.warnings(&stored, Some(&old_stored)));
@@ -212,7 +214,9 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     if let Some(written) = unchanged(&mut stored, &old_stored, entry) {
         return Ok(written);
     }
-    store_update(call, entry, &stored, shown).await
+    let outcome = store_update(call, entry, &stored, shown).await;
+    info.hooks.settle(&stored, &old_stored, outcome.is_ok(), call.cluster.addresses());
+    outcome
 }
 
 async fn store_update(call: &Call<'_>, entry: &Entry, stored: &Value, shown: Value) -> Result<Written, Failure> {
@@ -247,20 +251,31 @@ fn prepare_and_validate(
         info.hooks.prepare_status(stored, old_stored, &context);
     } else {
         findings.extend(info.hooks.prepare_update(stored, old_stored, &context).err().into_iter().flatten());
-        if !info.hooks.counts_generation() {
+        if !info.hooks.covers_metadata() {
             let status_is_apart = call.served.version().has_status() || !info.is_custom();
             meta::count_generation(stored, old_stored, info, status_is_apart);
         }
     }
     let shown = shown_form(call, stored);
-    findings.extend(meta::validate_update(stored, old_stored));
-    findings.extend(meta::validate(stored, info));
+    findings.extend(metadata_findings(call, stored, Some(old_stored)));
     findings.extend(shape::validate(&call.served, &shown, old));
     findings.extend(match part {
         Part::Status => info.hooks.validate_status(stored, old_stored),
         _ => info.hooks.validate_update(stored, old_stored),
     });
     findings
+}
+
+/// What is wrong with the metadata, unless the kind's hooks say it themselves.
+fn metadata_findings(call: &Call<'_>, stored: &Value, old: Option<&Value>) -> Vec<crate::field::FieldError> {
+    let info = &call.served.info;
+    if info.hooks.covers_metadata() {
+        return Vec::new();
+    }
+    match old {
+        Some(old) => builtin::validate_metadata_update(stored, old, "metadata"),
+        None => builtin::validate_metadata(stored, info.namespaced, info.behaviour.name_rule, "metadata"),
+    }
 }
 
 fn prepare_context<'a>(call: &'a Call<'_>) -> PrepareContext<'a> {

@@ -12,7 +12,7 @@ use crate::builtin::{self, BuiltinKind, Context, Requester, ServiceAddresses};
 use crate::field::FieldError;
 use crate::registry::definition::CLEANUP_FINALIZER;
 use crate::registry::{
-    Behaviour, Conversion, FieldSource, Handling, Hooks, NameRule, Origin, PrepareContext, ResourceInfo, ScalePaths,
+    Behaviour, Conversion, FieldSource, Handling, Hooks, Origin, PrepareContext, ResourceInfo, ScalePaths,
     SelectableField, Storage, StorageKey, Subresource, Version,
 };
 use crate::rest::request::Verb;
@@ -112,12 +112,7 @@ fn behaviour(row: &BuiltinKind) -> Behaviour {
         returns_deleted_object: row.graceful_delete,
         spec_finalizers: (row.group, row.kind) == ("", "Namespace"),
         cleanup_finalizer: (row.kind == "CustomResourceDefinition").then_some(CLEANUP_FINALIZER),
-        name_rule: match row.name_rule {
-            builtin::NameRule::DnsSubdomain => NameRule::DnsSubdomain,
-            builtin::NameRule::DnsLabel => NameRule::DnsLabel,
-            builtin::NameRule::Dns1035Label => NameRule::DnsLabel1035,
-            builtin::NameRule::PathSegment | builtin::NameRule::Anything => NameRule::PathSegment,
-        },
+        name_rule: row.name_rule,
         default_field_selectors: builtin::selectable_fields(row.group, row.kind).is_empty(),
     }
 }
@@ -168,12 +163,24 @@ impl Hooks for BuiltinKind {
         with_context(context, |context| builtin::prepare_update(self, new, old, context))
     }
 
-    fn counts_generation(&self) -> bool {
+    fn covers_metadata(&self) -> bool {
         true
     }
 
     fn prepare_status(&self, new: &mut Value, old: &Value, context: &PrepareContext<'_>) {
         with_context(context, |context| builtin::prepare_status_update(self, new, old, context));
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        builtin::validate_create(self, object)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        builtin::validate_update(self, new, old)
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        builtin::validate_status_update(self, new, old)
     }
 
     fn grace_seconds(&self, object: &Value, asked: Option<i64>) -> i64 {
@@ -186,8 +193,8 @@ impl Hooks for BuiltinKind {
         asked.or(own).unwrap_or(POD_GRACE_SECONDS)
     }
 
-    fn release(&self, object: &Value, addresses: &dyn ServiceAddresses) {
-        builtin::release(self, object, addresses);
+    fn settle(&self, object: &Value, old: &Value, stored: bool, addresses: &dyn ServiceAddresses) {
+        builtin::settle(self, object, old, stored, addresses);
     }
 }
 

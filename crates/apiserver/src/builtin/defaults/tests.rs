@@ -16,13 +16,13 @@ fn defaulted(group: &str, version: &str, name: &str, mut object: Value) -> Value
 }
 
 #[track_caller]
-fn check(group: &str, version: &str, name: &str, object: Value, expected: Expect) {
+fn check(group: &str, version: &str, name: &str, object: Value, expected: &Expect) {
     let object = defaulted(group, version, name, object);
     expected.assert_eq(&format!("{}\n", serde_json::to_string_pretty(&object).unwrap()));
 }
 
 #[track_caller]
-fn check_part(group: &str, version: &str, name: &str, object: Value, pointer: &str, expected: Expect) {
+fn check_part(group: &str, version: &str, name: &str, object: Value, pointer: &str, expected: &Expect) {
     let object = defaulted(group, version, name, object);
     expected.assert_eq(&object.pointer(pointer).unwrap().to_string());
 }
@@ -59,7 +59,7 @@ fn a_deployment() {
                     "env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}],
                     "volumes": [{"name": "v"}, {"name": "s", "secret": {"secretName": "x"}}, {"name": "h", "hostPath": {"path": "/x"}}]}}},
         }),
-        expect![[r#"
+        &expect![[r#"
             {
               "metadata": {
                 "name": "web"
@@ -168,7 +168,7 @@ fn a_pod_copies_limits_into_requests_and_templates_do_not() {
         "Pod",
         json!({"spec": {"containers": containers, "serviceAccount": "sa"}}),
         "/spec",
-        expect![[
+        &expect![[
             r#"{"containers":[{"image":"a:1","imagePullPolicy":"IfNotPresent","name":"c","resources":{"limits":{"cpu":"1"},"requests":{"cpu":"1"}},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","enableServiceLinks":true,"restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"serviceAccount":"sa","serviceAccountName":"sa","terminationGracePeriodSeconds":30}"#
         ]],
     );
@@ -178,7 +178,7 @@ fn a_pod_copies_limits_into_requests_and_templates_do_not() {
         "PodTemplate",
         json!({"template": {"spec": {"containers": containers}}}),
         "/template/spec/containers/0/resources",
-        expect![[r#"{"limits":{"cpu":"1"}}"#]],
+        &expect![[r#"{"limits":{"cpu":"1"}}"#]],
     );
     check_part(
         "",
@@ -186,7 +186,7 @@ fn a_pod_copies_limits_into_requests_and_templates_do_not() {
         "Pod",
         json!({"spec": {"hostNetwork": true, "containers": [{"name": "c", "ports": [{"containerPort": 8080}]}]}}),
         "/spec/containers/0/ports",
-        expect![[r#"[{"containerPort":8080,"hostPort":8080,"protocol":"TCP"}]"#]],
+        &expect![[r#"[{"containerPort":8080,"hostPort":8080,"protocol":"TCP"}]"#]],
     );
     check_part(
         "",
@@ -195,7 +195,7 @@ fn a_pod_copies_limits_into_requests_and_templates_do_not() {
         json!({"spec": {"resources": {"limits": {"cpu": "2", "memory": "1Gi"}},
         "containers": [{"name": "a", "resources": {"requests": {"cpu": "100m"}}}, {"name": "b", "resources": {"requests": {"cpu": "200m"}}}]}}),
         "/spec/resources",
-        expect![[r#"{"limits":{"cpu":"2","memory":"1Gi"},"requests":{"cpu":"300m","memory":"1Gi"}}"#]],
+        &expect![[r#"{"limits":{"cpu":"2","memory":"1Gi"},"requests":{"cpu":"300m","memory":"1Gi"}}"#]],
     );
 }
 
@@ -223,7 +223,7 @@ fn other_workloads() {
         "StatefulSet",
         json!({"spec": {"volumeClaimTemplates": [{"metadata": {"name": "d"}}]}}),
         "/spec",
-        expect![[
+        &expect![[
             r#"{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain","whenScaled":"Retain"},"podManagementPolicy":"OrderedReady","replicas":1,"revisionHistoryLimit":10,"selector":null,"serviceName":"","template":{"metadata":{},"spec":{"containers":null,"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}},"updateStrategy":{"rollingUpdate":{"partition":0},"type":"RollingUpdate"},"volumeClaimTemplates":[{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"d"},"spec":{"resources":{},"volumeMode":"Filesystem"},"status":{"phase":"Pending"}}]}"#
         ]],
     );
@@ -233,7 +233,7 @@ fn other_workloads() {
         "DaemonSet",
         json!({}),
         "/spec/updateStrategy",
-        expect![[r#"{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1},"type":"RollingUpdate"}"#]],
+        &expect![[r#"{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1},"type":"RollingUpdate"}"#]],
     );
     check_part(
         "apps",
@@ -241,7 +241,7 @@ fn other_workloads() {
         "DaemonSet",
         json!({}),
         "/status",
-        expect![[r#"{"currentNumberScheduled":0,"desiredNumberScheduled":0,"numberMisscheduled":0,"numberReady":0}"#]],
+        &expect![[r#"{"currentNumberScheduled":0,"desiredNumberScheduled":0,"numberMisscheduled":0,"numberReady":0}"#]],
     );
     check_part(
         "apps",
@@ -249,7 +249,7 @@ fn other_workloads() {
         "Deployment",
         json!({"spec": {"strategy": {"type": "Recreate"}}}),
         "/spec/strategy",
-        expect![[r#"{"type":"Recreate"}"#]],
+        &expect![[r#"{"type":"Recreate"}"#]],
     );
     check_part(
         "batch",
@@ -257,7 +257,7 @@ fn other_workloads() {
         "Job",
         json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{"labels":{"a":"b"}},"spec":{"backoffLimit":6,"completionMode":"NonIndexed","completions":1,"manualSelector":false,"parallelism":1,"podReplacementPolicy":"TerminatingOrFailed","suspend":false,"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":null,"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}},"status":{}}"#
         ]],
     );
@@ -267,7 +267,7 @@ fn other_workloads() {
         "CronJob",
         json!({"spec": {"schedule": "* * * * *"}}),
         "/spec",
-        expect![[
+        &expect![[
             r#"{"concurrencyPolicy":"Allow","failedJobsHistoryLimit":1,"jobTemplate":{"metadata":{},"spec":{"template":{"metadata":{},"spec":{"containers":null,"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}},"schedule":"* * * * *","successfulJobsHistoryLimit":3,"suspend":false}"#
         ]],
     );
@@ -281,7 +281,7 @@ fn services() {
         "Service",
         json!({"spec": {"ports": [{"port": 80}]}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{"internalTrafficPolicy":"Cluster","ports":[{"port":80,"protocol":"TCP","targetPort":80}],"sessionAffinity":"None","type":"ClusterIP"},"status":{"loadBalancer":{}}}"#
         ]],
     );
@@ -291,7 +291,7 @@ fn services() {
         "Service",
         json!({"spec": {"type": "LoadBalancer", "sessionAffinity": "ClientIP", "ports": [{"port": 80, "targetPort": "http"}]}}),
         "/spec",
-        expect![[
+        &expect![[
             r#"{"allocateLoadBalancerNodePorts":true,"externalTrafficPolicy":"Cluster","internalTrafficPolicy":"Cluster","ports":[{"port":80,"protocol":"TCP","targetPort":"http"}],"sessionAffinity":"ClientIP","sessionAffinityConfig":{"clientIP":{"timeoutSeconds":10800}},"type":"LoadBalancer"}"#
         ]],
     );
@@ -301,7 +301,7 @@ fn services() {
         "Service",
         json!({"spec": {"type": "ExternalName", "externalName": "x.y"}}),
         "/spec",
-        expect![[r#"{"externalName":"x.y","sessionAffinity":"None","type":"ExternalName"}"#]],
+        &expect![[r#"{"externalName":"x.y","sessionAffinity":"None","type":"ExternalName"}"#]],
     );
 }
 
@@ -313,16 +313,16 @@ fn small_kinds() {
         "Secret",
         json!({"stringData": {"a": "b"}, "data": {"a": "eA==", "c": "eQ=="}}),
         "",
-        expect![[r#"{"data":{"a":"Yg==","c":"eQ=="},"metadata":{},"type":"Opaque"}"#]],
+        &expect![[r#"{"data":{"a":"Yg==","c":"eQ=="},"metadata":{},"type":"Opaque"}"#]],
     );
-    check_part("", "v1", "ConfigMap", json!({"data": {}}), "", expect![[r#"{"metadata":{}}"#]]);
+    check_part("", "v1", "ConfigMap", json!({"data": {}}), "", &expect![[r#"{"metadata":{}}"#]]);
     check_part(
         "",
         "v1",
         "Namespace",
         json!({"metadata": {"name": "n"}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{"labels":{"kubernetes.io/metadata.name":"n"},"name":"n"},"spec":{},"status":{"phase":"Active"}}"#
         ]],
     );
@@ -332,7 +332,7 @@ fn small_kinds() {
         "PersistentVolumeClaim",
         json!({"spec": {"resources": {"requests": {"storage": "1024Mi"}}}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{"resources":{"requests":{"storage":"1Gi"}},"volumeMode":"Filesystem"},"status":{"phase":"Pending"}}"#
         ]],
     );
@@ -342,7 +342,7 @@ fn small_kinds() {
         "PersistentVolume",
         json!({"spec": {"capacity": {"storage": "1Gi"}}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{"capacity":{"storage":"1Gi"},"persistentVolumeReclaimPolicy":"Retain","volumeMode":"Filesystem"},"status":{"phase":"Pending"}}"#
         ]],
     );
@@ -352,7 +352,7 @@ fn small_kinds() {
         "LimitRange",
         json!({"spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}, "min": {"memory": "1Mi"}}]}}),
         "/spec",
-        expect![[
+        &expect![[
             r#"{"limits":[{"default":{"cpu":"1"},"defaultRequest":{"cpu":"1","memory":"1Mi"},"max":{"cpu":"1"},"min":{"memory":"1Mi"},"type":"Container"}]}"#
         ]],
     );
@@ -362,7 +362,7 @@ fn small_kinds() {
         "ResourceQuota",
         json!({"spec": {"hard": {"pods": 10}}}),
         "",
-        expect![[r#"{"metadata":{},"spec":{"hard":{"pods":"10"}},"status":{}}"#]],
+        &expect![[r#"{"metadata":{},"spec":{"hard":{"pods":"10"}},"status":{}}"#]],
     );
     check_part(
         "",
@@ -370,18 +370,18 @@ fn small_kinds() {
         "Endpoints",
         json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}]}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"subsets":[{"addresses":[{"ip":"10.0.0.1"}],"ports":[{"port":1,"protocol":"TCP"}]}]}"#
         ]],
     );
-    check_part("", "v1", "ServiceAccount", json!({"secrets": []}), "", expect![[r#"{"metadata":{}}"#]]);
+    check_part("", "v1", "ServiceAccount", json!({"secrets": []}), "", &expect![[r#"{"metadata":{}}"#]]);
     check_part(
         "",
         "v1",
         "Node",
         json!({"status": {"capacity": {"cpu": "4"}}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{},"status":{"allocatable":{"cpu":"4"},"capacity":{"cpu":"4"},"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"architecture":"","bootID":"","containerRuntimeVersion":"","kernelVersion":"","kubeProxyVersion":"","kubeletVersion":"","machineID":"","operatingSystem":"","osImage":"","systemUUID":""}}}"#
         ]],
     );
@@ -391,7 +391,7 @@ fn small_kinds() {
         "RoleBinding",
         json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"r"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"u"},{"kind":"ServiceAccount","name":"s","namespace":"n"}]}"#
         ]],
     );
@@ -401,7 +401,7 @@ fn small_kinds() {
         "Role",
         json!({"rules": []}),
         "",
-        expect![[r#"{"metadata":{},"rules":null}"#]],
+        &expect![[r#"{"metadata":{},"rules":null}"#]],
     );
     check_part(
         "networking.k8s.io",
@@ -409,7 +409,7 @@ fn small_kinds() {
         "NetworkPolicy",
         json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}}),
         "/spec",
-        expect![[
+        &expect![[
             r#"{"egress":[{"ports":[{"port":53,"protocol":"TCP"}]}],"podSelector":{},"policyTypes":["Ingress","Egress"]}"#
         ]],
     );
@@ -419,7 +419,7 @@ fn small_kinds() {
         "Ingress",
         json!({"spec": {"rules": [{"http": {"paths": [{"backend": {"service": {"name": "s", "port": {"number": 80}}}}]}}]}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{"rules":[{"http":{"paths":[{"backend":{"service":{"name":"s","port":{"number":80}}},"pathType":null}]}}]},"status":{"loadBalancer":{}}}"#
         ]],
     );
@@ -429,7 +429,7 @@ fn small_kinds() {
         "PodDisruptionBudget",
         json!({"spec": {"minAvailable": 1}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{"minAvailable":1},"status":{"currentHealthy":0,"desiredHealthy":0,"disruptionsAllowed":0,"expectedPods":0}}"#
         ]],
     );
@@ -439,7 +439,7 @@ fn small_kinds() {
         "StorageClass",
         json!({"provisioner": "p"}),
         "",
-        expect![[r#"{"metadata":{},"provisioner":"p","reclaimPolicy":"Delete","volumeBindingMode":"Immediate"}"#]],
+        &expect![[r#"{"metadata":{},"provisioner":"p","reclaimPolicy":"Delete","volumeBindingMode":"Immediate"}"#]],
     );
     check_part(
         "scheduling.k8s.io",
@@ -447,16 +447,16 @@ fn small_kinds() {
         "PriorityClass",
         json!({"value": 5}),
         "",
-        expect![[r#"{"metadata":{},"preemptionPolicy":"PreemptLowerPriority","value":5}"#]],
+        &expect![[r#"{"metadata":{},"preemptionPolicy":"PreemptLowerPriority","value":5}"#]],
     );
-    check_part("coordination.k8s.io", "v1", "Lease", json!({}), "", expect![[r#"{"metadata":{},"spec":{}}"#]]);
+    check_part("coordination.k8s.io", "v1", "Lease", json!({}), "", &expect![[r#"{"metadata":{},"spec":{}}"#]]);
     check_part(
         "discovery.k8s.io",
         "v1",
         "EndpointSlice",
         json!({"addressType": "IPv4", "ports": [{"port": 1}]}),
         "",
-        expect![[
+        &expect![[
             r#"{"addressType":"IPv4","endpoints":null,"metadata":{},"ports":[{"name":"","port":1,"protocol":"TCP"}]}"#
         ]],
     );
@@ -470,7 +470,7 @@ fn extension_kinds() {
         "MutatingWebhookConfiguration",
         json!({"webhooks": [{"name": "a.b.c", "sideEffects": "None", "clientConfig": {"service": {"name": "s", "namespace": "n"}}, "rules": [{"operations": ["*"]}]}]}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"webhooks":[{"admissionReviewVersions":null,"clientConfig":{"service":{"name":"s","namespace":"n","port":443}},"failurePolicy":"Fail","matchPolicy":"Equivalent","name":"a.b.c","namespaceSelector":{},"objectSelector":{},"reinvocationPolicy":"Never","rules":[{"operations":["*"],"scope":"*"}],"sideEffects":"None","timeoutSeconds":10}]}"#
         ]],
     );
@@ -480,7 +480,7 @@ fn extension_kinds() {
         "CustomResourceDefinition",
         json!({"spec": {"group": "g", "names": {"kind": "Foo", "plural": "foos"}, "versions": [{"name": "v1", "storage": true}]}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{"conversion":{"strategy":"None"},"group":"g","names":{"kind":"Foo","listKind":"FooList","plural":"foos","singular":"foo"},"scope":"","versions":[{"name":"v1","served":false,"storage":true}]},"status":{"acceptedNames":{"kind":"","plural":""},"conditions":null,"storedVersions":["v1"]}}"#
         ]],
     );
@@ -490,7 +490,7 @@ fn extension_kinds() {
         "APIService",
         json!({"spec": {"service": {"name": "s"}}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{"groupPriorityMinimum":0,"service":{"name":"s","port":443},"versionPriority":0},"status":{}}"#
         ]],
     );
@@ -504,7 +504,7 @@ fn autoscalers() {
         "HorizontalPodAutoscaler",
         json!({"spec": {"maxReplicas": 3, "behavior": {"scaleUp": {"selectPolicy": "Min"}}}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{"behavior":{"scaleDown":{"policies":[{"periodSeconds":15,"type":"Percent","value":100}],"selectPolicy":"Max"},"scaleUp":{"policies":[{"periodSeconds":15,"type":"Pods","value":4},{"periodSeconds":15,"type":"Percent","value":100}],"selectPolicy":"Min","stabilizationWindowSeconds":0}},"maxReplicas":3,"metrics":[{"resource":{"name":"cpu","target":{"averageUtilization":80,"type":"Utilization"}},"type":"Resource"}],"minReplicas":1,"scaleTargetRef":{"kind":"","name":""}},"status":{"currentMetrics":null,"desiredReplicas":0}}"#
         ]],
     );
@@ -514,7 +514,7 @@ fn autoscalers() {
         "HorizontalPodAutoscaler",
         json!({"spec": {"maxReplicas": 3}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{"maxReplicas":3,"minReplicas":1,"scaleTargetRef":{"kind":"","name":""}},"status":{"currentReplicas":0,"desiredReplicas":0}}"#
         ]],
     );

@@ -66,26 +66,23 @@ impl ServiceAddresses for AddressPool {
     fn take_ip(&self, wanted: Option<&str>, dry_run: bool) -> Result<String, String> {
         let mut taken = self.lock();
         let last = self.network | host_mask(self.prefix);
-        let address = match wanted {
-            Some(text) => {
-                let Ok(address) = text.parse::<Ipv4Addr>().map(u32::from) else {
-                    return Err(format!("failed to allocate IP {text}: not a valid IP"));
-                };
-                if address <= self.network || address >= last {
-                    let range = self.cidr();
-                    return Err(format!(
-                        "failed to allocate IP {text}: the provided IP ({text}) is not in the valid range. The range of valid IPs is {range}"
-                    ));
-                }
-                if taken.addresses.contains(&address) {
-                    return Err(format!("failed to allocate IP {text}: provided IP is already allocated"));
-                }
-                address
+        let address = if let Some(text) = wanted {
+            let Ok(address) = text.parse::<Ipv4Addr>().map(u32::from) else {
+                return Err(format!("failed to allocate IP {text}: not a valid IP"));
+            };
+            if address <= self.network || address >= last {
+                let range = self.cidr();
+                return Err(format!(
+                    "failed to allocate IP {text}: the provided IP ({text}) is not in the valid range. The range of valid IPs is {range}"
+                ));
             }
-            None => {
-                let free = (self.network + 1..last).find(|address| !taken.addresses.contains(address));
-                free.ok_or("failed to allocate a serviceIP: range is full")?
+            if taken.addresses.contains(&address) {
+                return Err(format!("failed to allocate IP {text}: provided IP is already allocated"));
             }
+            address
+        } else {
+            let free = (self.network + 1..last).find(|address| !taken.addresses.contains(address));
+            free.ok_or("failed to allocate a serviceIP: range is full")?
         };
         if !dry_run {
             taken.addresses.insert(address);

@@ -38,8 +38,7 @@ pub struct Context<'a> {
     pub dry_run: bool,
 }
 
-/// Prepares a new object whose `metadata.uid` and name are set already. A service that is refused later, or whose storing
-/// fails, must be given to `release`.
+/// Prepares a new object whose `metadata.uid` and name are set already. After `Ok` the caller calls `settle`.
 pub fn prepare_create(kind: &BuiltinKind, object: &mut Value, context: &Context<'_>) -> Result<(), Vec<FieldError>> {
     let Value::Object(map) = object else { return Ok(()) };
     // Nodes register themselves together with their status.
@@ -50,7 +49,7 @@ pub fn prepare_create(kind: &BuiltinKind, object: &mut Value, context: &Context<
         sub(map, "metadata").insert("generation".to_owned(), json!(kind.generation.first));
     }
     match (kind.group, kind.kind) {
-        ("", "Pod") => pod::create(map),
+        ("", "Pod") => pod::create(map, context.now),
         ("", "Namespace") => namespace_finalizer(map),
         ("", "PersistentVolume") => {
             let now = json!(wire::time_text(context.now));
@@ -70,7 +69,8 @@ pub fn prepare_create(kind: &BuiltinKind, object: &mut Value, context: &Context<
     Ok(())
 }
 
-/// Prepares the replacement of an object: what belongs to other endpoints stays as it was.
+/// Prepares the replacement of an object: what belongs to other endpoints stays as it was. After `Ok` the caller calls
+/// `settle`.
 pub fn prepare_update(
     kind: &BuiltinKind,
     object: &mut Value,
@@ -118,16 +118,23 @@ pub fn prepare_status_update(kind: &BuiltinKind, object: &mut Value, old: &Value
     refresh(kind, object);
 }
 
-/// Gives back what a deleted or refused object had taken from the cluster.
-pub fn release(kind: &BuiltinKind, object: &Value, addresses: &dyn ServiceAddresses) {
+/// Ends a preparation that succeeded: when the object was `stored`, what its predecessor held and it does not is free
+/// again; when it was not, what it took is. Not to be called after a dry run.
+pub fn settle(kind: &BuiltinKind, object: &Value, old: &Value, stored: bool, addresses: &dyn ServiceAddresses) {
     if (kind.group, kind.kind) == ("", "Service") {
-        service::release(object, addresses);
+        let (from, kept) = if stored { (old, object) } else { (object, old) };
+        service::free_difference(from, kept, addresses);
     }
 }
 
 /// Takes what a stored service already has, so that nobody else gets it.
 pub fn reserve(service: &Value, addresses: &dyn ServiceAddresses) {
     service::reserve(service, addresses);
+}
+
+/// Gives back what a deleted object had taken from the cluster.
+pub fn release(kind: &BuiltinKind, object: &Value, addresses: &dyn ServiceAddresses) {
+    settle(kind, object, &Value::Null, false, addresses);
 }
 
 /// kube-apiserver defaults objects again when it reads them back; wrong types were refused before.
@@ -148,10 +155,10 @@ fn namespace_finalizer(namespace: &mut Object) {
     namespace.insert("status".to_owned(), json!({"phase": "Active"}));
     let spec = sub(namespace, "spec");
     let finalizers = spec.entry("finalizers".to_owned()).or_insert_with(|| json!([]));
-    if let Value::Array(names) = finalizers {
-        if !names.contains(&json!("kubernetes")) {
-            names.push(json!("kubernetes"));
-        }
+    if let Value::Array(names) = finalizers
+        && !names.contains(&json!("kubernetes"))
+    {
+        names.push(json!("kubernetes"));
     }
 }
 
@@ -185,10 +192,10 @@ fn remember_storage_version(definition: &mut Object) {
     let storage = list(&whole, "spec.versions").iter().find(|version| version["storage"] == json!(true));
     let Some(name) = storage.map(|version| at(version, "name")) else { return };
     let stored = sub(definition, "status").entry("storedVersions".to_owned()).or_insert_with(|| json!([]));
-    if let Value::Array(names) = stored {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
+    if let Value::Array(names) = stored
+        && !names.contains(name)
+    {
+        names.push(name.clone());
     }
 }
 

@@ -1,18 +1,20 @@
 //! A new pod: pending, with the class of service that its resources earn.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::builtin::quantity::Quantity;
 use crate::builtin::values::{Object, at, list};
+use crate::builtin::wire;
 
-pub(super) fn create(pod: &mut Object) {
+pub(super) fn create(pod: &mut Object, now: Timestamp) {
     let whole = Value::Object(pod.clone());
     let mut status = json!({"phase": "Pending", "qosClass": class_of_service(&whole)});
     if !list(&whole, "spec.schedulingGates").is_empty() {
         status["conditions"] = json!([{
             "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
-            "lastProbeTime": null, "lastTransitionTime": null,
+            "lastProbeTime": null, "lastTransitionTime": wire::time_text(now),
         }]);
     }
     pod.insert("status".to_owned(), status);

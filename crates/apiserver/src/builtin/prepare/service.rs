@@ -24,7 +24,6 @@ pub(super) fn update(service: &mut Object, old: &Value, context: &Context<'_>) -
     drop_inapplicable(service, old);
     families(service, Some(old))?;
     allocate(service, old, context)?;
-    free_dropped(service, old, context);
     if text(&Value::Object(service.clone()), "spec.type") != "LoadBalancer" {
         set_path(service, "status.loadBalancer", Value::Null);
     }
@@ -38,15 +37,6 @@ pub(super) fn reserve(service: &Value, addresses: &dyn ServiceAddresses) {
     }
     for port in node_ports(service) {
         let _ = addresses.take_port(Some(port), false);
-    }
-}
-
-pub(super) fn release(service: &Value, addresses: &dyn ServiceAddresses) {
-    for address in list(service, "spec.clusterIPs").iter().filter_map(Value::as_str) {
-        addresses.free_ip(address);
-    }
-    for port in node_ports(service) {
-        addresses.free_port(port);
     }
 }
 
@@ -180,45 +170,69 @@ fn families(service: &mut Object, old: Option<&Value>) -> Result<(), Vec<FieldEr
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-fn allocate(service: &mut Object, old: &Value, context: &Context<'_>) -> Result<(), Vec<FieldError>> {
-    let new = Value::Object(service.clone());
-    let mut errors = Vec::new();
-    if needs_cluster_ip(&new) {
-        allocate_ip(service, old, context, &mut errors);
-    }
-    let taken = node_ports(old);
-    let wants_ports = needs_node_ports(&new);
-    let mut given: BTreeSet<u16> = BTreeSet::new();
-    for (index, port) in items(sub(service, "spec"), "ports").enumerate() {
-        let wanted = field(port, "nodePort").as_u64().and_then(|port| u16::try_from(port).ok());
-        // A port that this service holds already, or gave to another protocol of the same port, is its own.
-        if (wanted.is_none() && !wants_ports)
-            || wanted.is_some_and(|port| taken.contains(&port) || given.contains(&port))
-        {
-            continue;
+/// What was taken in one preparation, to be given back if it comes to nothing.
+#[derive(Default)]
+struct Receipt {
+    addresses: Vec<String>,
+    ports: Vec<u16>,
+    errors: Vec<FieldError>,
+}
+
+impl Receipt {
+    fn settle(self, context: &Context<'_>) -> Result<(), Vec<FieldError>> {
+        if self.errors.is_empty() {
+            return Ok(());
         }
+        if !context.dry_run {
+            self.addresses.iter().for_each(|address| context.addresses.free_ip(address));
+            self.ports.iter().for_each(|port| context.addresses.free_port(*port));
+        }
+        Err(self.errors)
+    }
+
+    fn port(&mut self, wanted: Option<u16>, path: String, context: &Context<'_>) -> Option<u16> {
         match context.addresses.take_port(wanted, context.dry_run) {
             Ok(number) => {
-                given.insert(number);
-                port.insert("nodePort".to_owned(), json!(number));
+                self.ports.push(number);
+                Some(number)
             }
             Err(why) => {
-                let path = format!("spec.ports[{index}].nodePort");
-                errors.push(FieldError::invalid(path, field(port, "nodePort"), why));
+                self.errors.push(FieldError::invalid(path, &json!(wanted.unwrap_or_default()), why));
+                None
             }
+        }
+    }
+}
+
+fn allocate(service: &mut Object, old: &Value, context: &Context<'_>) -> Result<(), Vec<FieldError>> {
+    let new = Value::Object(service.clone());
+    let mut receipt = Receipt::default();
+    if needs_cluster_ip(&new) {
+        allocate_ip(service, old, context, &mut receipt);
+    }
+    let held = node_ports(old);
+    let wants_ports = needs_node_ports(&new);
+    for (index, port) in items(sub(service, "spec"), "ports").enumerate() {
+        let wanted = field(port, "nodePort").as_u64().and_then(|port| u16::try_from(port).ok());
+        // A port that this service holds already, or just got for another protocol, is its own.
+        let own = |port: u16| held.contains(&port) || receipt.ports.contains(&port);
+        if (wanted.is_none() && !wants_ports) || wanted.is_some_and(own) {
+            continue;
+        }
+        if let Some(number) = receipt.port(wanted, format!("spec.ports[{index}].nodePort"), context) {
+            port.insert("nodePort".to_owned(), json!(number));
         }
     }
     if needs_health_port(&new) && at(old, "spec.healthCheckNodePort").is_null() {
         let wanted = int(&new, "spec.healthCheckNodePort").and_then(|port| u16::try_from(port).ok());
-        match context.addresses.take_port(wanted, context.dry_run) {
-            Ok(number) => set_path(service, "spec.healthCheckNodePort", json!(number)),
-            Err(why) => errors.push(FieldError::invalid("spec.healthCheckNodePort", &json!(wanted), why)),
+        if let Some(number) = receipt.port(wanted, "spec.healthCheckNodePort".to_owned(), context) {
+            set_path(service, "spec.healthCheckNodePort", json!(number));
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    receipt.settle(context)
 }
 
-fn allocate_ip(service: &mut Object, old: &Value, context: &Context<'_>, errors: &mut Vec<FieldError>) {
+fn allocate_ip(service: &mut Object, old: &Value, context: &Context<'_>, receipt: &mut Receipt) {
     let spec = sub(service, "spec");
     let wanted = field(spec, "clusterIP").as_str().map(str::to_owned);
     if wanted.as_deref() == Some("None")
@@ -230,22 +244,20 @@ fn allocate_ip(service: &mut Object, old: &Value, context: &Context<'_>, errors:
         Ok(address) => {
             spec.insert("clusterIP".to_owned(), json!(address));
             spec.insert("clusterIPs".to_owned(), json!([address]));
+            receipt.addresses.push(address);
         }
-        Err(why) => errors.push(FieldError::invalid("spec.clusterIPs", field(spec, "clusterIPs"), why)),
+        Err(why) => receipt.errors.push(FieldError::invalid("spec.clusterIPs", field(spec, "clusterIPs"), why)),
     }
 }
 
-fn free_dropped(service: &Object, old: &Value, context: &Context<'_>) {
-    if context.dry_run {
-        return;
-    }
-    let new = Value::Object(service.clone());
+/// Gives back what `from` holds and `kept` does not.
+pub(super) fn free_difference(from: &Value, kept: &Value, addresses: &dyn ServiceAddresses) {
     for address in
-        list(old, "spec.clusterIPs").iter().filter(|address| !list(&new, "spec.clusterIPs").contains(address))
+        list(from, "spec.clusterIPs").iter().filter(|address| !list(kept, "spec.clusterIPs").contains(address))
     {
-        context.addresses.free_ip(address.as_str().unwrap_or_default());
+        addresses.free_ip(address.as_str().unwrap_or_default());
     }
-    for port in node_ports(old).difference(&node_ports(&new)) {
-        context.addresses.free_port(*port);
+    for port in node_ports(from).difference(&node_ports(kept)) {
+        addresses.free_port(*port);
     }
 }

@@ -38,7 +38,7 @@ impl World {
 }
 
 #[track_caller]
-fn check_create(group: &str, name: &str, object: Value, pointer: &str, expected: Expect) {
+fn check_create(group: &str, name: &str, object: Value, pointer: &str, expected: &Expect) {
     let object = World::new().create(group, name, object).unwrap();
     expected.assert_eq(&object.pointer(pointer).unwrap().to_string());
 }
@@ -46,24 +46,24 @@ fn check_create(group: &str, name: &str, object: Value, pointer: &str, expected:
 #[test]
 fn a_status_sent_with_create_is_dropped() {
     let pod = json!({"spec": {"containers": [{"name": "c", "image": "i:1", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]}, "status": {"phase": "Running"}});
-    check_create("", "Pod", pod, "/status", expect![[r#"{"phase":"Pending","qosClass":"Guaranteed"}"#]]);
+    check_create("", "Pod", pod, "/status", &expect![[r#"{"phase":"Pending","qosClass":"Guaranteed"}"#]]);
     check_create(
         "",
         "Pod",
         json!({"spec": {"containers": [{}], "schedulingGates": [{"name": "g"}]}}),
         "/status",
-        expect![[
-            r#"{"conditions":[{"lastProbeTime":null,"lastTransitionTime":null,"message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}],"phase":"Pending","qosClass":"BestEffort"}"#
+        &expect![[
+            r#"{"conditions":[{"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","message":"Scheduling is blocked due to non-empty scheduling gates","reason":"SchedulingGated","status":"False","type":"PodScheduled"}],"phase":"Pending","qosClass":"BestEffort"}"#
         ]],
     );
-    check_create("apps", "Deployment", json!({"status": {"replicas": 4}}), "/status", expect![["{}"]]);
-    check_create("", "Node", json!({"status": {"phase": "x"}}), "/status/phase", expect![[r#""x""#]]);
+    check_create("apps", "Deployment", json!({"status": {"replicas": 4}}), "/status", &expect![["{}"]]);
+    check_create("", "Node", json!({"status": {"phase": "x"}}), "/status/phase", &expect![[r#""x""#]]);
     check_create(
         "",
         "Namespace",
         json!({"metadata": {"name": "n"}, "spec": {"finalizers": ["a.b/c"]}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{"labels":{"kubernetes.io/metadata.name":"n"},"name":"n"},"spec":{"finalizers":["a.b/c","kubernetes"]},"status":{"phase":"Active"}}"#
         ]],
     );
@@ -72,14 +72,14 @@ fn a_status_sent_with_create_is_dropped() {
         "PersistentVolume",
         json!({}),
         "/status",
-        expect![[r#"{"lastPhaseTransitionTime":"2026-01-01T00:00:00Z","phase":"Pending"}"#]],
+        &expect![[r#"{"lastPhaseTransitionTime":"2026-01-01T00:00:00Z","phase":"Pending"}"#]],
     );
     check_create(
         "",
         "PersistentVolumeClaim",
         json!({"spec": {"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}}}),
         "",
-        expect![[
+        &expect![[
             r#"{"metadata":{},"spec":{"dataSource":{"apiGroup":null,"kind":"PersistentVolumeClaim","name":"c"},"dataSourceRef":{"apiGroup":null,"kind":"PersistentVolumeClaim","name":"c"},"resources":{},"volumeMode":"Filesystem"},"status":{"phase":"Pending"}}"#
         ]],
     );
@@ -88,7 +88,7 @@ fn a_status_sent_with_create_is_dropped() {
         "APIService",
         json!({"spec": {}}),
         "/status",
-        expect![[
+        &expect![[
             r#"{"conditions":[{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"Local APIServices are always available","reason":"Local","status":"True","type":"Available"}]}"#
         ]],
     );
@@ -97,14 +97,14 @@ fn a_status_sent_with_create_is_dropped() {
         "CertificateSigningRequest",
         json!({"spec": {"username": "root"}}),
         "/spec",
-        expect![[r#"{"groups":["dev"],"request":null,"signerName":"","username":"jane"}"#]],
+        &expect![[r#"{"groups":["dev"],"request":null,"signerName":"","username":"jane"}"#]],
     );
     check_create(
         "",
         "ServiceAccount",
         json!({"secrets": [{"name": "s", "kind": "Secret"}]}),
         "/secrets",
-        expect![[r#"[{"name":"s"}]"#]],
+        &expect![[r#"[{"name":"s"}]"#]],
     );
 }
 
@@ -150,14 +150,14 @@ fn a_job_selects_by_its_uid() {
         "Job",
         job.clone(),
         "/spec/selector",
-        expect![[r#"{"matchLabels":{"batch.kubernetes.io/controller-uid":"u"}}"#]],
+        &expect![[r#"{"matchLabels":{"batch.kubernetes.io/controller-uid":"u"}}"#]],
     );
     check_create(
         "batch",
         "Job",
         job.clone(),
         "/spec/template/metadata",
-        expect![[
+        &expect![[
             r#"{"labels":{"a":"b","batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"j","controller-uid":"u","job-name":"j"}}"#
         ]],
     );
@@ -166,13 +166,13 @@ fn a_job_selects_by_its_uid() {
         "Job",
         job.clone(),
         "/metadata",
-        expect![[
+        &expect![[
             r#"{"generation":1,"labels":{"a":"b","batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"j","controller-uid":"u","job-name":"j"},"name":"j","uid":"u"}"#
         ]],
     );
     let mut manual = job;
     manual["spec"]["manualSelector"] = json!(true);
-    check_create("batch", "Job", manual, "/spec/template/metadata/labels", expect![[r#"{"a":"b"}"#]]);
+    check_create("batch", "Job", manual, "/spec/template/metadata/labels", &expect![[r#"{"a":"b"}"#]]);
 }
 
 #[test]
@@ -197,13 +197,13 @@ fn services_get_addresses_and_ports_and_keep_them() {
     let first =
         world.create("", "Service", json!({"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}})).unwrap();
     expect![[r#"{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":80,"protocol":"TCP","targetPort":80}],"selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#]].assert_eq(&first["spec"].to_string());
-    let mut change = json!({"spec": {"type": "NodePort", "ports": [{"port": 81}], "selector": {"a": "b"}}});
-    let second = world.update("", "Service", &first, change.clone()).unwrap();
+    let change = json!({"spec": {"type": "NodePort", "ports": [{"port": 81}], "selector": {"a": "b"}}});
+    let second = world.update("", "Service", &first, change).unwrap();
     expect![[r#"{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"externalTrafficPolicy":"Cluster","internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"nodePort":30000,"port":81,"protocol":"TCP","targetPort":81}],"selector":{"a":"b"},"sessionAffinity":"None","type":"NodePort"}"#]].assert_eq(&second["spec"].to_string());
-    change["spec"]["type"] = json!("ClusterIP");
     let mut third = second.clone();
     third["spec"]["type"] = json!("ClusterIP");
     let third = world.update("", "Service", &second, third).unwrap();
+    settle(kind("", "v1", "Service").unwrap(), &third, &second, true, &world.pool);
     expect![[r#"{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":81,"protocol":"TCP","targetPort":81}],"selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#]].assert_eq(&third["spec"].to_string());
     assert_eq!(world.pool.take_port(Some(30_000), false), Ok(30_000), "the node port came back");
     let service = kind("", "v1", "Service").unwrap();
@@ -218,7 +218,7 @@ fn headless_and_foreign_services() {
         "Service",
         json!({"spec": {"clusterIP": "None", "selector": {"a": "b"}}}),
         "/spec",
-        expect![[
+        &expect![[
             r#"{"clusterIP":"None","clusterIPs":["None"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#
         ]],
     );
@@ -227,7 +227,7 @@ fn headless_and_foreign_services() {
         "Service",
         json!({"spec": {"clusterIP": "None"}}),
         "/spec",
-        expect![[
+        &expect![[
             r#"{"clusterIP":"None","clusterIPs":["None"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4","IPv6"],"ipFamilyPolicy":"RequireDualStack","sessionAffinity":"None","type":"ClusterIP"}"#
         ]],
     );
@@ -236,7 +236,7 @@ fn headless_and_foreign_services() {
         "Service",
         json!({"spec": {"type": "ExternalName", "externalName": "a.b"}}),
         "/spec",
-        expect![[r#"{"externalName":"a.b","sessionAffinity":"None","type":"ExternalName"}"#]],
+        &expect![[r#"{"externalName":"a.b","sessionAffinity":"None","type":"ExternalName"}"#]],
     );
     let errors = World::new()
         .create("", "Service", json!({"spec": {"ipFamilyPolicy": "RequireDualStack", "ports": [{"port": 1}]}}))

@@ -28,14 +28,14 @@ pub(super) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 pub(super) fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
-    replicas(object, now, selector_or_none(at(object, "spec.selector")))
+    replicas(object, now, &selector_or_none(at(object, "spec.selector")))
 }
 
 pub(super) fn replication_controller(object: &Value, now: Timestamp) -> Vec<Value> {
-    replicas(object, now, labels_or_none(object, "spec.selector"))
+    replicas(object, now, &labels_or_none(object, "spec.selector"))
 }
 
-fn replicas(object: &Value, now: Timestamp, selector: String) -> Vec<Value> {
+fn replicas(object: &Value, now: Timestamp, selector: &str) -> Vec<Value> {
     let head = vec![
         name(object),
         json!(int(object, "spec.replicas")),

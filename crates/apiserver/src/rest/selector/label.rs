@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::rest::names;
+use crate::builtin::validate::names;
 
 /// All requirements must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

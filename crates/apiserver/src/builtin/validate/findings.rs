@@ -1,0 +1,182 @@
+//! Collecting what is wrong, and the checks that recur in every kind.
+//!
+//! Decides nothing about kinds: it is the small vocabulary in which their rules are written.
+
+use serde_json::{Value, json};
+
+use super::names;
+use crate::builtin::values::{at, list, text, texts};
+use crate::field::FieldError;
+
+/// Gives the messages for a text that breaks a rule.
+pub(super) type NameCheck = fn(&str) -> Vec<String>;
+
+#[derive(Debug, Default)]
+pub(super) struct Findings(pub(super) Vec<FieldError>);
+
+pub(super) const IMMUTABLE: &str = "field is immutable";
+const NEGATIVE: &str = "must be greater than or equal to 0";
+
+impl Findings {
+    pub(super) fn required(&mut self, path: impl Into<String>, detail: &str) {
+        self.0.push(FieldError::required(path, detail));
+    }
+
+    pub(super) fn forbidden(&mut self, path: impl Into<String>, detail: impl Into<String>) {
+        self.0.push(FieldError::forbidden(path, detail));
+    }
+
+    pub(super) fn invalid(&mut self, path: impl Into<String>, value: &Value, detail: impl Into<String>) {
+        self.0.push(FieldError::invalid(path, value, detail));
+    }
+
+    pub(super) fn duplicate(&mut self, path: impl Into<String>, value: &Value) {
+        self.0.push(FieldError::duplicate(path, value));
+    }
+
+    pub(super) fn not_supported(&mut self, path: impl Into<String>, value: &Value, supported: &[&str]) {
+        self.0.push(FieldError::not_supported(path, value, supported));
+    }
+
+    pub(super) fn push(&mut self, error: FieldError) {
+        self.0.push(error);
+    }
+
+    /// One finding per message.
+    pub(super) fn messages(&mut self, path: &str, value: &str, messages: Vec<String>) {
+        for message in messages {
+            self.invalid(path, &json!(value), message);
+        }
+    }
+
+    /// A text that must be there and follow a rule.
+    pub(super) fn named(&mut self, path: &str, value: &str, rule: NameCheck) {
+        if value.is_empty() {
+            self.required(path, "");
+        } else {
+            self.messages(path, value, rule(value));
+        }
+    }
+
+    /// One of a few words; absence is a finding of its own.
+    pub(super) fn one_of(&mut self, path: impl Into<String>, value: &Value, supported: &[&str]) {
+        let path = path.into();
+        match value.as_str().unwrap_or_default() {
+            "" => self.required(path, ""),
+            word if supported.contains(&word) => {}
+            _ => self.not_supported(path, value, supported),
+        }
+    }
+
+    /// As `one_of`, where absence is fine.
+    pub(super) fn maybe_one_of(&mut self, path: impl Into<String>, value: &Value, supported: &[&str]) {
+        if !value.is_null() && !value.as_str().is_some_and(|word| supported.contains(&word)) {
+            self.not_supported(path, value, supported);
+        }
+    }
+
+    /// Numbers that count something. `fields` are children of `path` in `object`.
+    pub(super) fn not_negative(&mut self, object: &Value, path: &str, fields: &[&str]) {
+        for field in fields {
+            let value = at(object, field);
+            if value.as_i64().is_some_and(|number| number < 0) {
+                self.invalid(child(path, field), value, NEGATIVE);
+            }
+        }
+    }
+
+    /// Fields that no update may change. `fields` are children of `path` in both objects.
+    pub(super) fn immutable(&mut self, new: &Value, old: &Value, path: &str, fields: &[&str]) {
+        for field in fields {
+            if at(new, field) != at(old, field) {
+                self.invalid(child(path, field), at(new, field), IMMUTABLE);
+            }
+        }
+    }
+
+    /// A whole number that is not negative, or a percentage.
+    pub(super) fn amount_or_percent(&mut self, path: &str, value: &Value) {
+        if let Some(text) = value.as_str() {
+            for message in names::percent(text) {
+                self.invalid(path, value, message);
+            }
+        } else if value.as_i64().is_some_and(|number| number < 0) {
+            self.invalid(path, value, NEGATIVE);
+        }
+    }
+
+    pub(super) fn at_most_hundred_percent(&mut self, path: &str, value: &Value) {
+        if value.as_str().is_some_and(|text| names::percent(text).is_empty() && amount(value) > 100) {
+            self.invalid(path, value, "must not be greater than 100%");
+        }
+    }
+
+    /// Labels of an object or of a selector.
+    pub(super) fn labels(&mut self, object: &Value, field: &str, path: &str) {
+        for (key, value) in texts(object, field) {
+            self.messages(path, key, names::qualified_name(key));
+            self.messages(path, value, names::label_value(value));
+        }
+    }
+
+    /// A label selector (`matchLabels`, `matchExpressions`).
+    pub(super) fn label_selector(&mut self, selector: &Value, path: &str) {
+        self.labels(selector, "matchLabels", &format!("{path}.matchLabels"));
+        for (index, requirement) in list(selector, "matchExpressions").iter().enumerate() {
+            let path = format!("{path}.matchExpressions[{index}]");
+            let values = list(requirement, "values");
+            match text(requirement, "operator") {
+                "In" | "NotIn" if values.is_empty() => {
+                    self.required(format!("{path}.values"), "must be specified when `operator` is 'In' or 'NotIn'");
+                }
+                "Exists" | "DoesNotExist" if !values.is_empty() => self.forbidden(
+                    format!("{path}.values"),
+                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                ),
+                "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+                other => self.invalid(format!("{path}.operator"), &json!(other), "not a valid selector operator"),
+            }
+            let key = text(requirement, "key");
+            self.messages(&format!("{path}.key"), key, names::qualified_name(key));
+            for (index, value) in values.iter().enumerate() {
+                let value = value.as_str().unwrap_or_default();
+                self.messages(&format!("{path}.values[{index}]"), value, names::label_value(value));
+            }
+        }
+    }
+}
+
+/// `path.field`, or `field` at the top.
+pub(super) fn child(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}
+
+/// The number in an int-or-percent.
+pub(super) fn amount(value: &Value) -> i64 {
+    match value {
+        Value::String(text) => text.trim_end_matches('%').parse().unwrap_or_default(),
+        other => other.as_i64().unwrap_or_default(),
+    }
+}
+
+/// Whether a label selector matches labels. A selector with an unknown operator matches nothing.
+pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
+    let value_of = |key: &str| labels.get(key).and_then(Value::as_str);
+    texts(selector, "matchLabels").all(|(key, value)| value_of(key) == Some(value))
+        && list(selector, "matchExpressions").iter().all(|requirement| {
+            let found = value_of(text(requirement, "key"));
+            let listed = found.is_some_and(|found| list(requirement, "values").contains(&json!(found)));
+            match text(requirement, "operator") {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
+            }
+        })
+}
+
+/// Whether a label selector has no requirement at all.
+pub(super) fn is_empty_selector(selector: &Value) -> bool {
+    crate::builtin::values::map(selector, "matchLabels").is_empty() && list(selector, "matchExpressions").is_empty()
+}
