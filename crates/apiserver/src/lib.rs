@@ -9,6 +9,7 @@ pub mod builtin;
 pub mod cel;
 mod controllers;
 pub mod discovery;
+pub mod embedded;
 pub mod error;
 pub mod field;
 pub mod http;

@@ -6,12 +6,13 @@ use bytes::Bytes;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
+use crate::auth::User;
 use crate::field::FieldError;
 use crate::registry::definition::CLEANUP_FINALIZER;
 use crate::registry::{
     FieldSource, Handling, Hooks, NameRule, PrepareContext, ResourceInfo, ScalePaths, SelectableField, Subresource, Version,
 };
-use crate::rest::request::{ContentType, Options, Request, UserInfo, Verb};
+use crate::rest::request::{ContentType, Options, Request, Verb};
 use crate::rest::response::{Body, Response, WatchStream};
 use crate::schema::Node;
 use crate::server::{Builder, Cluster, Server};
@@ -161,7 +162,7 @@ impl Fixture {
             _ => ContentType::Json,
         };
         Request {
-            user: UserInfo { name: "alice".to_owned(), ..UserInfo::default() },
+            user: User { name: "alice".to_owned(), ..User::default() },
             verb,
             group: group.to_owned(),
             version: version.to_owned(),

@@ -14,7 +14,7 @@ pub mod secret;
 pub mod user;
 
 pub use authenticate::{Authenticated, Authenticator, Clock, Issuer, TokenObjects};
-pub use jwt::TokenKey;
+pub use jwt::{ObjectRef, TokenError, TokenKey};
 pub use rbac::{Decision, Rbac, RbacKind};
 pub use rule::{Attributes, PolicyRule, Target};
 pub use secret::Secret;

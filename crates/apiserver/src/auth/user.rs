@@ -33,6 +33,11 @@ impl User {
         Self { name: name.into(), groups, ..Self::default() }
     }
 
+    /// The identity of the server's own controllers.
+    pub fn system() -> Self {
+        Self::authenticated("system:apiserver", [MASTERS.to_owned()])
+    }
+
     /// Nobody in particular.
     pub fn anonymous() -> Self {
         Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }

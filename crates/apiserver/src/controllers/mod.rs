@@ -12,6 +12,7 @@ mod definitions;
 mod expiry;
 mod graph;
 mod namespaces;
+mod roles;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +22,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::server::Cluster;
+use crate::server::{Cluster, access};
 use crate::store::EveryChange;
 use crate::store::watch::Seen;
 
@@ -58,6 +59,7 @@ impl Wake {
 /// of stored definitions.
 pub(crate) fn prepare(cluster: &Cluster) {
     namespaces::create_system_namespaces(cluster);
+    access::prepare(cluster);
     definitions::load(cluster);
 }
 
@@ -100,11 +102,14 @@ struct All {
     namespaces: namespaces::Namespaces,
     definitions: definitions::Definitions,
     accounts: accounts::Accounts,
+    roles: roles::Roles,
     expiry: expiry::Expiry,
 }
 
 impl All {
     fn observe(&mut self, cluster: &Cluster, seen: &Seen) {
+        access::observe(cluster.rbac(), seen);
+        self.roles.observe(seen);
         self.definitions.observe(seen);
         self.namespaces.observe(seen);
         self.accounts.observe(seen);
@@ -115,9 +120,10 @@ impl All {
     async fn work(&mut self, cluster: &Arc<Cluster>) -> Wake {
         let definitions = self.definitions.work(cluster).await;
         let accounts = self.accounts.work(cluster).await;
+        let roles = self.roles.work(cluster).await;
         let collector = self.collector.work(cluster).await;
         let namespaces = self.namespaces.work(cluster).await;
         let expiry = self.expiry.work(cluster).await;
-        definitions.earlier(accounts).earlier(collector).earlier(namespaces).earlier(expiry)
+        definitions.earlier(accounts).earlier(roles).earlier(collector).earlier(namespaces).earlier(expiry)
     }
 }

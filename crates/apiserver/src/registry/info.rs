@@ -12,7 +12,8 @@ use serde_json::Value;
 pub use crate::builtin::NameRule;
 use crate::builtin::ServiceAddresses;
 use crate::field::FieldError;
-use crate::rest::request::{UserInfo, Verb};
+use crate::auth::User;
+use crate::rest::request::Verb;
 use crate::schema::Node;
 
 /// The name of a resource in the store: `configmaps`, `deployments.apps`. Two resources with one key share their
@@ -224,7 +225,7 @@ impl Default for Behaviour {
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareContext<'a> {
     pub now: Timestamp,
-    pub user: &'a UserInfo,
+    pub user: &'a User,
     pub addresses: &'a dyn ServiceAddresses,
     /// Nothing will be stored, so nothing may be taken.
     pub dry_run: bool,

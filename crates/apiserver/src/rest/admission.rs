@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::registry::ResourceInfo;
-use crate::rest::request::UserInfo;
+use crate::auth::User;
 use crate::server::Cluster;
 
 /// What is being done to an object.
@@ -37,7 +37,7 @@ impl Operation {
 /// change it.
 pub struct Attributes<'a> {
     pub cluster: &'a Arc<Cluster>,
-    pub user: &'a UserInfo,
+    pub user: &'a User,
     pub operation: Operation,
     pub info: &'a Arc<ResourceInfo>,
     pub version: &'a str,

@@ -3,10 +3,9 @@
 //! The edge (HTTP, or a client in the same process) fills these in: it has authenticated the user and split the path.
 //! Decides how query parameters are read; never looks at objects.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 
+use crate::auth::User;
 use crate::error::ApiError;
 
 /// What is to be done with a resource.
@@ -49,22 +48,6 @@ impl Verb {
             Verb::Update => "update",
             Verb::Watch => "watch",
         }
-    }
-}
-
-/// Who asks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct UserInfo {
-    pub name: String,
-    pub uid: String,
-    pub groups: Vec<String>,
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-impl UserInfo {
-    /// The identity of the server's own controllers.
-    pub fn system() -> Self {
-        Self { name: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()], ..Self::default() }
     }
 }
 
@@ -114,7 +97,7 @@ impl ContentType {
 /// One request to one cluster.
 #[derive(Debug, Clone)]
 pub struct Request {
-    pub user: UserInfo,
+    pub user: User,
     pub verb: Verb,
     pub group: String,
     pub version: String,
@@ -134,7 +117,7 @@ impl Request {
     /// A request of the server's own controllers.
     pub fn system(verb: Verb, group: &str, version: &str, resource: &str) -> Self {
         Self {
-            user: UserInfo::system(),
+            user: User::system(),
             verb,
             group: group.to_owned(),
             version: version.to_owned(),

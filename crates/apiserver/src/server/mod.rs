@@ -3,6 +3,7 @@
 //!
 //! Decides how the parts are put together. Never serves a socket: the edge does.
 
+pub mod access;
 pub mod builtins;
 pub mod identity;
 
@@ -15,6 +16,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use crate::auth::{Authenticator, Rbac, TokenError, TokenKey};
 use crate::builtin::AddressPool;
 use crate::controllers;
 use crate::error::ApiError;
@@ -65,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) signer: Option<Arc<dyn TokenSigner>>,
     pub(crate) clock: Clock,
     pub(crate) identities: Identities,
+    pub(crate) token_key: Arc<TokenKey>,
 }
 
 /// One API server: everything under `/clusters/<name>/`.
@@ -73,6 +76,8 @@ pub struct Cluster {
     store: Arc<Store>,
     registry: Registry,
     addresses: OnceLock<AddressPool>,
+    rbac: Arc<Rbac>,
+    authenticator: Arc<Authenticator>,
     shared: Arc<Shared>,
     _controllers: controllers::Running,
 }
@@ -110,6 +115,16 @@ impl Cluster {
 
     pub(crate) fn random(&self) -> u64 {
         self.shared.identities.number()
+    }
+
+    /// Who may do what.
+    pub fn rbac(&self) -> &Arc<Rbac> {
+        &self.rbac
+    }
+
+    /// Who somebody is.
+    pub fn authenticator(&self) -> &Arc<Authenticator> {
+        &self.authenticator
     }
 
     /// The addresses and ports of services; what stored services have is taken when they are first asked for.
@@ -154,6 +169,7 @@ pub struct Builder {
     admission: Chain,
     synthetic: BTreeMap<(StorageKey, Option<String>), Arc<dyn Synthetic>>,
     signer: Option<Arc<dyn TokenSigner>>,
+    token_key: Option<Arc<TokenKey>>,
     clock: Clock,
     seed: Option<u64>,
     history: HistoryLimits,
@@ -170,6 +186,8 @@ impl fmt::Debug for Builder {
 pub enum StartError {
     #[error(transparent)]
     Storage(#[from] file_log::RecoveryError),
+    #[error("a key for service account tokens cannot be made")]
+    TokenKey(#[from] TokenError),
     #[error("the runtime ended while the data directory was opened")]
     Interrupted,
 }
@@ -185,6 +203,7 @@ impl Server {
             admission,
             synthetic: BTreeMap::new(),
             signer: None,
+            token_key: None,
             clock: Arc::new(Timestamp::now),
             seed: None,
             history: HistoryLimits::default(),
@@ -205,6 +224,11 @@ impl Server {
         cluster
     }
 
+    /// The cluster of this name, if it exists.
+    pub fn existing(&self, name: &str) -> Option<Arc<Cluster>> {
+        self.clusters.lock().get(name).cloned()
+    }
+
     /// The names of all clusters that exist.
     pub fn clusters(&self) -> Vec<String> {
         self.clusters.lock().keys().cloned().collect()
@@ -216,6 +240,8 @@ impl Server {
             name: name.to_owned(),
             registry: Registry::new(self.shared.built_in.clone()),
             addresses: OnceLock::new(),
+            rbac: Arc::default(),
+            authenticator: Arc::new(access::authenticator(&self.shared, &store)),
             store,
             shared: self.shared.clone(),
             _controllers: controllers::start(this, changes),
@@ -244,6 +270,10 @@ impl Builder {
             signer: self.signer,
             clock: self.clock,
             identities: Identities::new(self.seed),
+            token_key: match self.token_key {
+                Some(key) => key,
+                None => Arc::new(TokenKey::generate()?),
+            },
         });
         let server = Arc::new(Server { shared, log, history: self.history, clusters: Mutex::default() });
         for (name, store) in stores {
@@ -297,6 +327,13 @@ impl Builder {
     #[must_use]
     pub fn token_signer(mut self, signer: Arc<dyn TokenSigner>) -> Self {
         self.signer = Some(signer);
+        self
+    }
+
+    /// Signs and verifies service account tokens; a fresh key if none is given.
+    #[must_use]
+    pub fn token_key(mut self, key: Arc<TokenKey>) -> Self {
+        self.token_key = Some(key);
         self
     }
 

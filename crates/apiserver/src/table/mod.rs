@@ -5,6 +5,9 @@
 pub mod duration;
 pub mod jsonpath;
 
+use std::fmt;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -18,7 +21,12 @@ pub enum Source {
     JsonPath(JsonPath),
     /// From the object (in the requested version) and the time of the request.
     Compute(fn(&Value, Timestamp) -> Value),
+    /// By the function that gives whole rows.
+    Row,
 }
+
+/// Gives one cell for each column, from the object and the time of the request.
+pub type RowCells = Arc<dyn Fn(&Value, Timestamp) -> Vec<Value> + Send + Sync>;
 
 /// One column of a table.
 #[derive(Debug, Clone)]
@@ -34,11 +42,17 @@ pub struct Column {
 }
 
 /// The columns of a kind.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Columns {
     columns: Vec<Column>,
     /// Computes a whole row at once; the columns then only give the headings.
-    row: Option<fn(&Value, Timestamp) -> Vec<Value>>,
+    row: Option<RowCells>,
+}
+
+impl fmt::Debug for Columns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Columns").field("columns", &self.columns).finish_non_exhaustive()
+    }
 }
 
 impl Columns {
@@ -48,7 +62,7 @@ impl Columns {
     }
 
     /// Headings, and a function that gives one cell for each of them.
-    pub fn with_rows(headings: Vec<Column>, row: fn(&Value, Timestamp) -> Vec<Value>) -> Self {
+    pub fn with_rows(headings: Vec<Column>, row: RowCells) -> Self {
         Self { columns: headings, row: Some(row) }
     }
 
@@ -71,7 +85,7 @@ impl Columns {
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        match self.row {
+        match &self.row {
             Some(row) => row(object, now),
             None => self.columns.iter().map(|column| column.cell(object, now)).collect(),
         }
@@ -100,6 +114,7 @@ impl Column {
     fn cell(&self, object: &Value, now: Timestamp) -> Value {
         let path = match &self.source {
             Source::Compute(compute) => return compute(object, now),
+            Source::Row => return Value::Null,
             Source::JsonPath(path) => path,
         };
         let found = path.find(object);

@@ -1,0 +1,52 @@
+//! Aggregated ClusterRoles: their rules are those of the ClusterRoles that they select.
+//!
+//! Decides from all ClusterRoles, again whenever one changes. Never touches roles without an aggregation rule.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::act::{self, Outcome};
+use super::{Seen, Wake};
+use crate::auth::rbac::{RBAC_GROUP, aggregated_rules};
+use crate::registry::StorageKey;
+use crate::server::Cluster;
+
+fn cluster_roles() -> StorageKey {
+    StorageKey::new(RBAC_GROUP, "clusterroles")
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Roles {
+    dirty: bool,
+}
+
+impl Roles {
+    pub(super) fn observe(&mut self, seen: &Seen) {
+        let (Seen::Changed(resource, _) | Seen::Relisted(resource, _)) = seen;
+        self.dirty |= *resource == cluster_roles();
+    }
+
+    pub(super) async fn work(&mut self, cluster: &Arc<Cluster>) -> Wake {
+        if !std::mem::take(&mut self.dirty) {
+            return Wake::OnChange;
+        }
+        let Ok(listing) = cluster.store().peek_list(&cluster_roles(), None, None, usize::MAX, None) else {
+            return Wake::OnChange;
+        };
+        let roles: Vec<Value> = listing.entries.iter().map(|entry| entry.parse()).collect();
+        let mut wake = Wake::OnChange;
+        for (entry, role) in listing.entries.iter().zip(&roles).filter(|(_, role)| role["aggregationRule"].is_object()) {
+            let rules: Vec<Value> = aggregated_rules(role, &roles).iter().map(|rule| rule.to_value()).collect();
+            if role["rules"] == json!(rules) {
+                continue;
+            }
+            let outcome = act::edit(cluster, &cluster_roles(), entry, &[], |role| role["rules"] = json!(rules)).await;
+            if outcome == Outcome::Failed {
+                self.dirty = true;
+                wake = Wake::retry();
+            }
+        }
+        wake
+    }
+}

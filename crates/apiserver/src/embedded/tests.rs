@@ -1,0 +1,1 @@
+//! The server as its users meet it: through a client in the same process.

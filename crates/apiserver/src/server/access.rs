@@ -1,0 +1,239 @@
+//! Identities and rights of one cluster, read from its own objects.
+//!
+//! Decides where the authenticator looks tokens up, which roles a new cluster starts with, and that nobody hands out
+//! rights that they do not hold. Never decides what a rule means: `auth` does.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use super::{Cluster, Shared, Synthetic, TokenBinding, TokenSigner};
+use crate::auth::rbac::RBAC_GROUP;
+use crate::auth::review::{self, BoundKind, TokenSubject};
+use crate::auth::{Authenticator, Issuer, ObjectRef, Rbac, RbacKind, TokenObjects, bootstrap, escalation};
+use crate::builtin;
+use crate::error::ApiError;
+use crate::http::Authority;
+use crate::registry::info::BUILT_IN_SHAPE;
+use crate::registry::{ResourceInfo, StorageKey};
+use crate::rest::admission::{Admission, Attributes, Operation, Phase, Warnings};
+use crate::rest::decode;
+use crate::rest::meta::printed_time;
+use crate::rest::request::Request;
+use crate::rest::response::Response;
+use crate::store::watch::Seen;
+use crate::store::{Action, Change, ChangeKind, Encoded, Expect, Index, Store, key_of, split_key};
+
+/// What service account tokens of this server say about their origin, and whom they are for.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// The four kinds that rights are made of.
+const RBAC_KINDS: [RbacKind; 4] =
+    [RbacKind::ClusterRole, RbacKind::Role, RbacKind::ClusterRoleBinding, RbacKind::RoleBinding];
+
+/// An authenticator that looks tokens up in the cluster's own objects.
+pub(super) fn authenticator(shared: &Arc<Shared>, store: &Arc<Store>) -> Authenticator {
+    let issuer = Issuer { url: ISSUER.to_owned(), audiences: vec![ISSUER.to_owned()] };
+    let objects = Arc::new(StoredTokens(store.clone()));
+    Authenticator::new(shared.token_key.clone(), issuer, objects, shared.clock.clone())
+}
+
+struct StoredTokens(Arc<Store>);
+
+impl TokenObjects for StoredTokens {
+    fn uid(&self, resource: &str, namespace: &str, name: &str) -> Option<String> {
+        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+        let entry = self.0.peek(&StorageKey::new("", resource), &key_of(namespace, name))?;
+        Some(entry.index.uid.to_string())
+    }
+
+    fn secret_token(&self, namespace: &str, name: &str) -> Option<Vec<u8>> {
+        let entry = self.0.peek(&StorageKey::new("", "secrets"), &key_of(Some(namespace), name))?;
+        STANDARD.decode(entry.parse()["data"]["token"].as_str()?).ok()
+    }
+}
+
+fn storage_key(kind: RbacKind) -> StorageKey {
+    StorageKey::new(RBAC_GROUP, kind.resource())
+}
+
+/// Creates the roles that every cluster starts with, and reads those that are stored, before the first request.
+pub(crate) fn prepare(cluster: &Cluster) {
+    if !cluster.registry().is_built_in(RBAC_GROUP, RbacKind::ClusterRole.resource()) {
+        return;
+    }
+    let roles = bootstrap::cluster_roles().into_iter().map(|object| (RbacKind::ClusterRole, object));
+    let bindings = bootstrap::cluster_role_bindings().into_iter().map(|object| (RbacKind::ClusterRoleBinding, object));
+    let missing = |(kind, object): &(RbacKind, Value)| cluster.store().peek(&storage_key(*kind), name_of(object)).is_none();
+    let changes: Vec<Change> =
+        roles.chain(bindings).filter(missing).map(|(kind, object)| put(cluster, kind, object)).collect();
+    if !changes.is_empty()
+        && let Err(error) = cluster.store().commit_unsettled(changes, &[])
+    {
+        tracing::error!(%error, cluster = cluster.name(), "the roles of a new cluster could not be created");
+    }
+    for kind in RBAC_KINDS {
+        let listed = cluster.store().peek_list(&storage_key(kind), None, None, usize::MAX, None);
+        for entry in listed.iter().flat_map(|listing| &listing.entries) {
+            cluster.rbac().set(kind, &entry.parse());
+        }
+    }
+}
+
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn put(cluster: &Cluster, kind: RbacKind, mut object: Value) -> Change {
+    object["metadata"]["uid"] = cluster.identities().uid().into();
+    object["metadata"]["creationTimestamp"] = printed_time(cluster.now()).into();
+    let action =
+        Action::Put { body: Encoded::new(&object), index: Index::of(&object), shape: BUILT_IN_SHAPE };
+    Change { resource: storage_key(kind), key: name_of(&object).into(), expect: Expect::Absent, action }
+}
+
+/// Keeps the rights in step with the stored roles and bindings.
+pub(crate) fn observe(rbac: &Rbac, seen: &Seen) {
+    let kind_of = |resource: &StorageKey| RBAC_KINDS.into_iter().find(|kind| storage_key(*kind) == *resource);
+    match seen {
+        Seen::Changed(resource, event) => {
+            let Some(kind) = kind_of(resource) else { return };
+            if event.kind == ChangeKind::Delete {
+                let (namespace, name) = split_key(&event.entry.key);
+                rbac.remove(kind, namespace, name);
+            } else {
+                rbac.set(kind, &event.entry.parse());
+            }
+        }
+        Seen::Relisted(resource, entries) => {
+            let Some(kind) = kind_of(resource) else { return };
+            entries.iter().for_each(|entry| rbac.set(kind, &entry.parse()));
+        }
+    }
+}
+
+/// Refuses roles and bindings that would give more than their writer has.
+#[derive(Debug, Clone, Copy)]
+pub struct NoEscalation;
+
+impl Admission for NoEscalation {
+    fn phase(&self) -> Phase {
+        Phase::Validating
+    }
+
+    fn handles(&self, operation: Operation, info: &ResourceInfo, _: Option<&str>) -> bool {
+        operation != Operation::Delete && RbacKind::from_resource(&info.group, &info.plural).is_some()
+    }
+
+    fn admit<'a>(&'a self, attributes: &'a mut Attributes<'_>) -> BoxFuture<'a, Result<Warnings, ApiError>> {
+        let checked = match (RbacKind::from_resource(&attributes.info.group, &attributes.info.plural), &attributes.object) {
+            (Some(kind), Some(new)) => escalation::check_write(
+                attributes.cluster.rbac(),
+                attributes.user,
+                kind,
+                attributes.namespace.unwrap_or_default(),
+                new,
+                attributes.old.as_ref(),
+            ),
+            _ => Ok(()),
+        };
+        Box::pin(std::future::ready(checked.map(|()| Warnings::new())))
+    }
+}
+
+/// Answers the reviews, which are never stored.
+#[derive(Debug, Clone, Copy)]
+pub struct Reviews;
+
+impl Synthetic for Reviews {
+    fn handle<'a>(
+        &'a self,
+        cluster: &'a Arc<Cluster>,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<Response, ApiError>> {
+        Box::pin(async move {
+            let object = posted(cluster, request)?;
+            let place = (
+                request.group.as_str(),
+                request.resource.as_str(),
+                request.namespace.as_deref().unwrap_or_default(),
+            );
+            let answer = review::serve(cluster.rbac(), cluster.authenticator(), &request.user, place, object);
+            let answer = answer.unwrap_or_else(|| Err(ApiError::internal("no such review")))?;
+            Ok(Response::value(201, &answer))
+        })
+    }
+}
+
+/// The posted object, defaulted as its kind says.
+fn posted(cluster: &Cluster, request: &Request) -> Result<Value, ApiError> {
+    let served = cluster.registry().find(&request.group, &request.version, &request.resource);
+    let served = served.ok_or_else(|| ApiError::internal("the resource is gone"))?;
+    let mut object = decode::object(request, &served)?.value;
+    crate::rest::shape::prune_and_default(&served, &mut object)?;
+    Ok(object)
+}
+
+/// Answers `serviceaccounts/token`.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenRequests;
+
+impl Synthetic for TokenRequests {
+    fn handle<'a>(
+        &'a self,
+        cluster: &'a Arc<Cluster>,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<Response, ApiError>> {
+        Box::pin(async move { token(cluster, request) })
+    }
+}
+
+fn token(cluster: &Cluster, request: &Request) -> Result<Response, ApiError> {
+    let (namespace, name) =
+        (request.namespace.as_deref().unwrap_or_default(), request.name.as_deref().unwrap_or_default());
+    let object = |resource: &str, name: &str| {
+        let namespace = Some(namespace).filter(|_| resource != "nodes");
+        let entry = cluster.store().peek(&StorageKey::new("", resource), &key_of(namespace, name));
+        let entry = entry.ok_or_else(|| ApiError::not_found("", resource, name))?;
+        Ok::<_, ApiError>(ObjectRef { name: name.to_owned(), uid: entry.index.uid.to_string() })
+    };
+    let account = object("serviceaccounts", name)?;
+    let mut asked = decode::parse_json(&request.body).map_err(ApiError::bad_request)?.value;
+    builtin::default_definition("io.k8s.api.authentication.v1.TokenRequest", &mut asked).map_err(|error| {
+        let text = "TokenRequest in version \"v1\" cannot be handled as a TokenRequest";
+        ApiError::bad_request(format!("{text}: {error}"))
+    })?;
+    let bound = match review::bound_reference(&asked)? {
+        None => None,
+        Some((kind, name)) => {
+            let resource = match kind {
+                BoundKind::Pod => "pods",
+                BoundKind::Secret => "secrets",
+                BoundKind::Node => "nodes",
+            };
+            Some((kind, object(resource, &name)?))
+        }
+    };
+    let subject = TokenSubject { namespace: namespace.to_owned(), account, bound };
+    let mut answer = review::token_request(cluster.authenticator(), asked, &subject)?;
+    answer["kind"] = "TokenRequest".into();
+    answer["apiVersion"] = "authentication.k8s.io/v1".into();
+    Ok(Response::value(201, &answer))
+}
+
+/// Signs with the keys of a certificate authority.
+impl TokenSigner for Authority {
+    fn secret_token(&self, _: &Cluster, binding: &TokenBinding<'_>) -> String {
+        let account =
+            ObjectRef { name: binding.service_account.to_owned(), uid: binding.service_account_uid.to_owned() };
+        let signed = self.token_key().sign_secret_token(binding.namespace, &account, binding.secret);
+        signed.map(|token| token.expose().to_owned()).unwrap_or_default()
+    }
+
+    fn ca_certificate(&self) -> String {
+        self.ca_pem().to_owned()
+    }
+}
