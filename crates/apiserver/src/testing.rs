@@ -38,8 +38,12 @@ pub(crate) fn kinds() -> Vec<ResourceInfo> {
     namespaces.behaviour.spec_finalizers = true;
     namespaces.behaviour.name_rule = NameRule::DnsLabel;
     namespaces.hooks.prepare_create = namespace_prepare;
-    let finalize =
-        Subresource { name: "finalize".to_owned(), handling: Handling::Finalize, verbs: Verb::UPDATE_ONLY, object: None };
+    let finalize = Subresource {
+        name: "finalize".to_owned(),
+        handling: Handling::Finalize,
+        verbs: Verb::UPDATE_ONLY,
+        object: None,
+    };
     namespaces.versions[0].subresources = vec![Subresource::status(), finalize];
     let mut pods = core("Pod", "pods");
     pods.behaviour.returns_deleted_object = true;
@@ -71,7 +75,8 @@ pub(crate) fn kinds() -> Vec<ResourceInfo> {
     definitions.namespaced = false;
     definitions.behaviour.has_generation = true;
     definitions.behaviour.cleanup_finalizer = Some(CLEANUP_FINALIZER);
-    let mut leases = ResourceInfo::built_in("coordination.k8s.io", Version::new("v1", Node::default()), "Lease", "leases");
+    let mut leases =
+        ResourceInfo::built_in("coordination.k8s.io", Version::new("v1", Node::default()), "Lease", "leases");
     leases.behaviour.create_on_update = true;
     vec![
         namespaces,
@@ -89,9 +94,7 @@ pub(crate) fn kinds() -> Vec<ResourceInfo> {
 pub(crate) fn builder() -> Builder {
     let start = tokio::time::Instant::now();
     let base: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-    let clock = move || {
-        base + jiff::SignedDuration::try_from(start.elapsed()).unwrap()
-    };
+    let clock = move || base + jiff::SignedDuration::try_from(start.elapsed()).unwrap();
     Server::builder().kinds(kinds()).seed(7).clock(Arc::new(clock))
 }
 
@@ -127,7 +130,7 @@ impl Fixture {
             rest.drain(..2);
         }
         let named = rest.len() > 1;
-        let (method, patch) = verb.split_once(' ').unwrap_or((verb, ""));
+        let (method, patch_type) = verb.split_once(' ').unwrap_or((verb, ""));
         let verb = match method {
             "GET" if named => Verb::Get,
             "GET" => Verb::List,
@@ -139,7 +142,7 @@ impl Fixture {
             "DELETE" => Verb::DeleteCollection,
             other => panic!("{other}"),
         };
-        let content_type = match patch {
+        let content_type = match patch_type {
             "merge" => ContentType::MergePatch,
             "strategic" => ContentType::StrategicMergePatch,
             "apply" => ContentType::ApplyYaml,

@@ -153,7 +153,8 @@ fn content(cluster: &Cluster, namespace: &str) -> Vec<(Arc<ResourceInfo>, Arc<En
 fn left(cluster: &Cluster, namespace: &str) -> Left {
     let mut out = Left::default();
     for (info, entry) in content(cluster, namespace) {
-        let resource = if info.group.is_empty() { format!("{}.", info.plural) } else { info.storage.key.as_str().to_owned() };
+        let resource =
+            if info.group.is_empty() { format!("{}.", info.plural) } else { info.storage.key.as_str().to_owned() };
         *out.content.entry(resource).or_default() += 1;
         for finalizer in &entry.index.finalizers {
             *out.finalizers.entry(finalizer.to_string()).or_default() += 1;
@@ -171,7 +172,8 @@ fn finish(object: &mut Value) {
 /// Writes down what the namespace waits for.
 fn tell(object: &mut Value, left: &Left, now: &str) {
     let listed = |counts: &BTreeMap<String, usize>, verb: &str| {
-        let texts: Vec<String> = counts.iter().map(|(what, n)| format!("{what} {verb} {n} resource instances")).collect();
+        let texts: Vec<String> =
+            counts.iter().map(|(what, n)| format!("{what} {verb} {n} resource instances")).collect();
         texts.join(", ")
     };
     let content = format!("Some resources are remaining: {}", listed(&left.content, "has"));
@@ -179,11 +181,26 @@ fn tell(object: &mut Value, left: &Left, now: &str) {
         format!("Some content in the namespace has finalizers remaining: {}", listed(&left.finalizers, "in"));
     let conditions = [
         ("NamespaceDeletionDiscoveryFailure", false, "ResourcesDiscovered", "All resources successfully discovered"),
-        ("NamespaceDeletionGroupVersionParsingFailure", false, "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-        ("NamespaceDeletionContentFailure", false, "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            false,
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            false,
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
         ("NamespaceContentRemaining", true, "SomeResourcesRemain", content.as_str()),
         if left.finalizers.is_empty() {
-            ("NamespaceFinalizersRemaining", false, "ContentHasNoFinalizers", "All content-preserving finalizers finished")
+            (
+                "NamespaceFinalizersRemaining",
+                false,
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished",
+            )
         } else {
             ("NamespaceFinalizersRemaining", true, "SomeFinalizersRemain", finalizers.as_str())
         },

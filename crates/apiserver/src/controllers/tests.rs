@@ -91,7 +91,13 @@ async fn a_cluster_wide_owner_takes_namespaced_dependents_along() {
     f.ok("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
     f.eventually("/apis/example.com/v1/owners/none", |_| true).await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let a = f.ok("POST", "/apis/example.com/v1/owners", json!({"apiVersion": "example.com/v1", "kind": "Owner", "metadata": {"name": "a"}})).await;
+    let a = f
+        .ok(
+            "POST",
+            "/apis/example.com/v1/owners",
+            json!({"apiVersion": "example.com/v1", "kind": "Owner", "metadata": {"name": "a"}}),
+        )
+        .await;
     f.ok("POST", MAPS, owned("b", &[owner(&a, true)])).await;
     f.ok("DELETE", "/apis/example.com/v1/owners/a?propagationPolicy=Foreground", Value::Null).await;
     f.eventually_gone(&format!("{MAPS}/b")).await;
@@ -114,10 +120,12 @@ async fn a_namespace_goes_with_its_content_once_finalizers_allow() {
         let list = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
         list.iter().find(|c| c["type"] == kind).map_or(Value::Null, |c| c["message"].clone())
     };
-    let waiting = f
-        .eventually("/api/v1/namespaces/ns", |n| condition(n, "NamespaceContentRemaining").is_string())
-        .await;
-    assert_eq!(condition(&waiting, "NamespaceContentRemaining"), "Some resources are remaining: configmaps. has 1 resource instances");
+    let waiting =
+        f.eventually("/api/v1/namespaces/ns", |n| condition(n, "NamespaceContentRemaining").is_string()).await;
+    assert_eq!(
+        condition(&waiting, "NamespaceContentRemaining"),
+        "Some resources are remaining: configmaps. has 1 resource instances"
+    );
     assert_eq!(
         condition(&waiting, "NamespaceFinalizersRemaining"),
         "Some content in the namespace has finalizers remaining: x.y/z in 1 resource instances"
@@ -125,14 +133,18 @@ async fn a_namespace_goes_with_its_content_once_finalizers_allow() {
     assert!(f.refused("DELETE", "/api/v1/namespaces/ns", Value::Null).await.starts_with("409 Conflict"));
     f.ok("PATCH merge", &format!("{maps}/a"), json!({"metadata": {"finalizers": null}})).await;
     f.eventually_gone("/api/v1/namespaces/ns").await;
-    assert_eq!(f.cluster.store().peek_list(&"serviceaccounts".into(), Some("ns"), None, 9, None).unwrap().entries.len(), 0);
+    assert_eq!(
+        f.cluster.store().peek_list(&"serviceaccounts".into(), Some("ns"), None, 9, None).unwrap().entries.len(),
+        0
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_starts_with_its_namespaces_and_equips_them() {
     let f = Fixture::new().await;
     let list = f.ok("GET", "/api/v1/namespaces", Value::Null).await;
-    let names: Vec<&str> = list["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        list["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
     let target = "/api/v1/namespaces/kube-system/serviceaccounts/default";
     f.eventually(target, Value::is_object).await;

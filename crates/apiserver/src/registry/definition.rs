@@ -3,6 +3,7 @@
 //! Decides from the object alone (and, for names, from the resources that are there). Whether the definition is valid
 //! is decided when it is written; when it is served, by the controller of definitions.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
@@ -23,15 +24,8 @@ pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io"
 static NEXT_SHAPE: AtomicU64 = AtomicU64::new(super::info::BUILT_IN_SHAPE + 1);
 
 /// The verbs of a resource whose definition is being deleted: nothing new may come.
-const WITHOUT_CREATE: &[Verb] = &[
-    Verb::Delete,
-    Verb::DeleteCollection,
-    Verb::Get,
-    Verb::List,
-    Verb::Patch,
-    Verb::Update,
-    Verb::Watch,
-];
+const WITHOUT_CREATE: &[Verb] =
+    &[Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Update, Verb::Watch];
 
 /// The resource that a definition describes.
 pub fn resource_of(definition: &Value) -> Result<ResourceInfo, Vec<FieldError>> {
@@ -127,14 +121,11 @@ pub struct NameConflict {
 }
 
 /// The first name that is taken, in the order in which Kubernetes looks. `others` are the resources of the same group.
-pub fn name_conflict<'a>(
-    wanted: &ResourceInfo,
-    others: impl Iterator<Item = &'a ResourceInfo> + Clone,
-) -> Option<NameConflict> {
+pub fn name_conflict(wanted: &ResourceInfo, others: &[Arc<ResourceInfo>]) -> Option<NameConflict> {
     let taken_resource = |name: &str| {
-        others.clone().any(|o| o.plural == name || o.singular == name || o.short_names.iter().any(|s| s == name))
+        others.iter().any(|o| o.plural == name || o.singular == name || o.short_names.iter().any(|s| s == name))
     };
-    let taken_kind = |name: &str| others.clone().any(|o| o.kind == name || o.list_kind == name);
+    let taken_kind = |name: &str| others.iter().any(|o| o.kind == name || o.list_kind == name);
     let used = |reason, name: &str| Some(NameConflict { reason, message: format!("{name:?} is already in use") });
     if taken_resource(&wanted.plural) {
         return used("PluralConflict", &wanted.plural);
@@ -199,10 +190,15 @@ mod tests {
         let info = resource_of(&cars()).unwrap();
         assert_eq!((info.list_kind.as_str(), info.singular.as_str(), info.namespaced), ("CarList", "car", true));
         assert_eq!(info.versions.iter().map(|v| v.name.as_str()).collect::<Vec<_>>(), ["v1", "v1beta1"]);
-        assert_eq!((info.storage.version.as_str(), info.storage.api_version.as_str()), ("v1beta1", "example.com/v1beta1"));
+        assert_eq!(
+            (info.storage.version.as_str(), info.storage.api_version.as_str()),
+            ("v1beta1", "example.com/v1beta1")
+        );
         let beta = info.version("v1beta1").unwrap();
         assert!(beta.has_status() && beta.deprecated);
-        assert!(matches!(&beta.subresource("scale").unwrap().handling, Handling::Scale(p) if p.spec_replicas == ["spec", "n"]));
+        assert!(
+            matches!(&beta.subresource("scale").unwrap().handling, Handling::Scale(p) if p.spec_replicas == ["spec", "n"])
+        );
         assert_eq!((beta.selectable[0].label.as_str(), beta.columns[0].name.as_str()), ("spec.color", "Age"));
         assert_eq!(info.version("v1").unwrap().columns[0].priority, 1);
         assert_ne!(beta.shape, info.version("v1").unwrap().shape);
@@ -221,8 +217,8 @@ mod tests {
         let mut definition = cars();
         definition["spec"]["names"] = json!({"plural": "trucks", "kind": "Car"});
         let second = resource_of(&definition).unwrap();
-        let conflict = name_conflict(&second, [&first].into_iter()).unwrap();
+        let conflict = name_conflict(&second, &[Arc::new(first)]).unwrap();
         assert_eq!((conflict.reason, conflict.message.as_str()), ("SingularConflict", "\"car\" is already in use"));
-        assert!(name_conflict(&second, std::iter::empty()).is_none());
+        assert!(name_conflict(&second, &[]).is_none());
     }
 }

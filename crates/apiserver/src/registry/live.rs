@@ -80,13 +80,12 @@ impl Registry {
     /// The resource behind `group/version/resource`, if that version of it is served.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Served> {
         let key = StorageKey::new(group, plural);
-        let (info, retired) = match self.built_in.by_name.get(&key) {
-            Some(info) => (info.clone(), None),
-            None => {
-                let custom = self.custom.read();
-                let slot = custom.by_name.get(&key)?;
-                (slot.info.clone(), Some(slot.retired.subscribe()))
-            }
+        let (info, retired) = if let Some(info) = self.built_in.by_name.get(&key) {
+            (info.clone(), None)
+        } else {
+            let custom = self.custom.read();
+            let slot = custom.by_name.get(&key)?;
+            (slot.info.clone(), Some(slot.retired.subscribe()))
         };
         let version = info.versions.iter().position(|v| v.served && v.name == version)?;
         Some(Served { info, version, retired })

@@ -36,9 +36,6 @@ mod tests {
     fn stable_versions_come_before_beta_before_alpha_before_others() {
         let mut versions = vec!["foo1", "v11alpha2", "v3beta1", "v10", "v1", "foo10", "v12alpha1", "v11beta2", "v2"];
         versions.sort_by(|a, b| compare_versions(a, b));
-        assert_eq!(
-            versions,
-            ["v10", "v2", "v1", "v11beta2", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
-        );
+        assert_eq!(versions, ["v10", "v2", "v1", "v11beta2", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]);
     }
 }

@@ -87,7 +87,7 @@ impl Call<'_> {
             if manager.len() > MAX_MANAGER_BYTES {
                 findings.push(FieldError::too_long("fieldManager", MAX_MANAGER_BYTES));
             }
-            if manager.chars().any(|c| c.is_control()) {
+            if manager.chars().any(char::is_control) {
                 let text = "should only contain printable characters";
                 findings.push(FieldError::invalid("fieldManager", &manager.as_str().into(), text));
             }

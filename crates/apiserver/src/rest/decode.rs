@@ -3,7 +3,7 @@
 //! Decides what is an acceptable body (encoding, kind, apiVersion) and finds fields that are given twice. Never looks at
 //! what the fields mean.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -119,8 +119,11 @@ fn summary(body: &[u8]) -> String {
         None => "<empty>".to_owned(),
         Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(shown)),
         Some(_) => {
-            let hex: String = shown.iter().map(|b| format!("{b:02x}")).collect();
-            format!("{hex}{dots}")
+            let mut out = String::new();
+            for byte in shown {
+                let _ = write!(out, "{byte:02x}");
+            }
+            out + dots
         }
     }
 }
@@ -141,7 +144,8 @@ fn go_json_error(body: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
     }
-    let line_start = body.split(|b| *b == b'\n').take(error.line().saturating_sub(1)).map(|l| l.len() + 1).sum::<usize>();
+    let line_start =
+        body.split(|b| *b == b'\n').take(error.line().saturating_sub(1)).map(|l| l.len() + 1).sum::<usize>();
     let at = (line_start + error.column().saturating_sub(1)).min(body.len().saturating_sub(1));
     let character = body.get(at).map_or('\0', |b| char::from(*b));
     let text = error.to_string();
@@ -257,7 +261,9 @@ fn printed(path: &[Step]) -> String {
                 out.push('.');
                 out.push_str(key);
             }
-            Step::Index(index) => out.push_str(&format!("[{index}]")),
+            Step::Index(index) => {
+                let _ = write!(out, "[{index}]");
+            }
         }
     }
     out

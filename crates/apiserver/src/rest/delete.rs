@@ -46,11 +46,8 @@ impl DeleteOptions {
         let query = &call.request.options;
         let mut orphan = query.orphan_dependents;
         let mut policy = query.propagation_policy.clone();
-        let mut out = Self {
-            grace_seconds: query.grace_period_seconds,
-            dry_run: query.is_dry_run(),
-            ..Self::default()
-        };
+        let mut out =
+            Self { grace_seconds: query.grace_period_seconds, dry_run: query.is_dry_run(), ..Self::default() };
         let mut dry_run = query.dry_run.clone();
         if !call.request.body.is_empty() {
             let decoded = decode::parse_json(&call.request.body);
@@ -60,7 +57,9 @@ impl DeleteOptions {
             let body = body.value;
             let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
             if kind != "DeleteOptions" {
-                return Err(ApiError::bad_request(format!("decoded object cannot be converted to DeleteOptions: {kind}")));
+                return Err(ApiError::bad_request(format!(
+                    "decoded object cannot be converted to DeleteOptions: {kind}"
+                )));
             }
             let text = |value: &Value| value.as_str().map(str::to_owned);
             out.grace_seconds = body["gracePeriodSeconds"].as_i64().or(out.grace_seconds);
@@ -154,8 +153,8 @@ fn plan(call: &Call<'_>, options: &DeleteOptions, stored: &mut Value) -> Result<
     let now = call.cluster.now();
     let before = stored.clone();
     let was_marked = stored["metadata"]["deletionTimestamp"].is_string();
-    let holds_content = info.behaviour.spec_finalizers
-        && stored["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+    let holds_content =
+        info.behaviour.spec_finalizers && stored["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
     if was_marked && holds_content {
         return Err(call.conflict(
             "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace will \
@@ -179,7 +178,13 @@ fn plan(call: &Call<'_>, options: &DeleteOptions, stored: &mut Value) -> Result<
         }
         let released = is_released(stored, info.behaviour.spec_finalizers);
         let changed = *stored != before;
-        return Ok(if released && !held { Step::Remove } else if changed { Step::Mark } else { Step::Nothing });
+        return Ok(if released && !held {
+            Step::Remove
+        } else if changed {
+            Step::Mark
+        } else {
+            Step::Nothing
+        });
     }
     if !held && grace == 0 {
         return Ok(Step::Remove);

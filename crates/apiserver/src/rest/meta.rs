@@ -126,9 +126,8 @@ pub fn count_generation(new: &mut Value, old: &Value, info: &ResourceInfo, statu
 }
 
 fn differs_outside_metadata(new: &Value, old: &Value, status_is_apart: bool) -> bool {
-    let counted = |key: &str| {
-        !matches!(key, "metadata" | "apiVersion" | "kind") && !(status_is_apart && key == "status")
-    };
+    let counted =
+        |key: &str| !(matches!(key, "metadata" | "apiVersion" | "kind") || status_is_apart && key == "status");
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new != old };
     let changed = new.iter().any(|(key, value)| counted(key) && old.get(key) != Some(value));
     changed || old.keys().any(|key| counted(key) && !new.contains_key(key))
@@ -223,14 +222,14 @@ fn validate_finalizer(name: &str, out: &mut Vec<FieldError>) {
 /// Findings about changed metadata, in addition to `validate`.
 pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
-    if text(old, "deletionTimestamp") != "" {
+    if !text(old, "deletionTimestamp").is_empty() {
         let had = |name: &Value| old["metadata"]["finalizers"].as_array().is_some_and(|list| list.contains(name));
         let added: Vec<String> = new["metadata"]["finalizers"]
             .as_array()
             .into_iter()
             .flatten()
             .filter(|f| !had(f))
-            .map(|f| f.to_string())
+            .map(ToString::to_string)
             .collect();
         if !added.is_empty() {
             let text = format!(
@@ -279,7 +278,8 @@ mod tests {
     fn a_new_object_gets_what_the_server_sets() {
         let ids = Identities::new(Some(1));
         let now = "2026-01-02T03:04:05.6Z".parse().unwrap();
-        let mut object = json!({"metadata": {"generateName": "a-", "generation": 7, "resourceVersion": "1", "labels": {}}});
+        let mut object =
+            json!({"metadata": {"generateName": "a-", "generation": 7, "resourceVersion": "1", "labels": {}}});
         start(&mut object, &info(), Some("ns"), now, &ids);
         generate_name(&mut object, &ids);
         let metadata = &object["metadata"];
@@ -304,7 +304,10 @@ mod tests {
             count_generation(&mut new, &old, &info(), apart);
             new["metadata"]["generation"].as_i64().unwrap()
         };
-        assert_eq!(generation(json!({"metadata": {"labels": {"x": "y"}}, "spec": {"a": 1}, "status": {"b": 2}}), true), 3);
+        assert_eq!(
+            generation(json!({"metadata": {"labels": {"x": "y"}}, "spec": {"a": 1}, "status": {"b": 2}}), true),
+            3
+        );
         assert_eq!(generation(json!({"spec": {"a": 1}, "status": {"b": 2}}), false), 4);
         assert_eq!(generation(json!({"spec": {"a": 2}, "status": {"b": 1}}), true), 4);
         assert_eq!(generation(json!({"status": {"b": 1}}), true), 4);

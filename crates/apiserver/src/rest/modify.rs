@@ -26,7 +26,7 @@ pub(crate) async fn post(call: &mut Call<'_>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
     }
     let written = write::create(call, decoded.value, false, "CreateOptions").await?;
-    Ok(answer(call, written))
+    Ok(answer(call, &written))
 }
 
 pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Result<Response, ApiError> {
@@ -44,10 +44,9 @@ pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Res
     let may_create = part == Part::Main
         && call.served.info.behaviour.create_on_update
         && meta::text(&decoded.value, "resourceVersion").is_empty();
-    let update =
-        Update { part, make: &make, may_create, tracked: false, is_put: true, options_kind: "UpdateOptions" };
+    let update = Update { part, make: &make, may_create, tracked: false, is_put: true, options_kind: "UpdateOptions" };
     let written = write::update(call, &update).await?;
-    Ok(answer(call, written))
+    Ok(answer(call, &written))
 }
 
 pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> Result<Response, ApiError> {
@@ -84,7 +83,7 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
         Ok(decoded.value)
     };
     // Findings of the first result decide: a strict request must fail before anything is stored.
-    check_strictly(call, &make, &unknown).await?;
+    check_strictly(call, &make, &unknown)?;
     let update = Update {
         part: Part::of(handling),
         make: &make,
@@ -96,10 +95,10 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
     let written = write::update(call, &update).await?;
     let texts = unknown_texts(&unknown.into_inner());
     call.note_field_findings(texts)?;
-    Ok(answer(call, written))
+    Ok(answer(call, &written))
 }
 
-async fn check_strictly(
+fn check_strictly(
     call: &mut Call<'_>,
     make: &write::Make<'_>,
     unknown: &parking_lot::Mutex<Vec<String>>,
@@ -154,7 +153,9 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
     let custom = call.served.info.is_custom();
     let accepted = if custom { CUSTOM } else { BUILT_IN };
     let parsed = match &call.request.content_type {
-        ContentType::StrategicMergePatch if custom => return Err(decode::unsupported(&call.request.content_type, accepted)),
+        ContentType::StrategicMergePatch if custom => {
+            return Err(decode::unsupported(&call.request.content_type, accepted));
+        }
         ContentType::JsonPatch | ContentType::MergePatch | ContentType::StrategicMergePatch => decode::parse_json(body),
         ContentType::ApplyYaml => shape::parse_yaml(body),
         other => return Err(decode::unsupported(other, accepted)),
@@ -174,7 +175,11 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
         (ContentType::JsonPatch, _) => false,
         (_, value) => value.is_object(),
     };
-    if fits { Ok(decoded) } else { Err(ApiError::bad_request("error decoding patch: the body has the wrong JSON type")) }
+    if fits {
+        Ok(decoded)
+    } else {
+        Err(ApiError::bad_request("error decoding patch: the body has the wrong JSON type"))
+    }
 }
 
 fn note_findings(call: &mut Call<'_>, decoded: &Decoded) -> Result<(), ApiError> {
@@ -194,8 +199,8 @@ fn duplicate_texts(decoded: &Decoded) -> Vec<String> {
     decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
 }
 
-pub(crate) fn answer(call: &mut Call<'_>, written: Written) -> Response {
-    let (status, bytes) = match &written {
+pub(crate) fn answer(call: &mut Call<'_>, written: &Written) -> Response {
+    let (status, bytes) = match written {
         Written::Stored { entry, created } => (if *created { 201 } else { 200 }, call.shown(entry)),
         Written::Answer { object, created } => {
             (if *created { 201 } else { 200 }, bytes::Bytes::from(object.to_string()))

@@ -24,7 +24,8 @@ pub(crate) async fn get(call: &Call<'_>, paths: &ScalePaths) -> Result<Response,
 
 pub(crate) async fn put(call: &mut Call<'_>, paths: &ScalePaths) -> Result<Response, ApiError> {
     let parsed = decode::parse_json(&call.request.body);
-    let scale = parsed.map_err(|e| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {e}")))?;
+    let scale =
+        parsed.map_err(|e| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {e}")))?;
     check_kind(&scale.value)?;
     change(call, paths, &|_| Ok(scale.value.clone())).await
 }
@@ -73,7 +74,7 @@ async fn change(call: &mut Call<'_>, paths: &ScalePaths, edit: &Edit<'_>) -> Res
         Written::Stored { entry, .. } => call.shown_value(&entry),
         Written::Answer { object, .. } => object,
     };
-    Ok(answer(call, Written::Answer { object: scale_of(&object, paths), created: false }))
+    Ok(answer(call, &Written::Answer { object: scale_of(&object, paths), created: false }))
 }
 
 fn check_kind(scale: &Value) -> Result<(), ApiError> {

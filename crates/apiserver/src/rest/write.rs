@@ -45,9 +45,15 @@ impl Part {
 
 /// What a write led to.
 pub(crate) enum Written {
-    Stored { entry: Arc<Entry>, created: bool },
+    Stored {
+        entry: Arc<Entry>,
+        created: bool,
+    },
     /// Nothing was stored: a dry run, or the write let the object go. In the version of the request.
-    Answer { object: Value, created: bool },
+    Answer {
+        object: Value,
+        created: bool,
+    },
 }
 
 /// Makes the new state of an object from the old one; both in the version of the request.
@@ -67,7 +73,12 @@ pub(crate) struct Update<'m> {
 }
 
 /// Stores a new object. `tracked` as in `Update`.
-pub(crate) async fn create(call: &mut Call<'_>, object: Value, tracked: bool, options: &str) -> Result<Written, ApiError> {
+pub(crate) async fn create(
+    call: &mut Call<'_>,
+    object: Value,
+    tracked: bool,
+    options: &str,
+) -> Result<Written, ApiError> {
     check_placement(call, &object)?;
     let wants_generated = meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
     let attempts = if wants_generated { MAX_NAME_ATTEMPTS } else { 1 };
@@ -80,7 +91,12 @@ pub(crate) async fn create(call: &mut Call<'_>, object: Value, tracked: bool, op
     }
 }
 
-async fn create_once(call: &mut Call<'_>, mut object: Value, tracked: bool, options: &str) -> Result<Written, ApiError> {
+async fn create_once(
+    call: &mut Call<'_>,
+    mut object: Value,
+    tracked: bool,
+    options: &str,
+) -> Result<Written, ApiError> {
     let cluster = call.cluster;
     let info = call.served.info.clone();
     let now = cluster.now();
@@ -188,7 +204,8 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     }
     call.warnings.extend((info.hooks.warnings)(&stored, Some(&old_stored)));
     let shown = shown_form(call, &stored);
-    let shown = admit(call, Phase::Validating, Operation::Update, Some(shown), old.as_ref(), update.options_kind).await?;
+    let shown =
+        admit(call, Phase::Validating, Operation::Update, Some(shown), old.as_ref(), update.options_kind).await?;
     let shown = shown.unwrap_or_default();
     if call.request.options.is_dry_run() {
         return Ok(Written::Answer { object: shown, created: false });

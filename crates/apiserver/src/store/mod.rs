@@ -6,8 +6,8 @@
 pub mod encode;
 pub mod entry;
 pub mod file_log;
-pub mod log;
 mod lock;
+pub mod log;
 mod record;
 mod resource;
 mod snapshot;

@@ -41,7 +41,10 @@ pub enum Action {
 /// What must be true of other objects at the moment of the change.
 #[derive(Debug, Clone)]
 pub enum Guard {
-    Exists { resource: StorageKey, key: Box<str> },
+    Exists {
+        resource: StorageKey,
+        key: Box<str>,
+    },
     /// No resource has an object in this namespace.
     NamespaceEmpty(String),
 }
@@ -385,9 +388,7 @@ impl State {
                 let (bytes, revision_at) = body.with_revision(revision);
                 (ChangeKind::Put, Entry { key, revision, bytes, revision_at, shape, index })
             }
-            Action::Delete => {
-                (ChangeKind::Delete, resource.get(&key)?.at_revision(revision))
-            }
+            Action::Delete => (ChangeKind::Delete, resource.get(&key)?.at_revision(revision)),
         };
         let event = resource.apply(kind, Arc::new(entry), limits);
         self.revision = revision;

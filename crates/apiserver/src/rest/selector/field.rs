@@ -197,7 +197,8 @@ mod tests {
     #[test]
     fn undeclared_fields_are_refused() {
         let plain = ResourceInfo::built_in("", Version::new("v1", Node::default()), "ConfigMap", "configmaps");
-        let text = |info: &ResourceInfo, version: &Version| parse("x=y").unwrap().check(info, version).unwrap_err().message;
+        let text =
+            |info: &ResourceInfo, version: &Version| parse("x=y").unwrap().check(info, version).unwrap_err().message;
         assert_eq!(
             text(&plain, &plain.versions[0]),
             r#""x" is not a known field selector: only "metadata.name", "metadata.namespace""#

@@ -132,7 +132,7 @@ impl Parser {
                     }
                 }
                 Token::End => return Ok(out),
-                other => {
+                other @ Token::Symbol(_) => {
                     return Err(format!("found '{}', expected: !, identifier, or 'end of string'", other.text()));
                 }
             }
@@ -176,7 +176,9 @@ impl Parser {
         if matches!(operator, Operator::Greater | Operator::Less)
             && let Some(value) = values.iter().find(|v| v.parse::<i64>().is_err())
         {
-            return Err(format!("values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"));
+            return Err(format!(
+                "values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+            ));
         }
         for (index, value) in values.iter().enumerate() {
             let wrong = names::label_value(value);
@@ -191,7 +193,7 @@ impl Parser {
         match self.peek() {
             Token::End | Token::Symbol(",") => Ok(String::new()),
             Token::Word(_) => Ok(self.next().text().to_owned()),
-            other => Err(format!("found '{}', expected: identifier", other.text())),
+            other @ Token::Symbol(_) => Err(format!("found '{}', expected: identifier", other.text())),
         }
     }
 
@@ -236,8 +238,21 @@ mod tests {
     #[test]
     fn requirements_match_as_they_read() {
         for yes in [
-            "", "app=web", "app==web", "app!=db", "tier in (a,b)", "tier notin (b)", "app", "!gone", "gone!=x",
-            "gone notin (a)", "n>4", "n<6", "empty=", "empty in (,x)", " app = web , tier in ( a ) ",
+            "",
+            "app=web",
+            "app==web",
+            "app!=db",
+            "tier in (a,b)",
+            "tier notin (b)",
+            "app",
+            "!gone",
+            "gone!=x",
+            "gone notin (a)",
+            "n>4",
+            "n<6",
+            "empty=",
+            "empty in (,x)",
+            " app = web , tier in ( a ) ",
         ] {
             assert!(matches(yes), "{yes}");
         }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::store::file_log::{CompactionLimits, FileLog, open};
+use crate::store::file_log::{CompactionLimits, FileLog, Stores, open};
 
-fn opened(path: &Path) -> (Arc<FileLog>, std::collections::BTreeMap<String, Arc<Store>>) {
+fn opened(path: &Path) -> (Arc<FileLog>, Stores) {
     open(path, HistoryLimits::default(), CompactionLimits::default()).unwrap()
 }
 
@@ -57,7 +57,9 @@ async fn a_log_cut_at_any_byte_gives_a_prefix_of_the_writes() {
     for cut in 0..=whole.len() {
         let copy = tempfile::tempdir().unwrap();
         fs::write(copy.path().join(path.file_name().unwrap()), &whole[..cut]).unwrap();
-        let (log, stores) = opened(copy.path());
+        let log: Arc<dyn Log> = Arc::new(MemoryLog);
+        let recovered = crate::store::snapshot::recover(copy.path()).unwrap();
+        let stores = crate::store::file_log::restore(&log, recovered, HistoryLimits::default());
         let (_, expected, revision) = states.iter().rfind(|(length, _, _)| *length <= cut as u64).unwrap();
         let store = stores.get("c").cloned().unwrap_or_else(|| Store::new("c", log, HistoryLimits::default()));
         assert_eq!((&everything(&store), store.revision()), (expected, *revision), "cut at byte {cut}");
