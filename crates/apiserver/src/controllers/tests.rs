@@ -88,9 +88,7 @@ async fn a_cluster_wide_owner_takes_namespaced_dependents_along() {
     let f = Fixture::new().await;
     let definition = json!({"metadata": {"name": "owners.example.com"}, "spec": {"group": "example.com", "scope": "Cluster",
         "names": {"plural": "owners", "kind": "Owner"}, "versions": [{"name": "v1", "served": true, "storage": true}]}});
-    f.ok("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
-    f.eventually("/apis/example.com/v1/owners/none", |_| true).await;
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    crate::rest::tests::custom::established(&f, definition).await;
     let a = f
         .ok(
             "POST",
@@ -207,7 +205,7 @@ async fn clusters_are_isolated_and_the_same_seed_gives_the_same_objects() {
     let trace = async || {
         let f = Fixture::new().await;
         f.ok("POST", MAPS, json!({"metadata": {"generateName": "x-"}})).await;
-        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        f.eventually("/api/v1/namespaces/kube-system/serviceaccounts/default", Value::is_object).await;
         f.ok("GET", "/api/v1/serviceaccounts", Value::Null).await.to_string()
             + &f.ok("GET", "/api/v1/configmaps", Value::Null).await.to_string()
     };
@@ -223,14 +221,9 @@ async fn a_server_finds_its_clusters_again_and_goes_on() {
     let made = f.ok("POST", MAPS, config_map("a")).await;
     let refused = start().build().await.unwrap_err().to_string();
     assert!(refused.contains("it is in use by process"), "{refused}");
+    f.server.close().await;
     drop(f);
-    let again = loop {
-        // The controllers of the old server end when they next run.
-        tokio::task::yield_now().await;
-        if let Ok(server) = start().build().await {
-            break server;
-        }
-    };
+    let again = start().build().await.unwrap();
     assert_eq!(again.clusters(), ["test"]);
     let f = Fixture { cluster: again.cluster("test"), server: again };
     assert_eq!(f.ok("GET", &format!("{MAPS}/a"), Value::Null).await, made);

@@ -51,6 +51,12 @@ impl Served {
     pub fn api_version(&self) -> String {
         self.info.api_version(&self.version().name)
     }
+
+    /// Whether objects of this version look as they are stored.
+    pub fn is_storage_version(&self) -> bool {
+        let version = self.version();
+        version.name == self.info.storage.version && version.conversion.is_none()
+    }
 }
 
 /// All resources of one cluster.

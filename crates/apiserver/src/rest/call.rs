@@ -147,10 +147,7 @@ impl Call<'_> {
 
 /// Whether stored bytes are already what is to be shown.
 fn is_stored_form(served: &Served, entry: &Entry) -> bool {
-    let (info, version) = (&served.info, served.version());
-    version.name == info.storage.version
-        && version.conversion.is_none()
-        && (!info.is_custom() || entry.shape == version.shape)
+    served.is_storage_version() && (!served.info.is_custom() || entry.shape == served.version().shape)
 }
 
 /// A stored object in a served version, as bytes: the stored ones where possible.

@@ -74,7 +74,7 @@ pub struct Cluster {
     registry: Registry,
     allocations: Allocations,
     shared: Arc<Shared>,
-    _controllers: controllers::Running,
+    controllers: controllers::Running,
 }
 
 impl fmt::Debug for Cluster {
@@ -202,6 +202,15 @@ impl Server {
         self.clusters.lock().keys().cloned().collect()
     }
 
+    /// Stops the controllers of all clusters. When the last handle to the server is dropped after this, its data
+    /// directory is free again.
+    pub async fn close(&self) {
+        let clusters = std::mem::take(&mut *self.clusters.lock());
+        for cluster in clusters.values() {
+            cluster.controllers.stop().await;
+        }
+    }
+
     fn open(&self, name: &str, store: Arc<Store>) -> Arc<Cluster> {
         let changes = store.watch_everything();
         let cluster = Arc::new_cyclic(|this| Cluster {
@@ -210,7 +219,7 @@ impl Server {
             allocations: Allocations::new(store.clone()),
             store,
             shared: self.shared.clone(),
-            _controllers: controllers::start(this, changes),
+            controllers: controllers::start(this, changes),
         });
         controllers::prepare(&cluster);
         cluster
