@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use super::info::{ResourceInfo, StorageKey, Version};
+use super::info::{ResourceInfo, StorageKey, Version, split_api_version};
 
 /// The resources that every cluster of a process has.
 #[derive(Debug, Default)]
@@ -55,7 +55,8 @@ impl Served {
     /// Whether objects of this version look as they are stored.
     pub fn is_storage_version(&self) -> bool {
         let version = self.version();
-        version.name == self.info.storage.version && version.conversion.is_none()
+        let here = (self.info.group.as_str(), version.name.as_str());
+        version.conversion.is_none() && split_api_version(&self.info.storage.api_version) == here
     }
 }
 

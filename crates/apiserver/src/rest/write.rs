@@ -375,9 +375,8 @@ pub(crate) fn is_released(stored: &Value, spec_finalizers: bool) -> bool {
 }
 
 pub(crate) fn put(call: &Call<'_>, key: Box<str>, expect: Expect, stored: &Value) -> Change {
-    let version = call.served.version();
     // Only what was written through the storage version is known to be in its final form.
-    let shape = if version.name == call.served.info.storage.version { version.shape } else { 0 };
+    let shape = if call.served.is_storage_version() { call.served.version().shape } else { 0 };
     let action = Action::Put { body: Encoded::new(stored), index: Index::of(stored), shape };
     Change { resource: call.served.info.storage.key.clone(), key, expect, action }
 }
