@@ -159,3 +159,40 @@ async fn damage_before_the_end_is_reported_not_skipped() {
     let refused = open(directory.path(), HistoryLimits::default(), CompactionLimits::default()).unwrap_err();
     assert!(refused.to_string().contains("is damaged at byte 0"), "{refused}");
 }
+
+#[tokio::test]
+async fn a_crash_at_any_step_of_a_compaction_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (log, _) = opened(directory.path());
+    let store = Store::new("c", log.clone(), HistoryLimits::default());
+    for value in 0..20 {
+        store.commit(vec![put(&format!("k{}", value % 3), value, Expect::Any)], &[]).await.unwrap();
+    }
+    let old_log = fs::read(last_log(directory.path())).unwrap();
+    log.compact();
+    store.commit(vec![delete("k0", Expect::Any), put("late", 1, Expect::Any)], &[]).await.unwrap();
+    let (expected, revision) = (everything(&store), store.revision());
+    drop((store, log));
+    let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
+    let (snapshot, new_log) = (read("snapshot-000000000001"), read("log-000000000001"));
+    let steps: [&[(&str, &[u8])]; 3] = [
+        // The new log is begun, the snapshot is half written.
+        &[("log-000000000000", &old_log), ("log-000000000001", &new_log), ("snapshot.tmp", &snapshot[..9])],
+        // The snapshot has its name, the old log is still there.
+        &[("log-000000000000", &old_log), ("log-000000000001", &new_log), ("snapshot-000000000001", &snapshot)],
+        &[("log-000000000001", &new_log), ("snapshot-000000000001", &snapshot)],
+    ];
+    for files in steps {
+        let copy = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            fs::write(copy.path().join(name), content).unwrap();
+        }
+        let (log, stores) = opened(copy.path());
+        let store = stores["c"].clone();
+        assert_eq!((everything(&store), store.revision()), (expected.clone(), revision));
+        store.commit(vec![put("after", 1, Expect::Absent)], &[]).await.unwrap();
+        drop((store, stores, log));
+        let (_log, stores) = opened(copy.path());
+        assert_eq!(stores["c"].revision(), revision + 1);
+    }
+}
