@@ -86,7 +86,8 @@ pub(crate) fn kinds() -> Vec<ResourceInfo> {
     definitions.namespaced = false;
     definitions.behaviour.has_generation = true;
     definitions.behaviour.cleanup_finalizer = Some(CLEANUP_FINALIZER);
-    let mut leases = ResourceInfo::built_in("coordination.k8s.io", Version::new("v1", Node::default()), "Lease", "leases");
+    let mut leases =
+        ResourceInfo::built_in("coordination.k8s.io", Version::new("v1", Node::default()), "Lease", "leases");
     leases.behaviour.create_on_update = true;
     vec![
         namespaces,
@@ -104,9 +105,7 @@ pub(crate) fn kinds() -> Vec<ResourceInfo> {
 pub(crate) fn builder() -> Builder {
     let start = tokio::time::Instant::now();
     let base: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-    let clock = move || {
-        base + jiff::SignedDuration::try_from(start.elapsed()).unwrap()
-    };
+    let clock = move || base + jiff::SignedDuration::try_from(start.elapsed()).unwrap();
     Server::builder().kinds(kinds()).seed(7).clock(Arc::new(clock))
 }
 
@@ -142,7 +141,7 @@ impl Fixture {
             rest.drain(..2);
         }
         let named = rest.len() > 1;
-        let (method, patch) = verb.split_once(' ').unwrap_or((verb, ""));
+        let (method, patch_type) = verb.split_once(' ').unwrap_or((verb, ""));
         let verb = match method {
             "GET" if named => Verb::Get,
             "GET" => Verb::List,
@@ -154,7 +153,7 @@ impl Fixture {
             "DELETE" => Verb::DeleteCollection,
             other => panic!("{other}"),
         };
-        let content_type = match patch {
+        let content_type = match patch_type {
             "merge" => ContentType::MergePatch,
             "strategic" => ContentType::StrategicMergePatch,
             "apply" => ContentType::ApplyYaml,

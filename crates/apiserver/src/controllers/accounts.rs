@@ -33,7 +33,7 @@ pub(super) struct Accounts {
     /// Secrets to be filled, by key.
     secrets: BTreeSet<Box<str>>,
     /// ServiceAccounts whose Secrets are to be looked at, by key.
-    accounts: BTreeSet<Box<str>>,
+    owners: BTreeSet<Box<str>>,
 }
 
 impl Accounts {
@@ -59,7 +59,7 @@ impl Accounts {
             }
             "serviceaccounts" => {
                 self.namespaces.insert(namespace.into());
-                self.accounts.insert(entry.key.clone());
+                self.owners.insert(entry.key.clone());
             }
             "secrets" => {
                 self.secrets.insert(entry.key.clone());
@@ -76,7 +76,7 @@ impl Accounts {
                 wake = Wake::retry();
             }
         }
-        for account in std::mem::take(&mut self.accounts) {
+        for account in std::mem::take(&mut self.owners) {
             self.secrets.extend(secrets_beside(cluster, &account));
         }
         for secret in std::mem::take(&mut self.secrets) {

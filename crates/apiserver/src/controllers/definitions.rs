@@ -92,7 +92,7 @@ impl Definitions {
             return clean_up(cluster, &entry, &info).await;
         }
         let others: Vec<Arc<ResourceInfo>> = others(cluster.registry(), &info, name);
-        let conflict = name_conflict(&info, others.iter().map(AsRef::as_ref));
+        let conflict = name_conflict(&info, &others);
         let now = printed_time(cluster.now());
         let told = act::edit(cluster, &definitions(), &entry, &[], |o| tell(o, conflict.as_ref(), &now)).await;
         if told == Outcome::Done && (conflict.is_none() || is_true(&definition, "Established")) {

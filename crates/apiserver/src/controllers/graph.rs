@@ -66,7 +66,7 @@ impl Graph {
 
     fn put(&mut self, place: Place, entry: &Entry) {
         let uids: Vec<Box<str>> = entry.index.owners.iter().map(|o| o.uid.clone()).collect();
-        self.set_owners(&place, uids);
+        self.set_owners(&place, &uids);
         let waits = entry.index.deleting && entry.index.has_finalizer(FOREGROUND);
         if waits {
             self.waiting.insert(entry.index.uid.clone(), place.clone());
@@ -80,21 +80,21 @@ impl Graph {
     }
 
     fn gone(&mut self, place: &Place, uid: Option<&str>) {
-        self.set_owners(place, Vec::new());
+        self.set_owners(place, &[]);
         if let Some(uid) = uid {
             self.waiting.remove(uid);
             self.dirty.extend(self.dependents.get(uid).into_iter().flatten().cloned());
         }
     }
 
-    fn set_owners(&mut self, place: &Place, uids: Vec<Box<str>>) {
+    fn set_owners(&mut self, place: &Place, uids: &[Box<str>]) {
         let before = if uids.is_empty() {
             self.owners.remove(place)
         } else {
-            for uid in &uids {
+            for uid in uids {
                 self.dependents.entry(uid.clone()).or_default().insert(place.clone());
             }
-            self.owners.insert(place.clone(), uids.clone())
+            self.owners.insert(place.clone(), uids.to_vec())
         };
         for uid in before.into_iter().flatten().filter(|uid| !uids.contains(uid)) {
             if let Some(set) = self.dependents.get_mut(&uid) {

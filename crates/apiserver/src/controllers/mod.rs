@@ -19,7 +19,9 @@ mod tests;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::server::{Cluster, access};
@@ -29,10 +31,19 @@ use crate::store::watch::Seen;
 /// Time until a controller tries again what has failed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Ends the controllers of a cluster when it is dropped.
+/// The controllers of a cluster; they end when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Running {
-    _alive: watch::Sender<()>,
+pub(crate) struct Running(Mutex<Option<(watch::Sender<()>, JoinHandle<()>)>>);
+
+impl Running {
+    /// Ends them and waits until they hold nothing any more.
+    pub(crate) async fn stop(&self) {
+        let running = self.0.lock().take();
+        if let Some((alive, task)) = running {
+            drop(alive);
+            let _ = task.await;
+        }
+    }
 }
 
 /// When a controller wants to work again although nothing changes.
@@ -66,8 +77,8 @@ pub(crate) fn prepare(cluster: &Cluster) {
 /// Starts the controllers on the current runtime.
 pub(crate) fn start(cluster: &Weak<Cluster>, changes: EveryChange) -> Running {
     let (alive, ended) = watch::channel(());
-    tokio::spawn(run(cluster.clone(), changes, ended));
-    Running { _alive: alive }
+    let task = tokio::spawn(run(cluster.clone(), changes, ended));
+    Running(Mutex::new(Some((alive, task))))
 }
 
 async fn run(cluster: Weak<Cluster>, mut changes: EveryChange, mut ended: watch::Receiver<()>) {

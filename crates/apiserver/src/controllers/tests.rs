@@ -88,10 +88,14 @@ async fn a_cluster_wide_owner_takes_namespaced_dependents_along() {
     let f = Fixture::new().await;
     let definition = json!({"metadata": {"name": "owners.example.com"}, "spec": {"group": "example.com", "scope": "Cluster",
         "names": {"plural": "owners", "kind": "Owner"}, "versions": [{"name": "v1", "served": true, "storage": true}]}});
-    f.ok("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
-    f.eventually("/apis/example.com/v1/owners/none", |_| true).await;
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let a = f.ok("POST", "/apis/example.com/v1/owners", json!({"apiVersion": "example.com/v1", "kind": "Owner", "metadata": {"name": "a"}})).await;
+    crate::rest::tests::custom::established(&f, definition).await;
+    let a = f
+        .ok(
+            "POST",
+            "/apis/example.com/v1/owners",
+            json!({"apiVersion": "example.com/v1", "kind": "Owner", "metadata": {"name": "a"}}),
+        )
+        .await;
     f.ok("POST", MAPS, owned("b", &[owner(&a, true)])).await;
     f.ok("DELETE", "/apis/example.com/v1/owners/a?propagationPolicy=Foreground", Value::Null).await;
     f.eventually_gone(&format!("{MAPS}/b")).await;
@@ -114,10 +118,12 @@ async fn a_namespace_goes_with_its_content_once_finalizers_allow() {
         let list = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
         list.iter().find(|c| c["type"] == kind).map_or(Value::Null, |c| c["message"].clone())
     };
-    let waiting = f
-        .eventually("/api/v1/namespaces/ns", |n| condition(n, "NamespaceContentRemaining").is_string())
-        .await;
-    assert_eq!(condition(&waiting, "NamespaceContentRemaining"), "Some resources are remaining: configmaps. has 1 resource instances");
+    let waiting =
+        f.eventually("/api/v1/namespaces/ns", |n| condition(n, "NamespaceContentRemaining").is_string()).await;
+    assert_eq!(
+        condition(&waiting, "NamespaceContentRemaining"),
+        "Some resources are remaining: configmaps. has 1 resource instances"
+    );
     assert_eq!(
         condition(&waiting, "NamespaceFinalizersRemaining"),
         "Some content in the namespace has finalizers remaining: x.y/z in 1 resource instances"
@@ -125,14 +131,18 @@ async fn a_namespace_goes_with_its_content_once_finalizers_allow() {
     assert!(f.refused("DELETE", "/api/v1/namespaces/ns", Value::Null).await.starts_with("409 Conflict"));
     f.ok("PATCH merge", &format!("{maps}/a"), json!({"metadata": {"finalizers": null}})).await;
     f.eventually_gone("/api/v1/namespaces/ns").await;
-    assert_eq!(f.cluster.store().peek_list(&"serviceaccounts".into(), Some("ns"), None, 9, None).unwrap().entries.len(), 0);
+    assert_eq!(
+        f.cluster.store().peek_list(&"serviceaccounts".into(), Some("ns"), None, 9, None).unwrap().entries.len(),
+        0
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_starts_with_its_namespaces_and_equips_them() {
     let f = Fixture::new().await;
     let list = f.ok("GET", "/api/v1/namespaces", Value::Null).await;
-    let names: Vec<&str> = list["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        list["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
     let target = "/api/v1/namespaces/kube-system/serviceaccounts/default";
     f.eventually(target, Value::is_object).await;
@@ -195,7 +205,7 @@ async fn clusters_are_isolated_and_the_same_seed_gives_the_same_objects() {
     let trace = async || {
         let f = Fixture::new().await;
         f.ok("POST", MAPS, json!({"metadata": {"generateName": "x-"}})).await;
-        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        f.eventually("/api/v1/namespaces/kube-system/serviceaccounts/default", Value::is_object).await;
         f.ok("GET", "/api/v1/serviceaccounts", Value::Null).await.to_string()
             + &f.ok("GET", "/api/v1/configmaps", Value::Null).await.to_string()
     };
@@ -211,14 +221,9 @@ async fn a_server_finds_its_clusters_again_and_goes_on() {
     let made = f.ok("POST", MAPS, config_map("a")).await;
     let refused = start().build().await.unwrap_err().to_string();
     assert!(refused.contains("it is in use by process"), "{refused}");
+    f.server.close().await;
     drop(f);
-    let again = loop {
-        // The controllers of the old server end when they next run.
-        tokio::task::yield_now().await;
-        if let Ok(server) = start().build().await {
-            break server;
-        }
-    };
+    let again = start().build().await.unwrap();
     assert_eq!(again.clusters(), ["test"]);
     let f = Fixture { cluster: again.cluster("test"), server: again };
     assert_eq!(f.ok("GET", &format!("{MAPS}/a"), Value::Null).await, made);

@@ -61,7 +61,6 @@ pub struct Embedded {
     server: Arc<Server>,
     authority: Arc<Authority>,
     edge: Edge,
-    clusters: Arc<EdgeClusters>,
 }
 
 impl Embedded {
@@ -96,8 +95,8 @@ impl Embedded {
         let clusters = Arc::new(EdgeClusters { server: OnceLock::new(), open: Mutex::default() });
         let _ = clusters.server.set(Arc::downgrade(&server));
         server.cluster(ROOT_CLUSTER);
-        let edge = Edge::new(clusters.clone(), options.limits);
-        Ok(Self { server, authority, edge, clusters })
+        let edge = Edge::new(clusters, options.limits);
+        Ok(Self { server, authority, edge })
     }
 
     /// The cluster of this name, made on the first call.

@@ -3,6 +3,7 @@
 //! Decides from the object alone (and, for names, from the resources that are there). Whether the definition is valid
 //! is decided when it is written; when it is served, by the controller of definitions.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
@@ -121,14 +122,11 @@ pub struct NameConflict {
 }
 
 /// The first name that is taken, in the order in which Kubernetes looks. `others` are the resources of the same group.
-pub fn name_conflict<'a>(
-    wanted: &ResourceInfo,
-    others: impl Iterator<Item = &'a ResourceInfo> + Clone,
-) -> Option<NameConflict> {
+pub fn name_conflict(wanted: &ResourceInfo, others: &[Arc<ResourceInfo>]) -> Option<NameConflict> {
     let taken_resource = |name: &str| {
-        others.clone().any(|o| o.plural == name || o.singular == name || o.short_names.iter().any(|s| s == name))
+        others.iter().any(|o| o.plural == name || o.singular == name || o.short_names.iter().any(|s| s == name))
     };
-    let taken_kind = |name: &str| others.clone().any(|o| o.kind == name || o.list_kind == name);
+    let taken_kind = |name: &str| others.iter().any(|o| o.kind == name || o.list_kind == name);
     let used = |reason, name: &str| Some(NameConflict { reason, message: format!("{name:?} is already in use") });
     if taken_resource(&wanted.plural) {
         return used("PluralConflict", &wanted.plural);
@@ -220,8 +218,8 @@ mod tests {
         let mut definition = cars();
         definition["spec"]["names"] = json!({"plural": "trucks", "kind": "Car"});
         let second = resource_of(&definition).unwrap();
-        let conflict = name_conflict(&second, [&first].into_iter()).unwrap();
+        let conflict = name_conflict(&second, &[Arc::new(first)]).unwrap();
         assert_eq!((conflict.reason, conflict.message.as_str()), ("SingularConflict", "\"car\" is already in use"));
-        assert!(name_conflict(&second, std::iter::empty()).is_none());
+        assert!(name_conflict(&second, &[]).is_none());
     }
 }

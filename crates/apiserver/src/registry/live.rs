@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use super::info::{ResourceInfo, StorageKey, Version};
+use super::info::{ResourceInfo, StorageKey, Version, split_api_version};
 
 /// The resources that every cluster of a process has.
 #[derive(Debug, Default)]
@@ -51,6 +51,13 @@ impl Served {
     pub fn api_version(&self) -> String {
         self.info.api_version(&self.version().name)
     }
+
+    /// Whether objects of this version look as they are stored.
+    pub fn is_storage_version(&self) -> bool {
+        let version = self.version();
+        let here = (self.info.group.as_str(), version.name.as_str());
+        version.conversion.is_none() && split_api_version(&self.info.storage.api_version) == here
+    }
 }
 
 /// All resources of one cluster.
@@ -80,13 +87,12 @@ impl Registry {
     /// The resource behind `group/version/resource`, if that version of it is served.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Served> {
         let key = StorageKey::new(group, plural);
-        let (info, retired) = match self.built_in.by_name.get(&key) {
-            Some(info) => (info.clone(), None),
-            None => {
-                let custom = self.custom.read();
-                let slot = custom.by_name.get(&key)?;
-                (slot.info.clone(), Some(slot.retired.subscribe()))
-            }
+        let (info, retired) = if let Some(info) = self.built_in.by_name.get(&key) {
+            (info.clone(), None)
+        } else {
+            let custom = self.custom.read();
+            let slot = custom.by_name.get(&key)?;
+            (slot.info.clone(), Some(slot.retired.subscribe()))
         };
         let version = info.versions.iter().position(|v| v.served && v.name == version)?;
         Some(Served { info, version, retired })

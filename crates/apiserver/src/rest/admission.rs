@@ -105,8 +105,8 @@ impl Chain {
         Ok(warnings)
     }
 
-    /// Whether any step of either phase wants to see such a write.
-    pub fn handles(&self, operation: Operation, info: &ResourceInfo, subresource: Option<&str>) -> bool {
-        self.0.iter().any(|s| s.handles(operation, info, subresource))
+    /// Whether any step of the phase wants to see such a write.
+    pub fn handles(&self, phase: Phase, operation: Operation, info: &ResourceInfo, subresource: Option<&str>) -> bool {
+        self.0.iter().any(|s| s.phase() == phase && s.handles(operation, info, subresource))
     }
 }

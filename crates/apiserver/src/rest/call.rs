@@ -87,7 +87,7 @@ impl Call<'_> {
             if manager.len() > MAX_MANAGER_BYTES {
                 findings.push(FieldError::too_long("fieldManager", MAX_MANAGER_BYTES));
             }
-            if manager.chars().any(|c| c.is_control()) {
+            if manager.chars().any(char::is_control) {
                 let text = "should only contain printable characters";
                 findings.push(FieldError::invalid("fieldManager", &manager.as_str().into(), text));
             }
@@ -147,10 +147,7 @@ impl Call<'_> {
 
 /// Whether stored bytes are already what is to be shown.
 fn is_stored_form(served: &Served, entry: &Entry) -> bool {
-    let (info, version) = (&served.info, served.version());
-    version.name == info.storage.version
-        && version.conversion.is_none()
-        && (!info.is_custom() || entry.shape == version.shape)
+    served.is_storage_version() && (!served.info.is_custom() || entry.shape == served.version().shape)
 }
 
 /// A stored object in a served version, as bytes: the stored ones where possible.

@@ -3,7 +3,7 @@
 //! Decides what is an acceptable body (encoding, kind, apiVersion) and finds fields that are given twice. Never looks at
 //! what the fields mean.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -119,8 +119,11 @@ fn summary(body: &[u8]) -> String {
         None => "<empty>".to_owned(),
         Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(shown)),
         Some(_) => {
-            let hex: String = shown.iter().map(|b| format!("{b:02x}")).collect();
-            format!("{hex}{dots}")
+            let mut out = String::new();
+            for byte in shown {
+                let _ = write!(out, "{byte:02x}");
+            }
+            out + dots
         }
     }
 }
@@ -258,7 +261,9 @@ fn printed(path: &[Step]) -> String {
                 out.push('.');
                 out.push_str(key);
             }
-            Step::Index(index) => out.push_str(&format!("[{index}]")),
+            Step::Index(index) => {
+                let _ = write!(out, "[{index}]");
+            }
         }
     }
     out

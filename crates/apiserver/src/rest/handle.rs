@@ -72,12 +72,10 @@ fn check_scope(request: &Request, served: &Served) -> Result<(), ApiError> {
     let lacks_namespace = served.info.namespaced && !has_namespace;
     let lacks_name = request.name.as_deref().unwrap_or("").is_empty();
     match request.verb {
-        Verb::List | Verb::Watch => Ok(()),
         Verb::Create | Verb::DeleteCollection if lacks_namespace => Err(not_allowed()),
-        Verb::Create | Verb::DeleteCollection => Ok(()),
         Verb::Get | Verb::Update | Verb::Patch | Verb::Delete if lacks_namespace => Err(unknown()),
         Verb::Get | Verb::Update | Verb::Patch | Verb::Delete if lacks_name => Err(not_allowed()),
-        Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => Ok(()),
+        _ => Ok(()),
     }
 }
 

@@ -123,7 +123,7 @@ pub fn count_generation(new: &mut Value, old: &Value, info: &ResourceInfo, statu
 
 fn differs_outside_metadata(new: &Value, old: &Value, status_is_apart: bool) -> bool {
     let counted =
-        |key: &str| !matches!(key, "metadata" | "apiVersion" | "kind") && !(status_is_apart && key == "status");
+        |key: &str| !(matches!(key, "metadata" | "apiVersion" | "kind") || status_is_apart && key == "status");
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new != old };
     let changed = new.iter().any(|(key, value)| counted(key) && old.get(key) != Some(value));
     changed || old.keys().any(|key| counted(key) && !new.contains_key(key))

@@ -26,7 +26,7 @@ pub(crate) async fn post(call: &mut Call<'_>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
     }
     let written = write::create(call, decoded.value, false, "CreateOptions").await?;
-    Ok(answer(call, written))
+    Ok(answer(call, &written))
 }
 
 pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Result<Response, ApiError> {
@@ -46,7 +46,7 @@ pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Res
         && meta::text(&decoded.value, "resourceVersion").is_empty();
     let update = Update { part, make: &make, may_create, tracked: false, is_put: true, options_kind: "UpdateOptions" };
     let written = write::update(call, &update).await?;
-    Ok(answer(call, written))
+    Ok(answer(call, &written))
 }
 
 pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> Result<Response, ApiError> {
@@ -83,7 +83,7 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
         Ok(decoded.value)
     };
     // Findings of the first result decide: a strict request must fail before anything is stored.
-    check_strictly(call, &make, &unknown).await?;
+    check_strictly(call, &make, &unknown)?;
     let update = Update {
         part: Part::of(handling),
         make: &make,
@@ -95,10 +95,10 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
     let written = write::update(call, &update).await?;
     let texts = unknown_texts(&unknown.into_inner());
     call.note_field_findings(texts)?;
-    Ok(answer(call, written))
+    Ok(answer(call, &written))
 }
 
-async fn check_strictly(
+fn check_strictly(
     call: &mut Call<'_>,
     make: &write::Make<'_>,
     unknown: &parking_lot::Mutex<Vec<String>>,
@@ -199,8 +199,8 @@ fn duplicate_texts(decoded: &Decoded) -> Vec<String> {
     decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
 }
 
-pub(crate) fn answer(call: &mut Call<'_>, written: Written) -> Response {
-    let (status, bytes) = match &written {
+pub(crate) fn answer(call: &mut Call<'_>, written: &Written) -> Response {
+    let (status, bytes) = match written {
         Written::Stored { entry, created } => (if *created { 201 } else { 200 }, call.shown(entry)),
         Written::Answer { object, created } => {
             (if *created { 201 } else { 200 }, bytes::Bytes::from(object.to_string()))

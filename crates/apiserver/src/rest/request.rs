@@ -184,18 +184,18 @@ impl Options {
             "resourceVersionMatch" => self.resource_version_match = text(),
             "limit" => self.limit = number(key, value)?,
             "continue" => self.continue_token = text(),
-            "watch" => self.watch = boolean(value).unwrap_or(false),
-            "allowWatchBookmarks" => self.allow_watch_bookmarks = boolean(value).unwrap_or(false),
-            "sendInitialEvents" => self.send_initial_events = boolean(value),
+            "watch" => self.watch = boolean(value),
+            "allowWatchBookmarks" => self.allow_watch_bookmarks = boolean(value),
+            "sendInitialEvents" => self.send_initial_events = Some(boolean(value)),
             "timeoutSeconds" => {
                 self.timeout_seconds = number(key, value)?.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
             }
             "dryRun" => self.dry_run.extend(text()),
             "fieldManager" => self.field_manager = text(),
             "fieldValidation" => self.field_validation = text(),
-            "force" => self.force = boolean(value),
+            "force" => self.force = Some(boolean(value)),
             "gracePeriodSeconds" => self.grace_period_seconds = number(key, value)?,
-            "orphanDependents" => self.orphan_dependents = boolean(value),
+            "orphanDependents" => self.orphan_dependents = Some(boolean(value)),
             "propagationPolicy" => self.propagation_policy = text(),
             _ => {}
         }
@@ -217,8 +217,8 @@ fn number(key: &str, value: &str) -> Result<Option<i64>, ApiError> {
 }
 
 /// A parameter that is present counts as true unless it says false or 0.
-fn boolean(value: &str) -> Option<bool> {
-    Some(!matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
+fn boolean(value: &str) -> bool {
+    !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ async fn change(call: &mut Call<'_>, paths: &ScalePaths, edit: &Edit<'_>) -> Res
         Written::Stored { entry, .. } => call.shown_value(&entry),
         Written::Answer { object, .. } => object,
     };
-    Ok(answer(call, Written::Answer { object: scale_of(&object, paths), created: false }))
+    Ok(answer(call, &Written::Answer { object: scale_of(&object, paths), created: false }))
 }
 
 fn check_kind(scale: &Value) -> Result<(), ApiError> {

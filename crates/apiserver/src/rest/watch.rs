@@ -222,9 +222,9 @@ impl Watch {
             return None;
         }
         let version = self.served.version();
-        let matched = event.previous.as_ref().is_some_and(|p| self.selection.matches(p, version));
-        let matches = event.kind == ChangeKind::Put && self.selection.matches(&event.entry, version);
-        let (kind, object) = match (matched, matches) {
+        let did_match = event.previous.as_ref().is_some_and(|p| self.selection.matches(p, version));
+        let does_match = event.kind == ChangeKind::Put && self.selection.matches(&event.entry, version);
+        let (kind, object) = match (did_match, does_match) {
             (false, false) => return None,
             (false, true) => (WatchKind::Added, self.shown(&event.entry)),
             (true, true) => (WatchKind::Modified, self.shown(&event.entry)),

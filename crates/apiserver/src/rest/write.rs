@@ -3,6 +3,7 @@
 //! Decides the order of these steps, what counts as a change, and when a lost race is tried again. What the steps mean
 //! for the content of objects is decided in `shape`, in the hooks of the kind and in admission.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -83,13 +84,13 @@ pub(crate) async fn create(
     check_placement(call, &object)?;
     let wants_generated = meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
     let attempts = if wants_generated { MAX_NAME_ATTEMPTS } else { 1 };
-    let mut attempt = 1;
-    loop {
+    for _ in 1..attempts {
         match create_once(call, object.clone(), tracked, options).await {
-            Err(error) if error.reason == Reason::AlreadyExists && attempt < attempts => attempt += 1,
+            Err(error) if error.reason == Reason::AlreadyExists => {}
             other => return other,
         }
     }
+    create_once(call, object, tracked, options).await
 }
 
 async fn create_once(
@@ -127,13 +128,13 @@ async fn create_once(
         return Err(call.invalid(&name, &findings));
     }
     call.warnings.extend(info.hooks.warnings(&stored, None));
-    let shown = admit(call, Phase::Validating, Operation::Create, Some(shown), None, options).await?;
+    admit_unchanged(call, Operation::Create, &shown, None, options).await?;
     let key = crate::store::key_of(call.namespace(), &name);
     if call.request.options.is_dry_run() {
         if cluster.store().peek(&info.storage.key, &key).is_some() {
             return Err(ApiError::already_exists(&info.group, &info.plural, &name));
         }
-        return Ok(Written::Answer { object: shown.unwrap_or_default(), created: true });
+        return Ok(Written::Answer { object: shown.into_owned(), created: true });
     }
     let change = put(call, key, Expect::Absent, &stored);
     match cluster.store().commit(vec![change], &namespace_guard(call)).await {
@@ -205,21 +206,19 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     }
     call.warnings.extend(info.hooks.warnings(&stored, Some(&old_stored)));
     let shown = shown_form(call, &stored);
-    let shown =
-        admit(call, Phase::Validating, Operation::Update, Some(shown), old.as_ref(), update.options_kind).await?;
-    let shown = shown.unwrap_or_default();
+    admit_unchanged(call, Operation::Update, &shown, old.as_ref(), update.options_kind).await?;
     if call.request.options.is_dry_run() {
-        return Ok(Written::Answer { object: shown, created: false });
+        return Ok(Written::Answer { object: shown.into_owned(), created: false });
     }
-    if let Some(written) = unchanged(&mut stored, &old_stored, entry) {
+    if let Some(written) = unchanged(&stored, &old_stored, entry) {
         return Ok(written);
     }
-    let outcome = store_update(call, entry, &stored, shown).await;
+    let outcome = store_update(call, entry, &stored).await;
     info.hooks.settle(&stored, &old_stored, outcome.is_ok(), call.cluster.addresses());
     outcome
 }
 
-async fn store_update(call: &Call<'_>, entry: &Entry, stored: &Value, shown: Value) -> Result<Written, Failure> {
+async fn store_update(call: &Call<'_>, entry: &Entry, stored: &Value) -> Result<Written, Failure> {
     let expect = Expect::Revision(entry.revision);
     let goes = is_released(stored, call.served.info.behaviour.spec_finalizers);
     let change = if goes {
@@ -229,7 +228,7 @@ async fn store_update(call: &Call<'_>, entry: &Entry, stored: &Value, shown: Val
         put(call, entry.key.clone(), expect, stored)
     };
     match call.cluster.store().commit(vec![change], &[]).await {
-        Ok(_) if goes => Ok(Written::Answer { object: shown, created: false }),
+        Ok(_) if goes => Ok(Written::Answer { object: shown_form(call, stored).into_owned(), created: false }),
         Ok(entries) => stored_entry(entries, false).map_err(Failure::Refused),
         Err(StoreError::Conflict { .. } | StoreError::NotFound) => Err(Failure::LostRace),
         Err(error) => Err(store_failure(&error).into()),
@@ -368,28 +367,26 @@ fn set_field(object: &mut Value, key: &str, value: Option<Value>) {
     }
 }
 
-/// The write if it changes nothing: only the times of field owners differ.
-fn unchanged(new: &mut Value, old: &Value, entry: &Arc<Entry>) -> Option<Written> {
-    let timeless = |object: &Value| -> Option<Vec<Value>> {
-        let mut entries = object["metadata"].get("managedFields")?.as_array()?.clone();
-        for entry in &mut entries {
-            if let Some(fields) = entry.as_object_mut() {
-                fields.remove("time");
-            }
-        }
-        Some(entries)
-    };
-    if timeless(new) != timeless(old) {
-        return None;
-    }
-    let managed = meta::metadata(new).remove("managedFields");
-    let mut rest = old.clone();
-    meta::metadata(&mut rest).remove("managedFields");
-    let same = *new == rest;
-    if let Some(managed) = managed {
-        meta::metadata(new).insert("managedFields".to_owned(), managed);
-    }
+/// The write if it changes nothing: only the times of field owners may differ.
+fn unchanged(new: &Value, old: &Value, entry: &Arc<Entry>) -> Option<Written> {
+    let same = same_but(new, old, "metadata", |new, old| same_but(new, old, "managedFields", same_owners));
     same.then(|| Written::Stored { entry: entry.clone(), created: false })
+}
+
+/// Whether two objects are equal, with the values of one key compared by `judge`.
+fn same_but(new: &Value, old: &Value, key: &str, judge: impl Fn(&Value, &Value) -> bool) -> bool {
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new == old };
+    let same = |(name, value): (&String, &Value)| match old.get(name) {
+        Some(other) if name == key => judge(value, other),
+        other => other == Some(value),
+    };
+    new.len() == old.len() && new.iter().all(same)
+}
+
+/// Whether two lists of field owners differ in nothing but times.
+fn same_owners(new: &Value, old: &Value) -> bool {
+    let (Some(new), Some(old)) = (new.as_array(), old.as_array()) else { return new == old };
+    new.len() == old.len() && new.iter().zip(old).all(|(new, old)| same_but(new, old, "time", |_, _| true))
 }
 
 /// An object that is being deleted and that nothing holds back any more.
@@ -403,9 +400,8 @@ pub(crate) fn is_released(stored: &Value, spec_finalizers: bool) -> bool {
 }
 
 pub(crate) fn put(call: &Call<'_>, key: Box<str>, expect: Expect, stored: &Value) -> Change {
-    let version = call.served.version();
     // Only what was written through the storage version is known to be in its final form.
-    let shape = if version.name == call.served.info.storage.version { version.shape } else { 0 };
+    let shape = if call.served.is_storage_version() { call.served.version().shape } else { 0 };
     let action = Action::Put { body: Encoded::new(stored), index: Index::of(stored), shape };
     Change { resource: call.served.info.storage.key.clone(), key, expect, action }
 }
@@ -416,8 +412,11 @@ fn stored_entry(entries: Vec<Arc<Entry>>, created: bool) -> Result<Written, ApiE
 }
 
 /// The stored form as the version of the request shows it.
-fn shown_form(call: &Call<'_>, stored: &Value) -> Value {
-    from_storage(&call.served, stored.clone())
+fn shown_form<'s>(call: &Call<'_>, stored: &'s Value) -> Cow<'s, Value> {
+    if call.served.is_storage_version() {
+        return Cow::Borrowed(stored);
+    }
+    Cow::Owned(from_storage(&call.served, stored.clone()))
 }
 
 /// Objects of a namespace are not created after it is gone.
@@ -434,6 +433,21 @@ pub(crate) fn writer<'a>(call: &'a Call<'_>, manager: &'a str) -> Writer<'a> {
     Writer { manager, subresource: call.request.subresource.as_deref().unwrap_or(""), now: call.cluster.now() }
 }
 
+/// Runs the validating phase; the object is copied only if somebody wants to see it.
+async fn admit_unchanged(
+    call: &mut Call<'_>,
+    operation: Operation,
+    object: &Value,
+    old: Option<&Value>,
+    options: &str,
+) -> Result<(), ApiError> {
+    let subresource = call.request.subresource.as_deref();
+    if call.cluster.admission().handles(Phase::Validating, operation, &call.served.info, subresource) {
+        admit(call, Phase::Validating, operation, Some(object.clone()), old, options).await?;
+    }
+    Ok(())
+}
+
 /// Runs one phase of admission over a write; the object may come back changed.
 pub(crate) async fn admit(
     call: &mut Call<'_>,
@@ -444,7 +458,7 @@ pub(crate) async fn admit(
     options: &str,
 ) -> Result<Option<Value>, ApiError> {
     let chain = call.cluster.admission();
-    if !chain.handles(operation, &call.served.info, call.request.subresource.as_deref()) {
+    if !chain.handles(phase, operation, &call.served.info, call.request.subresource.as_deref()) {
         return Ok(object);
     }
     let name = object.as_ref().map(|o| meta::text(o, "name").to_owned()).filter(|n| !n.is_empty());

@@ -79,7 +79,7 @@ pub struct Cluster {
     rbac: Arc<Rbac>,
     authenticator: Arc<Authenticator>,
     shared: Arc<Shared>,
-    _controllers: controllers::Running,
+    controllers: controllers::Running,
 }
 
 impl fmt::Debug for Cluster {
@@ -234,6 +234,15 @@ impl Server {
         self.clusters.lock().keys().cloned().collect()
     }
 
+    /// Stops the controllers of all clusters. When the last handle to the server is dropped after this, its data
+    /// directory is free again.
+    pub async fn close(&self) {
+        let clusters = std::mem::take(&mut *self.clusters.lock());
+        for cluster in clusters.values() {
+            cluster.controllers.stop().await;
+        }
+    }
+
     fn open(&self, name: &str, store: Arc<Store>) -> Arc<Cluster> {
         let changes = store.watch_everything();
         let cluster = Arc::new_cyclic(|this| Cluster {
@@ -244,7 +253,7 @@ impl Server {
             authenticator: Arc::new(access::authenticator(&self.shared, &store)),
             store,
             shared: self.shared.clone(),
-            _controllers: controllers::start(this, changes),
+            controllers: controllers::start(this, changes),
         });
         controllers::prepare(&cluster);
         cluster

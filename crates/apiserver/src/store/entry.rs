@@ -75,6 +75,7 @@ impl Entry {
     }
 
     /// The same object as if it had been written at another revision.
+    #[must_use]
     pub fn at_revision(&self, revision: u64) -> Self {
         let (bytes, revision_at) = with_other_revision(&self.bytes, self.revision_at, revision);
         Self { key: self.key.clone(), revision, bytes, revision_at, shape: self.shape, index: self.index.clone() }

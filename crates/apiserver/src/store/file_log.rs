@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
@@ -62,22 +62,30 @@ impl std::fmt::Debug for FileLog {
     }
 }
 
+/// The stores of a data directory, by cluster.
+pub type Stores = BTreeMap<String, Arc<Store>>;
+
 /// Opens a data directory: the stores of all clusters found there, by name, and the log they write to.
 pub fn open(
     directory: &Path,
     history: HistoryLimits,
     compaction: CompactionLimits,
-) -> Result<(Arc<FileLog>, BTreeMap<String, Arc<Store>>), RecoveryError> {
+) -> Result<(Arc<FileLog>, Stores), RecoveryError> {
     fs::create_dir_all(directory).map_err(|e| RecoveryError::io(directory, e))?;
     let lock = DirectoryLock::acquire(directory)
         .map_err(|e| RecoveryError::Refused { path: directory.to_owned(), reason: e.to_string() })?;
     let recovered = snapshot::recover(directory)?;
     let writer = Writer::open(directory, &recovered, compaction, lock)?;
     let log = FileLog::start(writer)?;
-    Ok((log.clone(), restore(&log, recovered, history)))
+    let shared: Arc<dyn Log> = log.clone();
+    Ok((log, restore(&shared, recovered, history)))
 }
 
-fn restore(log: &Arc<FileLog>, recovered: Recovered, history: HistoryLimits) -> BTreeMap<String, Arc<Store>> {
+pub(super) fn restore(
+    log: &Arc<dyn Log>,
+    recovered: Recovered,
+    history: HistoryLimits,
+) -> BTreeMap<String, Arc<Store>> {
     let mut stores: BTreeMap<String, Arc<Store>> = BTreeMap::new();
     for (cluster, image) in recovered.images {
         stores.insert(cluster.to_string(), Store::restored(&cluster, log.clone(), history, image));

@@ -122,17 +122,10 @@ pub(super) fn crc32(data: &[u8]) -> u32 {
     let mut crc = !0_u32;
     let mut chunks = data.chunks_exact(8);
     for chunk in &mut chunks {
-        let [a, b, c, d, e, f, g, h] = *chunk else { break };
-        let low = crc ^ u32::from_le_bytes([a, b, c, d]);
-        let [l0, l1, l2, l3] = low.to_le_bytes();
-        crc = CRC_TABLES[7][usize::from(l0)]
-            ^ CRC_TABLES[6][usize::from(l1)]
-            ^ CRC_TABLES[5][usize::from(l2)]
-            ^ CRC_TABLES[4][usize::from(l3)]
-            ^ CRC_TABLES[3][usize::from(e)]
-            ^ CRC_TABLES[2][usize::from(f)]
-            ^ CRC_TABLES[1][usize::from(g)]
-            ^ CRC_TABLES[0][usize::from(h)];
+        let low = (crc ^ u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]])).to_le_bytes();
+        crc = (0..4).fold(0, |crc, at| {
+            crc ^ CRC_TABLES[7 - at][usize::from(low[at])] ^ CRC_TABLES[3 - at][usize::from(chunk[4 + at])]
+        });
     }
     for byte in chunks.remainder() {
         let [low, ..] = crc.to_le_bytes();
@@ -147,10 +140,11 @@ const fn crc_tables() -> [[u32; 256]; 8] {
     const POLYNOMIAL: u32 = 0xEDB8_8320;
     let mut tables = [[0_u32; 256]; 8];
     let mut byte = 0;
+    let mut number = 0_u32;
     while byte < 256 {
         let mut value = 0_u32;
         let mut bit = 0;
-        let mut input = byte as u32;
+        let mut input = number;
         while bit < 8 {
             let low = (value ^ input) & 1;
             value >>= 1;
@@ -162,6 +156,7 @@ const fn crc_tables() -> [[u32; 256]; 8] {
         }
         tables[0][byte] = value;
         byte += 1;
+        number += 1;
     }
     let mut table = 1;
     while table < 8 {

@@ -132,8 +132,8 @@ impl Resource {
         if at < self.compacted {
             return None;
         }
-        let fits = |(key, _): &(&Box<str>, &Arc<Entry>)| key.starts_with(prefix);
-        let mut now = self.entries.range::<str, _>(key_range(prefix, after)).take_while(fits).peekable();
+        let range = self.entries.range::<str, _>(key_range(prefix, after));
+        let mut now = range.take_while(|(key, _)| key.starts_with(prefix)).peekable();
         let undone = self.undone(prefix, after, at);
         let mut then = undone.into_iter().peekable();
         let mut page = Page::default();

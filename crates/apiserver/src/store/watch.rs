@@ -121,18 +121,15 @@ impl EveryChange {
                     continue;
                 }
                 let changes = after.and_then(|after| resource.changes(after, state.published, usize::MAX));
-                match changes {
-                    Some(changes) => {
-                        if let Some(last) = changes.last() {
-                            seen.insert(key.clone(), last.revision());
-                        }
-                        events.extend(changes.into_iter().map(|event| (key.clone(), event)));
+                if let Some(changes) = changes {
+                    if let Some(last) = changes.last() {
+                        seen.insert(key.clone(), last.revision());
                     }
-                    None => {
-                        // Also shows what is not durable yet; it is shown again when it is.
-                        relisted.push(Seen::Relisted(key.clone(), resource.entries().cloned().collect()));
-                        seen.insert(key.clone(), state.published.min(resource.last_revision()));
-                    }
+                    events.extend(changes.into_iter().map(|event| (key.clone(), event)));
+                } else {
+                    // Also shows what is not durable yet; it is shown again when it is.
+                    relisted.push(Seen::Relisted(key.clone(), resource.entries().cloned().collect()));
+                    seen.insert(key.clone(), state.published.min(resource.last_revision()));
                 }
             }
         });

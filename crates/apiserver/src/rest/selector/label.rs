@@ -132,7 +132,7 @@ impl Parser {
                     }
                 }
                 Token::End => return Ok(out),
-                other => {
+                other @ Token::Symbol(_) => {
                     return Err(format!("found '{}', expected: !, identifier, or 'end of string'", other.text()));
                 }
             }
@@ -193,7 +193,7 @@ impl Parser {
         match self.peek() {
             Token::End | Token::Symbol(",") => Ok(String::new()),
             Token::Word(_) => Ok(self.next().text().to_owned()),
-            other => Err(format!("found '{}', expected: identifier", other.text())),
+            other @ Token::Symbol(_) => Err(format!("found '{}', expected: identifier", other.text())),
         }
     }
 

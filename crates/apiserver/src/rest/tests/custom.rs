@@ -65,7 +65,11 @@ async fn custom_resources_refuse_what_built_in_ones_take() {
          an update"
     );
     assert_eq!(f.call("PATCH strategic", &format!("{CARS}/a"), json!({})).await.0, 415);
-    assert!(f.refused("POST", CARS, json!({"metadata": {"name": "x"}})).await.starts_with("400 BadRequest: Object 'Kind' is missing in '{"));
+    assert!(
+        f.refused("POST", CARS, json!({"metadata": {"name": "x"}}))
+            .await
+            .starts_with("400 BadRequest: Object 'Kind' is missing in '{")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,7 +97,10 @@ async fn a_changed_definition_ends_watches_and_serves_its_new_form() {
     let versions = json!([cars()["spec"]["versions"][0], {"name": "v2", "served": true, "storage": false}]);
     f.ok("PATCH merge", &format!("{DEFINITIONS}/cars.example.com"), json!({"spec": {"versions": versions}})).await;
     assert_eq!(watch.next().await, None);
-    assert_eq!(f.ok("GET", "/apis/example.com/v2/namespaces/default/cars/a", Value::Null).await["apiVersion"], "example.com/v2");
+    assert_eq!(
+        f.ok("GET", "/apis/example.com/v2/namespaces/default/cars/a", Value::Null).await["apiVersion"],
+        "example.com/v2"
+    );
     assert_eq!(f.call("GET", "/apis/example.com/v1beta1/cars", Value::Null).await.0, 404);
     assert_eq!(f.ok("GET", &format!("{CARS}/a"), Value::Null).await["spec"]["color"], "red");
 }

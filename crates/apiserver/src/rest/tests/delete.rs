@@ -29,11 +29,16 @@ async fn finalizers_hold_an_object_until_the_last_is_gone() {
     f.ok("POST", "/apis/apps/v1/namespaces/default/deployments", object).await;
     let target = "/apis/apps/v1/namespaces/default/deployments/d";
     let marked = f.ok("DELETE", target, Value::Null).await;
-    assert_eq!((&marked["metadata"]["generation"], &marked["metadata"]["deletionGracePeriodSeconds"]), (&json!(2), &json!(0)));
+    assert_eq!(
+        (&marked["metadata"]["generation"], &marked["metadata"]["deletionGracePeriodSeconds"]),
+        (&json!(2), &json!(0))
+    );
     assert!(marked["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(f.ok("DELETE", target, Value::Null).await, marked, "asking again changes nothing");
     let more = f.refused("PATCH merge", target, json!({"metadata": {"finalizers": ["x.y/z", "a.b/c"]}})).await;
-    assert!(more.contains("metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted"));
+    assert!(
+        more.contains("metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted")
+    );
     f.ok("PATCH merge", target, json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(f.call("GET", target, Value::Null).await.0, 404);
 }
@@ -45,7 +50,9 @@ async fn preconditions_are_checked() {
     let uid = f.refused("DELETE", MAP, json!({"preconditions": {"uid": "x"}})).await;
     assert!(uid.starts_with("409 Conflict: Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (x) does not match the UID in record ("));
     let version = f.refused("DELETE", MAP, json!({"preconditions": {"resourceVersion": "1"}})).await;
-    assert!(version.contains("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record"));
+    assert!(
+        version.contains("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record")
+    );
     let right = json!({"preconditions": {"uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"]}});
     f.ok("DELETE", MAP, right).await;
 }
@@ -55,9 +62,13 @@ async fn contradicting_options_are_refused() {
     let f = Fixture::new().await;
     f.ok("POST", MAPS, config_map("a")).await;
     let both = f.refused("DELETE", MAP, json!({"propagationPolicy": "Orphan", "orphanDependents": true})).await;
-    assert!(both.contains("propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set"));
+    assert!(both.contains(
+        "propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set"
+    ));
     let unknown = f.refused("DELETE", &format!("{MAP}?propagationPolicy=Maybe"), Value::Null).await;
-    assert!(unknown.starts_with("422 Invalid: DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"Maybe\""));
+    assert!(unknown.starts_with(
+        "422 Invalid: DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"Maybe\""
+    ));
     assert_eq!(f.call("DELETE", &format!("{MAP}?dryRun=All"), Value::Null).await.0, 200);
     assert_eq!(f.call("GET", MAP, Value::Null).await.0, 200);
 }
@@ -66,7 +77,8 @@ async fn contradicting_options_are_refused() {
 async fn a_grace_period_marks_and_a_zero_one_removes() {
     let f = Fixture::new().await;
     let target = "/api/v1/namespaces/default/pods/p";
-    f.ok("POST", "/api/v1/namespaces/default/pods", json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}})).await;
+    f.ok("POST", "/api/v1/namespaces/default/pods", json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}}))
+        .await;
     let marked = f.ok("DELETE", target, Value::Null).await;
     assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-01-01T00:00:30Z");
     assert_eq!(f.call("GET", target, Value::Null).await.0, 200);
@@ -85,6 +97,7 @@ async fn a_collection_loses_exactly_the_matches() {
     let told = f.ok("DELETE", &format!("{MAPS}?labelSelector=app%3Dx"), Value::Null).await;
     assert_eq!((told["kind"].as_str(), told["items"].as_array().unwrap().len()), (Some("ConfigMapList"), 2));
     let left = f.ok("GET", MAPS, Value::Null).await;
-    let names: Vec<&str> = left["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        left["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["b"]);
 }

@@ -54,7 +54,8 @@ async fn selectors_choose_and_limits_count_matches() {
     assert_eq!((names(&page).as_str(), page["metadata"].get("remainingItemCount")), ("a", None));
     let all = f.ok("GET", "/api/v1/configmaps?limit=1", Value::Null).await;
     assert_eq!(all["kind"], "ConfigMapList");
-    f.ok("POST", "/api/v1/namespaces/default/pods", json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}})).await;
+    f.ok("POST", "/api/v1/namespaces/default/pods", json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}}))
+        .await;
     assert_eq!(names(&f.ok("GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn", Value::Null).await), "p");
     assert_eq!(names(&f.ok("GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dm", Value::Null).await), "");
 }
@@ -63,19 +64,35 @@ async fn selectors_choose_and_limits_count_matches() {
 async fn bad_selectors_and_versions_are_refused() {
     let f = five().await;
     let refused = async |query: &str| f.refused("GET", &format!("{MAPS}?{query}"), Value::Null).await;
-    assert_eq!(refused("labelSelector=a in b").await, "400 BadRequest: unable to parse requirement: found 'b' expected: '('");
+    assert_eq!(
+        refused("labelSelector=a in b").await,
+        "400 BadRequest: unable to parse requirement: found 'b' expected: '('"
+    );
     assert_eq!(
         refused("fieldSelector=data.x%3D1").await,
         "400 BadRequest: \"data.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
     );
     assert!(refused("resourceVersion=x").await.starts_with("400 BadRequest: resourceVersion: Invalid value: \"x\""));
-    assert!(refused("resourceVersion=999").await.starts_with("504 Timeout: Timeout: Too large resource version: 999, current: "));
+    assert!(
+        refused("resourceVersion=999")
+            .await
+            .starts_with("504 Timeout: Timeout: Too large resource version: 999, current: ")
+    );
     assert!(refused("continue=!!").await.starts_with("400 BadRequest: continue key is not valid"));
     let invalid = "422 Invalid: ListOptions.meta.k8s.io \"\" is invalid: ";
     let table = [
-        ("resourceVersionMatch=Exact", "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"),
-        ("resourceVersionMatch=Exact&resourceVersion=0", "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""),
-        ("resourceVersionMatch=New&resourceVersion=1", "resourceVersionMatch: Unsupported value: \"New\": supported values: \"Exact\", \"NotOlderThan\", \"\""),
+        (
+            "resourceVersionMatch=Exact",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        (
+            "resourceVersionMatch=Exact&resourceVersion=0",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        ),
+        (
+            "resourceVersionMatch=New&resourceVersion=1",
+            "resourceVersionMatch: Unsupported value: \"New\": supported values: \"Exact\", \"NotOlderThan\", \"\"",
+        ),
         ("sendInitialEvents=true", "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"),
     ];
     for (query, text) in table {
@@ -97,5 +114,9 @@ async fn exact_lists_show_the_past_until_it_is_forgotten() {
     f.ok("POST", MAPS, config_map("f")).await;
     f.cluster.store().compact(u64::MAX);
     assert!(f.refused("GET", &exact, Value::Null).await.starts_with("410 Expired"));
-    assert!(f.refused("GET", &format!("{MAPS}?limit=1&continue={token}"), Value::Null).await.starts_with("410 Expired: The provided continue parameter is too old"));
+    assert!(
+        f.refused("GET", &format!("{MAPS}?limit=1&continue={token}"), Value::Null)
+            .await
+            .starts_with("410 Expired: The provided continue parameter is too old")
+    );
 }

@@ -3,6 +3,7 @@
 pub(crate) mod custom;
 mod delete;
 mod lists;
+mod seams;
 mod update;
 mod watches;
 mod writes;

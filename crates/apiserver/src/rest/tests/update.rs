@@ -23,7 +23,10 @@ async fn a_put_replaces_if_the_version_is_the_current_one() {
          changes to the latest version and try again"
     );
     assert_eq!(f.ok("PUT", MAP, config_map("a")).await["data"]["a"], "1", "no version: unconditional");
-    assert_eq!(f.refused("PUT", &format!("{MAPS}/b"), config_map("b")).await, "404 NotFound: configmaps \"b\" not found");
+    assert_eq!(
+        f.refused("PUT", &format!("{MAPS}/b"), config_map("b")).await,
+        "404 NotFound: configmaps \"b\" not found"
+    );
     assert_eq!(
         f.refused("PUT", MAP, config_map("b")).await,
         "400 BadRequest: the name of the object (b) does not match the name on the URL (a)"
@@ -48,8 +51,12 @@ async fn identity_cannot_be_changed() {
     let uid = f.refused("PATCH merge", MAP, json!({"metadata": {"uid": "other"}})).await;
     assert!(uid.starts_with("409 Conflict: Operation cannot be fulfilled on configmaps \"a\": Precondition failed: UID in precondition: other"));
     let time = f.refused("PATCH merge", MAP, json!({"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}})).await;
-    assert_eq!(time, "422 Invalid: ConfigMap \"a\" is invalid: metadata.creationTimestamp: Invalid value: \"2020-01-01T00:00:00Z\": field is immutable");
-    let deletion = f.refused("PATCH merge", MAP, json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}})).await;
+    assert_eq!(
+        time,
+        "422 Invalid: ConfigMap \"a\" is invalid: metadata.creationTimestamp: Invalid value: \"2020-01-01T00:00:00Z\": field is immutable"
+    );
+    let deletion =
+        f.refused("PATCH merge", MAP, json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}})).await;
     assert!(deletion.contains("metadata.deletionTimestamp: Invalid value"));
 }
 
@@ -69,7 +76,10 @@ async fn spec_and_status_have_their_own_doors_and_only_spec_counts() {
     f.ok("POST", DEPLOYMENTS, deployment("d")).await;
     let both = json!({"spec": {"replicas": 2}, "status": {"replicas": 5}, "metadata": {"labels": {"x": "y"}}});
     let main = f.ok("PATCH merge", DEPLOYMENT, both.clone()).await;
-    assert_eq!((&main["spec"]["replicas"], main.get("status"), &main["metadata"]["generation"]), (&json!(2), None, &json!(2)));
+    assert_eq!(
+        (&main["spec"]["replicas"], main.get("status"), &main["metadata"]["generation"]),
+        (&json!(2), None, &json!(2))
+    );
     let both = json!({"spec": {"replicas": 7}, "status": {"replicas": 5}, "metadata": {"labels": {"x": "z"}}});
     let status = f.ok("PATCH merge", &format!("{DEPLOYMENT}/status"), both).await;
     assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"]), (&json!(2), &json!(5)));
@@ -96,14 +106,21 @@ async fn scale_reads_and_writes_the_replicas() {
     assert_eq!(f.ok("PATCH merge", &target, json!({"spec": {"replicas": 5}})).await["spec"]["replicas"], 5);
     let object = f.ok("GET", DEPLOYMENT, Value::Null).await;
     assert_eq!((&object["spec"]["replicas"], &object["metadata"]["generation"]), (&json!(5), &json!(3)));
-    assert!(f.refused("PATCH merge", &target, json!({"spec": {"replicas": -1}})).await.contains("spec.replicas: Invalid value: -1"));
+    assert!(
+        f.refused("PATCH merge", &target, json!({"spec": {"replicas": -1}}))
+            .await
+            .contains("spec.replicas: Invalid value: -1")
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn patches_are_checked_before_they_are_applied() {
     let f = Fixture::new().await;
     f.ok("POST", MAPS, config_map("a")).await;
-    assert_eq!(f.refused("PATCH merge", &format!("{MAPS}/b"), json!({})).await, "404 NotFound: configmaps \"b\" not found");
+    assert_eq!(
+        f.refused("PATCH merge", &format!("{MAPS}/b"), json!({})).await,
+        "404 NotFound: configmaps \"b\" not found"
+    );
     assert_eq!(f.call("PATCH", MAP, json!({})).await.0, 415);
     assert!(f.refused("PATCH merge", MAP, json!([1])).await.starts_with("400 BadRequest: error decoding patch"));
     assert!(f.refused("PATCH json", MAP, json!({})).await.starts_with("400 BadRequest: error decoding patch"));
@@ -111,8 +128,14 @@ async fn patches_are_checked_before_they_are_applied() {
         f.refused("PATCH apply", MAP, config_map("a")).await,
         "422 Invalid: PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
     );
-    assert!(f.refused("PATCH merge", &format!("{MAP}?force=true"), json!({})).await.contains("force: Forbidden: may not be specified for non-apply patch"));
-    assert!(f.refused("PATCH merge", MAP, json!({"metadata": {"resourceVersion": "1"}})).await.starts_with("409 Conflict"));
+    assert!(
+        f.refused("PATCH merge", &format!("{MAP}?force=true"), json!({}))
+            .await
+            .contains("force: Forbidden: may not be specified for non-apply patch")
+    );
+    assert!(
+        f.refused("PATCH merge", MAP, json!({"metadata": {"resourceVersion": "1"}})).await.starts_with("409 Conflict")
+    );
     let (status, made) = f.call("PATCH apply", &format!("{MAPS}/new?fieldManager=m"), config_map("new")).await;
     assert_eq!((status, &made["metadata"]["name"]), (201, &json!("new")));
 }

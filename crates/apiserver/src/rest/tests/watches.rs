@@ -82,8 +82,14 @@ async fn a_streamed_list_ends_with_its_mark() {
     assert_eq!(events[2], format!("BOOKMARK -@{revision}"));
     let table = [
         ("sendInitialEvents=true", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
-        ("resourceVersionMatch=NotOlderThan", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
-        ("sendInitialEvents=true&resourceVersionMatch=Exact", "Unsupported value: \"Exact\": supported values: \"NotOlderThan\""),
+        (
+            "resourceVersionMatch=NotOlderThan",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
+        (
+            "sendInitialEvents=true&resourceVersionMatch=Exact",
+            "Unsupported value: \"Exact\": supported values: \"NotOlderThan\"",
+        ),
     ];
     for (query, text) in table {
         let refused = f.refused("WATCH", &format!("{MAPS}?{query}"), Value::Null).await;

@@ -11,8 +11,13 @@ async fn a_created_object_has_what_the_server_sets_and_reads_back_the_same() {
     let (status, made) = f.call("POST", MAPS, config_map("a")).await;
     assert_eq!(status, 201);
     let metadata = &made["metadata"];
-    assert_eq!((&metadata["namespace"], &metadata["creationTimestamp"]), (&json!("default"), &json!("2026-01-01T00:00:00Z")));
-    assert!(metadata["uid"].is_string() && metadata["resourceVersion"].is_string() && metadata.get("generation").is_none());
+    assert_eq!(
+        (&metadata["namespace"], &metadata["creationTimestamp"]),
+        (&json!("default"), &json!("2026-01-01T00:00:00Z"))
+    );
+    assert!(
+        metadata["uid"].is_string() && metadata["resourceVersion"].is_string() && metadata.get("generation").is_none()
+    );
     assert_eq!(f.ok("GET", &format!("{MAPS}/a"), Value::Null).await, made);
     let again = f.refused("POST", MAPS, config_map("a")).await;
     assert_eq!(again, "409 AlreadyExists: configmaps \"a\" already exists");
@@ -35,9 +40,16 @@ async fn names_are_generated_and_checked() {
     assert!(made["metadata"]["name"].as_str().unwrap().starts_with("web-"));
     assert_eq!((&made["kind"], &made["apiVersion"]), (&json!("ConfigMap"), &json!("v1")));
     let nameless = f.refused("POST", MAPS, json!({"metadata": {}})).await;
-    assert_eq!(nameless, "422 Invalid: ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required");
+    assert_eq!(
+        nameless,
+        "422 Invalid: ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required"
+    );
     let bad = f.refused("POST", MAPS, config_map("A")).await;
-    assert!(bad.starts_with("422 Invalid: ConfigMap \"A\" is invalid: metadata.name: Invalid value: \"A\": a lowercase RFC"));
+    assert!(
+        bad.starts_with(
+            "422 Invalid: ConfigMap \"A\" is invalid: metadata.name: Invalid value: \"A\": a lowercase RFC"
+        )
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,7 +66,11 @@ async fn bodies_that_do_not_fit_are_refused() {
         refused(json!({"apiVersion": "v2"})).await,
         "400 BadRequest: the API version in the data (v2) does not match the expected API version (v1)"
     );
-    assert!(refused(json!({"kind": "Secret"})).await.starts_with("400 BadRequest: Secret in version \"v1\" cannot be handled as a ConfigMap"));
+    assert!(
+        refused(json!({"kind": "Secret"}))
+            .await
+            .starts_with("400 BadRequest: Secret in version \"v1\" cannot be handled as a ConfigMap")
+    );
     assert_eq!(
         refused(json!({"metadata": {"name": "a", "namespace": "other"}})).await,
         "400 BadRequest: the namespace of the provided object does not match the namespace sent on the request"
@@ -92,7 +108,12 @@ async fn repeated_fields_warn_or_fail_as_asked() {
     let strict = send("&fieldValidation=Strict").await;
     assert_eq!(
         (strict.status, &strict.to_value()["message"]),
-        (400, &json!("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: duplicate field \"data.x\""))
+        (
+            400,
+            &json!(
+                "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: duplicate field \"data.x\""
+            )
+        )
     );
     let unknown = send("&fieldValidation=Sometimes").await.to_value();
     assert_eq!(
@@ -109,7 +130,11 @@ async fn a_dry_run_stores_nothing() {
     let (status, made) = f.call("POST", &format!("{MAPS}?dryRun=All"), config_map("a")).await;
     assert_eq!((status, &made["metadata"]["name"]), (201, &json!("a")));
     assert_eq!(f.cluster.store().revision(), before);
-    assert!(f.refused("POST", &format!("{MAPS}?dryRun=Some"), config_map("a")).await.contains("dryRun: Unsupported value: \"Some\""));
+    assert!(
+        f.refused("POST", &format!("{MAPS}?dryRun=Some"), config_map("a"))
+            .await
+            .contains("dryRun: Unsupported value: \"Some\"")
+    );
 }
 
 #[tokio::test(start_paused = true)]

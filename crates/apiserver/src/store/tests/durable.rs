@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::store::file_log::{CompactionLimits, FileLog, open};
+use crate::store::file_log::{CompactionLimits, FileLog, Stores, open};
 
-fn opened(path: &Path) -> (Arc<FileLog>, std::collections::BTreeMap<String, Arc<Store>>) {
+fn opened(path: &Path) -> (Arc<FileLog>, Stores) {
     open(path, HistoryLimits::default(), CompactionLimits::default()).unwrap()
 }
 
@@ -57,7 +57,9 @@ async fn a_log_cut_at_any_byte_gives_a_prefix_of_the_writes() {
     for cut in 0..=whole.len() {
         let copy = tempfile::tempdir().unwrap();
         fs::write(copy.path().join(path.file_name().unwrap()), &whole[..cut]).unwrap();
-        let (log, stores) = opened(copy.path());
+        let log: Arc<dyn Log> = Arc::new(MemoryLog);
+        let recovered = crate::store::snapshot::recover(copy.path()).unwrap();
+        let stores = crate::store::file_log::restore(&log, recovered, HistoryLimits::default());
         let (_, expected, revision) = states.iter().rfind(|(length, _, _)| *length <= cut as u64).unwrap();
         let store = stores.get("c").cloned().unwrap_or_else(|| Store::new("c", log, HistoryLimits::default()));
         assert_eq!((&everything(&store), store.revision()), (expected, *revision), "cut at byte {cut}");
@@ -156,4 +158,41 @@ async fn damage_before_the_end_is_reported_not_skipped() {
     fs::write(&first, bytes).unwrap();
     let refused = open(directory.path(), HistoryLimits::default(), CompactionLimits::default()).unwrap_err();
     assert!(refused.to_string().contains("is damaged at byte 0"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_crash_at_any_step_of_a_compaction_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (log, _) = opened(directory.path());
+    let store = Store::new("c", log.clone(), HistoryLimits::default());
+    for value in 0..20 {
+        store.commit(vec![put(&format!("k{}", value % 3), value, Expect::Any)], &[]).await.unwrap();
+    }
+    let old_log = fs::read(last_log(directory.path())).unwrap();
+    log.compact();
+    store.commit(vec![delete("k0", Expect::Any), put("late", 1, Expect::Any)], &[]).await.unwrap();
+    let (expected, revision) = (everything(&store), store.revision());
+    drop((store, log));
+    let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
+    let (snapshot, new_log) = (read("snapshot-000000000001"), read("log-000000000001"));
+    let steps: [&[(&str, &[u8])]; 3] = [
+        // The new log is begun, the snapshot is half written.
+        &[("log-000000000000", &old_log), ("log-000000000001", &new_log), ("snapshot.tmp", &snapshot[..9])],
+        // The snapshot has its name, the old log is still there.
+        &[("log-000000000000", &old_log), ("log-000000000001", &new_log), ("snapshot-000000000001", &snapshot)],
+        &[("log-000000000001", &new_log), ("snapshot-000000000001", &snapshot)],
+    ];
+    for files in steps {
+        let copy = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            fs::write(copy.path().join(name), content).unwrap();
+        }
+        let (log, stores) = opened(copy.path());
+        let store = stores["c"].clone();
+        assert_eq!((everything(&store), store.revision()), (expected.clone(), revision));
+        store.commit(vec![put("after", 1, Expect::Absent)], &[]).await.unwrap();
+        drop((store, stores, log));
+        let (_log, stores) = opened(copy.path());
+        assert_eq!(stores["c"].revision(), revision + 1);
+    }
 }

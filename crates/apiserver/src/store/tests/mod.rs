@@ -158,3 +158,54 @@ async fn a_follower_of_everything_sees_every_change_once() {
     }
     assert!(matches!(&all.take()[..], [watch::Seen::Relisted(_, entries)] if entries.len() == 1));
 }
+
+/// A log whose progress the test decides.
+#[derive(Default)]
+struct Manual(parking_lot::Mutex<Option<Arc<dyn log::Member>>>);
+
+impl Log for Manual {
+    fn append(&self, _: log::Record, _: &Arc<dyn log::Member>) -> log::Appended {
+        log::Appended::Pending
+    }
+
+    fn attach(&self, _: &Arc<str>, member: &Arc<dyn log::Member>) {
+        *self.0.lock() = Some(member.clone());
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_shown_before_it_is_durable() {
+    let log = Arc::new(Manual::default());
+    let store = Store::new("test", log.clone(), HistoryLimits::default());
+    let member = log.0.lock().clone().unwrap();
+    let mut watch = store.watch(&resource(), 1).unwrap();
+    let mut all = store.watch_everything();
+    let (writing, things) = (vec![put("a", 1, Expect::Absent)], resource());
+    let commit = store.commit(writing, &[]);
+    let read = store.get(&things, "a");
+    tokio::pin!(commit, read);
+    assert!(futures::poll!(&mut commit).is_pending());
+    assert!(futures::poll!(&mut read).is_pending(), "a reader waits for what it has seen");
+    assert!(watch.ready().unwrap().is_empty());
+    assert_eq!(watch.frontier(), 1);
+    member.durable(2);
+    assert_eq!(printed(&commit.await.unwrap()), ["a=1@2"]);
+    assert!(read.await.unwrap().is_some());
+    assert_eq!(printed(watch.ready().unwrap().iter().map(|e| &e.entry)), ["a=1@2"]);
+    assert_eq!(all.take().len(), 1);
+}
+
+#[tokio::test]
+async fn a_failed_log_acknowledges_nothing_and_takes_no_more() {
+    let log = Arc::new(Manual::default());
+    let store = Store::new("test", log.clone(), HistoryLimits::default());
+    let member = log.0.lock().clone().unwrap();
+    let commit = store.commit(vec![put("a", 1, Expect::Absent)], &[]);
+    tokio::pin!(commit);
+    assert!(futures::poll!(&mut commit).is_pending());
+    member.failed("disk full");
+    let failed = StoreError::LogFailed("disk full".into());
+    assert_eq!(commit.await.unwrap_err(), failed);
+    assert_eq!(store.commit(vec![put("b", 1, Expect::Absent)], &[]).await.unwrap_err(), failed);
+    assert_eq!(store.get(&resource(), "a").await.unwrap_err(), failed);
+}

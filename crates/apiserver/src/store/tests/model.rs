@@ -92,7 +92,8 @@ fn run(steps: Vec<Step>, limits: HistoryLimits) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut model = Model::default();
     let mut oldest_known = 1;
-    let mut followers = vec![Follower { cursor: store.watch(&resource(), 1).unwrap(), state: BTreeMap::new(), lost: false }];
+    let mut followers =
+        vec![Follower { cursor: store.watch(&resource(), 1).unwrap(), state: BTreeMap::new(), lost: false }];
     for step in steps {
         let now = store.revision();
         match step {
