@@ -11,7 +11,7 @@ use crate::schema::go_regex;
 /// Checks `expr`, compiles its literal regular expressions, and gives its type.
 pub(super) fn check(expr: &mut Expr, variables: &[(&str, Ty)]) -> Result<Ty, Vec<Issue>> {
     let scope = variables.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
-    let mut checker = Checker { scope, issues: Vec::new() };
+    let mut checker = Checker { scope, issues: Vec::new(), mixed_lists: 0 };
     let ty = checker.visit(expr);
     if checker.issues.is_empty() { Ok(ty) } else { Err(checker.issues) }
 }
@@ -19,6 +19,8 @@ pub(super) fn check(expr: &mut Expr, variables: &[(&str, Ty)]) -> Result<Ty, Vec
 struct Checker {
     scope: Vec<(String, Ty)>,
     issues: Vec<Issue>,
+    /// Calls of `format` around the place at hand: their lists may hold anything.
+    mixed_lists: usize,
 }
 
 impl Checker {
@@ -136,6 +138,7 @@ impl Checker {
                 None => Some(ty),
                 Some(known) => match join(&known, &ty) {
                     Some(both) => Some(both),
+                    None if self.mixed_lists > 0 => Some(Ty::Dyn),
                     None => {
                         self.fail(at, format!("expected type '{known}' but found '{ty}'"));
                         Some(known)
@@ -147,7 +150,10 @@ impl Checker {
     }
 
     fn call(&mut self, at: usize, call: &mut Call) -> Ty {
+        let mixed = usize::from(call.member && call.function == "format");
+        self.mixed_lists += mixed;
         let types: Vec<Ty> = call.args.iter_mut().map(|arg| self.visit(arg)).collect();
+        self.mixed_lists -= mixed;
         let Some(overloads) = overloads(&call.function, call.member) else {
             return self.fail(at, format!("undeclared reference to '{}' (in container '')", call.function));
         };

@@ -9,8 +9,9 @@ use super::signatures;
 
 /// Code points of a source, as in CEL's own parser.
 const SOURCE_LIMIT: usize = 100_000;
-/// Nesting of an expression, as in CEL's own parser. It also keeps every walk over the tree within its stack.
-const DEPTH_LIMIT: usize = 250;
+/// Nesting of an expression. It keeps every walk over the tree well within a thread's stack, also in debug builds; the
+/// real parser stops at 250, and rules of people have less than 20.
+const DEPTH_LIMIT: usize = 128;
 
 /// Words that CEL keeps for later.
 const RESERVED: [&str; 17] = [
@@ -18,22 +19,24 @@ const RESERVED: [&str; 17] = [
     "return", "var", "void", "while",
 ];
 
-/// Binary operators by rank, loosest first; `&&` and `||` are looser still and handled apart.
-const OPERATORS: [(&str, u8); 12] = [
-    ("==", 1),
-    ("!=", 1),
-    ("<", 1),
-    ("<=", 1),
-    (">", 1),
-    (">=", 1),
-    ("in", 1),
-    ("+", 2),
-    ("-", 2),
-    ("*", 3),
-    ("/", 3),
-    ("%", 3),
+/// Binary operators by rank, loosest first.
+const OPERATORS: [(&str, u8); 14] = [
+    ("||", 1),
+    ("&&", 2),
+    ("==", 3),
+    ("!=", 3),
+    ("<", 3),
+    ("<=", 3),
+    (">", 3),
+    (">=", 3),
+    ("in", 3),
+    ("+", 4),
+    ("-", 4),
+    ("*", 5),
+    ("/", 5),
+    ("%", 5),
 ];
-const TIGHTEST_OPERATOR: u8 = 3;
+const LOOSEST: u8 = 1;
 
 pub(super) fn parse(source: &str) -> Result<Expr, Issue> {
     let size = source.chars().count();
@@ -103,10 +106,10 @@ impl Parser {
         if self.depth > DEPTH_LIMIT {
             return Err(too_deep(self.at()));
         }
-        let condition = self.disjunction()?;
+        let condition = self.binary(LOOSEST)?;
         let at = self.at();
         let expr = if self.take("?") {
-            let yes = self.disjunction()?;
+            let yes = self.binary(LOOSEST)?;
             self.expect(":")?;
             let no = self.expression()?;
             Self::node(at, Kind::Conditional(Box::new([condition, yes, no])))
@@ -117,44 +120,21 @@ impl Parser {
         expr
     }
 
-    fn disjunction(&mut self) -> Parsed {
-        let mut at = self.at();
-        let mut terms = vec![self.conjunction()?];
-        while matches!(self.peek(), Token::Symbol("||")) {
-            at = self.at();
-            self.next += 1;
-            terms.push(self.conjunction()?);
-        }
-        if terms.len() == 1 { Ok(terms.swap_remove(0)) } else { Self::node(at, Kind::Or(terms)) }
+    /// The operator that comes next, if it binds at least as tightly as `loosest`.
+    fn operator(&self, loosest: u8) -> Option<(&'static str, u8)> {
+        let Token::Symbol(symbol) = self.peek() else { return None };
+        OPERATORS.into_iter().find(|(name, rank)| name == symbol && *rank >= loosest)
     }
 
-    fn conjunction(&mut self) -> Parsed {
-        let mut at = self.at();
-        let mut terms = vec![self.binary(1)?];
-        while matches!(self.peek(), Token::Symbol("&&")) {
-            at = self.at();
-            self.next += 1;
-            terms.push(self.binary(1)?);
-        }
-        if terms.len() == 1 { Ok(terms.swap_remove(0)) } else { Self::node(at, Kind::And(terms)) }
-    }
-
-    fn binary(&mut self, rank: u8) -> Parsed {
-        if rank > TIGHTEST_OPERATOR {
-            return self.unary();
-        }
-        let mut left = self.binary(rank + 1)?;
-        loop {
-            let Token::Symbol(symbol) = self.peek() else { return Ok(left) };
-            let Some((operator, _)) = OPERATORS.iter().find(|(name, at_rank)| name == symbol && *at_rank == rank) else {
-                return Ok(left);
-            };
+    fn binary(&mut self, loosest: u8) -> Parsed {
+        let mut left = self.unary()?;
+        while let Some((operator, rank)) = self.operator(loosest) {
             let at = self.at();
             self.next += 1;
             let right = self.binary(rank + 1)?;
-            let function = if *operator == "in" { "@in".to_owned() } else { format!("_{operator}_") };
-            left = Self::call(at, &function, false, vec![left, right])?;
+            left = combined(at, operator, left, right)?;
         }
+        Ok(left)
     }
 
     fn unary(&mut self) -> Parsed {
@@ -305,6 +285,26 @@ impl Parser {
             }
         }
         Self::node(at, Kind::Map(entries))
+    }
+}
+
+/// Terms of `&&` and `||` are gathered in one node, so that a long row of them is not a deep tree.
+fn combined(at: usize, operator: &str, left: Expr, right: Expr) -> Parsed {
+    match (operator, left) {
+        ("&&", Expr { kind: Kind::And(mut terms), height, .. }) => {
+            let height = height.max(right.height + 1);
+            terms.push(right);
+            Ok(Expr { at, height, kind: Kind::And(terms) })
+        }
+        ("||", Expr { kind: Kind::Or(mut terms), height, .. }) => {
+            let height = height.max(right.height + 1);
+            terms.push(right);
+            Ok(Expr { at, height, kind: Kind::Or(terms) })
+        }
+        ("&&", left) => Parser::node(at, Kind::And(vec![left, right])),
+        ("||", left) => Parser::node(at, Kind::Or(vec![left, right])),
+        ("in", left) => Parser::call(at, "@in", false, vec![left, right]),
+        (_, left) => Parser::call(at, &format!("_{operator}_"), false, vec![left, right]),
     }
 }
 
