@@ -18,11 +18,22 @@ pub(super) enum Kind {
     Literal(Literal),
     Ident(String),
     /// `operand.field`, or `operand.?field`.
-    Select { operand: Box<Expr>, field: String, optional: bool },
+    Select {
+        operand: Box<Expr>,
+        field: String,
+        optional: bool,
+    },
     /// `has(operand.field)`.
-    Has { operand: Box<Expr>, field: String },
+    Has {
+        operand: Box<Expr>,
+        field: String,
+    },
     /// `operand[index]`, or `operand[?index]`.
-    Index { operand: Box<Expr>, index: Box<Expr>, optional: bool },
+    Index {
+        operand: Box<Expr>,
+        index: Box<Expr>,
+        optional: bool,
+    },
     Call(Call),
     /// Terms of `&&`; a term that fails does not count if another is false.
     And(Vec<Expr>),

@@ -168,8 +168,8 @@ impl Checker {
 
     /// Regular expressions, durations and times that are written out must be valid.
     fn literals(&mut self, call: &mut Call) {
-        let last = if matches!(call.function.as_str(), "matches" | "find" | "findAll") { 1 } else { 0 };
-        let Some(Expr { at, kind: Kind::Literal(Literal::Text(text)), .. }) = call.args.get(last) else { return };
+        let at = usize::from(matches!(call.function.as_str(), "matches" | "find" | "findAll"));
+        let Some(Expr { at, kind: Kind::Literal(Literal::Text(text)), .. }) = call.args.get(at) else { return };
         let (at, text) = (*at, text.clone());
         match call.function.as_str() {
             "matches" | "find" | "findAll" => match go_regex(&text) {
@@ -199,16 +199,13 @@ impl Checker {
 
     fn comprehension(&mut self, at: usize, parts: &mut Macro) -> Ty {
         let range = self.visit(&mut parts.range);
-        let (first, second) = match self.variables(parts, &range) {
-            Some(types) => types,
-            None => {
-                let message = format!(
-                    "expression of type '{range}' cannot be range of a comprehension (must be list, map, or dynamic)"
-                );
-                self.fail(parts.range.at, message);
-                (Ty::Dyn, Ty::Dyn)
-            }
-        };
+        let (first, second) = variables(parts, &range).unwrap_or_else(|| {
+            let message = format!(
+                "expression of type '{range}' cannot be range of a comprehension (must be list, map, or dynamic)"
+            );
+            self.fail(parts.range.at, message);
+            (Ty::Dyn, Ty::Dyn)
+        });
         let outer = self.scope.len();
         self.scope.push((parts.first.clone(), first.clone()));
         if let Some(name) = &parts.second {
@@ -244,23 +241,23 @@ impl Checker {
             MacroKind::SortBy => range,
         }
     }
+}
 
-    /// The types of the macro's variables, if the range can be walked.
-    fn variables(&self, parts: &Macro, range: &Ty) -> Option<(Ty, Ty)> {
-        if matches!(parts.kind, MacroKind::OptionalMap | MacroKind::OptionalFlatMap) {
-            return match range {
-                Ty::Optional(inner) => Some(((**inner).clone(), Ty::Dyn)),
-                Ty::Dyn => Some((Ty::Dyn, Ty::Dyn)),
-                _ => None,
-            };
-        }
-        match (range, parts.second.is_some()) {
-            (Ty::Dyn, _) => Some((Ty::Dyn, Ty::Dyn)),
-            (Ty::List(item), false) => Some(((**item).clone(), Ty::Dyn)),
-            (Ty::List(item), true) => Some((Ty::Int, (**item).clone())),
-            (Ty::Map(entry), _) if parts.kind != MacroKind::SortBy => Some((entry.0.clone(), entry.1.clone())),
+/// The types of the macro's variables, if the range can be walked.
+fn variables(parts: &Macro, range: &Ty) -> Option<(Ty, Ty)> {
+    if matches!(parts.kind, MacroKind::OptionalMap | MacroKind::OptionalFlatMap) {
+        return match range {
+            Ty::Optional(inner) => Some(((**inner).clone(), Ty::Dyn)),
+            Ty::Dyn => Some((Ty::Dyn, Ty::Dyn)),
             _ => None,
-        }
+        };
+    }
+    match (range, parts.second.is_some()) {
+        (Ty::Dyn, _) => Some((Ty::Dyn, Ty::Dyn)),
+        (Ty::List(item), false) => Some(((**item).clone(), Ty::Dyn)),
+        (Ty::List(item), true) => Some((Ty::Int, (**item).clone())),
+        (Ty::Map(entry), _) if parts.kind != MacroKind::SortBy => Some((entry.0.clone(), entry.1.clone())),
+        _ => None,
     }
 }
 

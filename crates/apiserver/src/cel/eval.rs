@@ -217,7 +217,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes in one element; true if the outcome is decided.
-    fn take(&mut self, element: (Val<'a>, Option<Val<'a>>), outcome: Result<Option<Val<'a>>, Fault>) -> Result<bool, Fault> {
+    fn take(
+        &mut self,
+        element: (Val<'a>, Option<Val<'a>>),
+        outcome: Result<Option<Val<'a>>, Fault>,
+    ) -> Result<bool, Fault> {
         let value = match (outcome, self.parts.kind) {
             // Another element may still decide all() and exists().
             (Err(fault @ Fault::Failed(_)), MacroKind::All | MacroKind::Exists) => {
@@ -302,9 +306,7 @@ fn steps<'a>(range: &Val<'a>, pairs: bool) -> Result<Vec<Step<'a>>, Fault> {
         });
     }
     match range {
-        Val::Map(entries) => {
-            Ok(entries.iter().map(|(key, value)| (key.val(), pairs.then(|| value.clone()))).collect())
-        }
+        Val::Map(entries) => Ok(entries.iter().map(|(key, value)| (key.val(), pairs.then(|| value.clone()))).collect()),
         Val::Json(view) => {
             let fields = view.value.as_object().into_iter().flatten();
             fields
@@ -319,7 +321,7 @@ fn steps<'a>(range: &Val<'a>, pairs: bool) -> Result<Vec<Step<'a>>, Fault> {
     }
 }
 
-fn held<'a>(value: Val<'a>) -> Result<Option<Val<'a>>, Fault> {
+fn held(value: Val<'_>) -> Result<Option<Val<'_>>, Fault> {
     match value {
         Val::Optional(inner) => Ok(inner.map(|inner| (*inner).clone())),
         _ => Err(Fault::no_overload()),
@@ -376,7 +378,11 @@ fn element<'a>(operand: &Val<'a>, index: &Val<'a>, optional: bool) -> Evaluated<
     }
     found.ok_or_else(|| {
         let shown = index.key().map(|key| key.to_string()).unwrap_or_default();
-        Fault::new(if operand.is_list() { format!("index out of bounds: {shown}") } else { format!("no such key: {shown}") })
+        Fault::new(if operand.is_list() {
+            format!("index out of bounds: {shown}")
+        } else {
+            format!("no such key: {shown}")
+        })
     })
 }
 

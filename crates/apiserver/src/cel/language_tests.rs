@@ -33,6 +33,7 @@ fn holds(lines: &str) {
     }
 }
 
+#[allow(clippy::needless_pass_by_value)] // expect! literals at every call
 fn fails(source: &str, expected: Expect) {
     expected.assert_eq(&outcome(source));
 }
@@ -84,22 +85,34 @@ fn macros() {
         ",
     );
     fails("[0].all(i, 1 / i == 1)", expect!["division by zero"]);
-    fails("has(x)", expect![[r"
+    fails(
+        "has(x)",
+        expect![[r"
         ERROR: <input>:1:5: invalid argument to has() macro
          | has(x)
-         | ....^"]]);
-    fails("1.all(i, true)", expect![[r"
+         | ....^"]],
+    );
+    fails(
+        "1.all(i, true)",
+        expect![[r"
         ERROR: <input>:1:1: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)
          | 1.all(i, true)
-         | ^"]]);
-    fails("[1].all(x.y, true)", expect![[r"
+         | ^"]],
+    );
+    fails(
+        "[1].all(x.y, true)",
+        expect![[r"
         ERROR: <input>:1:10: argument must be a simple name
          | [1].all(x.y, true)
-         | .........^"]]);
-    fails("[1].all(i, i)", expect![[r"
+         | .........^"]],
+    );
+    fails(
+        "[1].all(i, i)",
+        expect![[r"
         ERROR: <input>:1:12: expected type 'bool' but found 'int'
          | [1].all(i, i)
-         | ...........^"]]);
+         | ...........^"]],
+    );
 }
 
 #[test]
@@ -120,11 +133,17 @@ fn texts() {
         "#,
     );
     fails("'abc'.charAt(9) == ''", expect!["index out of range: 9"]);
-    fails("'%d'.format(['a']) == ''", expect!["error during formatting: decimal clause can only be used on numbers, was given string"]);
-    fails("'a'.matches('[')", expect![[r"
+    fails(
+        "'%d'.format(['a']) == ''",
+        expect!["error during formatting: decimal clause can only be used on numbers, was given string"],
+    );
+    fails(
+        "'a'.matches('[')",
+        expect![[r"
         ERROR: <input>:1:13: invalid matches argument: error parsing regexp: unclosed character class: `[`
          | 'a'.matches('[')
-         | ............^"]]);
+         | ............^"]],
+    );
     fails("s.matches('[' + '')", expect!["error parsing regexp: unclosed character class: `[`"]);
 }
 
@@ -156,11 +175,17 @@ fn time() {
         timestamp('2024-01-01T00:00:00+02:00') == timestamp('2023-12-31T22:00:00Z') && int(timestamp('1970-01-01T00:00:10Z')) == 10
         ",
     );
-    fails("duration('soon') == duration('1s')", expect![[r"
+    fails(
+        "duration('soon') == duration('1s')",
+        expect![[r"
         ERROR: <input>:1:10: invalid duration argument
          | duration('soon') == duration('1s')
-         | .........^"]]);
-    fails("timestamp(s) == timestamp(s)", expect![[r#"parsing time "seven" as "2006-01-02T15:04:05Z07:00": cannot parse "seven""#]]);
+         | .........^"]],
+    );
+    fails(
+        "timestamp(s) == timestamp(s)",
+        expect![[r#"parsing time "seven" as "2006-01-02T15:04:05Z07:00": cannot parse "seven""#]],
+    );
 }
 
 #[test]
@@ -176,10 +201,13 @@ fn lists() {
     );
     fails("[].min() == 1", expect!["min called on empty list"]);
     fails("[1].slice(0, 5) == []", expect!["cannot slice(0, 5), list is length 1"]);
-    fails("[1, 'a'].size() == 2", expect![[r"
+    fails(
+        "[1, 'a'].size() == 2",
+        expect![[r"
         ERROR: <input>:1:5: expected type 'int' but found 'string'
          | [1, 'a'].size() == 2
-         | ....^"]]);
+         | ....^"]],
+    );
 }
 
 #[test]
@@ -215,7 +243,10 @@ fn the_kubernetes_library() {
         !format.dns1123Label().validate('a-b').hasValue() && format.dns1123Label().validate('A').hasValue() && format.named('uuid').hasValue() && !format.named('zip').hasValue()
         ",
     );
-    fails("quantity('x').isInteger()", expect!["quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"]);
+    fails(
+        "quantity('x').isInteger()",
+        expect!["quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"],
+    );
     fails("quantity('1.5').asInteger() == 1", expect!["cannot convert value to integer"]);
 }
 

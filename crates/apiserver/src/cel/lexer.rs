@@ -17,8 +17,8 @@ pub(super) enum Token {
 pub(super) type Placed = (Token, usize);
 
 const SYMBOLS: [&str; 26] = [
-    "&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", "(", ")", "[", "]", "{", "}", ",",
-    ".", "=", "|",
+    "&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", "(", ")", "[", "]", "{", "}",
+    ",", ".", "=", "|",
 ];
 
 pub(super) fn tokens(source: &str) -> Result<Vec<Placed>, Issue> {
@@ -64,9 +64,8 @@ fn word(text: &str) -> Token {
 }
 
 fn number(rest: &str) -> Result<(Token, usize), String> {
-    let digits = |from: usize| {
-        rest[from..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |length| from + length)
-    };
+    let digits =
+        |from: usize| rest[from..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |length| from + length);
     if let Some(hex) = rest.strip_prefix("0x") {
         let length = 2 + hex.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(hex.len());
         let value = u64::from_str_radix(&rest[2..length], 16);
@@ -118,7 +117,10 @@ fn string(rest: &str, prefix: &str) -> Result<(Literal, usize), String> {
             break;
         }
         let Some(c) = inside[at..].chars().next().filter(|c| quote.len() == 3 || *c != '\n') else {
-            return Err(format!("Syntax error: token recognition error at: '{}'", body.lines().next().unwrap_or_default()));
+            return Err(format!(
+                "Syntax error: token recognition error at: '{}'",
+                body.lines().next().unwrap_or_default()
+            ));
         };
         if c == '\\' && raw {
             // Kept as it is, but it still keeps the next character from ending the string.
@@ -166,7 +168,8 @@ fn unescape(rest: &str, bytes: bool, out: &mut Vec<u8>) -> Result<usize, String>
         '0'..='3' => (0, 3, 8),
         _ => return Err(bad()),
     };
-    let code = rest.get(skip..skip + count).and_then(|digits| u32::from_str_radix(digits, radix).ok()).ok_or_else(bad)?;
+    let code =
+        rest.get(skip..skip + count).and_then(|digits| u32::from_str_radix(digits, radix).ok()).ok_or_else(bad)?;
     if bytes {
         out.push(u8::try_from(code).map_err(|_| bad())?);
     } else {

@@ -43,8 +43,7 @@ pub fn validate_object(schema: &Schema, rules: &Rules, new: &Value, old: Option<
     if rules.is_empty() {
         return findings;
     }
-    let blocking =
-        [Fault::NotSupported, Fault::Required, Fault::TooLong, Fault::TooMany, Fault::TypeInvalid];
+    let blocking = [Fault::NotSupported, Fault::Required, Fault::TooLong, Fault::TooMany, Fault::TypeInvalid];
     if findings.iter().any(|finding| blocking.contains(&finding.fault)) {
         let detail = "some validation rules were not checked because the object was invalid; correct the existing errors \
                       to complete validation";

@@ -117,7 +117,8 @@ impl Compiler {
             let own = self.node(&place, property, own_type.as_ref(), uncorrelated, property.embedded_resource);
             node.properties.extend(own.map(|own| (name.clone(), own)));
         }
-        let empty = node.programs.is_empty() && node.items.is_none() && node.entries.is_none() && node.properties.is_empty();
+        let empty =
+            node.programs.is_empty() && node.items.is_none() && node.entries.is_none() && node.properties.is_empty();
         if empty {
             return None;
         }
@@ -151,7 +152,9 @@ impl Compiler {
             return Vec::new();
         };
         let rules = schema.rules.iter().enumerate().filter(|(_, rule)| !rule.rule.trim().is_empty());
-        rules.filter_map(|(position, rule)| self.program(&index(&place, position), schema, rule, ty, uncorrelated)).collect()
+        rules
+            .filter_map(|(position, rule)| self.program(&index(&place, position), schema, rule, ty, uncorrelated))
+            .collect()
     }
 
     fn program(
@@ -250,14 +253,7 @@ impl<'a> Ratchet<'a> {
         if self.current.is_some() && self.parent.is_none() && matches!(name, "apiVersion" | "kind") {
             return Self::default();
         }
-        self.below(|(schema, new, old)| {
-            let schema = match (schema.properties.get(name), &schema.additional) {
-                (Some(property), _) => property,
-                (None, Additional::Schema(shared)) => shared,
-                _ => return None,
-            };
-            Some((schema, new.get(name)?, old.get(name)?))
-        })
+        self.below(|(schema, new, old)| Some((schema.field(name)?, new.get(name)?, old.get(name)?)))
     }
 
     fn item(self, position: usize) -> Self {
@@ -401,8 +397,11 @@ impl Run {
             None => place.path.to_owned(),
         });
         let type_name = Value::from(if place.schema.int_or_string { "" } else { place.schema.json_type.name() });
-        let mut detail =
-            if rule.message.is_empty() { format!("failed rule: {}", rule_name(rule)) } else { rule_name(rule).to_owned() };
+        let mut detail = if rule.message.is_empty() {
+            format!("failed rule: {}", rule_name(rule))
+        } else {
+            rule_name(rule).to_owned()
+        };
         if let Some(expr) = &program.message {
             let (outcome, spent) = evaluate(expr, place, new, old, false);
             let stop = match &outcome {

@@ -18,8 +18,14 @@ pub(super) struct Signature {
 const GLOBAL: &[(&str, &str)] = &[
     ("_==_", "A A > bool"),
     ("_!=_", "A A > bool"),
-    ("_+_", "int int > int; uint uint > uint; double double > double; string string > string; bytes bytes > bytes; list<A> list<A> > list<A>; timestamp duration > timestamp; duration timestamp > timestamp; duration duration > duration"),
-    ("_-_", "int int > int; uint uint > uint; double double > double; timestamp timestamp > duration; timestamp duration > timestamp; duration duration > duration"),
+    (
+        "_+_",
+        "int int > int; uint uint > uint; double double > double; string string > string; bytes bytes > bytes; list<A> list<A> > list<A>; timestamp duration > timestamp; duration timestamp > timestamp; duration duration > duration",
+    ),
+    (
+        "_-_",
+        "int int > int; uint uint > uint; double double > double; timestamp timestamp > duration; timestamp duration > timestamp; duration duration > duration",
+    ),
     ("_*_", "int int > int; uint uint > uint; double double > double"),
     ("_/_", "int int > int; uint uint > uint; double double > double"),
     ("_%_", "int int > int; uint uint > uint"),
@@ -37,7 +43,10 @@ const GLOBAL: &[(&str, &str)] = &[
     ("int", "int > int; uint > int; double > int; string > int; timestamp > int"),
     ("uint", "uint > uint; int > uint; double > uint; string > uint"),
     ("double", "double > double; int > double; uint > double; string > double"),
-    ("string", "string > string; bool > string; int > string; uint > string; double > string; bytes > string; timestamp > string; duration > string; net.IP > string; net.CIDR > string"),
+    (
+        "string",
+        "string > string; bool > string; int > string; uint > string; double > string; bytes > string; timestamp > string; duration > string; net.IP > string; net.CIDR > string",
+    ),
     ("bytes", "bytes > bytes; string > bytes"),
     ("timestamp", "string > timestamp; timestamp > timestamp; int > timestamp"),
     ("duration", "string > duration; duration > duration"),
@@ -132,8 +141,14 @@ const MEMBER: &[(&str, &str)] = &[
     ("isInteger", "kubernetes.Quantity > bool"),
     ("asInteger", "kubernetes.Quantity > int"),
     ("asApproximateFloat", "kubernetes.Quantity > double"),
-    ("add", "kubernetes.Quantity kubernetes.Quantity > kubernetes.Quantity; kubernetes.Quantity int > kubernetes.Quantity"),
-    ("sub", "kubernetes.Quantity kubernetes.Quantity > kubernetes.Quantity; kubernetes.Quantity int > kubernetes.Quantity"),
+    (
+        "add",
+        "kubernetes.Quantity kubernetes.Quantity > kubernetes.Quantity; kubernetes.Quantity int > kubernetes.Quantity",
+    ),
+    (
+        "sub",
+        "kubernetes.Quantity kubernetes.Quantity > kubernetes.Quantity; kubernetes.Quantity int > kubernetes.Quantity",
+    ),
     ("getScheme", "kubernetes.URL > string"),
     ("getHost", "kubernetes.URL > string"),
     ("getHostname", "kubernetes.URL > string"),
@@ -194,7 +209,9 @@ const OPAQUE: [&str; 6] =
     ["kubernetes.Quantity", "kubernetes.URL", "net.IP", "net.CIDR", "kubernetes.Semver", "kubernetes.NamedFormat"];
 
 fn table(rows: &[(&'static str, &str)]) -> Table {
-    rows.iter().map(|(name, overloads)| (*name, overloads.split(';').map(|one| signature(name, one)).collect())).collect()
+    rows.iter()
+        .map(|(name, overloads)| (*name, overloads.split(';').map(|one| signature(name, one)).collect()))
+        .collect()
 }
 
 /// `#` as result stands for the item type of the list, or for bool if the function's name asks a question.

@@ -157,8 +157,27 @@ pub(super) fn declared(schema: &Schema, resource: bool) -> Option<Ty> {
 }
 
 const KEYWORDS: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
-    "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// A property name as an identifier of CEL; none if it cannot be written as one.
@@ -179,6 +198,14 @@ pub(super) fn escaped(name: &str) -> Option<String> {
 #[test]
 fn names_that_are_no_identifiers_are_escaped() {
     let shown: Vec<Option<String>> = ["a", "namespace", "x-y.z/a", "a__b", "1a", "a b", ""].map(escaped).into();
-    let expected = [Some("a"), Some("__namespace__"), Some("x__dash__y__dot__z__slash__a"), Some("a__underscores__b"), None, None, None];
+    let expected = [
+        Some("a"),
+        Some("__namespace__"),
+        Some("x__dash__y__dot__z__slash__a"),
+        Some("a__underscores__b"),
+        None,
+        None,
+        None,
+    ];
     assert_eq!(shown, expected.map(|name| name.map(str::to_owned)));
 }

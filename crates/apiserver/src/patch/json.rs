@@ -16,6 +16,7 @@ const COPY_LIMIT: usize = 3 << 20;
 const DEPTH_LIMIT: usize = 127;
 
 /// Applies `operations`, a JSON array, to a document. All or nothing.
+#[allow(clippy::result_large_err)] // a refused patch is rare, and every caller passes the error on as it is
 pub fn json_patch(document: &Value, operations: &Value) -> Result<Value, ApiError> {
     let unreadable = |found: &Value, go_type: &str| {
         ApiError::bad_request(format!("json: cannot unmarshal {} into Go value of type {go_type}", json_kind(found)))
@@ -142,7 +143,8 @@ fn add(document: &mut Value, path: &str, value: Value, missing: &str) -> Result<
         }
         Value::Array(items) if name == "-" => items.push(value),
         Value::Array(items) => {
-            let at = position(&name, items.len() + 1).map_err(|why| format!("error in add for path: '{path}': {why}"))?;
+            let at =
+                position(&name, items.len() + 1).map_err(|why| format!("error in add for path: '{path}': {why}"))?;
             items.insert(at, value);
         }
         _ => {}
@@ -180,7 +182,8 @@ fn replace(document: &mut Value, path: &str, value: &Value) -> Result<(), String
     if path.matches('/').count() + depth(value) > DEPTH_LIMIT {
         return Err(format!("error in replace for path: '{path}': exceeded max depth"));
     }
-    let missing = |what: &str| format!("replace operation does not apply: doc is missing {what}: {path}: missing value");
+    let missing =
+        |what: &str| format!("replace operation does not apply: doc is missing {what}: {path}: missing value");
     let (holder, name) = holder_mut(document, path).ok_or_else(|| missing("path"))?;
     match holder {
         Value::Object(fields) => {
@@ -252,12 +255,36 @@ mod tests {
     #[test]
     fn operations_do_what_the_standard_says() {
         let list = json!({"l": [1, 2], "m": {"a/b": 1, "~": 2}});
-        check(list.clone(), json!([{"op": "add", "path": "/l/1", "value": 9}]), expect![[r#"{"l":[1,9,2],"m":{"a/b":1,"~":2}}"#]]);
-        check(list.clone(), json!([{"op": "add", "path": "/l/-", "value": 9}, {"op": "remove", "path": "/m"}]), expect![[r#"{"l":[1,2,9]}"#]]);
-        check(list.clone(), json!([{"op": "replace", "path": "/m/a~1b", "value": null}, {"op": "remove", "path": "/m/~0"}]), expect![[r#"{"l":[1,2],"m":{"a/b":null}}"#]]);
-        check(list.clone(), json!([{"op": "move", "from": "/l/0", "path": "/m/x"}]), expect![[r#"{"l":[2],"m":{"a/b":1,"x":1,"~":2}}"#]]);
-        check(list.clone(), json!([{"op": "copy", "from": "/m", "path": "/l/0"}]), expect![[r#"{"l":[{"a/b":1,"~":2},1,2],"m":{"a/b":1,"~":2}}"#]]);
-        check(list, json!([{"op": "test", "path": "/l", "value": [1, 2]}, {"op": "replace", "path": "", "value": {}}]), expect!["{}"]);
+        check(
+            list.clone(),
+            json!([{"op": "add", "path": "/l/1", "value": 9}]),
+            expect![[r#"{"l":[1,9,2],"m":{"a/b":1,"~":2}}"#]],
+        );
+        check(
+            list.clone(),
+            json!([{"op": "add", "path": "/l/-", "value": 9}, {"op": "remove", "path": "/m"}]),
+            expect![[r#"{"l":[1,2,9]}"#]],
+        );
+        check(
+            list.clone(),
+            json!([{"op": "replace", "path": "/m/a~1b", "value": null}, {"op": "remove", "path": "/m/~0"}]),
+            expect![[r#"{"l":[1,2],"m":{"a/b":null}}"#]],
+        );
+        check(
+            list.clone(),
+            json!([{"op": "move", "from": "/l/0", "path": "/m/x"}]),
+            expect![[r#"{"l":[2],"m":{"a/b":1,"x":1,"~":2}}"#]],
+        );
+        check(
+            list.clone(),
+            json!([{"op": "copy", "from": "/m", "path": "/l/0"}]),
+            expect![[r#"{"l":[{"a/b":1,"~":2},1,2],"m":{"a/b":1,"~":2}}"#]],
+        );
+        check(
+            list,
+            json!([{"op": "test", "path": "/l", "value": [1, 2]}, {"op": "replace", "path": "", "value": {}}]),
+            expect!["{}"],
+        );
     }
 
     #[test]
@@ -273,13 +300,36 @@ mod tests {
         let document = json!({"a": 1, "l": []});
         for (operation, expected) in [
             (json!({"op": "test", "path": "/a", "value": 2}), expect!["testing value /a failed: test failed"]),
-            (json!({"op": "add", "path": "/x/y", "value": 2}), expect![[r#"add operation does not apply: doc is missing path: "/x/y": missing value"#]]),
-            (json!({"op": "add", "path": "", "value": 2}), expect![[r#"add operation does not apply: doc is missing path: "": missing value"#]]),
-            (json!({"op": "remove", "path": "/x"}), expect!["error in remove for path: '/x': Unable to remove nonexistent key: x: missing value"]),
-            (json!({"op": "remove", "path": "/l/0"}), expect!["error in remove for path: '/l/0': Unable to access invalid index: 0: invalid index referenced"]),
-            (json!({"op": "replace", "path": "/l/x", "value": 1}), expect!["replace operation does not apply: doc is missing key: /l/x: missing value"]),
-            (json!({"op": "add", "path": "/l/2", "value": 1}), expect!["error in add for path: '/l/2': Unable to access invalid index: 2: invalid index referenced"]),
-            (json!({"op": "move", "from": "/x", "path": "/y"}), expect!["error in move for path: 'x': Unable to remove nonexistent key: x: missing value"]),
+            (
+                json!({"op": "add", "path": "/x/y", "value": 2}),
+                expect![[r#"add operation does not apply: doc is missing path: "/x/y": missing value"#]],
+            ),
+            (
+                json!({"op": "add", "path": "", "value": 2}),
+                expect![[r#"add operation does not apply: doc is missing path: "": missing value"#]],
+            ),
+            (
+                json!({"op": "remove", "path": "/x"}),
+                expect!["error in remove for path: '/x': Unable to remove nonexistent key: x: missing value"],
+            ),
+            (
+                json!({"op": "remove", "path": "/l/0"}),
+                expect![
+                    "error in remove for path: '/l/0': Unable to access invalid index: 0: invalid index referenced"
+                ],
+            ),
+            (
+                json!({"op": "replace", "path": "/l/x", "value": 1}),
+                expect!["replace operation does not apply: doc is missing key: /l/x: missing value"],
+            ),
+            (
+                json!({"op": "add", "path": "/l/2", "value": 1}),
+                expect!["error in add for path: '/l/2': Unable to access invalid index: 2: invalid index referenced"],
+            ),
+            (
+                json!({"op": "move", "from": "/x", "path": "/y"}),
+                expect!["error in move for path: 'x': Unable to remove nonexistent key: x: missing value"],
+            ),
             (json!({"op": "swap", "path": "/x"}), expect!["Unexpected kind: swap"]),
             (json!({"op": "add"}), expect!["add operation failed to decode path: missing value"]),
         ] {
@@ -292,7 +342,10 @@ mod tests {
         let error = json_patch(&json!({}), &json!([{"op": "test", "path": "/a", "value": 1}])).unwrap_err();
         expect![[r#"{"apiVersion":"v1","code":422,"details":{},"kind":"Status","message":"the server rejected our request due to an error in our request","metadata":{},"reason":"Invalid","status":"Failure"}"#]]
             .assert_eq(&error.to_status().to_string());
-        assert_eq!(json_patch(&json!({}), &json!({})).unwrap_err().message, "json: cannot unmarshal object into Go value of type jsonpatch.Patch");
+        assert_eq!(
+            json_patch(&json!({}), &json!({})).unwrap_err().message,
+            "json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+        );
         assert_eq!(json_patch(&json!({}), &json!([1])).unwrap_err().code(), 400);
     }
 

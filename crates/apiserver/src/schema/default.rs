@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::path::{child, key};
-use super::{Additional, Node, Schema, embedded, objectmeta, prune, validate_at};
+use super::{Node, Schema, embedded, objectmeta, prune, validate_at};
 use crate::field::FieldError;
 
 /// Applies the defaults of `schema` to a whole object.
@@ -16,31 +16,26 @@ pub fn apply_defaults(schema: &Schema, value: &mut Value) {
     fill(schema, value);
 }
 
-fn entry_schema<'a>(schema: &'a Schema, name: &str) -> Option<&'a Node> {
-    match (schema.properties.get(name), &schema.additional) {
-        (Some(property), _) => Some(property),
-        (None, Additional::Schema(shared)) => Some(shared),
-        _ => None,
-    }
-}
-
 /// Entries only: a null in a list keeps its place, since dropping it would move its neighbours.
 fn drop_nulls(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, value| {
-                !value.is_null() || entry_schema(schema, name).is_none_or(|node| node.nullable || node.default.is_some())
-                    || !has_shape(entry_schema(schema, name))
+                !value.is_null()
+                    || schema.field(name).is_none_or(|node| node.nullable || node.default.is_some())
+                    || !has_shape(schema.field(name))
             });
             for (name, value) in fields {
-                if let Some(node) = entry_schema(schema, name) {
+                if let Some(node) = schema.field(name) {
                     drop_nulls(node, value);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(node) = &schema.items {
-                items.iter_mut().for_each(|item| drop_nulls(node, item));
+                for item in items {
+                    drop_nulls(node, item);
+                }
             }
         }
         _ => {}
@@ -63,7 +58,7 @@ fn fill(schema: &Schema, value: &mut Value) {
                 }
             }
             for (name, value) in fields {
-                let Some(node) = entry_schema(schema, name) else { continue };
+                let Some(node) = schema.field(name) else { continue };
                 replace_null(node, value);
                 fill(node, value);
             }
@@ -101,7 +96,8 @@ fn check_node(path: &str, schema: &Schema, resource: bool, in_metadata: bool, fi
         check_node(&child(path, "items"), items, false, in_metadata, findings);
     }
     for (name, property) in &schema.properties {
-        let meta = (resource || schema.embedded_resource) && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
+        let meta =
+            (resource || schema.embedded_resource) && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
         check_node(&key(&child(path, "properties"), name), property, false, in_metadata || meta, findings);
     }
 }
@@ -119,11 +115,11 @@ fn check_default(place: &str, schema: &Schema, default: &Value, in_metadata: boo
             findings.extend(embedded_findings);
             return;
         }
-    } else if place.ends_with("properties[metadata].default") {
-        if let Some(finding) = objectmeta::check("metadata", default) {
-            findings.push(FieldError::invalid(place, default, format!("must result in valid metadata: {finding}")));
-            return;
-        }
+    } else if place.ends_with("properties[metadata].default")
+        && let Some(finding) = objectmeta::check("metadata", default)
+    {
+        findings.push(FieldError::invalid(place, default, format!("must result in valid metadata: {finding}")));
+        return;
     }
     findings.extend(validate_at(place, schema, default, None));
 }
@@ -149,7 +145,11 @@ mod tests {
             "c": {"type": "string"}, "d": {"type": "string", "nullable": true},
         }});
         check(schema.clone(), json!({}), json!({"a": "x", "b": "x"}));
-        check(schema.clone(), json!({"a": null, "b": null, "c": null, "d": null}), json!({"a": "x", "b": null, "d": null}));
+        check(
+            schema.clone(),
+            json!({"a": null, "b": null, "c": null, "d": null}),
+            json!({"a": "x", "b": null, "d": null}),
+        );
         check(schema, json!({"a": "y", "b": ""}), json!({"a": "y", "b": ""}));
     }
 
@@ -167,13 +167,25 @@ mod tests {
     fn list_items_and_map_entries_are_filled_too() {
         let inner = json!({"type": "object", "properties": {"x": {"type": "integer", "default": 1}}});
         check(json!({"type": "array", "items": inner}), json!([{}, {"x": 2}, null]), json!([{"x": 1}, {"x": 2}, null]));
-        check(json!({"type": "object", "additionalProperties": inner}), json!({"a": {}, "b": null}), json!({"a": {"x": 1}}));
-        check(json!({"type": "array", "items": {"type": "string", "default": "d"}}), json!([null, "a"]), json!(["d", "a"]));
+        check(
+            json!({"type": "object", "additionalProperties": inner}),
+            json!({"a": {}, "b": null}),
+            json!({"a": {"x": 1}}),
+        );
+        check(
+            json!({"type": "array", "items": {"type": "string", "default": "d"}}),
+            json!([null, "a"]),
+            json!(["d", "a"]),
+        );
     }
 
     #[test]
     fn a_null_in_a_free_form_map_stays() {
         check(json!({"type": "object", "additionalProperties": true}), json!({"a": null}), json!({"a": null}));
-        check(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), json!({"a": null}), json!({"a": null}));
+        check(
+            json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+            json!({"a": null}),
+            json!({"a": null}),
+        );
     }
 }

@@ -94,7 +94,9 @@ fn is_request_uri(text: &str) -> bool {
             && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
             && rest.starts_with('/')
     });
-    (text.starts_with('/') || absolute) && !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) && percents_are_whole(text)
+    (text.starts_with('/') || absolute)
+        && !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
+        && percents_are_whole(text)
 }
 
 fn percents_are_whole(text: &str) -> bool {
@@ -115,7 +117,9 @@ fn is_ip(text: &str) -> bool {
 fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let bits = if address.contains(':') { 128 } else { 32 };
-    is_ip(address) && length.bytes().all(|b| b.is_ascii_digit()) && length.parse::<u8>().is_ok_and(|length| length <= bits)
+    is_ip(address)
+        && length.bytes().all(|b| b.is_ascii_digit())
+        && length.parse::<u8>().is_ok_and(|length| length <= bits)
 }
 
 fn is_isbn10(text: &str) -> bool {
@@ -134,7 +138,7 @@ fn is_isbn13(text: &str) -> bool {
     let digits: Option<Vec<u32>> = text.chars().filter(|c| !matches!(c, '-' | ' ')).map(|c| c.to_digit(10)).collect();
     digits.is_some_and(|digits| {
         let sum: u32 = digits.iter().zip([1, 3].iter().cycle()).map(|(digit, weight)| digit * weight).sum();
-        digits.len() == 13 && sum % 10 == 0
+        digits.len() == 13 && sum.is_multiple_of(10)
     })
 }
 
@@ -147,7 +151,7 @@ fn is_credit_card(text: &str) -> bool {
         .zip([false, true].iter().cycle())
         .map(|(digit, doubled)| if *doubled { digit * 2 / 10 + digit * 2 % 10 } else { *digit })
         .sum();
-    (13..=16).contains(&digits.len()) && sum % 10 == 0
+    (13..=16).contains(&digits.len()) && sum.is_multiple_of(10)
 }
 
 pub(crate) fn is_date(text: &str) -> bool {
@@ -173,7 +177,10 @@ mod tests {
     #[test]
     fn each_format_knows_its_own() {
         let table = [
-            ("date-time", "2024-05-01T10:00:00Z 2024-05-01t10:00:00.5+02:00 | 2024-05-01 2024-13-01T00:00:00Z 2024-05-01T24:00:00Z"),
+            (
+                "date-time",
+                "2024-05-01T10:00:00Z 2024-05-01t10:00:00.5+02:00 | 2024-05-01 2024-13-01T00:00:00Z 2024-05-01T24:00:00Z",
+            ),
             ("date", "2024-02-29 | 2023-02-29 2024-2-9"),
             ("byte", "YQ== YWJj | YQ= a"),
             ("duration", "1h30m 1.5s 0 3days | soon 5"),

@@ -25,8 +25,8 @@ use serde_json::Value;
 
 pub use default::apply_defaults;
 pub use parse::CRD_SCHEMA_PATH;
-pub(crate) use pattern::go_regex;
 pub use pattern::PatternCache;
+pub(crate) use pattern::go_regex;
 pub use prune::{prune, unknown_fields};
 pub use publish::to_openapi;
 pub use validate::validate;
@@ -165,4 +165,15 @@ pub struct Schema {
     pub rules: Vec<Rule>,
     /// `constraints.pattern`, compiled at first use.
     pub pattern_cache: PatternCache,
+}
+
+impl Schema {
+    /// The schema of an object's entry: its property, or what all further entries share.
+    pub fn field(&self, name: &str) -> Option<&Node> {
+        match (self.properties.get(name), &self.additional) {
+            (Some(property), _) => Some(property),
+            (None, Additional::Schema(shared)) => Some(shared),
+            _ => None,
+        }
+    }
 }

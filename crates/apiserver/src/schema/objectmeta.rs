@@ -71,7 +71,9 @@ fn prune_record(known: &[(&str, Holds)], value: &mut Value) {
     fields.retain(|name, _| lookup(known, name).is_some());
     for (name, value) in fields {
         if let (Some(Holds::Records(record)), Value::Array(items)) = (lookup(known, name), value) {
-            items.iter_mut().for_each(|item| prune_record(record, item));
+            for item in items {
+                prune_record(record, item);
+            }
         }
     }
 }
@@ -129,7 +131,8 @@ fn unreadable(metadata: &Value) -> Option<String> {
 fn misfit(known: &[(&str, Holds)], name: &str, value: &Value, owner: &str) -> Option<String> {
     let holds = lookup(known, name)?;
     let field = format!("{owner}.{name}");
-    let fails = |value: &Value, ok: bool, go_type: &str| (!ok && !value.is_null()).then(|| mismatch(value, &field, go_type));
+    let fails =
+        |value: &Value, ok: bool, go_type: &str| (!ok && !value.is_null()).then(|| mismatch(value, &field, go_type));
     match holds {
         Holds::Anything => None,
         Holds::Text => fails(value, value.is_string(), "string"),
@@ -185,7 +188,10 @@ mod tests {
         let mut metadata = json!({"name": "a", "owner": 1, "ownerReferences": [{"kind": "A", "x": 1}], "managedFields": [{"fieldsV1": {"f:a": {}}}]});
         assert_eq!(unknown_fields("metadata", &metadata), ["metadata.owner", "metadata.ownerReferences[0].x"]);
         prune(&mut metadata);
-        assert_eq!(metadata, json!({"name": "a", "ownerReferences": [{"kind": "A"}], "managedFields": [{"fieldsV1": {"f:a": {}}}]}));
+        assert_eq!(
+            metadata,
+            json!({"name": "a", "ownerReferences": [{"kind": "A"}], "managedFields": [{"fieldsV1": {"f:a": {}}}]})
+        );
         assert_eq!(unknown_fields("metadata", &metadata), [""; 0]);
     }
 

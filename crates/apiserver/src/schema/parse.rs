@@ -129,9 +129,7 @@ fn constraints_from(source: &Map<String, Value>) -> Constraints {
     let flag = |name: &str| source.get(name).and_then(Value::as_bool).unwrap_or_default();
     let number = |name: &str| source.get(name).and_then(Value::as_f64);
     let count = |name: &str| source.get(name).and_then(Value::as_u64);
-    let text = |name: &str| {
-        source.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
-    };
+    let text = |name: &str| source.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     Constraints {
         allowed: source.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
         pattern: text("pattern"),
@@ -185,15 +183,22 @@ mod tests {
         expected.assert_eq(&text);
     }
 
+    #[allow(clippy::needless_pass_by_value)] // a json! literal at every call
     fn with_spec(spec: Value) -> Value {
         json!({"type": "object", "properties": {"spec": spec}})
     }
 
     #[test]
     fn every_field_needs_a_type() {
-        check(with_spec(json!({})), expect!["s.properties[spec].type: Required value: must not be empty for specified object fields"]);
+        check(
+            with_spec(json!({})),
+            expect!["s.properties[spec].type: Required value: must not be empty for specified object fields"],
+        );
         check(json!({"properties": {}}), expect!["s.type: Required value: must not be empty at the root"]);
-        check(with_spec(json!({"type": "array"})), expect!["s.properties[spec].items: Required value: must be specified"]);
+        check(
+            with_spec(json!({"type": "array"})),
+            expect!["s.properties[spec].items: Required value: must be specified"],
+        );
         check(
             with_spec(json!({"type": "array", "items": {}})),
             expect!["s.properties[spec].items.type: Required value: must not be empty for specified array items"],
@@ -211,7 +216,9 @@ mod tests {
         );
         check(
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}),
-            expect!["s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified"],
+            expect![
+                "s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified"
+            ],
         );
         check(
             json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}}}}),
@@ -229,12 +236,12 @@ mod tests {
             with_spec(json!({"type": "object", "properties": {"a": {"type": "string"}}, "anyOf": [
                 {"type": "object", "description": "x", "properties": {"a": {"nullable": true}, "b": {"minLength": 1}}},
             ], "not": {"default": {}, "additionalProperties": {}}})),
-            expect![[r#"
+            expect![[r"
                 s.properties[spec].anyOf[0].description: Forbidden: must be empty to be structural
                 s.properties[spec].anyOf[0].properties[a].nullable: Forbidden: must be false to be structural
                 s.properties[spec].anyOf[0].type: Forbidden: must be empty to be structural
                 s.properties[spec].not.additionalProperties: Forbidden: must be undefined to be structural
-                s.properties[spec].not.default: Forbidden: must be undefined to be structural"#]],
+                s.properties[spec].not.default: Forbidden: must be undefined to be structural"]],
         );
         // What a junctor speaks of must exist; the real server looks at the root's junctors only.
         check(
@@ -242,11 +249,15 @@ mod tests {
             expect!["s.properties[b]: Required value: because it is defined in s.oneOf[1].properties[b]"],
         );
         check(
-            with_spec(json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": "^[0-9]+%?$"})),
+            with_spec(
+                json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": "^[0-9]+%?$"}),
+            ),
             expect!["ok"],
         );
         check(
-            with_spec(json!({"x-kubernetes-int-or-string": true, "allOf": [{"anyOf": [{"type": "integer"}, {"type": "string"}]}, {"maxLength": 3}]})),
+            with_spec(
+                json!({"x-kubernetes-int-or-string": true, "allOf": [{"anyOf": [{"type": "integer"}, {"type": "string"}]}, {"maxLength": 3}]}),
+            ),
             expect!["ok"],
         );
     }
@@ -261,26 +272,34 @@ mod tests {
                 s.properties[spec].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map"#]],
         );
         check(
-            with_spec(json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type", "gone"],
-                "items": {"type": "object", "properties": {"type": {"type": "string"}}}})),
+            with_spec(
+                json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type", "gone"],
+                "items": {"type": "object", "properties": {"type": {"type": "string"}}}}),
+            ),
             expect![[r#"
                 s.properties[spec].items.properties[type].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property
                 s.properties[spec].x-kubernetes-list-map-keys: Invalid value: ["type","gone"]: entries must all be names of item properties"#]],
         );
         check(
-            with_spec(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object", "nullable": true}})),
-            expect![[r#"
+            with_spec(
+                json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object", "nullable": true}}),
+            ),
+            expect![[r"
                 s.properties[spec].items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is set
-                s.properties[spec].items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with x-kubernetes-list-type=set"#]],
+                s.properties[spec].items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with x-kubernetes-list-type=set"]],
         );
         check(
-            with_spec(json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag", "x-kubernetes-map-type": "atomic"})),
+            with_spec(
+                json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag", "x-kubernetes-map-type": "atomic"}),
+            ),
             expect![[r#"
                 s.properties[spec].type: Invalid value: "array": must be object if x-kubernetes-map-type is specified
                 s.properties[spec].x-kubernetes-list-type: Unsupported value: "bag": supported values: "atomic", "set", "map""#]],
         );
         check(
-            with_spec(json!({"type": "string", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": false})),
+            with_spec(
+                json!({"type": "string", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": false}),
+            ),
             expect![[r#"
                 s.properties[spec].properties: Required value: must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields
                 s.properties[spec].type: Invalid value: "string": must be object if x-kubernetes-embedded-resource is true
@@ -347,6 +366,9 @@ mod tests {
     #[test]
     fn a_missing_schema_is_reported_at_the_first_version() {
         let findings = Schema::from_openapi(&Value::Null).unwrap_err();
-        assert_eq!(findings[0].to_string(), "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required");
+        assert_eq!(
+            findings[0].to_string(),
+            "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required"
+        );
     }
 }

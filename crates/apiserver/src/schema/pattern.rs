@@ -76,9 +76,10 @@ fn escape(rest: &str, out: &mut String) -> usize {
         return 2 + (end + 2).min(quoted.len());
     }
     match escaped {
-        'd' | 'w' | 's' => *out += &format!("[{}]", ascii_class(escaped)),
-        'D' | 'W' | 'S' => *out += &format!("[^{}]", ascii_class(escaped)),
-        'b' | 'B' => *out += &format!("(?-u:\\{escaped})"),
+        'd' | 'w' | 's' => out.extend(["[", ascii_class(escaped), "]"]),
+        'D' | 'W' | 'S' => out.extend(["[^", ascii_class(escaped), "]"]),
+        'b' => out.push_str("(?-u:\\b)"),
+        'B' => out.push_str("(?-u:\\B)"),
         other => out.extend(['\\', other]),
     }
     1 + escaped.len_utf8()

@@ -146,8 +146,11 @@ fn rule(rule: &Rule) -> Value {
         ("reason", &rule.reason),
         ("fieldPath", &rule.field_path),
     ];
-    let mut out: Map<String, Value> =
-        texts.into_iter().filter(|(_, text)| !text.is_empty()).map(|(name, text)| (name.to_owned(), json!(text))).collect();
+    let mut out: Map<String, Value> = texts
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(name, text)| (name.to_owned(), json!(text)))
+        .collect();
     if rule.optional_old_self {
         out.insert("optionalOldSelf".to_owned(), json!(true));
     }

@@ -10,10 +10,9 @@ use crate::schema::go_number;
 
 pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
     let [value] = args else { return None };
-    if matches!(name, "string" | "bytes" | "int" | "uint" | "double" | "timestamp" | "duration" | "size") {
-        if let Err(fault) = evaluation.charge_walk(value.size()) {
-            return Some(Err(fault));
-        }
+    let walks = matches!(name, "string" | "bytes" | "int" | "uint" | "double" | "timestamp" | "duration" | "size");
+    if let Err(fault) = evaluation.charge_walk(if walks { value.size() } else { 0 }) {
+        return Some(Err(fault));
     }
     Some(match name {
         "dyn" => Ok(value.clone()),

@@ -32,8 +32,9 @@ pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, name: &str, args: &[Val<
         ("flatten", []) => flatten(evaluation, items, 1),
         ("flatten", [Val::Int(depth)]) => flatten(evaluation, items, *depth),
         ("sets.contains", [other]) => all_in(evaluation, other, list).map(Val::Bool),
-        ("sets.equivalent", [other]) => all_in(evaluation, other, list)
-            .and_then(|there| Ok(Val::Bool(there && all_in(evaluation, list, other)?))),
+        ("sets.equivalent", [other]) => {
+            all_in(evaluation, other, list).and_then(|there| Ok(Val::Bool(there && all_in(evaluation, list, other)?)))
+        }
         ("sets.intersects", [other]) => any_in(evaluation, &items, other),
         _ => return None,
     })
@@ -126,7 +127,10 @@ fn slice<'a>(items: &[Val<'a>], from: i64, to: i64) -> Evaluated<'a> {
     if start > end {
         return Err(bad("start index must be less than or equal to end index".to_owned()));
     }
-    items.get(start..end).map(|part| Val::list(part.to_vec())).ok_or_else(|| bad(format!("list is length {}", items.len())))
+    items
+        .get(start..end)
+        .map(|part| Val::list(part.to_vec()))
+        .ok_or_else(|| bad(format!("list is length {}", items.len())))
 }
 
 fn flatten<'a>(evaluation: &mut Evaluation<'a>, items: Vec<Val<'a>>, depth: i64) -> Evaluated<'a> {

@@ -66,7 +66,11 @@ fn optionals<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
         ("optional.none", []) => Val::Optional(None),
         ("optional.of", [value]) => Val::some(value.clone()),
         ("optional.ofNonZeroValue", [value]) => {
-            if is_zero(value) { Val::Optional(None) } else { Val::some(value.clone()) }
+            if is_zero(value) {
+                Val::Optional(None)
+            } else {
+                Val::some(value.clone())
+            }
         }
         ("hasValue", [Val::Optional(inner)]) => Val::Bool(inner.is_some()),
         ("value", [Val::Optional(Some(inner))]) => (**inner).clone(),
@@ -75,7 +79,9 @@ fn optionals<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
             Some(inner) => Val::Optional(Some(Rc::clone(inner))),
             None => other.clone(),
         },
-        ("orValue", [Val::Optional(inner), other]) => inner.as_ref().map_or_else(|| other.clone(), |inner| (**inner).clone()),
+        ("orValue", [Val::Optional(inner), other]) => {
+            inner.as_ref().map_or_else(|| other.clone(), |inner| (**inner).clone())
+        }
         _ => return None,
     }))
 }

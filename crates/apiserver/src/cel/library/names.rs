@@ -17,16 +17,66 @@ const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 
 /// Name, expression, most characters, what the text must be.
 const PATTERNS: [(&str, &str, usize, &str); 10] = [
-    ("dns1123Label", LABEL, 63, "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character"),
-    ("dns1123Subdomain", SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"),
-    ("dns1035Label", LABEL_1035, 63, "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character"),
-    ("dns1123LabelPrefix", LABEL, 63, "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character"),
-    ("dns1123SubdomainPrefix", SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"),
-    ("dns1035LabelPrefix", LABEL_1035, 63, "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character"),
-    ("qualifiedName", QUALIFIED, 63, "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"),
-    ("labelValue", LABEL_VALUE, 63, "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"),
-    ("uuid", "(?i:[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12})", 64, "does not match the UUID format"),
-    ("byte", "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})", usize::MAX, "invalid base64"),
+    (
+        "dns1123Label",
+        LABEL,
+        63,
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
+    ),
+    (
+        "dns1123Subdomain",
+        SUBDOMAIN,
+        253,
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+    ),
+    (
+        "dns1035Label",
+        LABEL_1035,
+        63,
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
+    ),
+    (
+        "dns1123LabelPrefix",
+        LABEL,
+        63,
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
+    ),
+    (
+        "dns1123SubdomainPrefix",
+        SUBDOMAIN,
+        253,
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+    ),
+    (
+        "dns1035LabelPrefix",
+        LABEL_1035,
+        63,
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
+    ),
+    (
+        "qualifiedName",
+        QUALIFIED,
+        63,
+        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+    ),
+    (
+        "labelValue",
+        LABEL_VALUE,
+        63,
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+    ),
+    (
+        "uuid",
+        "(?i:[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12})",
+        64,
+        "does not match the UUID format",
+    ),
+    (
+        "byte",
+        "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})",
+        usize::MAX,
+        "invalid base64",
+    ),
 ];
 
 static COMPILED: LazyLock<Vec<Option<Regex>>> =
@@ -70,13 +120,19 @@ fn faults(format: &str, text: &str) -> Vec<String> {
 
 pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
     Some(Ok(match (name, args) {
-        ("format.named", [Val::Text(name)]) => named(name).map_or(Val::Optional(None), |name| Val::some(Val::Format(name))),
+        ("format.named", [Val::Text(name)]) => {
+            named(name).map_or(Val::Optional(None), |name| Val::some(Val::Format(name)))
+        }
         ("validate", [Val::Format(format), Val::Text(text)]) => {
             if let Err(fault) = evaluation.charge_walk(text.len()) {
                 return Some(Err(fault));
             }
             let faults = faults(format, text);
-            if faults.is_empty() { Val::Optional(None) } else { Val::some(Val::list(faults.into_iter().map(Val::text).collect())) }
+            if faults.is_empty() {
+                Val::Optional(None)
+            } else {
+                Val::some(Val::list(faults.into_iter().map(Val::text).collect()))
+            }
         }
         (name, []) => Val::Format(named(name.strip_prefix("format.")?)?),
         _ => return None,

@@ -25,7 +25,12 @@ impl Url {
         let text = text.split_once('#').map_or(text, |(before, _)| before);
         let (text, query) = text.split_once('?').unwrap_or((text, ""));
         if text.starts_with('/') && !text.starts_with("//") {
-            return Some(Self { scheme: String::new(), host: String::new(), path: text.to_owned(), query: query.to_owned() });
+            return Some(Self {
+                scheme: String::new(),
+                host: String::new(),
+                path: text.to_owned(),
+                query: query.to_owned(),
+            });
         }
         let (scheme, rest) = text.split_once(':')?;
         let starts_well = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -36,7 +41,9 @@ impl Url {
         let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
         let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
         let port = host.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
-        if port.is_some_and(|(name, port)| !port.bytes().all(|b| b.is_ascii_digit()) || name.contains(':') && !name.ends_with(']')) {
+        if port.is_some_and(|(name, port)| {
+            !port.bytes().all(|b| b.is_ascii_digit()) || name.contains(':') && !name.ends_with(']')
+        }) {
             return None;
         }
         Some(Self {
@@ -148,14 +155,17 @@ fn is_link_local_multicast(address: IpAddr) -> bool {
 
 fn is_global_unicast(address: IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
-    !broadcast && !address.is_unspecified() && !address.is_loopback() && !address.is_multicast() && !is_link_local(address)
+    !broadcast
+        && !address.is_unspecified()
+        && !address.is_loopback()
+        && !address.is_multicast()
+        && !is_link_local(address)
 }
 
 pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
-    if let [Val::Text(_), ..] | [_, Val::Text(_)] = args {
-        if let Err(fault) = evaluation.charge_walk(args.iter().map(Val::size).sum()) {
-            return Some(Err(fault));
-        }
+    let texts = args.iter().filter(|arg| matches!(arg, Val::Text(_)));
+    if let Err(fault) = evaluation.charge_walk(texts.map(Val::size).sum()) {
+        return Some(Err(fault));
     }
     urls(name, args).or_else(|| addresses(name, args))
 }
@@ -167,7 +177,9 @@ fn urls<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
             let parsed = Url::parse(text).map(|url| Val::Url(url.into()));
             return Some(parsed.ok_or_else(|| {
                 let text = &**text;
-                Fault::new(format!("URL parse error during conversion from string: parse {text:?}: invalid URI for request"))
+                Fault::new(format!(
+                    "URL parse error during conversion from string: parse {text:?}: invalid URI for request"
+                ))
             }));
         }
         ("getScheme", [Val::Url(url)]) => Val::text(url.scheme.as_str()),
@@ -182,7 +194,8 @@ fn urls<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
 
 fn addresses<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
     let bad_ip = |text: &str| Fault::new(format!("IP Address {text:?} parse error during conversion from string"));
-    let bad_cidr = |text: &str| Fault::new(format!("network address parse error during conversion from string: {text:?}"));
+    let bad_cidr =
+        |text: &str| Fault::new(format!("network address parse error during conversion from string: {text:?}"));
     Some(Ok(match (name, args) {
         ("isIP", [Val::Text(text)]) => Val::Bool(parse_ip(text).is_some()),
         ("isCIDR", [Val::Text(text)]) => Val::Bool(Cidr::parse(text).is_some()),

@@ -83,7 +83,8 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
 #[test]
 fn versions_are_ordered_as_the_standard_says() {
     let parse = |text| Semver::parse(text, false).unwrap();
-    for pair in ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0", "1.0.1", "2.0.0"].windows(2) {
+    for pair in ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0", "1.0.1", "2.0.0"].windows(2)
+    {
         assert_eq!(parse(pair[0]).cmp(&parse(pair[1])), Ordering::Less, "{pair:?}");
     }
     assert!(Semver::parse("v1.2", false).is_err() && Semver::parse("v1.2", true).is_ok());

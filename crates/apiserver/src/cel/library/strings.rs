@@ -25,7 +25,9 @@ pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, call: &'a Call, args: &[
         }
         ("startsWith", [Val::Text(part)]) => Ok(Val::Bool(text.starts_with(&**part))),
         ("endsWith", [Val::Text(part)]) => Ok(Val::Bool(text.ends_with(&**part))),
-        ("matches" | "find" | "findAll", [Val::Text(pattern), rest @ ..]) => regex(evaluation, call, text, pattern, rest),
+        ("matches" | "find" | "findAll", [Val::Text(pattern), rest @ ..]) => {
+            regex(evaluation, call, text, pattern, rest)
+        }
         ("lowerAscii", []) => Ok(Val::text(text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Val::text(text.to_ascii_uppercase())),
         ("trim", []) => Ok(Val::text(text.trim())),
@@ -221,7 +223,10 @@ fn clause<'a>(
     out: &mut String,
 ) -> Result<(), Fault> {
     let fails = |what: &str| {
-        Fault::new(format!("error during formatting: {what} can only be used on numbers, was given {}", value.type_name()))
+        Fault::new(format!(
+            "error during formatting: {what} can only be used on numbers, was given {}",
+            value.type_name()
+        ))
     };
     let written = match (verb, value) {
         ('s', value) => {
@@ -249,12 +254,16 @@ fn clause<'a>(
                 Val::Bytes(bytes) => bytes,
                 _ => &[],
             };
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            write!(out, "{}", if verb == 'X' { digits.to_uppercase() } else { digits })
+            bytes.iter().try_for_each(|byte| match verb {
+                'X' => write!(out, "{byte:02X}"),
+                _ => write!(out, "{byte:02x}"),
+            })
         }
         ('b' | 'o' | 'x' | 'X', _) => return Err(fails("integer clause")),
         (other, _) => {
-            return Err(Fault::new(format!("could not parse formatting clause: unrecognized formatting clause \"{other}\"")));
+            return Err(Fault::new(format!(
+                "could not parse formatting clause: unrecognized formatting clause \"{other}\""
+            )));
         }
     };
     written.map_err(|_| Fault::new("error during formatting"))

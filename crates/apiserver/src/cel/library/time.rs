@@ -121,7 +121,8 @@ fn part<'a>(name: &str, time: Timestamp, zone: TimeZone) -> Option<Evaluated<'a>
 #[test]
 fn durations_are_read_as_go_reads_them() {
     let read: Vec<Option<i64>> = ["1h30m", "1.5s", "-2ms", "0", "", "5", "1x", ".", "3ns4"].map(parse_duration).into();
-    let expected = [Some(5_400_000_000_000), Some(1_500_000_000), Some(-2_000_000), Some(0), None, None, None, None, None];
+    let expected =
+        [Some(5_400_000_000_000), Some(1_500_000_000), Some(-2_000_000), Some(0), None, None, None, None, None];
     assert_eq!(read, expected);
     assert_eq!(duration_text(-1_500_000_000), "-1.5s");
 }

@@ -57,16 +57,35 @@ fn reasons_field_paths_and_computed_messages_shape_the_finding() {
     let rule = |extra: Value| {
         let mut rule = json!({"rule": "self.a == 'x'", "message": "must be x"});
         rule.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-        object(&json!({"a": {"type": "string"}, "m": {"type": "object", "additionalProperties": {"type": "string"}}}), &json!([rule]))
+        object(
+            &json!({"a": {"type": "string"}, "m": {"type": "object", "additionalProperties": {"type": "string"}}}),
+            &json!([rule]),
+        )
     };
     let given = json!({"a": "y"});
     check(rule(json!({"fieldPath": ".a"})), given.clone(), expect![[r#"spec.a: Invalid value: "object": must be x"#]]);
-    check(rule(json!({"fieldPath": ".m['k']"})), given.clone(), expect![[r#"spec.m[k]: Invalid value: "object": must be x"#]]);
+    check(
+        rule(json!({"fieldPath": ".m['k']"})),
+        given.clone(),
+        expect![[r#"spec.m[k]: Invalid value: "object": must be x"#]],
+    );
     check(rule(json!({"reason": "FieldValueForbidden"})), given.clone(), expect!["spec: Forbidden: must be x"]);
     check(rule(json!({"reason": "FieldValueRequired"})), given.clone(), expect!["spec: Required value: must be x"]);
-    check(rule(json!({"reason": "FieldValueDuplicate"})), given.clone(), expect![[r#"spec: Duplicate value: "object""#]]);
-    check(rule(json!({"messageExpression": "'not ' + self.a"})), given.clone(), expect![[r#"spec: Invalid value: "object": not y"#]]);
-    check(rule(json!({"messageExpression": "self.m['no']"})), given, expect![[r#"spec: Invalid value: "object": must be x"#]]);
+    check(
+        rule(json!({"reason": "FieldValueDuplicate"})),
+        given.clone(),
+        expect![[r#"spec: Duplicate value: "object""#]],
+    );
+    check(
+        rule(json!({"messageExpression": "'not ' + self.a"})),
+        given.clone(),
+        expect![[r#"spec: Invalid value: "object": not y"#]],
+    );
+    check(
+        rule(json!({"messageExpression": "self.m['no']"})),
+        given,
+        expect![[r#"spec: Invalid value: "object": must be x"#]],
+    );
 }
 
 #[test]
@@ -75,13 +94,21 @@ fn a_rule_that_cannot_be_evaluated_fails() {
         &json!({"type": {"type": "string"}, "destination": {"type": "string"}}),
         &json!([{"rule": "(self == null) || (self.type == 'Mirror' ? size(self.destination) != 0 : true)", "message": "a destination must be specified"}]),
     );
-    check(strategy.clone(), json!({"type": "Mirror"}), expect![[r#"spec: Invalid value: "object": no such key: destination evaluating rule: a destination must be specified"#]]);
+    check(
+        strategy.clone(),
+        json!({"type": "Mirror"}),
+        expect![[
+            r#"spec: Invalid value: "object": no such key: destination evaluating rule: a destination must be specified"#
+        ]],
+    );
     check(strategy.clone(), json!({"type": "Mirror", "destination": "x"}), expect![""]);
     check(strategy, json!({"type": "Disabled"}), expect![""]);
     check(
         json!({"x-kubernetes-int-or-string": true, "x-kubernetes-validations": [{"rule": "self > 3"}]}),
         json!("four"),
-        expect![[r#"spec: Invalid value: "": 'no such overload': call arguments did not match a supported operator, function or macro signature for rule: self > 3"#]],
+        expect![[
+            r#"spec: Invalid value: "": 'no such overload': call arguments did not match a supported operator, function or macro signature for rule: self > 3"#
+        ]],
     );
     check(
         object(&json!({"a": {"type": "integer"}}), &json!([{"rule": "10 / self.a > 1"}])),
@@ -135,9 +162,14 @@ fn an_optional_old_value_is_asked_before_it_is_used() {
         {"rule": "!oldSelf.hasValue() || self == oldSelf.value()", "message": "immutable", "optionalOldSelf": true},
         {"rule": "oldSelf.optMap(o, o.size()).orValue(0) <= self.size()", "message": "may not shrink", "optionalOldSelf": true}]});
     check_update(schema.clone(), json!("b"), None, expect![""]);
-    check_update(schema, json!("b"), Some(json!("aa")), expect![[r#"
+    check_update(
+        schema,
+        json!("b"),
+        Some(json!("aa")),
+        expect![[r#"
         spec: Invalid value: "string": immutable
-        spec: Invalid value: "string": may not shrink"#]]);
+        spec: Invalid value: "string": may not shrink"#]],
+    );
 }
 
 #[test]
@@ -147,10 +179,25 @@ fn equality_ignores_the_order_of_sets_and_list_maps() {
         "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}});
     let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
     let atomic = json!({"type": "array", "items": {"type": "string"}});
-    check_update(immutable(map.clone()), json!({"l": [{"k": "a"}, {"k": "b"}]}), Some(json!({"l": [{"k": "b"}, {"k": "a"}]})), expect![""]);
+    check_update(
+        immutable(map.clone()),
+        json!({"l": [{"k": "a"}, {"k": "b"}]}),
+        Some(json!({"l": [{"k": "b"}, {"k": "a"}]})),
+        expect![""],
+    );
     check_update(immutable(set), json!({"l": ["a", "b"]}), Some(json!({"l": ["b", "a"]})), expect![""]);
-    check_update(immutable(atomic), json!({"l": ["a", "b"]}), Some(json!({"l": ["b", "a"]})), expect![[r#"spec: Invalid value: "object": immutable"#]]);
-    check_update(immutable(map), json!({"l": [{"k": "a"}]}), Some(json!({"l": [{"k": "b"}]})), expect![[r#"spec: Invalid value: "object": immutable"#]]);
+    check_update(
+        immutable(atomic),
+        json!({"l": ["a", "b"]}),
+        Some(json!({"l": ["b", "a"]})),
+        expect![[r#"spec: Invalid value: "object": immutable"#]],
+    );
+    check_update(
+        immutable(map),
+        json!({"l": [{"k": "a"}]}),
+        Some(json!({"l": [{"k": "b"}]})),
+        expect![[r#"spec: Invalid value: "object": immutable"#]],
+    );
 }
 
 #[test]
@@ -159,7 +206,12 @@ fn what_broke_a_rule_before_and_did_not_change_is_forgiven() {
         &json!({"a": {"type": "string", "x-kubernetes-validations": [{"rule": "self != 'bad'"}]}, "b": {"type": "string"}}),
         &json!([{"rule": "self.a != 'bad'", "message": "spec is bad"}]),
     );
-    check_update(schema.clone(), json!({"a": "bad", "b": "new"}), Some(json!({"a": "bad", "b": "old"})), expect![[r#"spec: Invalid value: "object": spec is bad"#]]);
+    check_update(
+        schema.clone(),
+        json!({"a": "bad", "b": "new"}),
+        Some(json!({"a": "bad", "b": "old"})),
+        expect![[r#"spec: Invalid value: "object": spec is bad"#]],
+    );
     check_update(schema, json!({"a": "bad"}), Some(json!({"a": "bad"})), expect![""]);
 }
 
@@ -227,41 +279,71 @@ fn rules_wait_for_a_well_formed_object() {
 #[test]
 fn rules_that_make_no_sense_are_refused_with_their_place() {
     let refused = |rule: &str, expected: Expect| {
-        check_refused(object(&json!({"a": {"type": "string"}, "n": {"type": "integer"}}), &json!([{"rule": rule, "message": "m"}])), expected);
+        check_refused(
+            object(
+                &json!({"a": {"type": "string"}, "n": {"type": "integer"}}),
+                &json!([{"rule": rule, "message": "m"}]),
+            ),
+            expected,
+        );
     };
-    refused("self.b == 'x'", expect![[r#"
+    refused(
+        "self.b == 'x'",
+        expect![[r#"
         s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.b == 'x'","Message":"m","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:5: undefined field 'b'
          | self.b == 'x'
-         | ....^"#]]);
-    refused("self.n < 'x' && other", expect![[r#"
+         | ....^"#]],
+    );
+    refused(
+        "self.n < 'x' && other",
+        expect![[r#"
         s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.n \u003c 'x' \u0026\u0026 other","Message":"m","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:8: found no matching overload for '_<_' applied to '(int, string)'
          | self.n < 'x' && other
          | .......^
         ERROR: <input>:1:17: undeclared reference to 'other' (in container '')
          | self.n < 'x' && other
-         | ................^"#]]);
-    refused("self.a.startsWith(1)", expect![[r#"
+         | ................^"#]],
+    );
+    refused(
+        "self.a.startsWith(1)",
+        expect![[r#"
         s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.a.startsWith(1)","Message":"m","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:18: found no matching overload for 'startsWith' applied to 'string.(int)'
          | self.a.startsWith(1)
-         | .................^"#]]);
-    refused("self.a", expect![[r#"s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.a","Message":"m","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: cel expression must evaluate to a bool"#]]);
-    refused("self.a ==", expect![[r#"
+         | .................^"#]],
+    );
+    refused(
+        "self.a",
+        expect![[
+            r#"s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.a","Message":"m","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: cel expression must evaluate to a bool"#
+        ]],
+    );
+    refused(
+        "self.a ==",
+        expect![[r#"
         s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.a ==","Message":"m","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:10: Syntax error: mismatched input '<EOF>'
          | self.a ==
-         | .........^"#]]);
+         | .........^"#]],
+    );
     check_refused(
-        object(&json!({"a": {"type": "string"}}), &json!([{"rule": "true", "message": "m", "messageExpression": "1"}, {"rule": "self.a == 'a'", "optionalOldSelf": true}])),
+        object(
+            &json!({"a": {"type": "string"}}),
+            &json!([{"rule": "true", "message": "m", "messageExpression": "1"}, {"rule": "self.a == 'a'", "optionalOldSelf": true}]),
+        ),
         expect![[r#"
             s.properties[spec].x-kubernetes-validations[0].messageExpression: Invalid value: {"Rule":"true","Message":"m","MessageExpression":"1","Reason":null,"FieldPath":"","OptionalOldSelf":null}: messageExpression must evaluate to a string
             s.properties[spec].x-kubernetes-validations[1].optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule"#]],
     );
     check_refused(
         json!({"type": "array", "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}),
-        expect![[r#"s.properties[spec].items.x-kubernetes-validations[0].rule: Invalid value: "self == oldSelf": oldSelf cannot be used on the uncorrelatable portion of the schema within s.properties[spec]"#]],
+        expect![[
+            r#"s.properties[spec].items.x-kubernetes-validations[0].rule: Invalid value: "self == oldSelf": oldSelf cannot be used on the uncorrelatable portion of the schema within s.properties[spec]"#
+        ]],
     );
     check_refused(
         json!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-validations": [{"rule": "true"}]}),
-        expect!["s.properties[spec].x-kubernetes-validations: Internal error: failed to convert to declType for CEL validation rules"],
+        expect![
+            "s.properties[spec].x-kubernetes-validations: Internal error: failed to convert to declType for CEL validation rules"
+        ],
     );
 }
 
@@ -281,14 +363,18 @@ fn a_hostile_rule_runs_out_of_budget_and_stops_everything() {
     check(
         schema,
         json!(many),
-        expect![[r#"spec: Invalid value: "array": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"#]],
+        expect![[
+            r#"spec: Invalid value: "array": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"#
+        ]],
     );
     let linear = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": vec![json!({"rule": "self.all(a, self.all(b, a == b))"}); 40]});
     let same = vec!["x"; 200];
     check(
         linear,
         json!(same),
-        expect![[r#"spec: Invalid value: "array": validation failed due to running out of cost budget, no further validation rules will be run"#]],
+        expect![[
+            r#"spec: Invalid value: "array": validation failed due to running out of cost budget, no further validation rules will be run"#
+        ]],
     );
 }
 

@@ -23,10 +23,10 @@ pub(super) fn partition(
     listed: &[Value],
     merge_key: Option<&str>,
 ) -> Result<(Vec<Value>, Vec<Value>), Failure> {
-    if let Some(key) = merge_key {
-        if let Some(odd) = items.iter().find(|item| item.get(key).is_none()) {
-            return Err(no_merge_key(odd, key));
-        }
+    if let Some(key) = merge_key
+        && let Some(odd) = items.iter().find(|item| item.get(key).is_none())
+    {
+        return Err(no_merge_key(odd, key));
     }
     Ok(items.into_iter().partition(|item| place(listed, item, merge_key).is_some()))
 }

@@ -16,20 +16,27 @@ fn schema() -> Schema {
                 "ports": {"type": "array", "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "containerPort", "items": {"type": "object", "properties": {"containerPort": {"type": "integer"}, "name": {"type": "string"}}}}}}},
             "strategy": {"type": "object", "x-kubernetes-patch-strategy": "retainKeys", "properties": {"type": {"type": "string"}, "rollingUpdate": {"type": "object"}}}}},
     }});
-    // Built-in kinds are not structural CRDs, so the tree is made without the CRD checks.
-    fn node(source: &Value) -> Schema {
-        let strategies = source["x-kubernetes-patch-strategy"].as_str().unwrap_or_default();
-        Schema {
-            properties: source["properties"].as_object().into_iter().flatten().map(|(name, value)| (name.clone(), crate::schema::Node::new(node(value)))).collect(),
-            items: source.get("items").map(|items| crate::schema::Node::new(node(items))),
-            patch: crate::schema::PatchStrategy {
-                merge: strategies == "merge", retain_keys: strategies == "retainKeys",
-                merge_key: source["x-kubernetes-patch-merge-key"].as_str().map(str::to_owned),
-            },
-            ..Schema::default()
-        }
-    }
     node(&source)
+}
+
+/// Built-in kinds are not structural CRDs, so the tree is made without the CRD checks.
+fn node(source: &Value) -> Schema {
+    let strategies = source["x-kubernetes-patch-strategy"].as_str().unwrap_or_default();
+    Schema {
+        properties: source["properties"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name.clone(), crate::schema::Node::new(node(value))))
+            .collect(),
+        items: source.get("items").map(|items| crate::schema::Node::new(node(items))),
+        patch: crate::schema::PatchStrategy {
+            merge: strategies == "merge",
+            retain_keys: strategies == "retainKeys",
+            merge_key: source["x-kubernetes-patch-merge-key"].as_str().map(str::to_owned),
+        },
+        ..Schema::default()
+    }
 }
 
 #[allow(clippy::needless_pass_by_value)] // json! literals at every call
@@ -50,12 +57,18 @@ fn lists_merge_by_key_and_new_items_come_first() {
     check(
         containers(&json!([{"name": "a", "image": "1", "args": ["x"]}, {"name": "b", "image": "1"}])),
         containers(&json!([{"name": "b", "image": "2"}, {"name": "c", "image": "3"}])),
-        expect![[r#"{"spec":{"containers":[{"args":["x"],"image":"1","name":"a"},{"image":"2","name":"b"},{"image":"3","name":"c"}]}}"#]],
+        expect![[
+            r#"{"spec":{"containers":[{"args":["x"],"image":"1","name":"a"},{"image":"2","name":"b"},{"image":"3","name":"c"}]}}"#
+        ]],
     );
     check(
         containers(&json!([{"name": "a", "args": ["x", "y"], "ports": [{"containerPort": 80}]}])),
-        containers(&json!([{"name": "a", "args": ["z"], "ports": [{"containerPort": 81}, {"containerPort": 80, "name": "web"}]}])),
-        expect![[r#"{"spec":{"containers":[{"args":["z"],"name":"a","ports":[{"containerPort":81},{"containerPort":80,"name":"web"}]}]}}"#]],
+        containers(
+            &json!([{"name": "a", "args": ["z"], "ports": [{"containerPort": 81}, {"containerPort": 80, "name": "web"}]}]),
+        ),
+        expect![[
+            r#"{"spec":{"containers":[{"args":["z"],"name":"a","ports":[{"containerPort":81},{"containerPort":80,"name":"web"}]}]}}"#
+        ]],
     );
 }
 
@@ -71,7 +84,11 @@ fn objects_merge_and_null_removes() {
 #[test]
 fn directives_delete_and_replace() {
     let original = containers(&json!([{"name": "a"}, {"name": "b"}]));
-    check(original.clone(), containers(&json!([{"name": "a", "$patch": "delete"}])), expect![[r#"{"spec":{"containers":[{"name":"b"}]}}"#]]);
+    check(
+        original.clone(),
+        containers(&json!([{"name": "a", "$patch": "delete"}])),
+        expect![[r#"{"spec":{"containers":[{"name":"b"}]}}"#]],
+    );
     check(
         original.clone(),
         containers(&json!([{"name": "z"}, {"$patch": "replace"}])),
@@ -80,22 +97,46 @@ fn directives_delete_and_replace() {
     check(original.clone(), json!({"spec": {"$patch": "replace", "x": 1}}), expect![[r#"{"spec":{"x":1}}"#]]);
     check(original.clone(), json!({"spec": {"$patch": "delete"}}), expect![[r#"{"spec":{}}"#]]);
     check(json!({}), json!({"spec": {"$patch": "delete"}}), expect!["{}"]);
-    check(original.clone(), json!({"spec": {"$patch": "swap"}}), expect!["500 unknown patch type: swap in map: map[$patch:swap]"]);
-    check(original.clone(), containers(&json!([{"$patch": "delete"}])), expect!["500 map: map[$patch:delete] does not contain declared merge key: name"]);
-    check(original.clone(), containers(&json!([{"name": "a", "$patch": "merge"}])), expect!["500 merging lists cannot yet be specified in the patch"]);
-    check(original, containers(&json!([{"image": "x"}])), expect!["500 map: map[image:x] does not contain declared merge key: name"]);
+    check(
+        original.clone(),
+        json!({"spec": {"$patch": "swap"}}),
+        expect!["500 unknown patch type: swap in map: map[$patch:swap]"],
+    );
+    check(
+        original.clone(),
+        containers(&json!([{"$patch": "delete"}])),
+        expect!["500 map: map[$patch:delete] does not contain declared merge key: name"],
+    );
+    check(
+        original.clone(),
+        containers(&json!([{"name": "a", "$patch": "merge"}])),
+        expect!["500 merging lists cannot yet be specified in the patch"],
+    );
+    check(
+        original,
+        containers(&json!([{"image": "x"}])),
+        expect!["500 map: map[image:x] does not contain declared merge key: name"],
+    );
 }
 
 #[test]
 fn primitive_lists_are_sets() {
     let original = json!({"metadata": {"finalizers": ["a", "b"]}});
-    check(original.clone(), json!({"metadata": {"finalizers": ["b", "c"]}}), expect![[r#"{"metadata":{"finalizers":["a","b","c"]}}"#]]);
+    check(
+        original.clone(),
+        json!({"metadata": {"finalizers": ["b", "c"]}}),
+        expect![[r#"{"metadata":{"finalizers":["a","b","c"]}}"#]],
+    );
     check(
         original.clone(),
         json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a", "z"]}}),
         expect![[r#"{"metadata":{"finalizers":["b"]}}"#]],
     );
-    check(original, json!({"metadata": {"$deleteFromPrimitiveList/": []}}), expect!["400 invalid patch format of primitive list"]);
+    check(
+        original,
+        json!({"metadata": {"$deleteFromPrimitiveList/": []}}),
+        expect!["400 invalid patch format of primitive list"],
+    );
 }
 
 #[test]
@@ -109,19 +150,23 @@ fn the_patch_can_set_the_order() {
     check(
         original.clone(),
         json!({"spec": {"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "x"}]}}),
-        expect![[r#"
+        expect![[r"
             500 The order in patch list:
             [map[name:x]]
              doesn't match $setElementOrder list:
             [map[name:a]]
-        "#]],
+        "]],
     );
     check(
         json!({"metadata": {"finalizers": ["a", "b"]}}),
         json!({"metadata": {"$setElementOrder/finalizers": ["c", "a"], "finalizers": ["c"]}}),
         expect![[r#"{"metadata":{"finalizers":["c","a","b"]}}"#]],
     );
-    check(original, json!({"spec": {"$setElementOrder/containers": 1}}), expect!["500 expected a []interface {}, but received a int64"]);
+    check(
+        original,
+        json!({"spec": {"$setElementOrder/containers": 1}}),
+        expect!["500 expected a []interface {}, but received a int64"],
+    );
 }
 
 #[test]
@@ -137,7 +182,11 @@ fn retained_keys_clear_the_others() {
         json!({"spec": {"strategy": {"$retainKeys": ["type"], "rollingUpdate": {}}}}),
         expect!["400 invalid patch format of retainKeys"],
     );
-    check(original, json!({"spec": {"strategy": {"$retainKeys": "type"}}}), expect!["400 invalid patch format of retainKeys"]);
+    check(
+        original,
+        json!({"spec": {"strategy": {"$retainKeys": "type"}}}),
+        expect!["400 invalid patch format of retainKeys"],
+    );
 }
 
 #[test]

@@ -38,7 +38,11 @@ fn types_are_named_as_in_the_schema() {
             spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string"
             spec.when: Invalid value: "int64": spec.when in body must be of type date-time: "int64""#]],
     );
-    check(schema.clone(), json!({"replicas": 3.0, "port": "80", "ratio": 1, "when": "2024-05-01T10:00:00Z"}), expect![""]);
+    check(
+        schema.clone(),
+        json!({"replicas": 3.0, "port": "80", "ratio": 1, "when": "2024-05-01T10:00:00Z"}),
+        expect![""],
+    );
     check(
         schema,
         json!({"replicas": 3.5, "name": null, "when": "soon"}),
@@ -100,7 +104,9 @@ fn junctors_report_the_alternative_that_got_furthest() {
     check(
         schema,
         json!({"a": "", "b": ""}),
-        expect![[r#"<nil>: Invalid value: "": "spec" must validate one and only one schema (oneOf). Found 2 valid alternatives"#]],
+        expect![[
+            r#"<nil>: Invalid value: "": "spec" must validate one and only one schema (oneOf). Found 2 valid alternatives"#
+        ]],
     );
     check(
         json!({"type": "string", "anyOf": [{"minLength": 5}, {"pattern": "^a"}], "not": {"enum": ["abc"]}, "allOf": [{"maxLength": 3}]}),
@@ -140,7 +146,8 @@ fn lists_that_are_sets_or_maps_hold_nothing_twice() {
 
 #[test]
 fn embedded_resources_name_their_kind() {
-    let schema = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+    let schema =
+        json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
     check(
         schema.clone(),
         json!({"kind": "Bad_Kind", "metadata": {"name": "a/b"}}),
@@ -172,9 +179,9 @@ fn what_was_invalid_before_and_did_not_change_is_forgiven() {
     assert_eq!(validate(&schema, &old, None).len(), 4);
     assert_eq!(validate(&schema, &old, Some(&old)), []);
     let new = json!({"spec": {"name": "long", "other": 1, "list": [{"k": "b", "v": "long"}, {"k": "a", "v": "longer"}], "plain": ["long", "x"]}});
-    expect![[r#"
+    expect![[r"
         spec.list[1].v: Too long: may not be more than 1 byte
-        spec.plain[0]: Too long: may not be more than 1 byte"#]]
+        spec.plain[0]: Too long: may not be more than 1 byte"]]
     .assert_eq(&report(&validate(&schema, &new, Some(&old))));
 }
 
@@ -182,5 +189,9 @@ fn what_was_invalid_before_and_did_not_change_is_forgiven() {
 fn a_nullable_field_may_be_null_unless_it_is_an_enum() {
     let schema = json!({"type": "object", "properties": {
         "a": {"type": "string", "nullable": true}, "b": {"type": "string", "nullable": true, "enum": ["x"]}}});
-    check(schema, json!({"a": null, "b": null}), expect![[r#"spec.b: Unsupported value: null: supported values: "x""#]]);
+    check(
+        schema,
+        json!({"a": null, "b": null}),
+        expect![[r#"spec.b: Unsupported value: null: supported values: "x""#]],
+    );
 }
