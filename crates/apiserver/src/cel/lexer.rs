@@ -16,9 +16,9 @@ pub(super) enum Token {
 /// A token and the byte offset where it starts.
 pub(super) type Placed = (Token, usize);
 
-const SYMBOLS: [&str; 26] = [
+const SYMBOLS: [&str; 24] = [
     "&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", "(", ")", "[", "]", "{", "}",
-    ",", ".", "=", "|",
+    ",", ".",
 ];
 
 pub(super) fn tokens(source: &str) -> Result<Vec<Placed>, Issue> {

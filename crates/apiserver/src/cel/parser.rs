@@ -63,9 +63,15 @@ pub(super) fn parse(source: &str) -> Result<Expr, Issue> {
     let expr = parser.expression()?;
     match parser.peek() {
         Token::End => Ok(expr),
-        _ => Err(parser.unexpected()),
+        _ => Err(parser.unexpected(AFTER_EXPRESSION)),
     }
 }
+
+/// What may start an expression, and what may follow one, in the words of CEL's own parser.
+const START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
+                     IDENTIFIER}";
+const AFTER_EXPRESSION: &str =
+    "{<EOF>, '==', '!=', 'in', '<', '<=', '>=', '>', '&&', '||', '[', '.', '-', '?', '+', '*', '/', '%'}";
 
 struct Parser {
     tokens: Vec<Placed>,
@@ -91,18 +97,25 @@ impl Parser {
     }
 
     fn expect(&mut self, symbol: &str) -> Result<(), Issue> {
-        if self.take(symbol) { Ok(()) } else { Err(self.unexpected()) }
+        if self.take(symbol) {
+            return Ok(());
+        }
+        Err(Issue::new(self.at(), format!("Syntax error: missing '{symbol}' at '{}'", self.shown())))
     }
 
-    fn unexpected(&self) -> Issue {
-        let found = match self.peek() {
+    /// The next token as messages show it.
+    fn shown(&self) -> String {
+        match self.peek() {
             Token::End => "<EOF>".to_owned(),
             Token::Ident(name) => name.clone(),
             Token::Symbol(symbol) => (*symbol).to_owned(),
             Token::Whole(number) => number.to_string(),
             Token::Literal(literal) => format!("{literal:?}"),
-        };
-        Issue::new(self.at(), format!("Syntax error: mismatched input '{found}'"))
+        }
+    }
+
+    fn unexpected(&self, expected: &str) -> Issue {
+        Issue::new(self.at(), format!("Syntax error: mismatched input '{}' expecting {expected}", self.shown()))
     }
 
     /// Every new node passes here, so that no tree gets deeper than the limit.
@@ -193,7 +206,7 @@ impl Parser {
             let at = self.at();
             if self.take(".") {
                 let optional = self.take("?");
-                let Token::Ident(name) = self.peek().clone() else { return Err(self.unexpected()) };
+                let Token::Ident(name) = self.peek().clone() else { return Err(self.unexpected("IDENTIFIER")) };
                 self.next += 1;
                 let open = self.at();
                 expr = if !optional && self.take("(") {
@@ -272,7 +285,7 @@ impl Parser {
                 self.next += 1;
                 self.primary()
             }
-            _ => Err(self.unexpected()),
+            _ => Err(self.unexpected(START)),
         }
     }
 
@@ -282,7 +295,7 @@ impl Parser {
             let optional = self.take("?");
             elements.push(Element { value: self.expression()?, optional });
             if !self.take(",") && !matches!(self.peek(), Token::Symbol("]")) {
-                return Err(self.unexpected());
+                return Err(self.unexpected("{']', ','}"));
             }
         }
         Self::node(at, Kind::List(elements))
@@ -296,7 +309,7 @@ impl Parser {
             self.expect(":")?;
             entries.push((key, self.expression()?, optional));
             if !self.take(",") && !matches!(self.peek(), Token::Symbol("}")) {
-                return Err(self.unexpected());
+                return Err(self.unexpected("{'}', ','}"));
             }
         }
         Self::node(at, Kind::Map(entries))
@@ -371,7 +384,6 @@ fn member_call(at: usize, target: Expr, name: &str, args: Vec<Expr>) -> Parsed {
         ("transformMap", 3 | 4) => MacroKind::TransformMap,
         ("optMap", 2) => MacroKind::OptionalMap,
         ("optFlatMap", 2) => MacroKind::OptionalFlatMap,
-        ("sortBy", 2) => MacroKind::SortBy,
         _ => {
             let args = std::iter::once(target).chain(args).collect();
             return Parser::call(at, name, true, args);

@@ -317,7 +317,7 @@ mod tests {
             }})),
             expect![[r#"
                 s.properties[spec].properties[a].type: Unsupported value: "text": supported values: "array", "boolean", "integer", "number", "object", "string"
-                s.properties[spec].properties[b].pattern: Invalid value: "[a": must be a valid regular expression, but isn't: error parsing regexp: unclosed character class: `[a`
+                s.properties[spec].properties[b].pattern: Invalid value: "[a": must be a valid regular expression, but isn't: error parsing regexp: missing closing ]: `[a`
                 s.properties[spec].properties[c].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic
                 s.properties[spec].properties[d].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive
                 s.properties[spec].properties[e].$ref: Forbidden: $ref is not supported

@@ -35,7 +35,14 @@ pub(crate) fn go_regex(pattern: &str) -> Result<Regex, String> {
         .build()
         .map_err(|error| {
             let text = error.to_string();
-            let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            let last = match last {
+                "unclosed character class" => "missing closing ]",
+                "unclosed group" => "missing closing )",
+                "unopened group" => "unexpected )",
+                "repetition operator missing expression" => "missing argument to repetition operator",
+                other => other,
+            };
             format!("error parsing regexp: {last}: `{pattern}`")
         })
 }

@@ -30,9 +30,9 @@ pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, name: &str, args: &[Val<
         },
         "timestamp" => to_timestamp(value),
         "duration" => match value {
-            Val::Text(text) => parse_duration(text)
-                .map(Val::Duration)
-                .ok_or_else(|| Fault::new(format!("time: invalid duration {:?}", &**text))),
+            Val::Text(text) => {
+                parse_duration(text).map(Val::Duration).ok_or_else(|| conversion(value, "google.protobuf.Duration"))
+            }
             Val::Duration(_) => Ok(value.clone()),
             _ => Err(Fault::no_overload()),
         },
@@ -127,10 +127,9 @@ fn to_timestamp<'a>(value: &Val<'a>) -> Evaluated<'a> {
     match value {
         Val::Timestamp(_) => Ok(value.clone()),
         Val::Int(second) => jiff::Timestamp::from_second(*second).map(Val::Timestamp).map_err(|_| out_of_range()),
-        Val::Text(text) => parse_timestamp(text).map(Val::Timestamp).ok_or_else(|| {
-            let text = &**text;
-            Fault::new(format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?}"))
-        }),
+        Val::Text(text) => {
+            parse_timestamp(text).map(Val::Timestamp).ok_or_else(|| conversion(value, "google.protobuf.Timestamp"))
+        }
         _ => Err(Fault::no_overload()),
     }
 }

@@ -193,7 +193,11 @@ fn urls<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
 }
 
 fn addresses<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
-    let bad_ip = |text: &str| Fault::new(format!("IP Address {text:?} parse error during conversion from string"));
+    let bad_ip = |text: &str| {
+        Fault::new(format!(
+            "IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"
+        ))
+    };
     let bad_cidr =
         |text: &str| Fault::new(format!("network address parse error during conversion from string: {text:?}"));
     Some(Ok(match (name, args) {
