@@ -10,7 +10,8 @@ use crate::auth::User;
 use crate::field::FieldError;
 use crate::registry::definition::CLEANUP_FINALIZER;
 use crate::registry::{
-    FieldSource, Handling, Hooks, NameRule, PrepareContext, ResourceInfo, ScalePaths, SelectableField, Subresource, Version,
+    FieldSource, Handling, Hooks, NameRule, PrepareContext, ResourceInfo, ScalePaths, SelectableField, Subresource,
+    Version,
 };
 use crate::rest::request::{ContentType, Options, Request, Verb};
 use crate::rest::response::{Body, Response, WatchStream};
@@ -55,8 +56,12 @@ pub(crate) fn kinds() -> Vec<ResourceInfo> {
     namespaces.behaviour.spec_finalizers = true;
     namespaces.behaviour.name_rule = NameRule::DnsLabel;
     namespaces.hooks = &NamespaceHooks;
-    let finalize =
-        Subresource { name: "finalize".to_owned(), handling: Handling::Finalize, verbs: Verb::UPDATE_ONLY, object: None };
+    let finalize = Subresource {
+        name: "finalize".to_owned(),
+        handling: Handling::Finalize,
+        verbs: Verb::UPDATE_ONLY,
+        object: None,
+    };
     namespaces.versions[0].subresources = vec![Subresource::status(), finalize];
     let mut pods = core("Pod", "pods");
     pods.behaviour.returns_deleted_object = true;

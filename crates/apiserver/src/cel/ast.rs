@@ -85,8 +85,6 @@ pub(super) enum MacroKind {
     OptionalMap,
     /// `optFlatMap`: the body gives an optional itself.
     OptionalFlatMap,
-    /// `sortBy`: the list in the order of the body's values.
-    SortBy,
 }
 
 /// `range.kind(first, body)` and its relatives with a second variable or a condition.

@@ -4,21 +4,25 @@ use std::sync::Arc;
 
 use super::ast::{Call, Expr, Kind, Literal, Macro, MacroKind};
 use super::issue::Issue;
-use super::signatures::{Signature, overloads, type_named};
+use super::library::strings::{Piece, clause_fault, pieces};
+use super::signatures::{self, Signature, overloads, type_named};
 use super::types::{Bindings, Ty, join};
 use crate::schema::go_regex;
 
 /// Checks `expr`, compiles its literal regular expressions, and gives its type.
 pub(super) fn check(expr: &mut Expr, variables: &[(&str, Ty)]) -> Result<Ty, Vec<Issue>> {
     let scope = variables.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
-    let mut checker = Checker { scope, issues: Vec::new() };
+    let mut checker = Checker { scope, issues: Vec::new(), mixed_lists: 0 };
     let ty = checker.visit(expr);
+    checker.issues.sort_by_key(|issue| issue.at);
     if checker.issues.is_empty() { Ok(ty) } else { Err(checker.issues) }
 }
 
 struct Checker {
     scope: Vec<(String, Ty)>,
     issues: Vec<Issue>,
+    /// Calls of `format` around the place at hand: their lists may hold anything.
+    mixed_lists: usize,
 }
 
 impl Checker {
@@ -80,8 +84,8 @@ impl Checker {
             }
             Kind::Conditional(parts) => {
                 let types = parts.each_mut().map(|part| self.visit(part));
-                self.demand(parts[0].at, &Ty::Bool, &types[0]);
-                join(&types[1], &types[2]).unwrap_or_else(|| self.no_overload(at, "_?_:_", &types, false))
+                let common = join(&types[1], &types[2]).filter(|_| Bindings::default().accept(&Ty::Bool, &types[0]));
+                common.unwrap_or_else(|| self.no_overload(at, "_?_:_", &types, false))
             }
             Kind::List(elements) => {
                 let types: Vec<(usize, Ty)> = elements
@@ -136,6 +140,7 @@ impl Checker {
                 None => Some(ty),
                 Some(known) => match join(&known, &ty) {
                     Some(both) => Some(both),
+                    None if self.mixed_lists > 0 => Some(Ty::Dyn),
                     None => {
                         self.fail(at, format!("expected type '{known}' but found '{ty}'"));
                         Some(known)
@@ -147,8 +152,18 @@ impl Checker {
     }
 
     fn call(&mut self, at: usize, call: &mut Call) -> Ty {
-        let types: Vec<Ty> = call.args.iter_mut().map(|arg| self.visit(arg)).collect();
+        let types: Vec<Ty> = if call.member && call.function == "format" {
+            self.mixed_lists += 1;
+            let types = self.format_arguments(call);
+            self.mixed_lists -= 1;
+            types
+        } else {
+            call.args.iter_mut().map(|arg| self.visit(arg)).collect()
+        };
         let Some(overloads) = overloads(&call.function, call.member) else {
+            if signatures::overloads(&call.function, !call.member).is_some() {
+                return self.no_overload(at, &call.function.clone(), &types, call.member);
+            }
             return self.fail(at, format!("undeclared reference to '{}' (in container '')", call.function));
         };
         self.literals(call);
@@ -160,16 +175,55 @@ impl Checker {
         if others.iter().all(|other| other.to_string() == first.to_string()) { first.clone() } else { Ty::Dyn }
     }
 
+    /// The types of the arguments of `format`. One that is written out must fit the values that are written after it.
+    fn format_arguments(&mut self, call: &mut Call) -> Vec<Ty> {
+        let [Expr { at, kind: Kind::Literal(Literal::Text(text)), .. }, list] = call.args.as_mut_slice() else {
+            return call.args.iter_mut().map(|arg| self.visit(arg)).collect();
+        };
+        let Kind::List(elements) = &mut list.kind else { return vec![Ty::Text, self.visit(list)] };
+        let types: Vec<(usize, Ty)> = elements
+            .iter_mut()
+            .map(|element| (element.value.at, unwrapped(self.visit(&mut element.value), element.optional)))
+            .collect();
+        match pieces(text) {
+            Ok(pieces) => self.clauses(list.at, &pieces, &types),
+            Err(message) => {
+                self.fail(*at, message);
+            }
+        }
+        vec![Ty::Text, Ty::List(Arc::new(self.homogeneous(types)))]
+    }
+
+    fn clauses(&mut self, list_at: usize, pieces: &[Piece<'_>], types: &[(usize, Ty)]) {
+        let verbs: Vec<char> = pieces
+            .iter()
+            .filter_map(|piece| if let Piece::Clause(verb, _) = piece { Some(*verb) } else { None })
+            .collect();
+        let (expected, given) = (verbs.len(), types.len());
+        if expected > given {
+            self.fail(list_at, format!("index {given} out of range"));
+        } else if expected < given {
+            let message = format!("too many arguments supplied to string.format (expected {expected}, got {given})");
+            self.fail(list_at, message);
+        }
+        for (verb, (at, ty)) in verbs.into_iter().zip(types) {
+            let unknown = matches!(ty, Ty::Dyn | Ty::Optional(_));
+            if let Some(message) = clause_fault(verb, &ty.to_string()).filter(|_| !unknown) {
+                self.fail(*at, message);
+            }
+        }
+    }
+
     /// Regular expressions, durations and times that are written out must be valid.
     fn literals(&mut self, call: &mut Call) {
-        let last = if matches!(call.function.as_str(), "matches" | "find" | "findAll") { 1 } else { 0 };
-        let Some(Expr { at, kind: Kind::Literal(Literal::Text(text)), .. }) = call.args.get(last) else { return };
+        let at = usize::from(matches!(call.function.as_str(), "matches" | "find" | "findAll"));
+        let Some(Expr { at, kind: Kind::Literal(Literal::Text(text)), .. }) = call.args.get(at) else { return };
         let (at, text) = (*at, text.clone());
         match call.function.as_str() {
             "matches" | "find" | "findAll" => match go_regex(&text) {
                 Ok(regex) => call.regex = Some(regex),
-                Err(error) => {
-                    self.fail(at, format!("invalid matches argument: {error}"));
+                Err(_) => {
+                    self.fail(at, "invalid matches argument".to_owned());
                 }
             },
             "duration" if super::library::time::parse_duration(&text).is_none() => {
@@ -193,16 +247,13 @@ impl Checker {
 
     fn comprehension(&mut self, at: usize, parts: &mut Macro) -> Ty {
         let range = self.visit(&mut parts.range);
-        let (first, second) = match self.variables(parts, &range) {
-            Some(types) => types,
-            None => {
-                let message = format!(
-                    "expression of type '{range}' cannot be range of a comprehension (must be list, map, or dynamic)"
-                );
-                self.fail(parts.range.at, message);
-                (Ty::Dyn, Ty::Dyn)
-            }
-        };
+        let (first, second) = variables(parts, &range).unwrap_or_else(|| {
+            let message = format!(
+                "expression of type '{range}' cannot be range of a comprehension (must be list, map, or dynamic)"
+            );
+            self.fail(parts.range.at, message);
+            (Ty::Dyn, Ty::Dyn)
+        });
         let outer = self.scope.len();
         self.scope.push((parts.first.clone(), first.clone()));
         if let Some(name) = &parts.second {
@@ -235,26 +286,25 @@ impl Checker {
                 Ty::Optional(_) | Ty::Dyn => body,
                 other => self.fail(at, format!("expected type 'optional_type(dyn)' but found '{other}'")),
             },
-            MacroKind::SortBy => range,
         }
     }
+}
 
-    /// The types of the macro's variables, if the range can be walked.
-    fn variables(&self, parts: &Macro, range: &Ty) -> Option<(Ty, Ty)> {
-        if matches!(parts.kind, MacroKind::OptionalMap | MacroKind::OptionalFlatMap) {
-            return match range {
-                Ty::Optional(inner) => Some(((**inner).clone(), Ty::Dyn)),
-                Ty::Dyn => Some((Ty::Dyn, Ty::Dyn)),
-                _ => None,
-            };
-        }
-        match (range, parts.second.is_some()) {
-            (Ty::Dyn, _) => Some((Ty::Dyn, Ty::Dyn)),
-            (Ty::List(item), false) => Some(((**item).clone(), Ty::Dyn)),
-            (Ty::List(item), true) => Some((Ty::Int, (**item).clone())),
-            (Ty::Map(entry), _) if parts.kind != MacroKind::SortBy => Some((entry.0.clone(), entry.1.clone())),
+/// The types of the macro's variables, if the range can be walked.
+fn variables(parts: &Macro, range: &Ty) -> Option<(Ty, Ty)> {
+    if matches!(parts.kind, MacroKind::OptionalMap | MacroKind::OptionalFlatMap) {
+        return match range {
+            Ty::Optional(inner) => Some(((**inner).clone(), Ty::Dyn)),
+            Ty::Dyn => Some((Ty::Dyn, Ty::Dyn)),
             _ => None,
-        }
+        };
+    }
+    match (range, parts.second.is_some()) {
+        (Ty::Dyn, _) => Some((Ty::Dyn, Ty::Dyn)),
+        (Ty::List(item), false) => Some(((**item).clone(), Ty::Dyn)),
+        (Ty::List(item), true) => Some((Ty::Int, (**item).clone())),
+        (Ty::Map(entry), _) => Some((entry.0.clone(), entry.1.clone())),
+        _ => None,
     }
 }
 

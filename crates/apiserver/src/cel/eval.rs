@@ -3,7 +3,6 @@
 //! Every step costs, as in CEL's own accounting, so a hostile expression ends with [`Fault::OutOfBudget`] instead of
 //! running on. Recursion is bounded by the parser's depth limit.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -11,7 +10,7 @@ use regex::Regex;
 
 use super::ast::{Call, Expr, Kind, Literal, Macro, MacroKind};
 use super::library;
-use super::operators::{compare, equal};
+use super::operators::equal;
 use super::signatures::type_named;
 use super::value::{Evaluated, Fault, Key, Text, Val};
 use crate::schema::go_regex;
@@ -174,7 +173,7 @@ impl<'a> Evaluation<'a> {
                 break;
             }
         }
-        walk.finish(self)
+        walk.finish()
     }
 
     /// The body's value for the current variables, or none if the condition skips the element.
@@ -204,7 +203,7 @@ impl<'a> Evaluation<'a> {
 struct Walk<'a> {
     parts: &'a Macro,
     items: Vec<Val<'a>>,
-    /// `transformMap`'s entries, `sortBy`'s order.
+    /// The keys of `transformMap`'s entries.
     keys: Vec<Val<'a>>,
     hits: usize,
     failure: Option<Fault>,
@@ -245,16 +244,12 @@ impl<'a> Walk<'a> {
                 self.keys.push(element.0);
                 self.items.push(value);
             }
-            (MacroKind::SortBy, value) => {
-                self.keys.push(value);
-                self.items.push(element.0);
-            }
             (_, value) => self.items.push(value),
         }
         Ok(self.decided)
     }
 
-    fn finish(mut self, evaluation: &mut Evaluation<'a>) -> Evaluated<'a> {
+    fn finish(mut self) -> Evaluated<'a> {
         if let Some(fault) = self.failure.take().filter(|_| !self.decided) {
             return Err(fault);
         }
@@ -267,29 +262,9 @@ impl<'a> Walk<'a> {
                 let keys: Vec<Key> = keys.collect::<Result<_, _>>()?;
                 Val::Map(Rc::new(keys.into_iter().zip(self.items).collect()))
             }
-            MacroKind::SortBy => {
-                let mut order: Vec<usize> = (0..self.items.len()).collect();
-                evaluation.charge(sorting_cost(order.len()))?;
-                let mut fault = None;
-                order.sort_by(|a, b| {
-                    compare(&self.keys[*a], &self.keys[*b]).unwrap_or_else(|failed| {
-                        fault.get_or_insert(failed);
-                        Ordering::Equal
-                    })
-                });
-                if let Some(fault) = fault {
-                    return Err(fault);
-                }
-                Val::list(order.into_iter().map(|position| self.items[position].clone()).collect())
-            }
             _ => Val::list(self.items),
         })
     }
-}
-
-/// Comparisons that sorting so many elements takes, at most.
-pub(super) fn sorting_cost(elements: usize) -> u64 {
-    elements as u64 * u64::from(usize::BITS - elements.leading_zeros())
 }
 
 type Step<'a> = (Val<'a>, Option<Val<'a>>);
@@ -321,7 +296,7 @@ fn steps<'a>(range: &Val<'a>, pairs: bool) -> Result<Vec<Step<'a>>, Fault> {
     }
 }
 
-fn held<'a>(value: Val<'a>) -> Result<Option<Val<'a>>, Fault> {
+fn held(value: Val<'_>) -> Result<Option<Val<'_>>, Fault> {
     match value {
         Val::Optional(inner) => Ok(inner.map(|inner| (*inner).clone())),
         _ => Err(Fault::no_overload()),

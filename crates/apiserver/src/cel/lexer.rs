@@ -16,9 +16,9 @@ pub(super) enum Token {
 /// A token and the byte offset where it starts.
 pub(super) type Placed = (Token, usize);
 
-const SYMBOLS: [&str; 26] = [
+const SYMBOLS: [&str; 24] = [
     "&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", "(", ")", "[", "]", "{", "}",
-    ",", ".", "=", "|",
+    ",", ".",
 ];
 
 pub(super) fn tokens(source: &str) -> Result<Vec<Placed>, Issue> {
@@ -98,7 +98,8 @@ fn suffixed(rest: &str, end: usize, value: Result<u64, String>) -> Result<(Token
 
 /// Bytes before the opening quote (`r`, `b`, both or none), if a string starts here.
 fn string_prefix(rest: &str) -> Option<&str> {
-    let length = rest.find(['"', '\''])?;
+    // A prefix has at most two letters, so a long source is not searched for every token.
+    let length = rest.bytes().take(3).position(|byte| byte == b'"' || byte == b'\'')?;
     let prefix = &rest[..length];
     matches!(prefix.to_ascii_lowercase().as_str(), "" | "r" | "b" | "br" | "rb").then_some(prefix)
 }

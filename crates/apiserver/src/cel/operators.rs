@@ -20,8 +20,7 @@ pub(super) fn equal<'a>(evaluation: &mut Evaluation<'a>, a: &Val<'a>, b: &Val<'a
         (Val::Bytes(a), Val::Bytes(b)) => a == b,
         (Val::Duration(a), Val::Duration(b)) => a == b,
         (Val::Timestamp(a), Val::Timestamp(b)) => a == b,
-        // The types of objects that a schema declares are maps to whoever asks.
-        (Val::Type(a), Val::Type(b)) => a == b,
+        (Val::Type(a), Val::Type(b)) | (Val::Format(a), Val::Format(b)) => a == b,
         (Val::Optional(a), Val::Optional(b)) => match (a, b) {
             (None, None) => true,
             (Some(a), Some(b)) => equal(evaluation, a, b)?,
@@ -32,7 +31,6 @@ pub(super) fn equal<'a>(evaluation: &mut Evaluation<'a>, a: &Val<'a>, b: &Val<'a
         (Val::Ip(a), Val::Ip(b)) => a == b,
         (Val::Cidr(a), Val::Cidr(b)) => a == b,
         (Val::Semver(a), Val::Semver(b)) => a.cmp(b) == Ordering::Equal,
-        (Val::Format(a), Val::Format(b)) => a == b,
         (Val::Json(a), Val::Json(b)) => return equal_views(evaluation, *a, *b),
         (Val::Int(_) | Val::Uint(_) | Val::Double(_), Val::Int(_) | Val::Uint(_) | Val::Double(_)) => {
             compare_numbers(a, b) == Some(Ordering::Equal)

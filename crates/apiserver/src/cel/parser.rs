@@ -9,8 +9,9 @@ use super::signatures;
 
 /// Code points of a source, as in CEL's own parser.
 const SOURCE_LIMIT: usize = 100_000;
-/// Nesting of an expression, as in CEL's own parser. It also keeps every walk over the tree within its stack.
-const DEPTH_LIMIT: usize = 250;
+/// Nesting of an expression. It keeps every walk over the tree well within a thread's stack, also in debug builds; the
+/// real parser stops at 250, and rules of people have less than 20.
+const DEPTH_LIMIT: usize = 128;
 
 /// Words that CEL keeps for later.
 const RESERVED: [&str; 17] = [
@@ -33,22 +34,24 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// Binary operators by rank, loosest first; `&&` and `||` are looser still and handled apart.
-const OPERATORS: [(&str, u8); 12] = [
-    ("==", 1),
-    ("!=", 1),
-    ("<", 1),
-    ("<=", 1),
-    (">", 1),
-    (">=", 1),
-    ("in", 1),
-    ("+", 2),
-    ("-", 2),
-    ("*", 3),
-    ("/", 3),
-    ("%", 3),
+/// Binary operators by rank, loosest first.
+const OPERATORS: [(&str, u8); 14] = [
+    ("||", 1),
+    ("&&", 2),
+    ("==", 3),
+    ("!=", 3),
+    ("<", 3),
+    ("<=", 3),
+    (">", 3),
+    (">=", 3),
+    ("in", 3),
+    ("+", 4),
+    ("-", 4),
+    ("*", 5),
+    ("/", 5),
+    ("%", 5),
 ];
-const TIGHTEST_OPERATOR: u8 = 3;
+const LOOSEST: u8 = 1;
 
 pub(super) fn parse(source: &str) -> Result<Expr, Issue> {
     let size = source.chars().count();
@@ -60,9 +63,15 @@ pub(super) fn parse(source: &str) -> Result<Expr, Issue> {
     let expr = parser.expression()?;
     match parser.peek() {
         Token::End => Ok(expr),
-        _ => Err(parser.unexpected()),
+        _ => Err(parser.unexpected(AFTER_EXPRESSION)),
     }
 }
+
+/// What may start an expression, and what may follow one, in the words of CEL's own parser.
+const START: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
+                     IDENTIFIER}";
+const AFTER_EXPRESSION: &str =
+    "{<EOF>, '==', '!=', 'in', '<', '<=', '>=', '>', '&&', '||', '[', '.', '-', '?', '+', '*', '/', '%'}";
 
 struct Parser {
     tokens: Vec<Placed>,
@@ -88,18 +97,25 @@ impl Parser {
     }
 
     fn expect(&mut self, symbol: &str) -> Result<(), Issue> {
-        if self.take(symbol) { Ok(()) } else { Err(self.unexpected()) }
+        if self.take(symbol) {
+            return Ok(());
+        }
+        Err(Issue::new(self.at(), format!("Syntax error: missing '{symbol}' at '{}'", self.shown())))
     }
 
-    fn unexpected(&self) -> Issue {
-        let found = match self.peek() {
+    /// The next token as messages show it.
+    fn shown(&self) -> String {
+        match self.peek() {
             Token::End => "<EOF>".to_owned(),
             Token::Ident(name) => name.clone(),
             Token::Symbol(symbol) => (*symbol).to_owned(),
             Token::Whole(number) => number.to_string(),
             Token::Literal(literal) => format!("{literal:?}"),
-        };
-        Issue::new(self.at(), format!("Syntax error: mismatched input '{found}'"))
+        }
+    }
+
+    fn unexpected(&self, expected: &str) -> Issue {
+        Issue::new(self.at(), format!("Syntax error: mismatched input '{}' expecting {expected}", self.shown()))
     }
 
     /// Every new node passes here, so that no tree gets deeper than the limit.
@@ -118,10 +134,10 @@ impl Parser {
         if self.depth > DEPTH_LIMIT {
             return Err(too_deep(self.at()));
         }
-        let condition = self.disjunction()?;
+        let condition = self.binary(LOOSEST)?;
         let at = self.at();
         let expr = if self.take("?") {
-            let yes = self.disjunction()?;
+            let yes = self.binary(LOOSEST)?;
             self.expect(":")?;
             let no = self.expression()?;
             Self::node(at, Kind::Conditional(Box::new([condition, yes, no])))
@@ -132,45 +148,21 @@ impl Parser {
         expr
     }
 
-    fn disjunction(&mut self) -> Parsed {
-        let mut at = self.at();
-        let mut terms = vec![self.conjunction()?];
-        while matches!(self.peek(), Token::Symbol("||")) {
-            at = self.at();
-            self.next += 1;
-            terms.push(self.conjunction()?);
-        }
-        if terms.len() == 1 { Ok(terms.swap_remove(0)) } else { Self::node(at, Kind::Or(terms)) }
+    /// The operator that comes next, if it binds at least as tightly as `loosest`.
+    fn operator(&self, loosest: u8) -> Option<(&'static str, u8)> {
+        let Token::Symbol(symbol) = self.peek() else { return None };
+        OPERATORS.into_iter().find(|(name, rank)| name == symbol && *rank >= loosest)
     }
 
-    fn conjunction(&mut self) -> Parsed {
-        let mut at = self.at();
-        let mut terms = vec![self.binary(1)?];
-        while matches!(self.peek(), Token::Symbol("&&")) {
-            at = self.at();
-            self.next += 1;
-            terms.push(self.binary(1)?);
-        }
-        if terms.len() == 1 { Ok(terms.swap_remove(0)) } else { Self::node(at, Kind::And(terms)) }
-    }
-
-    fn binary(&mut self, rank: u8) -> Parsed {
-        if rank > TIGHTEST_OPERATOR {
-            return self.unary();
-        }
-        let mut left = self.binary(rank + 1)?;
-        loop {
-            let Token::Symbol(symbol) = self.peek() else { return Ok(left) };
-            let Some((operator, _)) = OPERATORS.iter().find(|(name, at_rank)| name == symbol && *at_rank == rank)
-            else {
-                return Ok(left);
-            };
+    fn binary(&mut self, loosest: u8) -> Parsed {
+        let mut left = self.unary()?;
+        while let Some((operator, rank)) = self.operator(loosest) {
             let at = self.at();
             self.next += 1;
             let right = self.binary(rank + 1)?;
-            let function = if *operator == "in" { "@in".to_owned() } else { format!("_{operator}_") };
-            left = Self::call(at, &function, false, vec![left, right])?;
+            left = combined(at, operator, left, right)?;
         }
+        Ok(left)
     }
 
     fn unary(&mut self) -> Parsed {
@@ -214,7 +206,7 @@ impl Parser {
             let at = self.at();
             if self.take(".") {
                 let optional = self.take("?");
-                let Token::Ident(name) = self.peek().clone() else { return Err(self.unexpected()) };
+                let Token::Ident(name) = self.peek().clone() else { return Err(self.unexpected("IDENTIFIER")) };
                 self.next += 1;
                 let open = self.at();
                 expr = if !optional && self.take("(") {
@@ -293,7 +285,7 @@ impl Parser {
                 self.next += 1;
                 self.primary()
             }
-            _ => Err(self.unexpected()),
+            _ => Err(self.unexpected(START)),
         }
     }
 
@@ -303,7 +295,7 @@ impl Parser {
             let optional = self.take("?");
             elements.push(Element { value: self.expression()?, optional });
             if !self.take(",") && !matches!(self.peek(), Token::Symbol("]")) {
-                return Err(self.unexpected());
+                return Err(self.unexpected("{']', ','}"));
             }
         }
         Self::node(at, Kind::List(elements))
@@ -317,10 +309,30 @@ impl Parser {
             self.expect(":")?;
             entries.push((key, self.expression()?, optional));
             if !self.take(",") && !matches!(self.peek(), Token::Symbol("}")) {
-                return Err(self.unexpected());
+                return Err(self.unexpected("{'}', ','}"));
             }
         }
         Self::node(at, Kind::Map(entries))
+    }
+}
+
+/// Terms of `&&` and `||` are gathered in one node, so that a long row of them is not a deep tree.
+fn combined(at: usize, operator: &str, left: Expr, right: Expr) -> Parsed {
+    match (operator, left) {
+        ("&&", Expr { kind: Kind::And(mut terms), height, .. }) => {
+            let height = height.max(right.height + 1);
+            terms.push(right);
+            Ok(Expr { at, height, kind: Kind::And(terms) })
+        }
+        ("||", Expr { kind: Kind::Or(mut terms), height, .. }) => {
+            let height = height.max(right.height + 1);
+            terms.push(right);
+            Ok(Expr { at, height, kind: Kind::Or(terms) })
+        }
+        ("&&", left) => Parser::node(at, Kind::And(vec![left, right])),
+        ("||", left) => Parser::node(at, Kind::Or(vec![left, right])),
+        ("in", left) => Parser::call(at, "@in", false, vec![left, right]),
+        (_, left) => Parser::call(at, &format!("_{operator}_"), false, vec![left, right]),
     }
 }
 
@@ -372,7 +384,6 @@ fn member_call(at: usize, target: Expr, name: &str, args: Vec<Expr>) -> Parsed {
         ("transformMap", 3 | 4) => MacroKind::TransformMap,
         ("optMap", 2) => MacroKind::OptionalMap,
         ("optFlatMap", 2) => MacroKind::OptionalFlatMap,
-        ("sortBy", 2) => MacroKind::SortBy,
         _ => {
             let args = std::iter::once(target).chain(args).collect();
             return Parser::call(at, name, true, args);

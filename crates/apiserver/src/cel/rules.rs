@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::ast::Expr;
+use super::ast::{Expr, Kind};
 use super::check::check;
 use super::eval::Evaluation;
 use super::types::{Ty, declared, escaped};
@@ -178,7 +178,7 @@ impl Compiler {
                 None
             }
             Err(text) => {
-                refuse("rule", format!("compilation failed: {text}"));
+                refuse("rule", text);
                 None
             }
         }?;
@@ -187,7 +187,7 @@ impl Compiler {
             match expression(&rule.message_expression, &variables) {
                 Ok((expr, Ty::Text)) => message = Some(expr),
                 Ok(_) => refuse("messageExpression", "messageExpression must evaluate to a string".to_owned()),
-                Err(text) => refuse("messageExpression", format!("messageExpression compilation failed: {text}")),
+                Err(text) => refuse("messageExpression", format!("messageExpression {text}")),
             }
         }
         let uses_old = condition.mentions("oldSelf");
@@ -205,9 +205,25 @@ impl Compiler {
 
 /// Parses and checks an expression; the error shows all findings with their places.
 fn expression(source: &str, variables: &[(&str, Ty)]) -> Result<(Expr, Ty), String> {
-    let mut expr = parser::parse(source).map_err(|found| issue::shown(&[found], source))?;
-    let ty = check(&mut expr, variables).map_err(|found| issue::shown(&found, source))?;
-    Ok((expr, ty))
+    let failed = |found: &[issue::Issue]| format!("compilation failed: {}", issue::shown(found, source));
+    let mut expr = parser::parse(source).map_err(|found| failed(&[found]))?;
+    let ty = check(&mut expr, variables).map_err(|found| failed(&found))?;
+    match constant_fault(&expr) {
+        Some(fault) => Err(format!("program instantiation failed: {fault}")),
+        None => Ok((expr, ty)),
+    }
+}
+
+/// Conversions of literals are carried out at once, so that one that must fail is refused.
+fn constant_fault(expr: &Expr) -> Option<Fault> {
+    const CONVERSIONS: [&str; 8] = ["bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration"];
+    if let Kind::Call(call) = &expr.kind {
+        let constant = matches!(call.args.as_slice(), [Expr { kind: Kind::Literal(_), .. }]);
+        if constant && !call.member && CONVERSIONS.contains(&call.function.as_str()) {
+            return Evaluation::new(Vec::new(), RULE_BUDGET).eval(expr).err();
+        }
+    }
+    expr.kind.children().into_iter().find_map(constant_fault)
 }
 
 /// A rule as the real server prints it inside a finding: its own struct as JSON.
@@ -253,14 +269,7 @@ impl<'a> Ratchet<'a> {
         if self.current.is_some() && self.parent.is_none() && matches!(name, "apiVersion" | "kind") {
             return Self::default();
         }
-        self.below(|(schema, new, old)| {
-            let schema = match (schema.properties.get(name), &schema.additional) {
-                (Some(property), _) => property,
-                (None, Additional::Schema(shared)) => shared,
-                _ => return None,
-            };
-            Some((schema, new.get(name)?, old.get(name)?))
-        })
+        self.below(|(schema, new, old)| Some((schema.field(name)?, new.get(name)?, old.get(name)?)))
     }
 
     fn item(self, position: usize) -> Self {

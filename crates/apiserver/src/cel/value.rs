@@ -132,12 +132,11 @@ impl<'a> View<'a> {
                 _ => {}
             }
         }
-        match (self.schema.properties.get(name), &self.schema.additional) {
-            (Some(node), _) => Some((node, node.embedded_resource)),
-            (None, Additional::Schema(node)) => Some((node, node.embedded_resource)),
-            (None, Additional::Anything) => Some((&ANYTHING, false)),
-            (None, Additional::None) => (self.is_map()).then_some((&*ANYTHING, false)),
+        if let Some(node) = self.schema.field(name) {
+            return Some((node, node.embedded_resource));
         }
+        let free = matches!(self.schema.additional, Additional::Anything) || self.is_map();
+        free.then_some((&*ANYTHING, false))
     }
 
     /// The field written as `name` in an expression, if the object has it and its schema knows it.
@@ -177,10 +176,11 @@ impl<'a> View<'a> {
 
 /// The opposite of how property names are escaped in expressions.
 fn unescaped(name: &str) -> String {
-    if let Some(keyword) = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__")) {
-        if !matches!(keyword, "dot" | "dash" | "slash" | "underscores") && !keyword.contains("__") {
-            return keyword.to_owned();
-        }
+    let keyword = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
+    let is_keyword =
+        |inner: &&str| !matches!(*inner, "dot" | "dash" | "slash" | "underscores") && !inner.contains("__");
+    if let Some(keyword) = keyword.filter(is_keyword) {
+        return keyword.to_owned();
     }
     let plain = name.replace("__dot__", ".").replace("__dash__", "-").replace("__slash__", "/");
     plain.replace("__underscores__", "__")

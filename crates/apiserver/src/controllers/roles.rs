@@ -36,7 +36,8 @@ impl Roles {
         };
         let roles: Vec<Value> = listing.entries.iter().map(|entry| entry.parse()).collect();
         let mut wake = Wake::OnChange;
-        for (entry, role) in listing.entries.iter().zip(&roles).filter(|(_, role)| role["aggregationRule"].is_object()) {
+        for (entry, role) in listing.entries.iter().zip(&roles).filter(|(_, role)| role["aggregationRule"].is_object())
+        {
             let rules: Vec<Value> = aggregated_rules(role, &roles).iter().map(|rule| rule.to_value()).collect();
             if role["rules"] == json!(rules) {
                 continue;

@@ -148,12 +148,15 @@ fn builtin_columns(row: &'static builtin::BuiltinKind) -> Columns {
         source: Source::Row,
     };
     let headings = builtin::columns(row).iter().map(heading).collect();
-    Columns::with_rows(headings, Arc::new(move |object: &Value, now| {
-        // Rows are written for the stored form of twin kinds.
-        let mut stored = object.clone();
-        builtin::to_stored(row, &mut stored);
-        builtin::cells(row, &stored, now)
-    }))
+    Columns::with_rows(
+        headings,
+        Arc::new(move |object: &Value, now| {
+            // Rows are written for the stored form of twin kinds.
+            let mut stored = object.clone();
+            builtin::to_stored(row, &mut stored);
+            builtin::cells(row, &stored, now)
+        }),
+    )
 }
 
 fn request_of(call: Call) -> Result<Request, ApiError> {
@@ -161,7 +164,8 @@ fn request_of(call: Call) -> Result<Request, ApiError> {
     let verb = Verb::ALL.iter().copied().find(|verb| verb.as_str() == call.info.verb);
     let verb = verb.ok_or_else(|| ApiError::internal(format!("no such verb: {}", call.info.verb)))?;
     // For a namespace itself the path's namespace is its own name.
-    let namespace = Some(path.namespace).filter(|ns| !ns.is_empty() && (path.resource != "namespaces" || !path.group.is_empty()));
+    let namespace =
+        Some(path.namespace).filter(|ns| !ns.is_empty() && (path.resource != "namespaces" || !path.group.is_empty()));
     Ok(Request {
         user: call.user,
         verb,

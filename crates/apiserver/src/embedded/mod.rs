@@ -149,7 +149,11 @@ impl Embedded {
 
     /// Where a cluster is found behind a listener.
     pub fn url(&self, address: SocketAddr, cluster: &str) -> String {
-        if cluster == ROOT_CLUSTER { format!("https://{address}") } else { format!("https://{address}/clusters/{cluster}") }
+        if cluster == ROOT_CLUSTER {
+            format!("https://{address}")
+        } else {
+            format!("https://{address}/clusters/{cluster}")
+        }
     }
 }
 

@@ -16,6 +16,7 @@ const COPY_LIMIT: usize = 3 << 20;
 const DEPTH_LIMIT: usize = 127;
 
 /// Applies `operations`, a JSON array, to a document. All or nothing.
+#[allow(clippy::result_large_err)] // a refused patch is rare, and every caller passes the error on as it is
 pub fn json_patch(document: &Value, operations: &Value) -> Result<Value, ApiError> {
     let unreadable = |found: &Value, go_type: &str| {
         ApiError::bad_request(format!("json: cannot unmarshal {} into Go value of type {go_type}", json_kind(found)))
@@ -172,10 +173,10 @@ fn take(holder: &mut Value, name: &str) -> Result<Value, String> {
 
 fn replace(document: &mut Value, path: &str, value: &Value) -> Result<(), String> {
     if path.is_empty() {
-        if !is_container(value) {
-            return Err("replace operation value must be object or array".to_owned());
+        // A scalar cannot be a document; the real server then does nothing and says nothing.
+        if is_container(value) {
+            *document = value.clone();
         }
-        *document = value.clone();
         return Ok(());
     }
     if path.matches('/').count() + depth(value) > DEPTH_LIMIT {
@@ -292,6 +293,7 @@ mod tests {
         check(json!({}), json!([{"op": "replace", "path": "/new", "value": 1}]), expect![[r#"{"new":1}"#]]);
         check(json!({}), json!([{"op": "copy", "from": "/none", "path": "/x"}]), expect![[r#"{"x":null}"#]]);
         check(json!({}), json!([{"op": "test", "path": "/none", "value": null}]), expect!["{}"]);
+        check(json!({"a": 1}), json!([{"op": "replace", "path": "", "value": 1}]), expect![[r#"{"a":1}"#]]);
     }
 
     #[test]

@@ -11,11 +11,8 @@ pub fn merge_patch(document: &Value, patch: &Value) -> Value {
 
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
-        let replaces_object = target.is_object();
         *target = patch.clone();
-        if !replaces_object {
-            drop_nulls(target);
-        }
+        drop_nulls(target);
         return;
     };
     if !target.is_object() {

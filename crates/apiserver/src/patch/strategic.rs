@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::unprocessable;
 use crate::error::{ApiError, Reason};
-use crate::schema::{Additional, Schema};
+use crate::schema::Schema;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -16,6 +16,7 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 
 /// The original with the patch merged into it.
+#[allow(clippy::result_large_err)] // a refused patch is rare, and every caller passes the error on as it is
 pub fn strategic_merge_patch(schema: &Schema, original: &Value, patch: &Value) -> Result<Value, ApiError> {
     let (Value::Object(original), Value::Object(patch)) = (original, patch) else {
         return Err(Failure::Format("invalid JSON document").into());
@@ -68,14 +69,6 @@ fn go_map(value: &Value) -> String {
     }
 }
 
-fn field_schema<'a>(schema: &'a Schema, name: &str) -> Option<&'a Schema> {
-    match (schema.properties.get(name), &schema.additional) {
-        (Some(node), _) => Some(node),
-        (None, Additional::Schema(node)) => Some(node),
-        _ => None,
-    }
-}
-
 fn merge_map(schema: &Schema, mut original: Fields, mut patch: Fields) -> Result<Fields, Failure> {
     if let Some(directive) = patch.get(DIRECTIVE).cloned() {
         return match directive.as_str() {
@@ -94,7 +87,7 @@ fn merge_map(schema: &Schema, mut original: Fields, mut patch: Fields) -> Result
     ordered_lists(schema, &mut original, &mut patch)?;
     for (key, change) in patch {
         let (name, deleting) = match key.strip_prefix(DELETE_FROM) {
-            Some(name) if name.is_empty() => return Err(BAD_PRIMITIVES),
+            Some("") => return Err(BAD_PRIMITIVES),
             Some(name) => (name.to_owned(), true),
             None => (key, false),
         };
@@ -103,7 +96,7 @@ fn merge_map(schema: &Schema, mut original: Fields, mut patch: Fields) -> Result
             continue;
         }
         let current = original.remove(&name);
-        let merged = merge_field(field_schema(schema, &name), current, change, deleting)?;
+        let merged = merge_field(schema.field(&name).map(|node| &**node), current, change, deleting)?;
         original.extend(merged.map(|value| (name, value)));
     }
     Ok(original)
@@ -189,7 +182,7 @@ fn ordered_lists(schema: &Schema, original: &mut Fields, patch: &mut Fields) -> 
             return Err(BAD_ORDER);
         }
         let nothing_known = Schema::default();
-        let list_schema = field_schema(schema, name).unwrap_or(&nothing_known);
+        let list_schema = schema.field(name).map_or(&nothing_known, |node| &**node);
         let merge_key = list_schema.patch.merge_key.as_deref();
         let current = list_of(original.get(name).cloned())?;
         let changes = list_of(patch.get(name).cloned())?;

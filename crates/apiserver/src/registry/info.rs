@@ -9,10 +9,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::auth::User;
 pub use crate::builtin::NameRule;
 use crate::builtin::ServiceAddresses;
 use crate::field::FieldError;
-use crate::auth::User;
 use crate::rest::request::Verb;
 use crate::schema::Node;
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+use crate::auth::User;
 use crate::error::ApiError;
 use crate::registry::ResourceInfo;
-use crate::auth::User;
 use crate::server::Cluster;
 
 /// What is being done to an object.

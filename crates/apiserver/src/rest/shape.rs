@@ -32,7 +32,8 @@ pub fn parse_yaml(body: &[u8]) -> Result<Decoded, String> {
         return decode::parse_json(body);
     }
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| format!("error converting YAML to JSON: {error}"))?;
+    let value: Value =
+        serde_saphyr::from_str(text).map_err(|error| format!("error converting YAML to JSON: {error}"))?;
     Ok(Decoded { value, duplicates: Vec::new() })
 }
 

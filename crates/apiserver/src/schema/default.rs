@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::path::{child, key};
-use super::{Additional, Node, Schema, embedded, objectmeta, prune, validate_at};
+use super::{Node, Schema, embedded, objectmeta, prune, validate_at};
 use crate::field::FieldError;
 
 /// Applies the defaults of `schema` to a whole object.
@@ -16,32 +16,26 @@ pub fn apply_defaults(schema: &Schema, value: &mut Value) {
     fill(schema, value);
 }
 
-fn entry_schema<'a>(schema: &'a Schema, name: &str) -> Option<&'a Node> {
-    match (schema.properties.get(name), &schema.additional) {
-        (Some(property), _) => Some(property),
-        (None, Additional::Schema(shared)) => Some(shared),
-        _ => None,
-    }
-}
-
 /// Entries only: a null in a list keeps its place, since dropping it would move its neighbours.
 fn drop_nulls(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, value| {
                 !value.is_null()
-                    || entry_schema(schema, name).is_none_or(|node| node.nullable || node.default.is_some())
-                    || !has_shape(entry_schema(schema, name))
+                    || schema.field(name).is_none_or(|node| node.nullable || node.default.is_some())
+                    || !has_shape(schema.field(name))
             });
             for (name, value) in fields {
-                if let Some(node) = entry_schema(schema, name) {
+                if let Some(node) = schema.field(name) {
                     drop_nulls(node, value);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(node) = &schema.items {
-                items.iter_mut().for_each(|item| drop_nulls(node, item));
+                for item in items {
+                    drop_nulls(node, item);
+                }
             }
         }
         _ => {}
@@ -64,7 +58,7 @@ fn fill(schema: &Schema, value: &mut Value) {
                 }
             }
             for (name, value) in fields {
-                let Some(node) = entry_schema(schema, name) else { continue };
+                let Some(node) = schema.field(name) else { continue };
                 replace_null(node, value);
                 fill(node, value);
             }
@@ -121,11 +115,11 @@ fn check_default(place: &str, schema: &Schema, default: &Value, in_metadata: boo
             findings.extend(embedded_findings);
             return;
         }
-    } else if place.ends_with("properties[metadata].default") {
-        if let Some(finding) = objectmeta::check("metadata", default) {
-            findings.push(FieldError::invalid(place, default, format!("must result in valid metadata: {finding}")));
-            return;
-        }
+    } else if place.ends_with("properties[metadata].default")
+        && let Some(finding) = objectmeta::check("metadata", default)
+    {
+        findings.push(FieldError::invalid(place, default, format!("must result in valid metadata: {finding}")));
+        return;
     }
     findings.extend(validate_at(place, schema, default, None));
 }

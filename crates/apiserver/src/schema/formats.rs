@@ -138,7 +138,7 @@ fn is_isbn13(text: &str) -> bool {
     let digits: Option<Vec<u32>> = text.chars().filter(|c| !matches!(c, '-' | ' ')).map(|c| c.to_digit(10)).collect();
     digits.is_some_and(|digits| {
         let sum: u32 = digits.iter().zip([1, 3].iter().cycle()).map(|(digit, weight)| digit * weight).sum();
-        digits.len() == 13 && sum % 10 == 0
+        digits.len() == 13 && sum.is_multiple_of(10)
     })
 }
 
@@ -151,7 +151,7 @@ fn is_credit_card(text: &str) -> bool {
         .zip([false, true].iter().cycle())
         .map(|(digit, doubled)| if *doubled { digit * 2 / 10 + digit * 2 % 10 } else { *digit })
         .sum();
-    (13..=16).contains(&digits.len()) && sum % 10 == 0
+    (13..=16).contains(&digits.len()) && sum.is_multiple_of(10)
 }
 
 pub(crate) fn is_date(text: &str) -> bool {

@@ -166,3 +166,14 @@ pub struct Schema {
     /// `constraints.pattern`, compiled at first use.
     pub pattern_cache: PatternCache,
 }
+
+impl Schema {
+    /// The schema of an object's entry: its property, or what all further entries share.
+    pub fn field(&self, name: &str) -> Option<&Node> {
+        match (self.properties.get(name), &self.additional) {
+            (Some(property), _) => Some(property),
+            (None, Additional::Schema(shared)) => Some(shared),
+            _ => None,
+        }
+    }
+}

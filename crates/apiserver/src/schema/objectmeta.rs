@@ -71,7 +71,9 @@ fn prune_record(known: &[(&str, Holds)], value: &mut Value) {
     fields.retain(|name, _| lookup(known, name).is_some());
     for (name, value) in fields {
         if let (Some(Holds::Records(record)), Value::Array(items)) = (lookup(known, name), value) {
-            items.iter_mut().for_each(|item| prune_record(record, item));
+            for item in items {
+                prune_record(record, item);
+            }
         }
     }
 }

@@ -94,7 +94,7 @@ fn keywords(schema: &Map<String, Value>, path: &str, around: &Surroundings, find
         findings.push(FieldError::forbidden(child(path, "default"), format!("must not be set {reason}")));
     }
     for name in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
-        if schema.get(name).is_some_and(|value| !value.is_null() && *value != Value::from("")) {
+        if schema.get(name).is_some_and(|value| !value.is_null() && value != "") {
             findings.push(FieldError::forbidden(child(path, name), format!("{name} is not supported")));
         }
     }

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
 
-/// Bytes a compiled expression may take: generous for real patterns (`{1,253}` of Unicode classes takes some 100 KiB).
-const COMPILED_SIZE_LIMIT: usize = 2 << 20;
+/// Bytes a compiled expression may take: a host name with letters of all languages takes some 5 MiB.
+const COMPILED_SIZE_LIMIT: usize = 10 << 20;
 /// Bytes of lazily built automaton per expression before the engine falls back to a slower, smaller one.
 const AUTOMATON_SIZE_LIMIT: usize = 1 << 20;
 
@@ -35,7 +35,14 @@ pub(crate) fn go_regex(pattern: &str) -> Result<Regex, String> {
         .build()
         .map_err(|error| {
             let text = error.to_string();
-            let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            let last = match last {
+                "unclosed character class" => "missing closing ]",
+                "unclosed group" => "missing closing )",
+                "unopened group" => "unexpected )",
+                "repetition operator missing expression" => "missing argument to repetition operator",
+                other => other,
+            };
             format!("error parsing regexp: {last}: `{pattern}`")
         })
 }
@@ -45,31 +52,11 @@ pub(crate) fn go_regex(pattern: &str) -> Result<Regex, String> {
 fn translate(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut rest = pattern;
-    let mut in_class = false;
-    // Whether the item before a dash inside a class can be the start of a range.
-    let mut range_start = false;
     while let Some(first) = rest.chars().next() {
-        let was_start = std::mem::replace(&mut range_start, in_class && first != '-');
-        let step = match first {
-            '-' if in_class => dash(rest, was_start, &mut out),
-            '\\' => escape(rest, in_class, &mut out),
-            '[' if !in_class => open_class(rest, &mut in_class, &mut out),
-            '[' if rest.starts_with("[:") && rest.contains(":]") => {
-                let end = rest.find(":]").map_or(rest.len(), |at| at + 2);
-                out.push_str(&rest[..end]);
-                end
-            }
-            '[' | '&' | '~' if in_class => {
-                out.push('\\');
-                out.push(first);
-                1
-            }
-            ']' if in_class => {
-                in_class = false;
-                out.push(']');
-                1
-            }
-            '{' if !in_class && !starts_repetition(rest) => {
+        let read = match first {
+            '\\' => escape(rest, &mut out),
+            '[' => class(rest, &mut out),
+            '{' if !starts_repetition(rest) => {
                 out.push_str("\\{");
                 1
             }
@@ -78,75 +65,92 @@ fn translate(pattern: &str) -> String {
                 other.len_utf8()
             }
         };
-        if in_class && first == '-' && out.ends_with('-') && !out.ends_with("\\-") {
-            // The end of a range cannot start another one.
-            let end = rest[step..].chars().next().map_or(0, |c| if c == '\\' { 0 } else { c.len_utf8() });
-            if end > 0 && !"[&~".contains(&rest[step..step + end]) {
-                out.push_str(&rest[step..step + end]);
-                rest = &rest[step + end..];
-                continue;
-            }
-        }
-        rest = &rest[step..];
+        rest = &rest[read..];
     }
     out
 }
 
-/// A dash inside a class: part of a range, or itself, as it is next to another range or a class of characters.
-fn dash(rest: &str, after_start: bool, out: &mut String) -> usize {
-    let next_is_class = ["\\p", "\\P", "\\d", "\\w", "\\s", "]", "["].iter().any(|class| rest[1..].starts_with(class));
-    out.push_str(if after_start && !next_is_class { "-" } else { "\\-" });
-    1
-}
-
-/// Writes `[`, a leading `^` and a leading literal `]`; gives back how many bytes were read.
-fn open_class(rest: &str, in_class: &mut bool, out: &mut String) -> usize {
-    *in_class = true;
-    out.push('[');
-    let mut read = 1;
-    if rest[read..].starts_with('^') {
-        out.push('^');
-        read += 1;
-    }
-    if rest[read..].starts_with(']') {
-        out.push_str("\\]");
-        read += 1;
-    }
-    read
-}
-
-fn escape(rest: &str, in_class: bool, out: &mut String) -> usize {
+/// Translates an escape outside of classes; gives back how many bytes were read.
+fn escape(rest: &str, out: &mut String) -> usize {
     let Some(escaped) = rest[1..].chars().next() else {
         out.push('\\');
         return 1;
     };
-    if escaped == 'Q' && !in_class {
+    if escaped == 'Q' {
         let quoted = &rest[2..];
         let end = quoted.find("\\E").unwrap_or(quoted.len());
         out.push_str(&regex::escape(&quoted[..end]));
         return 2 + (end + 2).min(quoted.len());
     }
-    let ascii = match (escaped, in_class) {
-        ('d', false) => "[0-9]",
-        ('D', false) => "[^0-9]",
-        ('w', false) => "[0-9A-Za-z_]",
-        ('W', false) => "[^0-9A-Za-z_]",
-        ('s', false) => "[\\t\\n\\x0C\\r ]",
-        ('S', false) => "[^\\t\\n\\x0C\\r ]",
-        ('b', false) => "(?-u:\\b)",
-        ('B', false) => "(?-u:\\B)",
-        ('d', true) => "0-9",
-        ('w', true) => "0-9A-Za-z_",
-        ('s', true) => "\\t\\n\\x0C\\r ",
-        _ => "",
-    };
-    if ascii.is_empty() {
-        out.push('\\');
-        out.push(escaped);
-    } else {
-        out.push_str(ascii);
+    match escaped {
+        'd' | 'w' | 's' => out.extend(["[", ascii_class(escaped), "]"]),
+        'D' | 'W' | 'S' => out.extend(["[^", ascii_class(escaped), "]"]),
+        'b' => out.push_str("(?-u:\\b)"),
+        'B' => out.push_str("(?-u:\\B)"),
+        other => out.extend(['\\', other]),
     }
     1 + escaped.len_utf8()
+}
+
+fn ascii_class(name: char) -> &'static str {
+    match name.to_ascii_lowercase() {
+        'd' => "0-9",
+        'w' => "0-9A-Za-z_",
+        _ => "\\t\\n\\x0C\\r ",
+    }
+}
+
+/// Translates a class from `[` to `]`; gives back how many bytes were read.
+fn class(rest: &str, out: &mut String) -> usize {
+    let mut at = 1;
+    out.push('[');
+    if rest[at..].starts_with('^') {
+        out.push('^');
+        at += 1;
+    }
+    let first = at;
+    while at < rest.len() && (at == first || !rest[at..].starts_with(']')) {
+        let (item, read, is_class) = class_item(&rest[at..]);
+        *out += &item;
+        at += read;
+        let after_dash = rest[at..].strip_prefix('-').unwrap_or_default();
+        if is_class || after_dash.is_empty() || after_dash.starts_with(']') {
+            continue;
+        }
+        let (end, read, end_is_class) = class_item(after_dash);
+        *out += if end_is_class { "\\-" } else { "-" };
+        *out += &end;
+        at += 1 + read;
+    }
+    if rest[at..].starts_with(']') {
+        out.push(']');
+        at += 1;
+    }
+    at
+}
+
+/// One item of a class, as the `regex` crate writes it; the bytes read; whether it stands for several characters.
+fn class_item(rest: &str) -> (String, usize, bool) {
+    if let Some(end) = rest.strip_prefix("[:").and_then(|name| name.find(":]")) {
+        return (rest[..end + 4].to_owned(), end + 4, true);
+    }
+    let mut chars = rest.chars();
+    let first = chars.next().unwrap_or_default();
+    if first != '\\' {
+        return (regex::escape(first.encode_utf8(&mut [0; 4])), first.len_utf8(), false);
+    }
+    let escaped = chars.next().unwrap_or_default();
+    let (length, is_class) = match escaped {
+        'd' | 'w' | 's' => return (ascii_class(escaped).to_owned(), 2, true),
+        'D' | 'W' | 'S' => return (format!("[^{}]", ascii_class(escaped)), 2, true),
+        'p' | 'P' if rest[2..].starts_with('{') => (rest.find('}').map_or(rest.len(), |at| at + 1), true),
+        'p' | 'P' => ((3).min(rest.len()), true),
+        'x' if rest[2..].starts_with('{') => (rest.find('}').map_or(rest.len(), |at| at + 1), false),
+        'x' => ((4).min(rest.len()), false),
+        other => (1 + other.len_utf8(), false),
+    };
+    let length = (length..=rest.len()).find(|end| rest.is_char_boundary(*end)).unwrap_or(rest.len()).min(rest.len());
+    (rest[..length].to_owned(), length, is_class)
 }
 
 fn starts_repetition(rest: &str) -> bool {

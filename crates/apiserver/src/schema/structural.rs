@@ -141,7 +141,7 @@ fn metadata(schema: &Map<String, Value>, level: Level, path: &str, findings: &mu
     let only_names = entries(meta, "properties").all(|(name, _)| name == "name" || name == "generateName");
     let nothing_else = meta.iter().all(|(name, value)| match name.as_str() {
         "type" | "properties" | "default" => true,
-        _ => value.is_null() || *value == Value::Bool(false) || *value == Value::from(""),
+        _ => value.is_null() || *value == Value::Bool(false) || value == "",
     });
     if !only_names || !nothing_else {
         let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";

@@ -8,7 +8,7 @@ mod constraints;
 use serde_json::Value;
 
 use super::path::{child, shown};
-use super::{Additional, JsonType, ListType, Logic, Node, Schema, embedded, formats, uniqueness};
+use super::{JsonType, ListType, Logic, Node, Schema, embedded, formats, uniqueness};
 use crate::field::FieldError;
 
 pub(crate) use constraints::go_number;
@@ -37,25 +37,16 @@ struct Correlated<'a> {
     old: &'a Value,
 }
 
-impl<'a> Correlated<'a> {
+impl Correlated<'_> {
     fn field(self, name: &str) -> Option<Self> {
         let old = self.old.as_object()?.get(name)?;
-        Some(Self { schema: field_schema(self.schema, name)?, old })
+        Some(Self { schema: self.schema.field(name)?, old })
     }
 
     fn item(self, new: &Value) -> Option<Self> {
         let schema = self.schema.items.as_ref()?;
         let ListType::Map(keys) = &self.schema.list_type else { return None };
         Some(Self { schema, old: item_with_same_keys(keys, self.old.as_array()?, new)? })
-    }
-}
-
-/// The schema of an object's entry: its property, or what all further entries share.
-fn field_schema<'a>(schema: &'a Schema, name: &str) -> Option<&'a Schema> {
-    match (schema.properties.get(name), &schema.additional) {
-        (Some(property), _) => Some(property),
-        (None, Additional::Schema(shared)) => Some(shared),
-        _ => None,
     }
 }
 
@@ -72,7 +63,7 @@ pub(crate) fn equal_by_schema(schema: &Schema, new: &Value, old: &Value) -> bool
         (Value::Object(new), Value::Object(old)) => {
             new.len() == old.len()
                 && new.iter().all(|(name, value)| {
-                    let counterpart = old.get(name).zip(field_schema(schema, name));
+                    let counterpart = old.get(name).zip(schema.field(name));
                     counterpart.is_some_and(|(old, schema)| equal_by_schema(schema, value, old))
                 })
         }
@@ -206,7 +197,7 @@ impl Walker<'_> {
     ) -> Outcome {
         let mut outcome = Outcome { findings: constraints::properties(self, name, schema, fields.len()), matches: 0 };
         for (key, value) in fields {
-            let Some(schema) = field_schema(schema, key) else { continue };
+            let Some(schema) = schema.field(key) else { continue };
             // What the request's version and kind were is not visible in what is stored, so they are never forgiven.
             let type_meta = name.is_empty() && (key == "apiVersion" || key == "kind");
             let counterpart = old.filter(|_| !type_meta).and_then(|old| old.field(key));
@@ -244,7 +235,9 @@ impl Walker<'_> {
             let results: Vec<Outcome> = logic.all_of.iter().map(|node| self.check(name, node, value, old)).collect();
             let passed = results.iter().filter(|result| result.findings.is_empty()).count();
             let all = results.len();
-            results.into_iter().for_each(|result| outcome.merge(result));
+            for result in results {
+                outcome.merge(result);
+            }
             if passed != all {
                 let none = if passed == 0 { ". None validated" } else { "" };
                 outcome.findings.push(fail(format!("{name:?} must validate all the schemas (allOf){none}")));

@@ -67,7 +67,8 @@ pub(crate) fn prepare(cluster: &Cluster) {
     }
     let roles = bootstrap::cluster_roles().into_iter().map(|object| (RbacKind::ClusterRole, object));
     let bindings = bootstrap::cluster_role_bindings().into_iter().map(|object| (RbacKind::ClusterRoleBinding, object));
-    let missing = |(kind, object): &(RbacKind, Value)| cluster.store().peek(&storage_key(*kind), name_of(object)).is_none();
+    let missing =
+        |(kind, object): &(RbacKind, Value)| cluster.store().peek(&storage_key(*kind), name_of(object)).is_none();
     let changes: Vec<Change> =
         roles.chain(bindings).filter(missing).map(|(kind, object)| put(cluster, kind, object)).collect();
     if !changes.is_empty()
@@ -90,8 +91,7 @@ fn name_of(object: &Value) -> &str {
 fn put(cluster: &Cluster, kind: RbacKind, mut object: Value) -> Change {
     object["metadata"]["uid"] = cluster.identities().uid().into();
     object["metadata"]["creationTimestamp"] = printed_time(cluster.now()).into();
-    let action =
-        Action::Put { body: Encoded::new(&object), index: Index::of(&object), shape: BUILT_IN_SHAPE };
+    let action = Action::Put { body: Encoded::new(&object), index: Index::of(&object), shape: BUILT_IN_SHAPE };
     Change { resource: storage_key(kind), key: name_of(&object).into(), expect: Expect::Absent, action }
 }
 
@@ -129,17 +129,18 @@ impl Admission for NoEscalation {
     }
 
     fn admit<'a>(&'a self, attributes: &'a mut Attributes<'_>) -> BoxFuture<'a, Result<Warnings, ApiError>> {
-        let checked = match (RbacKind::from_resource(&attributes.info.group, &attributes.info.plural), &attributes.object) {
-            (Some(kind), Some(new)) => escalation::check_write(
-                attributes.cluster.rbac(),
-                attributes.user,
-                kind,
-                attributes.namespace.unwrap_or_default(),
-                new,
-                attributes.old.as_ref(),
-            ),
-            _ => Ok(()),
-        };
+        let checked =
+            match (RbacKind::from_resource(&attributes.info.group, &attributes.info.plural), &attributes.object) {
+                (Some(kind), Some(new)) => escalation::check_write(
+                    attributes.cluster.rbac(),
+                    attributes.user,
+                    kind,
+                    attributes.namespace.unwrap_or_default(),
+                    new,
+                    attributes.old.as_ref(),
+                ),
+                _ => Ok(()),
+            };
         Box::pin(std::future::ready(checked.map(|()| Warnings::new())))
     }
 }
@@ -156,11 +157,8 @@ impl Synthetic for Reviews {
     ) -> BoxFuture<'a, Result<Response, ApiError>> {
         Box::pin(async move {
             let object = posted(cluster, request)?;
-            let place = (
-                request.group.as_str(),
-                request.resource.as_str(),
-                request.namespace.as_deref().unwrap_or_default(),
-            );
+            let place =
+                (request.group.as_str(), request.resource.as_str(), request.namespace.as_deref().unwrap_or_default());
             let answer = review::serve(cluster.rbac(), cluster.authenticator(), &request.user, place, object);
             let answer = answer.unwrap_or_else(|| Err(ApiError::internal("no such review")))?;
             Ok(Response::value(201, &answer))

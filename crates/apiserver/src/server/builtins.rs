@@ -31,7 +31,8 @@ pub fn resources() -> Vec<ResourceInfo> {
         }
     }
     for info in &mut out {
-        let preferred = builtin::GROUP_ORDER.iter().find(|(group, _)| *group == info.group).map_or(&[][..], |row| row.1);
+        let preferred =
+            builtin::GROUP_ORDER.iter().find(|(group, _)| *group == info.group).map_or(&[][..], |row| row.1);
         info.versions.sort_by_key(|version| preferred.iter().position(|name| *name == version.name));
     }
     out
@@ -199,7 +200,8 @@ impl Hooks for BuiltinKind {
 }
 
 fn with_context<R>(context: &PrepareContext<'_>, act: impl FnOnce(&Context<'_>) -> R) -> R {
-    let extra: Map<String, Value> = context.user.extra.iter().map(|(key, values)| (key.clone(), json!(values))).collect();
+    let extra: Map<String, Value> =
+        context.user.extra.iter().map(|(key, values)| (key.clone(), json!(values))).collect();
     let requester = Requester {
         username: context.user.name.clone(),
         uid: context.user.uid.clone(),
@@ -208,4 +210,3 @@ fn with_context<R>(context: &PrepareContext<'_>, act: impl FnOnce(&Context<'_>) 
     };
     act(&Context { now: context.now, requester: &requester, addresses: context.addresses, dry_run: context.dry_run })
 }
-

@@ -10,10 +10,9 @@ use crate::schema::go_number;
 
 pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
     let [value] = args else { return None };
-    if matches!(name, "string" | "bytes" | "int" | "uint" | "double" | "timestamp" | "duration" | "size") {
-        if let Err(fault) = evaluation.charge_walk(value.size()) {
-            return Some(Err(fault));
-        }
+    let walks = matches!(name, "string" | "bytes" | "int" | "uint" | "double" | "timestamp" | "duration" | "size");
+    if let Err(fault) = evaluation.charge_walk(if walks { value.size() } else { 0 }) {
+        return Some(Err(fault));
     }
     Some(match name {
         "dyn" => Ok(value.clone()),
@@ -31,9 +30,9 @@ pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, name: &str, args: &[Val<
         },
         "timestamp" => to_timestamp(value),
         "duration" => match value {
-            Val::Text(text) => parse_duration(text)
-                .map(Val::Duration)
-                .ok_or_else(|| Fault::new(format!("time: invalid duration {:?}", &**text))),
+            Val::Text(text) => {
+                parse_duration(text).map(Val::Duration).ok_or_else(|| conversion(value, "google.protobuf.Duration"))
+            }
             Val::Duration(_) => Ok(value.clone()),
             _ => Err(Fault::no_overload()),
         },
@@ -128,10 +127,9 @@ fn to_timestamp<'a>(value: &Val<'a>) -> Evaluated<'a> {
     match value {
         Val::Timestamp(_) => Ok(value.clone()),
         Val::Int(second) => jiff::Timestamp::from_second(*second).map(Val::Timestamp).map_err(|_| out_of_range()),
-        Val::Text(text) => parse_timestamp(text).map(Val::Timestamp).ok_or_else(|| {
-            let text = &**text;
-            Fault::new(format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?}"))
-        }),
+        Val::Text(text) => {
+            parse_timestamp(text).map(Val::Timestamp).ok_or_else(|| conversion(value, "google.protobuf.Timestamp"))
+        }
         _ => Err(Fault::no_overload()),
     }
 }

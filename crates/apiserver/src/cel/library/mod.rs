@@ -9,7 +9,7 @@ pub(in crate::cel) mod names;
 pub(in crate::cel) mod net;
 pub(in crate::cel) mod quantity;
 pub(in crate::cel) mod semver;
-mod strings;
+pub(in crate::cel) mod strings;
 pub(in crate::cel) mod time;
 
 use std::cmp::Ordering;

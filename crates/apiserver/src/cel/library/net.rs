@@ -163,10 +163,9 @@ fn is_global_unicast(address: IpAddr) -> bool {
 }
 
 pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
-    if let [Val::Text(_), ..] | [_, Val::Text(_)] = args {
-        if let Err(fault) = evaluation.charge_walk(args.iter().map(Val::size).sum()) {
-            return Some(Err(fault));
-        }
+    let texts = args.iter().filter(|arg| matches!(arg, Val::Text(_)));
+    if let Err(fault) = evaluation.charge_walk(texts.map(Val::size).sum()) {
+        return Some(Err(fault));
     }
     urls(name, args).or_else(|| addresses(name, args))
 }
@@ -194,7 +193,11 @@ fn urls<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
 }
 
 fn addresses<'a>(name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {
-    let bad_ip = |text: &str| Fault::new(format!("IP Address {text:?} parse error during conversion from string"));
+    let bad_ip = |text: &str| {
+        Fault::new(format!(
+            "IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"
+        ))
+    };
     let bad_cidr =
         |text: &str| Fault::new(format!("network address parse error during conversion from string: {text:?}"));
     Some(Ok(match (name, args) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::ast::Call;
 use super::super::eval::Evaluation;
-use super::super::value::{Evaluated, Fault, Val};
+use super::super::value::{Evaluated, Fault, Key, Val};
 use super::convert::plain;
 use crate::schema::go_number;
 
@@ -187,31 +187,80 @@ fn join<'a>(evaluation: &mut Evaluation<'a>, args: &[Val<'a>]) -> Evaluated<'a> 
     Ok(Val::text(out))
 }
 
+/// A part of a format: plain text, or a clause with its verb and precision.
+pub(in crate::cel) enum Piece<'p> {
+    Text(&'p str),
+    Clause(char, Option<usize>),
+}
+
+/// Digits after the point that a clause may ask for.
+const PRECISION_LIMIT: usize = 100;
+
+/// Takes a format apart.
+pub(in crate::cel) fn pieces(pattern: &str) -> Result<Vec<Piece<'_>>, String> {
+    let mut out = Vec::new();
+    let mut rest = pattern;
+    while let Some(at) = rest.find('%') {
+        out.push(Piece::Text(&rest[..at]));
+        rest = &rest[at + 1..];
+        if rest.starts_with('%') {
+            out.push(Piece::Text("%"));
+            rest = &rest[1..];
+            continue;
+        }
+        let digits = rest.strip_prefix('.').map_or(0, |tail| 1 + tail.bytes().take_while(u8::is_ascii_digit).count());
+        let precision = if digits > 1 { rest[1..digits].parse().ok() } else { None };
+        let verb =
+            rest[digits..].chars().next().ok_or("could not parse formatting clause: unexpected end of string")?;
+        if !"sdfebxXo".contains(verb) {
+            return Err(format!("could not parse formatting clause: unrecognized formatting clause \"{verb}\""));
+        }
+        out.push(Piece::Clause(verb, precision.map(|digits: usize| digits.min(PRECISION_LIMIT))));
+        rest = &rest[digits + verb.len_utf8()..];
+    }
+    out.push(Piece::Text(rest));
+    Ok(out)
+}
+
+/// What a clause says about a value of the named type that it cannot show; none if it can.
+pub(in crate::cel) fn clause_fault(verb: char, type_name: &str) -> Option<String> {
+    let (fits, what) = match verb {
+        'd' => (matches!(type_name, "int" | "uint"), "decimal clause can only be used on integers"),
+        'f' => (type_name == "double", "fixed-point clause can only be used on doubles"),
+        'e' => (type_name == "double", "scientific clause can only be used on doubles"),
+        'b' => (matches!(type_name, "int" | "uint" | "bool"), "only integers and bools can be formatted as binary"),
+        'o' => (matches!(type_name, "int" | "uint"), "octal clause can only be used on integers"),
+        'x' | 'X' => (
+            matches!(type_name, "int" | "uint" | "string" | "bytes"),
+            "only integers, byte buffers, and strings can be formatted as hex",
+        ),
+        _ => (true, ""),
+    };
+    (!fits).then(|| format!("error during formatting: {what}, was given {type_name}"))
+}
+
 /// `'%s is %d'.format([…])`.
 fn format<'a>(evaluation: &mut Evaluation<'a>, pattern: &str, list: &Val<'a>) -> Evaluated<'a> {
     let mut values = list.items().ok_or_else(Fault::no_overload)??.into_iter();
     let given = values.len();
     let mut out = String::new();
-    let mut rest = pattern;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('%') {
-            out.push('%');
-            rest = after;
-            continue;
-        }
-        let digits = rest.strip_prefix('.').map_or(0, |tail| 1 + tail.bytes().take_while(u8::is_ascii_digit).count());
-        let precision = rest.get(1..digits.max(1)).and_then(|text| text.parse::<usize>().ok()).filter(|_| digits > 1);
-        let verb = rest[digits..].chars().next().ok_or_else(|| Fault::new("unexpected end of string"))?;
-        rest = &rest[digits + verb.len_utf8()..];
+    for piece in pieces(pattern).map_err(Fault::new)? {
+        let (verb, precision) = match piece {
+            Piece::Text(text) => {
+                out.push_str(text);
+                continue;
+            }
+            Piece::Clause(verb, precision) => (verb, precision),
+        };
         let value = values.next().ok_or_else(|| Fault::new(format!("index {given} out of range")))?;
         evaluation.charge_walk(value.size())?;
+        if let Some(fault) = clause_fault(verb, value.type_name()) {
+            return Err(Fault::new(fault));
+        }
         let length = out.len();
-        clause(evaluation, verb, precision.map(|p| p.min(100)), &value, &mut out)?;
+        clause(evaluation, verb, precision, &value, &mut out)?;
         evaluation.charge_walk(out.len() - length)?;
     }
-    out.push_str(rest);
     Ok(Val::text(out))
 }
 
@@ -222,22 +271,14 @@ fn clause<'a>(
     value: &Val<'a>,
     out: &mut String,
 ) -> Result<(), Fault> {
-    let fails = |what: &str| {
-        Fault::new(format!(
-            "error during formatting: {what} can only be used on numbers, was given {}",
-            value.type_name()
-        ))
-    };
     let written = match (verb, value) {
         ('s', value) => {
-            show(evaluation, value, out)?;
+            show(evaluation, value, false, out)?;
             return Ok(());
         }
         ('d', Val::Int(_) | Val::Uint(_)) => write!(out, "{}", plain(value)),
-        ('d', _) => return Err(fails("decimal clause")),
         ('f', Val::Double(number)) => write!(out, "{number:.*}", precision.unwrap_or(6)),
         ('e', Val::Double(number)) => write!(out, "{}", exponent(*number, precision.unwrap_or(6))),
-        ('f' | 'e', _) => return Err(fails("fixed-point clause")),
         ('b', Val::Int(number)) if *number < 0 => write!(out, "-{:b}", number.unsigned_abs()),
         ('b', Val::Int(number)) => write!(out, "{number:b}"),
         ('b', Val::Uint(number)) => write!(out, "{number:b}"),
@@ -254,15 +295,12 @@ fn clause<'a>(
                 Val::Bytes(bytes) => bytes,
                 _ => &[],
             };
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            write!(out, "{}", if verb == 'X' { digits.to_uppercase() } else { digits })
+            bytes.iter().try_for_each(|byte| match verb {
+                'X' => write!(out, "{byte:02X}"),
+                _ => write!(out, "{byte:02x}"),
+            })
         }
-        ('b' | 'o' | 'x' | 'X', _) => return Err(fails("integer clause")),
-        (other, _) => {
-            return Err(Fault::new(format!(
-                "could not parse formatting clause: unrecognized formatting clause \"{other}\""
-            )));
-        }
+        _ => return Err(Fault::no_overload()),
     };
     written.map_err(|_| Fault::new("error during formatting"))
 }
@@ -274,8 +312,8 @@ fn exponent(number: f64, precision: usize) -> String {
     format!("{mantissa}e{sign}{digits:0>2}")
 }
 
-/// `%s`: lists and maps as CEL writes them, texts bare.
-fn show<'a>(evaluation: &mut Evaluation<'a>, value: &Val<'a>, out: &mut String) -> Result<(), Fault> {
+/// `%s`: lists and maps as CEL writes them, with the texts in them quoted.
+fn show<'a>(evaluation: &mut Evaluation<'a>, value: &Val<'a>, nested: bool, out: &mut String) -> Result<(), Fault> {
     evaluation.charge(1)?;
     if let Some(items) = value.items() {
         out.push('[');
@@ -283,16 +321,22 @@ fn show<'a>(evaluation: &mut Evaluation<'a>, value: &Val<'a>, out: &mut String) 
             if position > 0 {
                 out.push_str(", ");
             }
-            show(evaluation, item, out)?;
+            show(evaluation, item, true, out)?;
         }
         out.push(']');
         return Ok(());
     }
     let entries: Vec<(String, Val<'a>)> = match value {
-        Val::Map(entries) => entries.iter().map(|(key, value)| (key.to_string(), value.clone())).collect(),
+        Val::Map(entries) => {
+            let shown = |key: &Key| match key {
+                Key::Text(text) => quoted(text),
+                other => other.to_string(),
+            };
+            entries.iter().map(|(key, value)| (shown(key), value.clone())).collect()
+        }
         Val::Json(view) => {
             let names = view.value.as_object().into_iter().flatten().map(|(name, _)| name);
-            names.filter_map(|name| Some((name.clone(), view.entry(name)?.ok()?))).collect()
+            names.filter_map(|name| Some((quoted(name), view.entry(name)?.ok()?))).collect()
         }
         Val::Double(number) => {
             out.push_str(&go_number(*number));
@@ -300,6 +344,10 @@ fn show<'a>(evaluation: &mut Evaluation<'a>, value: &Val<'a>, out: &mut String) 
         }
         Val::Bytes(bytes) => {
             out.push_str(&String::from_utf8_lossy(bytes));
+            return Ok(());
+        }
+        Val::Text(text) if nested => {
+            out.push_str(&quoted(text));
             return Ok(());
         }
         scalar => {
@@ -314,7 +362,7 @@ fn show<'a>(evaluation: &mut Evaluation<'a>, value: &Val<'a>, out: &mut String) 
         }
         out.push_str(key);
         out.push_str(": ");
-        show(evaluation, value, out)?;
+        show(evaluation, value, true, out)?;
     }
     out.push('}');
     Ok(())

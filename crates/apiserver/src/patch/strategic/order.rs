@@ -23,10 +23,10 @@ pub(super) fn partition(
     listed: &[Value],
     merge_key: Option<&str>,
 ) -> Result<(Vec<Value>, Vec<Value>), Failure> {
-    if let Some(key) = merge_key {
-        if let Some(odd) = items.iter().find(|item| item.get(key).is_none()) {
-            return Err(no_merge_key(odd, key));
-        }
+    if let Some(key) = merge_key
+        && let Some(odd) = items.iter().find(|item| item.get(key).is_none())
+    {
+        return Err(no_merge_key(odd, key));
     }
     Ok(items.into_iter().partition(|item| place(listed, item, merge_key).is_some()))
 }
@@ -67,14 +67,22 @@ pub(super) fn check_order(changes: &[Value], wanted_order: &[Value], merge_key: 
     if merge_key.is_some() && wanted_order.iter().any(|item| !item.is_object()) {
         return Err(BAD_ORDER);
     }
-    let mut wanted = wanted_order.iter();
-    let plain = changes.iter().filter(|change| change.get(DIRECTIVE).is_none());
-    for change in plain {
-        if !wanted.any(|item| same(change, item, merge_key)) {
-            let (patch, order) = (go_map(&Value::from(changes)), go_map(&Value::from(wanted_order)));
-            let text = format!("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n");
-            return Err(Failure::Other(text));
+    // Items that delete take no part; any other directive must come before the order is used up.
+    let kept: Vec<&Value> =
+        changes.iter().filter(|change| change.get(DIRECTIVE).and_then(Value::as_str) != Some("delete")).collect();
+    let (mut change, mut wanted) = (0, 0);
+    while change < kept.len() && wanted < wanted_order.len() {
+        if kept[change].get(DIRECTIVE).is_some() {
+            change += 1;
+            continue;
         }
+        change += usize::from(same(kept[change], &wanted_order[wanted], merge_key));
+        wanted += 1;
+    }
+    if change < kept.len() {
+        let (patch, order) = (go_map(&Value::from(changes)), go_map(&Value::from(wanted_order)));
+        let text = format!("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n");
+        return Err(Failure::Other(text));
     }
     Ok(())
 }

@@ -16,26 +16,27 @@ fn schema() -> Schema {
                 "ports": {"type": "array", "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "containerPort", "items": {"type": "object", "properties": {"containerPort": {"type": "integer"}, "name": {"type": "string"}}}}}}},
             "strategy": {"type": "object", "x-kubernetes-patch-strategy": "retainKeys", "properties": {"type": {"type": "string"}, "rollingUpdate": {"type": "object"}}}}},
     }});
-    // Built-in kinds are not structural CRDs, so the tree is made without the CRD checks.
-    fn node(source: &Value) -> Schema {
-        let strategies = source["x-kubernetes-patch-strategy"].as_str().unwrap_or_default();
-        Schema {
-            properties: source["properties"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(name, value)| (name.clone(), crate::schema::Node::new(node(value))))
-                .collect(),
-            items: source.get("items").map(|items| crate::schema::Node::new(node(items))),
-            patch: crate::schema::PatchStrategy {
-                merge: strategies == "merge",
-                retain_keys: strategies == "retainKeys",
-                merge_key: source["x-kubernetes-patch-merge-key"].as_str().map(str::to_owned),
-            },
-            ..Schema::default()
-        }
-    }
     node(&source)
+}
+
+/// Built-in kinds are not structural CRDs, so the tree is made without the CRD checks.
+fn node(source: &Value) -> Schema {
+    let strategies = source["x-kubernetes-patch-strategy"].as_str().unwrap_or_default();
+    Schema {
+        properties: source["properties"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name.clone(), crate::schema::Node::new(node(value))))
+            .collect(),
+        items: source.get("items").map(|items| crate::schema::Node::new(node(items))),
+        patch: crate::schema::PatchStrategy {
+            merge: strategies == "merge",
+            retain_keys: strategies == "retainKeys",
+            merge_key: source["x-kubernetes-patch-merge-key"].as_str().map(str::to_owned),
+        },
+        ..Schema::default()
+    }
 }
 
 #[allow(clippy::needless_pass_by_value)] // json! literals at every call
@@ -149,12 +150,12 @@ fn the_patch_can_set_the_order() {
     check(
         original.clone(),
         json!({"spec": {"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "x"}]}}),
-        expect![[r#"
+        expect![[r"
             500 The order in patch list:
             [map[name:x]]
              doesn't match $setElementOrder list:
             [map[name:a]]
-        "#]],
+        "]],
     );
     check(
         json!({"metadata": {"finalizers": ["a", "b"]}}),

@@ -7,7 +7,11 @@ use crate::field::FieldError;
 
 impl Walker<'_> {
     fn invalid(&self, name: &str, value: &Value, says: &str) -> FieldError {
-        FieldError::invalid(self.place(name), value, format!("{name} in body {says}"))
+        let mut finding = FieldError::invalid(self.place(name), value, format!("{name} in body {says}"));
+        if let Some(number) = value.as_f64().filter(|_| value.is_f64()) {
+            finding.value = Some(go_number(number));
+        }
+        finding
     }
 }
 

@@ -179,9 +179,9 @@ fn what_was_invalid_before_and_did_not_change_is_forgiven() {
     assert_eq!(validate(&schema, &old, None).len(), 4);
     assert_eq!(validate(&schema, &old, Some(&old)), []);
     let new = json!({"spec": {"name": "long", "other": 1, "list": [{"k": "b", "v": "long"}, {"k": "a", "v": "longer"}], "plain": ["long", "x"]}});
-    expect![[r#"
+    expect![[r"
         spec.list[1].v: Too long: may not be more than 1 byte
-        spec.plain[0]: Too long: may not be more than 1 byte"#]]
+        spec.plain[0]: Too long: may not be more than 1 byte"]]
     .assert_eq(&report(&validate(&schema, &new, Some(&old))));
 }
 
