@@ -32,10 +32,17 @@ use crate::store::watch::Seen;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The controllers of a cluster; they end when this is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Running(Mutex<Option<(watch::Sender<()>, JoinHandle<()>)>>);
 
 impl Running {
+    /// Starts them on the current runtime, for a cluster that is complete: another thread may run them at once.
+    pub(crate) fn start(&self, cluster: &Arc<Cluster>, changes: EveryChange) {
+        let (alive, ended) = watch::channel(());
+        let task = tokio::spawn(run(Arc::downgrade(cluster), changes, ended));
+        *self.0.lock() = Some((alive, task));
+    }
+
     /// Ends them and waits until they hold nothing any more.
     pub(crate) async fn stop(&self) {
         let running = self.0.lock().take();
@@ -72,13 +79,6 @@ pub(crate) fn prepare(cluster: &Cluster) {
     namespaces::create_system_namespaces(cluster);
     access::prepare(cluster);
     definitions::load(cluster);
-}
-
-/// Starts the controllers on the current runtime.
-pub(crate) fn start(cluster: &Weak<Cluster>, changes: EveryChange) -> Running {
-    let (alive, ended) = watch::channel(());
-    let task = tokio::spawn(run(cluster.clone(), changes, ended));
-    Running(Mutex::new(Some((alive, task))))
 }
 
 async fn run(cluster: Weak<Cluster>, mut changes: EveryChange, mut ended: watch::Receiver<()>) {

@@ -245,7 +245,7 @@ impl Server {
 
     fn open(&self, name: &str, store: Arc<Store>) -> Arc<Cluster> {
         let changes = store.watch_everything();
-        let cluster = Arc::new_cyclic(|this| Cluster {
+        let cluster = Arc::new(Cluster {
             name: name.to_owned(),
             registry: Registry::new(self.shared.built_in.clone()),
             addresses: OnceLock::new(),
@@ -253,9 +253,10 @@ impl Server {
             authenticator: Arc::new(access::authenticator(&self.shared, &store)),
             store,
             shared: self.shared.clone(),
-            controllers: controllers::start(this, changes),
+            controllers: controllers::Running::default(),
         });
         controllers::prepare(&cluster);
+        cluster.controllers.start(&cluster, changes);
         cluster
     }
 }

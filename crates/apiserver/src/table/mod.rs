@@ -310,7 +310,10 @@ mod tests {
     #[test]
     fn whole_rows_can_be_computed_at_once() {
         let headings = vec![column("A", "string", ".a"), column("B", "string", ".b")];
-        let columns = Columns::with_rows(headings, |object, _| vec![object["metadata"]["name"].clone(), json!("b")]);
+        let columns = Columns::with_rows(
+            headings,
+            Arc::new(|object: &Value, _| vec![object["metadata"]["name"].clone(), json!("b")]),
+        );
         let out = table(&columns, &widget(), IncludeObject::None, false, "v1", now());
         assert_eq!(out["rows"][0]["cells"], json!(["w", "b"]));
     }

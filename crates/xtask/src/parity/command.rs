@@ -10,7 +10,10 @@ use crate::console;
 use crate::real::{Options, RealCluster};
 use crate::signals::StopRequest;
 use anyhow::{Context, Result, bail};
+use apiserver::auth::User;
+use apiserver::embedded::{Embedded, ROOT_CLUSTER};
 use clap::Args;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,9 +26,12 @@ pub struct Parity {
     /// Only cases whose `area/name` contains this text.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// The server to hold against the real one; without it a second real server, which proves the suite itself.
+    /// The server to hold against the real one; without it the embedded server is started.
     #[arg(long, value_name = "URL", requires = "token")]
     against: Option<String>,
+    /// Hold a second real server against the first, which proves the suite itself.
+    #[arg(long, conflicts_with = "against")]
+    real_twice: bool,
     /// Bearer token of an administrator of that server.
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
@@ -87,10 +93,12 @@ impl Parity {
             bail!("no case is named like {wanted:?}");
         }
         let started = Instant::now();
-        let count = if self.against.is_some() { 1 } else { 2 };
+        let count = if self.real_twice { 2 } else { 1 };
         let cluster = RealCluster::start(&Options { count, controller_manager: true }).await?;
+        let embedded = Embedded::start(apiserver::embedded::Options::default()).await?;
+        let listening = embedded.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &[]).await?;
         console::progress(format!("servers ready after {:.1} s", started.elapsed().as_secs_f64()));
-        let (real, ours) = self.targets(&cluster)?;
+        let (real, ours) = self.targets(&cluster, &embedded, listening.address())?;
         if have_crds {
             crds::load(&self.crds, &real).await?;
             crds::load(&self.crds, &ours).await?;
@@ -98,7 +106,7 @@ impl Parity {
         self.run_all(&cases, Arc::new(real), Arc::new(ours), known).await
     }
 
-    fn targets(&self, cluster: &RealCluster) -> Result<(Target, Target)> {
+    fn targets(&self, cluster: &RealCluster, embedded: &Embedded, address: SocketAddr) -> Result<(Target, Target)> {
         let kubectl = &cluster.kubectl_path;
         let real = |name: &str, index: usize| {
             Target::new(name, &cluster.servers[index].url, &cluster.token, &cluster.ca_pem, kubectl)
@@ -108,7 +116,16 @@ impl Parity {
                 let ca = self.ca.as_deref().map(read).transpose()?.unwrap_or_default();
                 Target::new("ours", url, token, &ca, kubectl)?
             }
-            _ => real("second real", 1)?,
+            _ if self.real_twice => real("second real", 1)?,
+            _ => {
+                let admin = User {
+                    uid: "kubernetes-admin".to_owned(),
+                    ..User::authenticated("kubernetes-admin", ["system:masters".to_owned()])
+                };
+                let token = embedded.issue_token(ROOT_CLUSTER, admin);
+                let url = embedded.url(address, ROOT_CLUSTER);
+                Target::new("ours", &url, token.expose(), embedded.authority().ca_pem(), kubectl)?
+            }
         };
         Ok((real("real", 0)?, ours))
     }
@@ -201,6 +218,7 @@ mod tests {
         let parity = Parity {
             filter: None,
             against: None,
+            real_twice: false,
             token: None,
             ca: None,
             record: Some(directory.path().to_owned()),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::field::FieldError;
-use crate::registry::{Conversion, Origin, ResourceInfo, RuleSet, Storage, StorageKey, Version};
+use crate::registry::{Conversion, Hooks, Origin, ResourceInfo, RuleSet, Storage, StorageKey, Version};
 use crate::rest::admission::{Admission, Attributes, Operation, Phase, Warnings};
 use crate::rest::request::Request;
 use crate::rest::response::Response;
@@ -23,13 +23,23 @@ fn rename(object: &mut Value, from: &str, to: &str) {
     }
 }
 
+#[derive(Debug)]
+struct NoteIsMessage;
+
+impl Conversion for NoteIsMessage {
+    fn to_storage(&self, object: &mut Value) {
+        rename(object, "note", "message");
+    }
+
+    fn from_storage(&self, object: &mut Value) {
+        rename(object, "message", "note");
+    }
+}
+
 /// Events of the newer group: the same objects as the core ones under another field name.
 fn newer_events() -> ResourceInfo {
     let mut version = Version::new("v1", Node::default());
-    version.conversion = Some(Conversion {
-        to_storage: |object| rename(object, "note", "message"),
-        from_storage: |object| rename(object, "message", "note"),
-    });
+    version.conversion = Some(&NoteIsMessage);
     let mut info = ResourceInfo::built_in("events.k8s.io", version, "Event", "events");
     info.storage =
         Storage { key: StorageKey::new("", "events"), api_version: "v1".to_owned(), version: "v1".to_owned() };
@@ -62,16 +72,30 @@ impl RuleSet for OnlyGrows {
     }
 }
 
+#[derive(Debug)]
+struct GreyWithSize;
+
+impl Hooks for GreyWithSize {
+    fn default(&self, object: &mut Value, _: &str) -> Result<(), String> {
+        object["color"] = "grey".into();
+        Ok(())
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        let missing = object.get("size").is_none();
+        if missing { vec![FieldError::required("size", "")] } else { Vec::new() }
+    }
+
+    fn warnings(&self, _: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some() { vec!["changed".to_owned()] } else { Vec::new() }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn rules_see_the_old_object_on_updates() {
     let mut info = ResourceInfo::built_in("", Version::new("v1", Node::default()), "Thing", "things");
     info.versions[0].rules = Some(Arc::new(OnlyGrows));
-    info.hooks.validate_create = |object| {
-        let missing = object.get("size").is_none();
-        if missing { vec![FieldError::required("size", "")] } else { Vec::new() }
-    };
-    info.hooks.default = |object| object["color"] = "grey".into();
-    info.hooks.warnings = |_, old| if old.is_some() { vec!["changed".to_owned()] } else { Vec::new() };
+    info.hooks = &GreyWithSize;
     let f = Fixture::of(builder().kinds([info])).await;
     let things = "/api/v1/namespaces/default/things";
     assert_eq!(
