@@ -109,6 +109,7 @@ fn is_framed(text: &str, plain: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool)
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "tables read better without a reference before every literal")]
 mod tests {
     use expect_test::{Expect, expect};
     use proptest::prelude::*;

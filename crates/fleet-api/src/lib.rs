@@ -11,6 +11,7 @@ pub mod hashes;
 pub mod kinds;
 pub mod names;
 pub mod quantity;
+pub mod selector;
 pub mod time;
 pub mod types;
 pub mod well_known;

@@ -398,4 +398,5 @@ fn divide(number: &BigInt, divisor: &BigInt) -> (BigInt, bool) {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "tables read better without a reference before every literal")]
 mod tests;

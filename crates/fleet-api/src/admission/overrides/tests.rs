@@ -1,0 +1,208 @@
+//! Overrides: selectors, limits, conflicts.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::super::small_world::{CRO, RO, SmallWorld, object, request, roles};
+use super::*;
+
+fn printed(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Allowed { message, .. } => format!("allowed: {message}"),
+        Verdict::Denied { code, message } => format!("{}: {message}", code.number()),
+    }
+}
+
+fn delete_rule() -> Value {
+    json!({"overrideRules": [{"overrideType": "Delete"}]})
+}
+
+fn cluster_override(name: &str, selectors: Value) -> Value {
+    object(CRO, name, json!({"clusterResourceSelectors": selectors, "policy": delete_rule()}))
+}
+
+fn deployment(name: &str) -> Value {
+    json!({"group": "apps", "version": "v1", "kind": "Deployment", "name": name})
+}
+
+fn namespaced_override(name: &str, selectors: Value) -> Value {
+    let mut made = object(RO, name, json!({"resourceSelectors": selectors, "policy": delete_rule()}));
+    made["metadata"]["namespace"] = json!("app");
+    made
+}
+
+fn check_cluster(operation: Operation, object: Value, world: &SmallWorld, expected: Expect) {
+    expected.assert_eq(&printed(&admit_cluster_resource_override(&request(operation, CRO, object), world)));
+}
+
+fn check_namespaced(operation: Operation, object: Value, world: &SmallWorld, expected: Expect) {
+    expected.assert_eq(&printed(&admit_resource_override(&request(operation, RO, object), world)));
+}
+
+#[test]
+fn cluster_override_selectors() {
+    let world = SmallWorld::default();
+    let create = |selectors: Value, expected| {
+        check_cluster(Operation::Create, cluster_override("a", selectors), &world, expected);
+    };
+    create(json!([roles()]), expect!["allowed: clusterResourceOverride has valid fields"]);
+    let mut labelled = roles();
+    labelled["labelSelector"] = json!({"matchLabels": {"a": "b"}});
+    let nameless = json!({"group": "", "version": "v1", "kind": "Namespace"});
+    create(
+        json!([labelled, nameless, roles(), roles()]),
+        expect![
+            "403: [label selector is not supported for resource selection {Group:rbac.authorization.k8s.io Version:v1 Kind:ClusterRole Name:reader LabelSelector:&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{},} SelectionScope:}, resource name is required for resource selection {Group: Version:v1 Kind:Namespace Name: LabelSelector:nil SelectionScope:}, resource selector {Group:rbac.authorization.k8s.io Version:v1 Kind:ClusterRole Name:reader LabelSelector:nil SelectionScope:} already exists, and must be unique]"
+        ],
+    );
+}
+
+#[test]
+fn a_wrong_selector_ends_the_check() {
+    let mut made = cluster_override("a", json!([roles(), roles()]));
+    made["spec"]["policy"] = json!({"overrideRules": [{"overrideType": "JSONPatch"}]});
+    let world =
+        SmallWorld { cluster_overrides: vec![cluster_override("b", json!([roles()]))], ..SmallWorld::default() };
+    check_cluster(
+        Operation::Create,
+        made,
+        &world,
+        expect![
+            "403: resource selector {Group:rbac.authorization.k8s.io Version:v1 Kind:ClusterRole Name:reader LabelSelector:nil SelectionScope:} already exists, and must be unique"
+        ],
+    );
+}
+
+#[test]
+fn two_cluster_overrides_must_not_select_one_resource() {
+    let mut scoped = roles();
+    scoped["selectionScope"] = json!("NamespaceOnly");
+    let others = vec![
+        cluster_override("a", json!([roles()])),
+        cluster_override("b", json!([roles()])),
+        cluster_override("c", json!([scoped])),
+    ];
+    let world = SmallWorld { cluster_overrides: others, ..SmallWorld::default() };
+    check_cluster(
+        Operation::Create,
+        cluster_override("new", json!([roles()])),
+        &world,
+        expect![
+            "403: invalid resource selector {Group:rbac.authorization.k8s.io Version:v1 Kind:ClusterRole Name:reader LabelSelector:nil SelectionScope:}: the resource has been selected by both new and b, which is not supported"
+        ],
+    );
+    check_cluster(
+        Operation::Update,
+        cluster_override("c", json!([scoped])),
+        &world,
+        expect!["allowed: clusterResourceOverride has valid fields"],
+    );
+}
+
+#[test]
+fn conflicts_and_rules_are_told_together() {
+    let mut made = cluster_override("new", json!([roles()]));
+    made["spec"]["policy"] = json!({"overrideRules": [{"overrideType": "JSONPatch"}]});
+    let world =
+        SmallWorld { cluster_overrides: vec![cluster_override("a", json!([roles()]))], ..SmallWorld::default() };
+    check_cluster(
+        Operation::Update,
+        made,
+        &world,
+        expect![
+            "403: [invalid resource selector {Group:rbac.authorization.k8s.io Version:v1 Kind:ClusterRole Name:reader LabelSelector:nil SelectionScope:}: the resource has been selected by both new and a, which is not supported, invalid JSONPatchOverrides: JSONPatchOverrides cannot be empty]"
+        ],
+    );
+}
+
+#[test]
+fn there_is_a_limit_to_cluster_overrides() {
+    let many = (0..100).map(|i| cluster_override(&format!("o{i}"), json!([deployment(&format!("d{i}"))]))).collect();
+    let world = SmallWorld { cluster_overrides: many, ..SmallWorld::default() };
+    check_cluster(
+        Operation::Create,
+        cluster_override("new", json!([roles()])),
+        &world,
+        expect!["403: clusterResourceOverride limit has been reached: at most 100 cluster resources can be created."],
+    );
+    check_cluster(
+        Operation::Update,
+        cluster_override("o1", json!([deployment("d1")])),
+        &world,
+        expect!["allowed: clusterResourceOverride has valid fields"],
+    );
+}
+
+#[test]
+fn failing_lookups_have_their_codes() {
+    let world = SmallWorld { broken: true, ..SmallWorld::default() };
+    check_cluster(
+        Operation::Create,
+        cluster_override("a", json!([roles()])),
+        &world,
+        expect!["400: failed to list clusterResourceOverrides, please retry the request: the hub is gone"],
+    );
+    check_namespaced(
+        Operation::Create,
+        namespaced_override("a", json!([deployment("web")])),
+        &world,
+        expect!["500: failed to list resourceOverrides, please retry the request: the hub is gone"],
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_a_bad_request() {
+    check_cluster(
+        Operation::Create,
+        json!({"spec": 1}),
+        &SmallWorld::default(),
+        expect!["400: invalid type: integer `1`, expected struct ClusterResourceOverrideSpec"],
+    );
+    check_namespaced(Operation::Create, json!({}), &SmallWorld::default(), expect!["400: missing field `spec`"]);
+}
+
+#[test]
+fn namespaced_overrides() {
+    let world =
+        SmallWorld { overrides: vec![namespaced_override("a", json!([deployment("web")]))], ..SmallWorld::default() };
+    check_namespaced(
+        Operation::Create,
+        namespaced_override("b", json!([deployment("db")])),
+        &world,
+        expect!["allowed: resourceOverride has valid fields"],
+    );
+    check_namespaced(
+        Operation::Create,
+        namespaced_override("b", json!([deployment("db"), deployment("db")])),
+        &world,
+        expect![
+            "403: resource selector {Group:apps Version:v1 Kind:Deployment Name:db} already exists, and must be unique"
+        ],
+    );
+    check_namespaced(
+        Operation::Create,
+        namespaced_override("b", json!([deployment("web")])),
+        &world,
+        expect![
+            "403: invalid resource selector {Group:apps Version:v1 Kind:Deployment Name:web}: the resource has been selected by both b and a, which is not supported"
+        ],
+    );
+    check_namespaced(
+        Operation::Update,
+        namespaced_override("a", json!([deployment("web")])),
+        &world,
+        expect!["allowed: resourceOverride has valid fields"],
+    );
+}
+
+#[test]
+fn there_is_a_limit_to_namespaced_overrides() {
+    let many = (0..100).map(|i| namespaced_override(&format!("o{i}"), json!([deployment(&format!("d{i}"))]))).collect();
+    let world = SmallWorld { overrides: many, ..SmallWorld::default() };
+    check_namespaced(
+        Operation::Create,
+        namespaced_override("new", json!([deployment("web")])),
+        &world,
+        expect!["403: resourceOverride limit has been reached: at most 100 resources can be created."],
+    );
+}

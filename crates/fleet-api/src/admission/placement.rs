@@ -1,0 +1,122 @@
+//! Whether a placement may be created or changed into what it is.
+//!
+//! Decides from the stored and the incoming object and from what kinds the hub knows. Both placement kinds obey the
+//! same rules; only the scope of what they may select differs. Never looks at clusters or at selected objects.
+
+use serde_json::Value;
+
+use super::findings::Findings;
+use super::verdict::Verdict;
+use super::world::KindLookup;
+use super::{decode, policy, selectors, strategy, words};
+use crate::grammar::LABEL_MAX_BYTES;
+use crate::kinds::{Obj, Placement, Scope, ScopeKind};
+use crate::types::{PlacementSpec, Toleration};
+
+/// Rules on the name and the spec of a placement, in the order in which users have always met them.
+pub fn validate<S: Scope>(placement: &Obj<Placement, S>, kinds: &dyn KindLookup) -> Findings {
+    let mut findings = Findings::none();
+    // Names become label values.
+    if placement.metadata.name.as_deref().unwrap_or_default().len() > LABEL_MAX_BYTES {
+        findings.add(format!("the name field cannot have length exceeding {LABEL_MAX_BYTES}"));
+    }
+    let (found, after) = selectors::check(&placement.spec.resource_selectors, S::KIND, kinds);
+    findings.absorb(found);
+    if after == selectors::ControlAfter::Stop {
+        return findings;
+    }
+    if let Some(given) = &placement.spec.policy {
+        findings.absorb(policy::check(given).under(policy::PREFIX));
+    }
+    if let Some(given) = &placement.spec.strategy {
+        findings.absorb(strategy::check(given).under(strategy::PREFIX));
+    }
+    findings
+}
+
+/// The answer to a create (`stored` is `None`) or an update.
+pub fn admit<S: Scope>(incoming: &Value, stored: Option<&Value>, kinds: &dyn KindLookup) -> Verdict {
+    let short = short_name(S::KIND);
+    let new = match read::<S>(incoming) {
+        Ok(new) => new,
+        Err(refusal) => return refusal.verdict(&format!("deny create/update v1beta1 {short} has invalid fields")),
+    };
+    if let Some(stored) = stored {
+        let refuse_stored = format!("deny update on old invalid v1beta1 {short} with DeletionTimestamp not set");
+        let old = match read::<S>(stored) {
+            Ok(old) => old,
+            Err(Refusal::Words(_)) if new.metadata.deletion_timestamp.is_some() => return allow_leaving(short),
+            Err(refusal) => return refusal.verdict(&refuse_stored),
+        };
+        let findings = validate(&old, kinds);
+        if !findings.is_empty() {
+            // Its finalizers must come off, however wrong it is.
+            return if new.metadata.deletion_timestamp.is_some() {
+                allow_leaving(short)
+            } else {
+                Verdict::forbidden(format!("{refuse_stored} {findings}"))
+            };
+        }
+        if let Some(denied) = check_change(&old, &new) {
+            return denied;
+        }
+    }
+    let findings = validate(&new, kinds);
+    if findings.is_empty() {
+        Verdict::allowed(format!("any user is allowed to modify v1beta1 {short}"))
+    } else {
+        Verdict::forbidden(format!("deny create/update v1beta1 {short} has invalid fields {findings}"))
+    }
+}
+
+fn check_change<S: Scope>(old: &Obj<Placement, S>, new: &Obj<Placement, S>) -> Option<Verdict> {
+    if old.spec.placement_type() != new.spec.placement_type() {
+        return Some(Verdict::forbidden("placement type is immutable"));
+    }
+    let kept = tolerations(&new.spec);
+    let all_kept = tolerations(&old.spec).iter().all(|toleration| kept.contains(toleration));
+    (!all_kept)
+        .then(|| Verdict::forbidden("tolerations have been updated/deleted, only additions to tolerations are allowed"))
+}
+
+fn tolerations(spec: &PlacementSpec) -> &[Toleration] {
+    spec.policy.as_ref().and_then(|policy| policy.tolerations.as_deref()).unwrap_or_default()
+}
+
+fn short_name(scope: ScopeKind) -> &'static str {
+    match scope {
+        ScopeKind::Cluster => "CRP",
+        ScopeKind::Namespaced => "RP",
+    }
+}
+
+fn allow_leaving(short: &str) -> Verdict {
+    Verdict::allowed(format!("allow update on old invalid v1beta1 {short} with DeletionTimestamp set"))
+}
+
+/// Why an object could not be taken in at all.
+enum Refusal {
+    /// Words that the API does not have, in places that have their own texts for that.
+    Words(Findings),
+    Unreadable(Verdict),
+}
+
+impl Refusal {
+    fn verdict(self, prefix: &str) -> Verdict {
+        match self {
+            Refusal::Words(findings) => Verdict::forbidden(format!("{prefix} {findings}")),
+            Refusal::Unreadable(verdict) => verdict,
+        }
+    }
+}
+
+fn read<S: Scope>(object: &Value) -> Result<Obj<Placement, S>, Refusal> {
+    decode::<Obj<Placement, S>>(object).map_err(|unreadable| {
+        let findings = words::unknown(object);
+        if findings.is_empty() { Refusal::Unreadable(unreadable) } else { Refusal::Words(findings) }
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "tables read better without a reference before every literal")]
+mod tests;

@@ -1,0 +1,248 @@
+//! Managed admission policies: checks that the API server itself makes, without asking anybody.
+//!
+//! Decides which ValidatingAdmissionPolicies are wanted for a configuration, and whether the configuration can be
+//! used. Never writes them.
+
+use serde_json::{Map, Value, json};
+
+use super::RESERVED_NAMESPACE_PREFIXES;
+
+/// Labels of everything that the policy manager has made, by which it finds what is no longer wanted.
+pub const LABELS: [(&str, &str); 3] = [
+    ("app.kubernetes.io/managed-by", "fleet-hub-agent"),
+    ("app.kubernetes.io/part-of", "fleet"),
+    ("app.kubernetes.io/component", "admission-policy-manager"),
+];
+
+/// Requesters that may always write service accounts in reserved namespaces.
+const EXEMPT_USERS: [&str; 2] = ["system:kube-scheduler", "system:kube-controller-manager"];
+const EXEMPT_GROUPS: [&str; 4] = ["system:nodes", "system:masters", "kubeadm:cluster-admins", "system:serviceaccounts"];
+
+const PODS: &str = "denyPodsAndReplicaSetsOutsideReservedNamespaces";
+const SERVICE_ACCOUNTS: &str = "denyServiceAccountsAndTokenRequestsInReservedNamespaces";
+
+/// Which policies are wanted. A generator that is absent is switched off.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyConfig {
+    pub pods_and_replica_sets: Option<PodsAndReplicaSets>,
+    pub service_accounts_and_tokens: Option<ServiceAccountsAndTokens>,
+}
+
+/// Keeps pods and replica sets out of namespaces without one of these prefixes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodsAndReplicaSets {
+    pub reserved_namespace_prefixes: Vec<String>,
+}
+
+/// Keeps people's hands off service accounts in namespaces with one of these prefixes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceAccountsAndTokens {
+    pub reserved_namespace_prefixes: Vec<String>,
+    pub whitelisted_usernames: Vec<String>,
+    pub whitelisted_user_groups: Vec<String>,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyConfigError {
+    #[error("the admission policy configuration cannot be read: {0}")]
+    Unreadable(String),
+    #[error("{generator}: at least one prefix must be specified")]
+    NoPrefix { generator: &'static str },
+    #[error(
+        "{generator}: prefix {prefix:?} contains illegal characters; only lowercase alphanumeric characters and hyphens are allowed"
+    )]
+    BadPrefix { generator: &'static str, prefix: String },
+    #[error("{generator}: {field} {text:?} must not contain quotes or backslashes")]
+    BadText { generator: &'static str, field: &'static str, text: String },
+}
+
+/// A policy with the binding that puts it into force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicyWithBinding {
+    pub policy: Value,
+    pub binding: Value,
+}
+
+impl PolicyConfig {
+    /// What holds without a file: both generators, with the reserved prefixes and nobody exempt.
+    pub fn standard() -> Self {
+        let prefixes = || RESERVED_NAMESPACE_PREFIXES.map(str::to_owned).to_vec();
+        Self {
+            pods_and_replica_sets: Some(PodsAndReplicaSets { reserved_namespace_prefixes: prefixes() }),
+            service_accounts_and_tokens: Some(ServiceAccountsAndTokens {
+                reserved_namespace_prefixes: prefixes(),
+                ..ServiceAccountsAndTokens::default()
+            }),
+        }
+    }
+
+    /// Reads a YAML or JSON file, which replaces the standard completely, and checks it.
+    pub fn read(text: &str) -> Result<Self, PolicyConfigError> {
+        let unreadable = |reason: String| PolicyConfigError::Unreadable(reason);
+        let document: Value = serde_saphyr::from_str(text).map_err(|error| unreadable(error.to_string()))?;
+        let generators = match document {
+            Value::Null => Map::new(),
+            Value::Object(generators) => generators,
+            _ => return Err(unreadable("it is not a map of generators".to_owned())),
+        };
+        let pods = generator(&generators, PODS)?;
+        let accounts = generator(&generators, SERVICE_ACCOUNTS)?;
+        let config = Self {
+            pods_and_replica_sets: pods
+                .map(|fields| Ok(PodsAndReplicaSets { reserved_namespace_prefixes: prefixes(fields)? }))
+                .transpose()?,
+            service_accounts_and_tokens: accounts
+                .map(|fields| {
+                    Ok(ServiceAccountsAndTokens {
+                        reserved_namespace_prefixes: prefixes(fields)?,
+                        whitelisted_usernames: texts(fields, "WhitelistedUsernames")?,
+                        whitelisted_user_groups: texts(fields, "WhitelistedUserGroups")?,
+                    })
+                })
+                .transpose()?,
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Values end up inside expressions, so they must not be able to end a text there.
+    pub fn check(&self) -> Result<(), PolicyConfigError> {
+        if let Some(config) = &self.pods_and_replica_sets {
+            check_prefixes(PODS, &config.reserved_namespace_prefixes)?;
+        }
+        if let Some(config) = &self.service_accounts_and_tokens {
+            let generator = SERVICE_ACCOUNTS;
+            check_prefixes(generator, &config.reserved_namespace_prefixes)?;
+            let users = config.whitelisted_usernames.iter().map(|text| ("whitelistedUsernames", text));
+            let groups = config.whitelisted_user_groups.iter().map(|text| ("whitelistedUserGroups", text));
+            if let Some((field, text)) =
+                users.chain(groups).find(|(_, text)| text.contains(['"', '\'', '`', '\\', '\n']))
+            {
+                return Err(PolicyConfigError::BadText { generator, field, text: text.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The objects that this configuration asks for. The configuration must have passed its check.
+    pub fn policies(&self) -> Vec<PolicyWithBinding> {
+        let pods = self.pods_and_replica_sets.iter().map(PodsAndReplicaSets::policy);
+        let accounts = self.service_accounts_and_tokens.iter().map(ServiceAccountsAndTokens::policy);
+        pods.chain(accounts).collect()
+    }
+}
+
+impl PodsAndReplicaSets {
+    fn policy(&self) -> PolicyWithBinding {
+        policy(
+            "deny-pods-and-replicasets-outside-reserved-namespaces",
+            &[rule(&["CREATE"], "", "pods"), rule(&["CREATE"], "apps", "replicasets")],
+            &in_reserved_namespace(&self.reserved_namespace_prefixes),
+            "creating pods and replicas is disallowed in the fleet hub cluster",
+        )
+    }
+}
+
+impl ServiceAccountsAndTokens {
+    fn policy(&self) -> PolicyWithBinding {
+        let users = EXEMPT_USERS.into_iter().chain(self.whitelisted_usernames.iter().map(String::as_str));
+        let groups = EXEMPT_GROUPS.into_iter().chain(self.whitelisted_user_groups.iter().map(String::as_str));
+        let by_name = users.map(|user| format!("request.userInfo.username == \"{user}\""));
+        let by_group = groups.map(|group| format!("\"{group}\" in request.userInfo.groups"));
+        let outside = format!("!({})", in_reserved_namespace(&self.reserved_namespace_prefixes));
+        let passes: Vec<String> = std::iter::once(outside).chain(by_name).chain(by_group).collect();
+        policy(
+            "deny-serviceaccounts-and-tokenrequests-in-reserved-namespaces",
+            &[
+                rule(&["CREATE", "UPDATE", "DELETE"], "", "serviceaccounts"),
+                rule(&["CREATE"], "", "serviceaccounts/token"),
+            ],
+            &passes.join(" || "),
+            "writing service accounts in reserved namespaces or requesting tokens from such service accounts is disallowed",
+        )
+    }
+}
+
+fn in_reserved_namespace(prefixes: &[String]) -> String {
+    let tests: Vec<String> =
+        prefixes.iter().map(|prefix| format!("request.namespace.startsWith(\"{prefix}\")")).collect();
+    tests.join(" || ")
+}
+
+fn rule(operations: &[&str], group: &str, resource: &str) -> Value {
+    json!({"operations": operations, "apiGroups": [group], "apiVersions": ["v1"], "resources": [resource]})
+}
+
+fn policy(name: &str, rules: &[Value], expression: &str, message: &str) -> PolicyWithBinding {
+    let metadata = |name: &str| {
+        let labels: Map<String, Value> = LABELS.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        json!({"name": name, "labels": labels})
+    };
+    PolicyWithBinding {
+        policy: json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": metadata(name),
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {"resourceRules": rules},
+                "validations": [{"expression": expression, "message": message, "reason": "Forbidden"}],
+            },
+        }),
+        binding: json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": metadata(&format!("{name}-binding")),
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        }),
+    }
+}
+
+/// A field by its name in any letter case, as Go reads JSON; null is absent.
+fn field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    let exact = fields.get(name);
+    let found = exact.or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
+    found.filter(|value| !value.is_null())
+}
+
+fn generator<'a>(
+    generators: &'a Map<String, Value>,
+    name: &str,
+) -> Result<Option<&'a Map<String, Value>>, PolicyConfigError> {
+    match field(generators, name) {
+        None => Ok(None),
+        Some(Value::Object(fields)) => Ok(Some(fields)),
+        Some(_) => Err(PolicyConfigError::Unreadable(format!("{name} is not a map"))),
+    }
+}
+
+fn texts(fields: &Map<String, Value>, name: &str) -> Result<Vec<String>, PolicyConfigError> {
+    match field(fields, name) {
+        None => Ok(Vec::new()),
+        Some(list) => serde_json::from_value(list.clone())
+            .map_err(|_| PolicyConfigError::Unreadable(format!("{name} is not a list of texts"))),
+    }
+}
+
+fn prefixes(fields: &Map<String, Value>) -> Result<Vec<String>, PolicyConfigError> {
+    texts(fields, "ReservedNamespacePrefixes")
+}
+
+fn check_prefixes(generator: &'static str, prefixes: &[String]) -> Result<(), PolicyConfigError> {
+    if prefixes.is_empty() {
+        return Err(PolicyConfigError::NoPrefix { generator });
+    }
+    let fits = |prefix: &str| {
+        !prefix.is_empty()
+            && prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    };
+    match prefixes.iter().find(|prefix| !fits(prefix)) {
+        Some(prefix) => Err(PolicyConfigError::BadPrefix { generator, prefix: prefix.clone() }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "tables read better without a reference before every literal")]
+mod tests;

@@ -1,0 +1,94 @@
+//! One request through all checks that are installed for it.
+//!
+//! Decides the order: defaults first, then every entry of the table in `webhooks`; the first refusal ends it. An API
+//! server calls `mutate` before its schemas and `validate` after them, a webhook server calls `serve` with the path that was
+//! asked for, and who has no schemas calls `review`.
+
+use super::verdict::Verdict;
+use super::webhooks::{Configuration, Handler, configurations, handler_at};
+use super::workloads;
+use super::world::{Operation, Request, World};
+use super::{defaults, eviction, guard_rail, member_cluster, overrides, placement};
+use crate::kinds::{Cluster, Namespaced};
+
+/// Defaults, then checks of the result.
+pub fn review(request: &Request, world: &dyn World) -> Verdict {
+    match mutate(request, world) {
+        Verdict::Allowed { patched: Some(object), .. } => {
+            let filled = Request { object: Some(object.clone()), ..request.clone() };
+            match validate(&filled, world) {
+                Verdict::Allowed { message, .. } => Verdict::Allowed { message, patched: Some(object) },
+                denied @ Verdict::Denied { .. } => denied,
+            }
+        }
+        Verdict::Allowed { .. } => validate(request, world),
+        denied @ Verdict::Denied { .. } => denied,
+    }
+}
+
+/// The defaults that are filled in before schemas are applied.
+pub fn mutate(request: &Request, world: &dyn World) -> Verdict {
+    run(request, world, |configuration| configuration.mutating)
+}
+
+/// The checks that come after the schemas. Refusals name the entry that they come from.
+pub fn validate(request: &Request, world: &dyn World) -> Verdict {
+    run(request, world, |configuration| !configuration.mutating)
+}
+
+/// The answer of the handler at a path of the webhook server, without the prefix that the API server adds itself.
+/// `None` where nothing is served.
+pub fn serve(path: &str, request: &Request, world: &dyn World) -> Option<Verdict> {
+    handler_at(path).map(|handler| handle(handler, request, world))
+}
+
+fn run(request: &Request, world: &dyn World, wanted: impl Fn(&Configuration) -> bool) -> Verdict {
+    let mut current = request.clone();
+    let mut last_message = String::new();
+    for configuration in configurations(world.settings()).iter().filter(|one| wanted(one)) {
+        for entry in configuration.entries.iter().filter(|entry| entry.matches(request, world)) {
+            match handle(entry.handler, &current, world).from_entry(&entry.name) {
+                Verdict::Allowed { message, patched } => {
+                    last_message = message;
+                    current.object = patched.or(current.object);
+                }
+                denied @ Verdict::Denied { .. } => return denied,
+            }
+        }
+    }
+    let patched = current.object.filter(|object| Some(object) != request.object.as_ref());
+    Verdict::Allowed { message: last_message, patched }
+}
+
+fn handle(handler: Handler, request: &Request, world: &dyn World) -> Verdict {
+    match handler {
+        Handler::FillPlacement => fill_placement(request),
+        Handler::ClusterResourcePlacement => check_placement::<Cluster>(request, world),
+        Handler::ResourcePlacement => check_placement::<Namespaced>(request, world),
+        Handler::MemberCluster => member_cluster::admit(request, world),
+        Handler::ClusterResourceOverride => overrides::admit_cluster_resource_override(request, world),
+        Handler::ResourceOverride => overrides::admit_resource_override(request, world),
+        Handler::Eviction => eviction::admit_eviction(request, world),
+        Handler::DisruptionBudget => eviction::admit_disruption_budget(request, world),
+        Handler::Workload(workload) => workloads::admit(workload, request),
+        Handler::GuardRail => guard_rail::admit(request, world),
+    }
+}
+
+fn fill_placement(request: &Request) -> Verdict {
+    let filled = request.object.as_ref().map(defaults::filled_placement);
+    let patched = filled.filter(|filled| Some(filled) != request.object.as_ref());
+    Verdict::Allowed { message: String::new(), patched }
+}
+
+fn check_placement<S: crate::kinds::Scope>(request: &Request, world: &dyn World) -> Verdict {
+    let stored = request.old_object.as_ref().filter(|_| request.operation == Operation::Update);
+    match &request.object {
+        Some(object) if request.operation != Operation::Delete => placement::admit::<S>(object, stored, world),
+        _ => Verdict::allowed(""),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "tables read better without a reference before every literal")]
+mod tests;

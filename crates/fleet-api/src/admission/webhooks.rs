@@ -1,0 +1,387 @@
+//! The table of webhook entries: which requests meet which check, where, and what happens when nobody answers.
+//!
+//! Decides what is installed for given settings and whether an entry concerns a request. Never installs anything; the
+//! objects that an agent writes are made in `manifests`.
+
+use super::guard_rail::NETWORKING_GROUP;
+use super::workloads::Workload;
+use super::world::{Operation, Request, Settings, World};
+use crate::kinds::{CLUSTER_GROUP, PLACEMENT_GROUP};
+
+mod manifests;
+
+pub use manifests::{CaBundle, Connection, Installation, manifests};
+
+/// Label of a member namespace on the hub, which puts it behind the guard rail.
+pub const FLEET_RESOURCE_LABEL: &str = "kubernetes-fleet.io/is-fleet-resource";
+
+const GUARD_RAIL_PATH: &str = "/validate-fleetresourcehandler";
+/// Checks are quick; an API server that waits longer is better off failing.
+const TIMEOUT_SECONDS: u8 = 5;
+/// The guard rail sees every write in guarded namespaces and must never be what holds them up.
+const GUARD_RAIL_TIMEOUT_SECONDS: u8 = 1;
+
+const C: &[Operation] = &[Operation::Create];
+const CU: &[Operation] = &[Operation::Create, Operation::Update];
+const CUD: &[Operation] = &[Operation::Create, Operation::Update, Operation::Delete];
+const D: &[Operation] = &[Operation::Delete];
+
+/// The check behind an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handler {
+    FillPlacement,
+    ClusterResourcePlacement,
+    ResourcePlacement,
+    MemberCluster,
+    ClusterResourceOverride,
+    ResourceOverride,
+    Eviction,
+    DisruptionBudget,
+    Workload(Workload),
+    GuardRail,
+}
+
+/// What an API server does when a webhook does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailurePolicy {
+    Fail,
+    Ignore,
+}
+
+/// Which requests an entry wants to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    pub operations: &'static [Operation],
+    /// `*` for all, as also in the two below.
+    pub group: &'static str,
+    pub version: &'static str,
+    /// Plural names, with `/` and the subresource where one is meant; `*/*` for everything.
+    pub resources: Vec<&'static str>,
+    pub namespaced_only: bool,
+}
+
+/// Which namespaces an entry watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Namespaces {
+    All,
+    /// Those with this label.
+    Labelled(&'static str, &'static str),
+    Named(&'static [&'static str]),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub name: String,
+    pub path: String,
+    pub rules: Vec<Rule>,
+    pub namespaces: Namespaces,
+    pub failure_policy: FailurePolicy,
+    pub timeout_seconds: u8,
+    pub handler: Handler,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    pub name: &'static str,
+    pub mutating: bool,
+    pub entries: Vec<Entry>,
+}
+
+/// What is installed for these settings, in the order in which it takes effect.
+pub fn configurations(settings: &Settings) -> Vec<Configuration> {
+    let mut all = Vec::new();
+    if settings.enable_webhook {
+        all.push(Configuration {
+            name: "fleet-mutating-webhook-configuration",
+            mutating: true,
+            entries: mutating_entries(),
+        });
+        all.push(Configuration {
+            name: "fleet-validating-webhook-configuration",
+            mutating: false,
+            entries: validating_entries(settings),
+        });
+        if settings.enable_guard_rail {
+            all.push(Configuration {
+                name: "fleet-guard-rail-webhook-configuration",
+                mutating: false,
+                entries: guard_rail_entries(),
+            });
+        }
+    }
+    all
+}
+
+/// The check that is served at a path, whether or not its entry is installed.
+pub fn handler_at(path: &str) -> Option<Handler> {
+    let everything = Settings { enable_guard_rail: true, enable_pdbs: false, ..Settings::default() };
+    let all = configurations(&everything);
+    let mut entries = all.iter().flat_map(|configuration| &configuration.entries);
+    entries.find(|entry| entry.path == path).map(|entry| entry.handler)
+}
+
+impl Entry {
+    /// Whether an API server would send this request to this entry.
+    pub fn matches(&self, request: &Request, world: &dyn World) -> bool {
+        self.rules.iter().any(|rule| rule.matches(request)) && self.watches(request, world)
+    }
+
+    /// Cluster-scoped objects pass every namespace selector, except that a Namespace is judged by itself.
+    fn watches(&self, request: &Request, world: &dyn World) -> bool {
+        let namespace = if is_namespace(request) { &request.name } else { &request.namespace };
+        if namespace.is_empty() {
+            return true;
+        }
+        match self.namespaces {
+            Namespaces::All => true,
+            Namespaces::Labelled(key, value) => world.namespace_labels(namespace).get(key).is_some_and(|v| v == value),
+            Namespaces::Named(names) => names.contains(&namespace.as_str()),
+        }
+    }
+}
+
+impl Rule {
+    fn new(
+        operations: &'static [Operation],
+        group: &'static str,
+        version: &'static str,
+        resources: &[&'static str],
+    ) -> Self {
+        Self { operations, group, version, resources: resources.to_vec(), namespaced_only: false }
+    }
+
+    fn matches(&self, request: &Request) -> bool {
+        let wildcard = |pattern: &str, text: &str| pattern == "*" || pattern == text;
+        let asked = match request.subresource.as_str() {
+            "" => request.resource.clone(),
+            subresource => format!("{}/{subresource}", request.resource),
+        };
+        self.operations.contains(&request.operation)
+            && wildcard(self.group, &request.kind.group)
+            && wildcard(self.version, &request.kind.version)
+            && (!self.namespaced_only || !request.namespace.is_empty() && !is_namespace(request))
+            && self.resources.iter().any(|resource| *resource == "*/*" || *resource == asked)
+    }
+}
+
+fn is_namespace(request: &Request) -> bool {
+    request.kind.group.is_empty() && request.kind.kind == "Namespace"
+}
+
+/// `/validate-<group>-<version>-<kind>`; the core group is the empty text.
+fn path(verb: &str, group: &str, version: &str, kind: &str) -> String {
+    format!("/{verb}-{group}-{version}-{kind}")
+}
+
+fn entry(
+    name: &str,
+    verb: &str,
+    operations: &'static [Operation],
+    (group, version, kind): (&'static str, &'static str, &'static str),
+    resource: &'static str,
+    handler: Handler,
+) -> Entry {
+    Entry {
+        name: name.to_owned(),
+        path: path(verb, group, version, kind),
+        rules: vec![Rule::new(operations, group, version, &[resource])],
+        namespaces: Namespaces::All,
+        failure_policy: if handler == Handler::FillPlacement { FailurePolicy::Ignore } else { FailurePolicy::Fail },
+        timeout_seconds: TIMEOUT_SECONDS,
+        handler,
+    }
+}
+
+fn placement_kind(kind: &'static str) -> (&'static str, &'static str, &'static str) {
+    (PLACEMENT_GROUP, "v1beta1", kind)
+}
+
+fn mutating_entries() -> Vec<Entry> {
+    [("clusterresourceplacement", "clusterresourceplacements"), ("resourceplacement", "resourceplacements")]
+        .into_iter()
+        .map(|(kind, resource)| {
+            let name = format!("fleet.{kind}v1beta1.mutating");
+            entry(&name, "mutate", CU, placement_kind(kind), resource, Handler::FillPlacement)
+        })
+        .collect()
+}
+
+fn validating_entries(settings: &Settings) -> Vec<Entry> {
+    let check = |name: &str, operations, kind, resource, handler| {
+        entry(&format!("fleet.{name}.validating"), "validate", operations, kind, resource, handler)
+    };
+    let mut entries = Vec::new();
+    if !settings.enable_workload {
+        entries.push(check("pod", C, ("", "v1", "pod"), "pods", Handler::Workload(Workload::Pod)));
+        let kind = ("apps", "v1", "replicaset");
+        entries.push(check("replicaset", C, kind, "replicasets", Handler::Workload(Workload::ReplicaSet)));
+    }
+    if !settings.enable_pdbs {
+        let kind = ("policy", "v1", "poddisruptionbudget");
+        let handler = Handler::Workload(Workload::PodDisruptionBudget);
+        entries.push(check("poddisruptionbudget", C, kind, "poddisruptionbudgets", handler));
+    }
+    entries.extend([
+        check(
+            "clusterresourceplacementv1beta1",
+            CU,
+            placement_kind("clusterresourceplacement"),
+            "clusterresourceplacements",
+            Handler::ClusterResourcePlacement,
+        ),
+        check(
+            "resourceplacementv1beta1",
+            CU,
+            placement_kind("resourceplacement"),
+            "resourceplacements",
+            Handler::ResourcePlacement,
+        ),
+        check(
+            "membercluster",
+            CUD,
+            (CLUSTER_GROUP, "v1beta1", "membercluster"),
+            "memberclusters",
+            Handler::MemberCluster,
+        ),
+        check(
+            "clusterresourceoverride",
+            CU,
+            placement_kind("clusterresourceoverride"),
+            "clusterresourceoverrides",
+            Handler::ClusterResourceOverride,
+        ),
+        check(
+            "resourceoverride",
+            CU,
+            placement_kind("resourceoverride"),
+            "resourceoverrides",
+            Handler::ResourceOverride,
+        ),
+        check(
+            "clusterresourceplacementeviction",
+            C,
+            placement_kind("clusterresourceplacementeviction"),
+            "clusterresourceplacementevictions",
+            Handler::Eviction,
+        ),
+        check(
+            "clusterresourceplacementdisruptionbudget",
+            CU,
+            placement_kind("clusterresourceplacementdisruptionbudget"),
+            "clusterresourceplacementdisruptionbudgets",
+            Handler::DisruptionBudget,
+        ),
+    ]);
+    entries
+}
+
+fn guard_rail_entries() -> Vec<Entry> {
+    let guard = |name: &str, rules, namespaces| Entry {
+        name: format!("fleet.{name}.guardrail.validating"),
+        path: GUARD_RAIL_PATH.to_owned(),
+        rules,
+        namespaces,
+        failure_policy: FailurePolicy::Ignore,
+        timeout_seconds: GUARD_RAIL_TIMEOUT_SECONDS,
+        handler: Handler::GuardRail,
+    };
+    vec![
+        guard(
+            "customresourcedefinition",
+            vec![Rule::new(CUD, "apiextensions.k8s.io", "v1", &["customresourcedefinitions"])],
+            Namespaces::All,
+        ),
+        guard(
+            "membercluster",
+            vec![Rule::new(CUD, CLUSTER_GROUP, "v1beta1", &["memberclusters", "memberclusters/status"])],
+            Namespaces::All,
+        ),
+        guard("fleetmembernamespacedresources", guarded_rules(), Namespaces::Labelled(FLEET_RESOURCE_LABEL, "true")),
+        guard("fleetsystemnamespacedresources", guarded_rules(), Namespaces::Named(&["fleet-system"])),
+        guard(
+            "kubenamespacedresources",
+            guarded_rules(),
+            Namespaces::Named(&["kube-system", "kube-public", "kube-node-lease"]),
+        ),
+        guard("namespace", vec![Rule::new(CUD, "", "v1", &["namespaces"])], Namespaces::All),
+    ]
+}
+
+/// Every deletion, and creating or changing what matters. Leases and events are left out: a guard that fails on them
+/// could keep the control plane from recovering.
+fn guarded_rules() -> Vec<Rule> {
+    let mut rules = vec![Rule::new(D, "*", "*", &["*/*"])];
+    rules.extend(GUARDED_WRITES.iter().map(|(group, version, resources)| Rule::new(CU, group, version, resources)));
+    for rule in &mut rules {
+        rule.namespaced_only = true;
+    }
+    rules
+}
+
+const GUARDED_WRITES: &[(&str, &str, &[&str])] = &[
+    (
+        "",
+        "v1",
+        &[
+            "bindings",
+            "configmaps",
+            "endpoints",
+            "limitranges",
+            "persistentvolumeclaims",
+            "persistentvolumeclaims/status",
+            "podtemplates",
+            "pods",
+            "pods/status",
+            "replicationcontrollers",
+            "replicationcontrollers/status",
+            "resourcequotas",
+            "resourcequotas/status",
+            "secrets",
+            "serviceaccounts",
+            "serviceaccounts/token",
+            "services",
+            "services/status",
+        ],
+    ),
+    (
+        "apps",
+        "v1",
+        &[
+            "controllerrevisions",
+            "daemonsets",
+            "daemonsets/status",
+            "replicasets",
+            "replicasets/status",
+            "deployments",
+            "deployments/status",
+            "statefulsets",
+            "statefulsets/status",
+        ],
+    ),
+    ("authorization.k8s.io", "v1", &["localsubjectaccessreviews", "localsubjectaccessreviews/status"]),
+    ("autoscaling", "v1", &["horizontalpodautoscalers", "horizontalpodautoscalers/status"]),
+    ("batch", "v1", &["cronjobs", "cronjobs/status", "jobs", "jobs/status"]),
+    ("discovery.k8s.io", "v1", &["endpointslices"]),
+    ("networking.k8s.io", "v1", &["ingresses", "ingresses/status", "networkpolicies", "networkpolicies/status"]),
+    ("policy", "v1", &["poddisruptionbudgets", "poddisruptionbudgets/status"]),
+    ("rbac.authorization.k8s.io", "v1", &["roles", "rolebindings"]),
+    ("storage.k8s.io", "v1", &["csistoragecapacities"]),
+    (CLUSTER_GROUP, "v1beta1", &["internalmemberclusters", "internalmemberclusters/status"]),
+    (PLACEMENT_GROUP, "v1beta1", &["works", "works/status"]),
+    (
+        NETWORKING_GROUP,
+        "v1alpha1",
+        &[
+            "endpointsliceexports",
+            "endpointsliceimports",
+            "internalserviceexports",
+            "internalserviceexports/status",
+            "internalserviceimports",
+            "internalserviceimports/status",
+        ],
+    ),
+];
+
+#[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "tables read better without a reference before every literal")]
+mod tests;
