@@ -137,6 +137,7 @@ pub(super) struct Bookkeeper<'a> {
     obsolete: BTreeMap<&'a str, Vec<&'a BindingFacts<'a>>>,
     unscheduled: BTreeMap<&'a str, Vec<&'a BindingFacts<'a>>>,
     taken_names: BTreeSet<&'a str>,
+    new_names: BTreeSet<BindingName>,
     suffix_bits: u64,
 }
 
@@ -148,6 +149,7 @@ impl<'a> Bookkeeper<'a> {
             obsolete: by_cluster(&bindings.obsolete),
             unscheduled: by_cluster(&bindings.unscheduled),
             taken_names: observed.bindings.iter().map(|binding| binding.name).collect(),
+            new_names: BTreeSet::new(),
             suffix_bits: observed.suffix_seed,
         }
     }
@@ -200,7 +202,7 @@ impl<'a> Bookkeeper<'a> {
         let name = loop {
             let suffix = BindingSuffix::from_bits(next_bits(&mut self.suffix_bits));
             let name = BindingName::new(placement, cluster, &suffix).map_err(Fault::BindingName)?;
-            if !self.taken_names.contains(name.as_str()) {
+            if !self.taken_names.contains(name.as_str()) && self.new_names.insert(name.clone()) {
                 break name;
             }
         };

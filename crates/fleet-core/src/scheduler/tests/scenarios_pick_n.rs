@@ -406,8 +406,7 @@ fn a_fault_in_a_later_round_leaves_what_earlier_rounds_picked() {
     world.set_policy(&pick_n(1, ""));
     world.run();
     world.set_policy(&pick_n(3, &format!("{}, {}", spread(&[("region", 1, "DoNotSchedule")]), preferred(&labelled(10, "region: b")))));
-    world.remove_cluster("c1");
-    world.set_clusters("c2 region=b");
+    world.set_clusters("c1 region=b taint=x:y\nc2 region=b");
     check(&mut world, expect![[r#"
         unschedule c1 was Scheduled
         create c2 Scheduled (10,-1)
