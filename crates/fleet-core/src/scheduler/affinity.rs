@@ -216,13 +216,15 @@ mod tests {
     #[test]
     fn each_term_is_rounded_for_itself() {
         let fleet = "a nodes=0\nb nodes=1\nc nodes=2";
-        let term = "{weight: 5, preference: {propertySorter: {name: kubernetes-fleet.io/node-count, sortOrder: Descending}}}";
+        let term =
+            "{weight: 5, preference: {propertySorter: {name: kubernetes-fleet.io/node-count, sortOrder: Descending}}}";
         assert_eq!(scores(fleet, &format!("{term}, {term}")), "a=0 b=6 c=10");
     }
 
     #[test]
     fn values_that_cannot_be_ranked() {
-        let sorter = "{weight: 5, preference: {propertySorter: {name: kubernetes-fleet.io/node-count, sortOrder: Descending}}}";
+        let sorter =
+            "{weight: 5, preference: {propertySorter: {name: kubernetes-fleet.io/node-count, sortOrder: Descending}}}";
         let too_large = r#"values of property "kubernetes-fleet.io/node-count" are too large to be ranked"#;
         assert_eq!(scores("a nodes=1\nb nodes=1e999\nc", sorter), format!("a: {too_large} b: {too_large} c=0"));
         assert_eq!(

@@ -106,9 +106,8 @@ pub(super) fn status(
     findings: &Findings<'_>,
     now: Timestamp,
 ) -> Result<Option<SchedulingPolicySnapshotStatus>, Fault> {
-    let generation = policy
-        .placement_generation
-        .ok_or_else(|| Fault::PlacementGeneration { snapshot: policy.name.to_owned() })?;
+    let generation =
+        policy.placement_generation.ok_or_else(|| Fault::PlacementGeneration { snapshot: policy.name.to_owned() })?;
     let old = policy.status;
     if old.is_some_and(|old| old.observed_crp_generation == generation && says(old, findings, policy.generation)) {
         return Ok(None);

@@ -32,7 +32,7 @@ mod topology;
 #[cfg(test)]
 mod tests;
 
-use fleet_api::types::{BindingState, PlacementType, SchedulingPolicySnapshotStatus};
+use fleet_api::types::{BindingState, PlacementPolicy, PlacementType, SchedulingPolicySnapshotStatus};
 use jiff::Timestamp;
 
 pub use bindings::{Association, NewBinding};
@@ -57,22 +57,29 @@ pub enum Write {
     /// Takes the scheduler's finalizer from the placement.
     ReleasePlacement,
     /// Takes the scheduler's finalizer from a binding.
-    ReleaseBinding { binding: String },
-    DeleteBinding { binding: String },
+    ReleaseBinding {
+        binding: String,
+    },
+    DeleteBinding {
+        binding: String,
+    },
     CreateBinding(NewBinding),
     /// Sets state, policy snapshot and decision, provided that the binding is still as observed.
     AssociateBinding(Association),
     /// Sets the state to Unscheduled, and `previous` as the one and only annotation.
-    Unschedule { binding: String, previous: BindingState },
+    Unschedule {
+        binding: String,
+        previous: BindingState,
+    },
 }
 
 impl ObjectWrite for Write {
     fn object(&self) -> (&'static str, &str) {
         match self {
             Write::HoldPlacement | Write::ReleasePlacement => ("placement", ""),
-            Write::ReleaseBinding { binding } | Write::DeleteBinding { binding } | Write::Unschedule { binding, .. } => {
-                ("binding", binding)
-            }
+            Write::ReleaseBinding { binding }
+            | Write::DeleteBinding { binding }
+            | Write::Unschedule { binding, .. } => ("binding", binding),
             Write::CreateBinding(new) => ("binding", new.name.as_str()),
             Write::AssociateBinding(association) => ("binding", &association.binding),
         }
@@ -128,7 +135,7 @@ fn schedule<'a>(observed: &'a Observed<'a>, policy: &'a PolicyFacts<'a>, now: Ti
     let released = cycle.bindings.deleting.iter().filter(|binding| binding.held);
     writes.extend(released.map(|binding| Write::ReleaseBinding { binding: binding.name.to_owned() }));
     writes.extend(cycle.bindings.dangling.iter().map(|binding| unschedule(binding)));
-    let decided = match policy.policy.map_or(PlacementType::PickAll, |policy| policy.placement_type()) {
+    let decided = match policy.policy.map_or(PlacementType::PickAll, PlacementPolicy::placement_type) {
         PlacementType::PickAll => pick_all::decide(&cycle),
         PlacementType::PickFixed => pick_fixed::decide(&cycle),
         PlacementType::PickN => pick_n::decide(&cycle),

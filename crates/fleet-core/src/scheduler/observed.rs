@@ -9,6 +9,7 @@ use fleet_api::conditions::member::{AgentHealthy, AgentJoined, NamespaceCollecti
 use fleet_api::conditions::{Condition, ConditionStatus, decode_ignoring_generation};
 use fleet_api::kinds::{Binding, Family, MemberCluster, Obj, Placement, PolicySnapshot, Scope};
 use fleet_api::names::{ClusterName, PlacementKey};
+use fleet_api::time::Time;
 use fleet_api::types::{
     AgentType, BindingState, ClusterDecision, PlacementPolicy, PropertyValue, ResourceUsage,
     SchedulingPolicySnapshotStatus, Taint,
@@ -124,7 +125,7 @@ impl<'a> ClusterFacts<'a> {
             usage: observed.and_then(|observed| observed.resource_usage.as_ref()),
             agent: observed
                 .and_then(|observed| observed.agent_status.iter().find(|agent| agent.type_ == AgentType::MemberAgent))
-                .map(|agent| AgentFacts::of(&agent.conditions, agent.last_received_heartbeat.map(|t| t.instant()))),
+                .map(|agent| AgentFacts::of(&agent.conditions, agent.last_received_heartbeat.map(Time::instant))),
             namespaces: status.map_or(Namespaces::NotCollected, |status| {
                 Namespaces::of(&status.conditions, &status.observed.namespaces)
             }),

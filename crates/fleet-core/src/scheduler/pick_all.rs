@@ -6,7 +6,7 @@
 use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
 use fleet_api::types::ClusterDecision;
 
-use super::bindings::{Bookkeeper, Booking};
+use super::bindings::{Booking, Bookkeeper};
 use super::decisions::{Findings, explanations, picked};
 use super::filter::{Screening, screen};
 use super::report::{Fault, Outcome, Report, Verdict};

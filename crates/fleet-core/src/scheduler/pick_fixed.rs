@@ -9,7 +9,7 @@ use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
 use fleet_api::names::ClusterName;
 use fleet_api::types::ClusterDecision;
 
-use super::bindings::{Bookkeeper, Booking};
+use super::bindings::{Booking, Bookkeeper};
 use super::decisions::{Findings, not_eligible, not_found, picked};
 use super::eligibility::{Ineligible, eligibility};
 use super::report::{Fault, Outcome, Rejection, Report, Verdict};
@@ -53,7 +53,8 @@ impl<'c> Targets<'c> {
 
 fn plan(cycle: &Cycle<'_>, targets: &Targets<'_>) -> Result<Decided, Fault> {
     let name = |index: usize| &cycle.fleet.clusters[index].name;
-    let decisions: Vec<ClusterDecision> = targets.valid.iter().map(|&index| picked(name(index).as_str(), None)).collect();
+    let decisions: Vec<ClusterDecision> =
+        targets.valid.iter().map(|&index| picked(name(index).as_str(), None)).collect();
     let fresh = targets.valid.iter().zip(&decisions).filter(|(index, _)| !cycle.selected[**index]);
     let mut bookkeeper = Bookkeeper::new(cycle.observed, cycle.policy, &cycle.bindings);
     let booked = bookkeeper.book(fresh.map(|(&index, decision)| (name(index), decision.clone())).collect())?;

@@ -11,12 +11,12 @@ use fleet_api::names::ClusterName;
 use fleet_api::types::{BindingState, ClusterDecision};
 
 use super::affinity::Preferred;
-use super::bindings::{Bookkeeper, Booking, unschedule};
+use super::bindings::{Booking, Bookkeeper, unschedule};
 use super::decisions::{Findings, explanations, picked};
 use super::filter::{Screening, screen};
 use super::observed::BindingFacts;
 use super::report::{Fault, Outcome, Rejection, Report, Verdict};
-use super::score::{Race, Score, Standing};
+use super::score::{Race, Rest, Score, Standing};
 use super::topology::Spread;
 use super::{Cycle, Decided};
 
@@ -162,7 +162,8 @@ fn run(
     mut missing: usize,
 ) -> Result<Rounds, Fault> {
     let per_round = if race.spread().is_unconstrained() { missing } else { 1 };
-    let mut rounds = Rounds { earlier: Vec::new(), last: Vec::new(), scores: Vec::new(), end: End::Complete(Vec::new()) };
+    let mut rounds =
+        Rounds { earlier: Vec::new(), last: Vec::new(), scores: Vec::new(), end: End::Complete(Vec::new()) };
     loop {
         let first = rounds.scores.is_empty();
         match round(cycle, race, bookkeeper, per_round.min(missing)) {
@@ -234,8 +235,7 @@ struct Examined {
 
 impl Examined {
     fn new(screening: Vec<Screening>, race: Race<'_>, standing: &Standing) -> Self {
-        let (too_low, turned_away) = race.rest(standing);
-        let mut rejected: Vec<(usize, Rejection)> = turned_away;
+        let Rest { too_low, turned_away: mut rejected } = race.rest(standing);
         rejected.extend(screening.into_iter().enumerate().filter_map(|(index, one)| match one {
             Screening::Rejected(rejection) => Some((index, rejection)),
             Screening::Fits | Screening::AlreadySelected => None,

@@ -111,9 +111,11 @@ fn test(requirement: &PropertySelectorRequirement) -> Result<(Comparison, Quanti
     let [value] = requirement.values.as_slice() else {
         return Err(Fault::ValueCount { property: property(), count: requirement.values.len() });
     };
-    let quantity = value
-        .parse()
-        .map_err(|source| Fault::ExpectedQuantity { property: property(), value: value.clone(), source })?;
+    let quantity = value.parse().map_err(|source| Fault::ExpectedQuantity {
+        property: property(),
+        value: value.clone(),
+        source,
+    })?;
     let comparison: Comparison = match requirement.operator.as_str() {
         "Gt" => Ordering::is_gt,
         "Ge" => Ordering::is_ge,
@@ -211,9 +213,7 @@ mod tests {
             "k8s.io/k8s-version",
             "Gt",
             &["1"],
-            expect![[
-                r#"property "k8s.io/k8s-version" of cluster "m" has the value "v1.30", which is no quantity"#
-            ]],
+            expect![[r#"property "k8s.io/k8s-version" of cluster "m" has the value "v1.30", which is no quantity"#]],
         );
     }
 

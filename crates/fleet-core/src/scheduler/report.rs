@@ -97,10 +97,7 @@ impl fmt::Display for Rejection {
                 write!(f, "taint &{{Key:{key} Value:{value} Effect:{effect}}} cannot be tolerated")
             }
             Rejection::Spread { topology_key, max_skew } => {
-                write!(
-                    f,
-                    "violated doNotSchedule topology spread constraint \"{topology_key}\" (max skew {max_skew})"
-                )
+                write!(f, "violated doNotSchedule topology spread constraint \"{topology_key}\" (max skew {max_skew})")
             }
         }
     }

@@ -41,6 +41,15 @@ struct Group {
 /// What the spread says about each group for the next pick.
 pub(super) type Standing = Vec<Result<i32, Violation>>;
 
+/// Those that were not picked, by position in the fleet.
+#[derive(Debug)]
+pub(super) struct Rest {
+    /// The best first.
+    pub(super) too_low: Vec<(usize, Score)>,
+    /// In no particular order.
+    pub(super) turned_away: Vec<(usize, Rejection)>,
+}
+
 impl<'p> Race<'p> {
     pub(super) fn new(spread: Spread<'p>) -> Self {
         let groups = (0..spread.group_count()).map(|_| Group::default()).collect();
@@ -99,8 +108,8 @@ impl<'p> Race<'p> {
         Some((candidate.cluster, Score { topology_spread, affinity: candidate.affinity }))
     }
 
-    /// Those that are left: scored ones with the best first, and those that the spread turns away.
-    pub(super) fn rest(self, standing: &Standing) -> (Vec<(usize, Score)>, Vec<(usize, Rejection)>) {
+    /// Those that are left: scored too low, or turned away by the spread.
+    pub(super) fn rest(self, standing: &Standing) -> Rest {
         let mut scored = Vec::new();
         let mut turned_away = Vec::new();
         for (group, verdict) in self.groups.into_iter().zip(standing) {
@@ -117,6 +126,6 @@ impl<'p> Race<'p> {
         let rank = |(topology_spread, candidate): (i32, Candidate)| {
             (candidate.cluster, Score { topology_spread, affinity: candidate.affinity })
         };
-        (scored.into_iter().map(rank).collect(), turned_away)
+        Rest { too_low: scored.into_iter().map(rank).collect(), turned_away }
     }
 }

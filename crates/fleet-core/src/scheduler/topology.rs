@@ -167,10 +167,8 @@ impl<'p> Constraint<'p> {
             1
         } else if here == least && least_places == 1 {
             -1
-        } else if here == most {
-            1
         } else {
-            0
+            i32::from(here == most)
         };
         let skew = i64::try_from(most - least).unwrap_or(i64::MAX).saturating_add(i64::from(change));
         if skew > i64::from(self.max_skew) { Err(Broken) } else { Ok(change) }

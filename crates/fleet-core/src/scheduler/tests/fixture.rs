@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use fleet_api::kinds::{
-    ClusterResourceBinding, ClusterSchedulingPolicySnapshot, MemberCluster, Obj,
-};
+use fleet_api::kinds::{ClusterResourceBinding, ClusterSchedulingPolicySnapshot, MemberCluster, Obj};
 use fleet_api::names::{ClusterName, PlacementKey};
 use fleet_api::types::{BindingState, PlacementPolicy};
 use fleet_api::well_known::{annotations, finalizers};
@@ -17,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::plan::{Wake, lint};
 use crate::scheduler::{
-    BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Observed, Plan, PlacementFacts, Write, plan,
+    BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Observed, PlacementFacts, Plan, Write, plan,
 };
 
 pub(crate) fn now() -> Timestamp {
@@ -94,7 +92,8 @@ struct Draft {
     properties: Map<String, Value>,
     usage: [Map<String, Value>; 3],
     namespaces: Option<Map<String, Value>>,
-    heartbeat: Option<Option<SignedDuration>>,
+    /// The age of the heartbeat, or `never`.
+    heartbeat: Option<String>,
     joined: Option<String>,
     healthy: Option<String>,
     leaving: bool,
@@ -121,7 +120,7 @@ impl Draft {
                 let names = value.split(',').filter(|name| !name.is_empty());
                 self.namespaces = Some(names.map(|name| (name.to_owned(), json!(""))).collect());
             }
-            "heartbeat" => self.heartbeat = Some((value != "never").then(|| duration(value))),
+            "heartbeat" => self.heartbeat = Some(value.to_owned()),
             "joined" => self.joined = Some(value.to_owned()),
             "healthy" => self.healthy = Some(value.to_owned()),
             "leaving" => self.leaving = true,
@@ -138,7 +137,8 @@ impl Draft {
         let [capacity, allocatable, available] = self.usage;
         let mut agents = vec![json!({"type": "MultiClusterServiceAgent"})];
         if !self.silent {
-            let heartbeat = self.heartbeat.unwrap_or(Some(SignedDuration::from_secs(30))).map(|ago| now() - ago);
+            let age = self.heartbeat.as_deref().unwrap_or("30s");
+            let heartbeat = (age != "never").then(|| now() - duration(age));
             let conditions: Vec<Value> = [("Joined", self.joined), ("Healthy", self.healthy)]
                 .into_iter()
                 .filter_map(|(type_, given)| agent_condition(type_, given.as_deref().unwrap_or("True")))

@@ -48,6 +48,9 @@ pub(super) struct End {
 
 struct Stop;
 
+/// Cluster and reason.
+type Refusal = (String, String);
+
 enum Next {
     Again,
     Done(Option<Status>),
@@ -94,9 +97,11 @@ pub(super) fn run(world: &World) -> End {
         clusters: world.fleet.clusters.iter().map(|(name, cluster)| (name.as_str(), cluster)).collect(),
         policy: snapshot.spec.policy.clone().unwrap_or_default(),
         snapshot: snapshot.metadata.name.as_deref().unwrap(),
-        number: snapshot.metadata.annotations.as_ref().and_then(|all| {
-            all.get("kubernetes-fleet.io/number-of-clusters").and_then(|text| text.parse().ok())
-        }),
+        number: snapshot
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get("kubernetes-fleet.io/number-of-clusters").and_then(|text| text.parse().ok())),
         rows: rows(world),
     };
     for _ in 0..1000 {
@@ -136,7 +141,9 @@ impl Naive<'_> {
     }
 
     fn has_latest(&self, cluster: &str) -> bool {
-        self.rows.iter().any(|row| row.cluster == cluster && row.state != "Unscheduled" && row.snapshot == self.snapshot)
+        self.rows
+            .iter()
+            .any(|row| row.cluster == cluster && row.state != "Unscheduled" && row.snapshot == self.snapshot)
     }
 
     fn pick_all(&mut self) -> Result<Next, Stop> {
@@ -218,7 +225,8 @@ impl Naive<'_> {
         }
         ranked.sort_by_key(|one| Reverse(one.clone()));
         let rest = ranked.split_off(limit.min(ranked.len()));
-        let picks: Vec<_> = ranked.into_iter().map(|(topology, affinity, _, name)| (name, affinity, topology)).collect();
+        let picks: Vec<_> =
+            ranked.into_iter().map(|(topology, affinity, _, name)| (name, affinity, topology)).collect();
         let (created, patched) = self.cross_reference(&picks)?;
         if desired > limit && created.len() + patched.len() == limit {
             return Ok(Next::Again);
@@ -312,7 +320,7 @@ impl Naive<'_> {
     }
 
     /// Names that pass, and those that do not with their reasons.
-    fn filter(&self, spread: bool) -> Result<(Vec<String>, Vec<(String, String)>), Stop> {
+    fn filter(&self, spread: bool) -> Result<(Vec<String>, Vec<Refusal>), Stop> {
         let (mut passing, mut filtered) = (Vec::new(), Vec::new());
         for (name, cluster) in &self.clusters {
             let reason = match self.rejection(cluster)? {
@@ -384,7 +392,8 @@ impl Naive<'_> {
         for pass in [false, true] {
             for constraint in constraints.iter().filter(|one| soft(one) == pass) {
                 let key = &constraint.topology_key;
-                let label = |cluster: &MemberCluster| cluster.metadata.labels.as_ref().and_then(|all| all.get(key).cloned());
+                let label =
+                    |cluster: &MemberCluster| cluster.metadata.labels.as_ref().and_then(|all| all.get(key).cloned());
                 let cluster = self.clusters.iter().find(|(other, _)| *other == name).unwrap().1;
                 let Some(place) = label(cluster) else { continue };
                 let mut counts: BTreeMap<String, i32> = BTreeMap::new();
@@ -476,7 +485,7 @@ fn unschedule(row: &mut Row) {
 }
 
 /// Appends decisions on clusters that were not selected, twenty at most.
-fn explain(decisions: &mut Vec<Decision>, rest: &[(String, i32, i32)], filtered: &[(String, String)]) {
+fn explain(decisions: &mut Vec<Decision>, rest: &[(String, i32, i32)], filtered: &[Refusal]) {
     let selected: Vec<String> = decisions.iter().map(|decision| decision.0.clone()).collect();
     let mut allowance = 20;
     for (name, affinity, topology) in rest {

@@ -54,7 +54,8 @@ fn condition() -> impl Strategy<Value = &'static str> {
 
 /// Up to forty clusters. Once in a while one reports nonsense or has a name that no binding can have.
 fn fleet() -> impl Strategy<Value = String> {
-    let cluster = (label(), resources(), condition()).prop_map(|(labels, resources, condition)| labels + &resources + condition);
+    let cluster =
+        (label(), resources(), condition()).prop_map(|(labels, resources, condition)| labels + &resources + condition);
     let odd = prop_oneof![12 => Just(""), 1 => Just("\nodd nodes=none"), 1 => Just("\nm.dot region=a"), 1 => Just("\nzz.dot")];
     (prop::collection::vec(cluster, 0..40), odd).prop_map(|(clusters, odd)| {
         let lines = clusters.iter().enumerate().map(|(number, words)| format!("m{number:02}{words}"));
@@ -88,9 +89,7 @@ fn property_name() -> impl Strategy<Value = &'static str> {
 }
 
 fn required_term() -> impl Strategy<Value = Value> {
-    let operator = prop_oneof![
-        Just("Gt"), Just("Ge"), Just("Lt"), Just("Le"), Just("Eq"), Just("Ne")
-    ];
+    let operator = prop_oneof![Just("Gt"), Just("Ge"), Just("Lt"), Just("Le"), Just("Eq"), Just("Ne")];
     let value = prop_oneof![15 => Just("3"), 15 => Just("2500m"), 15 => Just("1"), 1 => Just("many")];
     let expression = (property_name(), operator, value)
         .prop_map(|(name, operator, value)| json!({"name": name, "operator": operator, "values": [value]}));
@@ -133,9 +132,10 @@ fn spread() -> impl Strategy<Value = Value> {
         1 => Just(vec!["region", "missing"]),
     ];
     (keys, prop::collection::vec((skew, action), 2)).prop_map(|(keys, rest)| {
-        let constraints = keys.iter().zip(rest).map(|(key, (skew, action))| {
-            json!({"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": action})
-        });
+        let constraints = keys
+            .iter()
+            .zip(rest)
+            .map(|(key, (skew, action))| json!({"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": action}));
         constraints.collect()
     })
 }
@@ -199,8 +199,9 @@ fn add_binding(world: &mut World, cluster: &str, (state, latest, deleting, has_p
     let state = [BindingState::Scheduled, BindingState::Bound, BindingState::Unscheduled][usize::from(state)].clone();
     let name = format!("web-{cluster}-00000000");
     let mut binding = old_binding(&name, cluster, &state, if latest { "web-0" } else { "web-old" });
-    binding.spec.cluster_decision.cluster_score = score
-        .map(|(affinity, topology)| serde_json::from_value(json!({"affinityScore": affinity, "priorityScore": topology})).unwrap());
+    binding.spec.cluster_decision.cluster_score = score.map(|(affinity, topology)| {
+        serde_json::from_value(json!({"affinityScore": affinity, "priorityScore": topology})).unwrap()
+    });
     if deleting {
         binding.metadata.deletion_timestamp = Some(serde_json::from_value(json!(now())).unwrap());
     }

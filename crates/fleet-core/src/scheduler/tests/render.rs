@@ -88,12 +88,8 @@ fn write_text(world: &World, write: &Write) -> String {
 pub(super) fn status_text(status: &SchedulingPolicySnapshotStatus) -> String {
     let mut text = format!("status of generation {}\n", status.observed_crp_generation);
     for condition in &status.conditions {
-        writeln!(
-            text,
-            "  {}={} {}: {}",
-            condition.type_, condition.status, condition.reason, condition.message
-        )
-        .unwrap();
+        writeln!(text, "  {}={} {}: {}", condition.type_, condition.status, condition.reason, condition.message)
+            .unwrap();
     }
     for decision in &status.target_clusters {
         let sign = if decision.selected { '+' } else { '-' };

@@ -29,7 +29,9 @@ fn fixed(names: &[&str]) -> String {
 
 #[test]
 fn scheduling_01_without_policy_every_eligible_cluster_is_picked() {
-    check(&mut World::fixture(""), expect![[r#"
+    check(
+        &mut World::fixture(""),
+        expect![[r#"
         hold placement
         create c1 Scheduled (0,0)
         create c2 Scheduled (0,0)
@@ -48,7 +50,8 @@ fn scheduling_01_without_policy_every_eligible_cluster_is_picked() {
           + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
           + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
           - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
@@ -56,7 +59,9 @@ fn scheduling_02_a_cluster_that_joins_gets_a_binding_and_the_others_keep_theirs(
     let mut world = World::fixture("");
     world.run();
     world.set_clusters("new-cluster");
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         create new-cluster Scheduled (0,0)
         status of generation 1
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 8 cluster(s)
@@ -69,7 +74,8 @@ fn scheduling_02_a_cluster_that_joins_gets_a_binding_and_the_others_keep_theirs(
           + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
           + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
           - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
@@ -82,7 +88,9 @@ fn scheduling_03_an_old_heartbeat_removes_nothing() {
 
 #[test]
 fn scheduling_04_one_required_term() {
-    check(&mut World::fixture(&required(PROD_EAST_WEST)), expect![[r#"
+    check(
+        &mut World::fixture(&required(PROD_EAST_WEST)),
+        expect![[r#"
         hold placement
         create c1 Scheduled (0,0)
         create c2 Scheduled (0,0)
@@ -97,7 +105,8 @@ fn scheduling_04_one_required_term() {
           - c5 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c7 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c9 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
@@ -108,12 +117,15 @@ fn scheduling_05_required_terms_are_alternatives() {
     expect![[r#"
         c3 Scheduled web-0 (0,0)
         c6 Scheduled web-0 (0,0)
-        c7 Scheduled web-0 (0,0)"#]].assert_eq(&world.run_to_bindings());
+        c7 Scheduled web-0 (0,0)"#]]
+    .assert_eq(&world.run_to_bindings());
 }
 
 #[test]
 fn scheduling_06_pick_all_that_finds_nothing_is_fulfilled() {
-    check(&mut World::fixture(&required("{labelSelector: {matchLabels: {no: such}}}")), expect![[r#"
+    check(
+        &mut World::fixture(&required("{labelSelector: {matchLabels: {no: such}}}")),
+        expect![[r#"
         hold placement
         status of generation 1
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 0 cluster(s)
@@ -125,7 +137,8 @@ fn scheduling_06_pick_all_that_finds_nothing_is_fulfilled() {
           - c6 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c7 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c9 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
-          - c8 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms"#]]);
+          - c8 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms"#]],
+    );
 }
 
 fn after_policy_change() -> World {
@@ -138,7 +151,9 @@ fn after_policy_change() -> World {
 
 #[test]
 fn scheduling_07_a_new_policy_keeps_the_state_of_clusters_that_still_match() {
-    check(&mut after_policy_change(), expect![[r#"
+    check(
+        &mut after_policy_change(),
+        expect![[r#"
         associate c6 Bound web-1 (0,0)
         unschedule c1 was Bound
         unschedule c2 was Scheduled
@@ -152,7 +167,8 @@ fn scheduling_07_a_new_policy_keeps_the_state_of_clusters_that_still_match() {
           - c5 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c7 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c9 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
-          - c8 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms"#]]);
+          - c8 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms"#]],
+    );
 }
 
 #[test]
@@ -160,7 +176,9 @@ fn scheduling_08_changing_back_revives_the_same_bindings() {
     let mut world = after_policy_change();
     world.run();
     world.set_policy(&required(PROD_EAST_WEST));
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         associate c6 Bound web-2 (0,0)
         associate c1 Bound web-2 (0,0)
         associate c2 Scheduled web-2 (0,0)
@@ -174,13 +192,16 @@ fn scheduling_08_changing_back_revives_the_same_bindings() {
           - c5 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c7 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c9 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
     assert_eq!(world.bindings.len(), 3);
 }
 
 #[test]
 fn scheduling_09_named_clusters_have_no_score() {
-    check(&mut World::fixture(&fixed(&["c1", "c4", "c6"])), expect![[r#"
+    check(
+        &mut World::fixture(&fixed(&["c1", "c4", "c6"])),
+        expect![[r#"
         hold placement
         create c1 Scheduled
         create c4 Scheduled
@@ -189,7 +210,8 @@ fn scheduling_09_named_clusters_have_no_score() {
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
           + c1 … "c1": picked
           + c4 … "c4": picked
-          + c6 … "c6": picked"#]]);
+          + c6 … "c6": picked"#]],
+    );
 }
 
 #[test]
@@ -200,8 +222,11 @@ fn scheduling_10_named_clusters_that_cannot_be_used_are_explained() {
         c4 picked
         c9 rejected by ClusterEligibility
         c8 rejected by ClusterEligibility
-        c10 not found"#]].assert_eq(&report_text(&world.plan()));
-    check(&mut world, expect![[r#"
+        c10 not found"#]]
+    .assert_eq(&report_text(&world.plan()));
+    check(
+        &mut world,
+        expect![[r#"
         hold placement
         create c1 Scheduled
         create c4 Scheduled
@@ -211,7 +236,8 @@ fn scheduling_10_named_clusters_that_cannot_be_used_are_explained() {
           + c4 … "c4": picked
           - c8 Cluster "c8" is not eligible for resource placement yet: cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)
           - c9 Cluster "c9" is not eligible for resource placement yet: cluster has left the fleet
-          - c10 Specified cluster "c10" is not found"#]]);
+          - c10 Specified cluster "c10" is not found"#]],
+    );
 }
 
 #[test]
@@ -223,7 +249,8 @@ fn scheduling_11_taints_do_not_matter_to_named_clusters() {
     expect![[r#"
         c1 Scheduled web-0
         c4 Scheduled web-0
-        c6 Scheduled web-0"#]].assert_eq(&world.run_to_bindings());
+        c6 Scheduled web-0"#]]
+    .assert_eq(&world.run_to_bindings());
 }
 
 #[test]
@@ -232,7 +259,9 @@ fn scheduling_12_a_changed_list_keeps_creates_and_gives_up() {
     world.run();
     world.set_state(&["c4", "c6"], &BindingState::Bound);
     world.set_policy(&fixed(&["c2", "c4"]));
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         create c2 Scheduled
         associate c4 Bound web-1
         unschedule c1 was Scheduled
@@ -240,21 +269,28 @@ fn scheduling_12_a_changed_list_keeps_creates_and_gives_up() {
         status of generation 2
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 2 cluster(s)
           + c2 … "c2": picked
-          + c4 … "c4": picked"#]]);
+          + c4 … "c4": picked"#]],
+    );
 }
 
 #[test]
 fn scheduling_13_an_empty_list_says_nothing() {
     let mut world = World::fixture(&fixed(&[]));
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         hold placement
-        NothingNamed"#]]);
+        NothingNamed"#]],
+    );
     world.set_policy(&fixed(&["c1"]));
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         create c1 Scheduled
         status of generation 2
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 1 cluster(s)
-          + c1 … "c1": picked"#]]);
+          + c1 … "c1": picked"#]],
+    );
     world.set_policy(&fixed(&[]));
     check(&mut world, expect!["NothingNamed"]);
 }
@@ -264,12 +300,15 @@ fn scheduling_14_a_named_cluster_is_picked_once_it_exists() {
     let mut world = World::fixture(&fixed(&["c1", "c10"]));
     world.run();
     world.set_clusters("c10");
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         create c10 Scheduled
         status of generation 1
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 2 cluster(s)
           + c1 … "c1": picked
-          + c10 … "c10": picked"#]]);
+          + c10 … "c10": picked"#]],
+    );
 }
 
 #[test]
@@ -281,7 +320,9 @@ fn scheduling_34_a_taint_that_is_not_tolerated_keeps_the_placement_away() {
     world.change("c1", "taint=a:1");
     world.change("c2", "taint=b:x");
     world.change("c6", "taint=c:y");
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         hold placement
         create c1 Scheduled (0,0)
         create c2 Scheduled (0,0)
@@ -295,7 +336,8 @@ fn scheduling_34_a_taint_that_is_not_tolerated_keeps_the_placement_away() {
           - c6 ClusterUnschedulable, taint &{Key:c Value:y Effect:NoSchedule} cannot be tolerated
           - c7 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c9 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
@@ -315,7 +357,9 @@ fn scheduling_36_a_removed_taint_lets_the_placement_in() {
     world.change("c1", "taint=a:b");
     world.run();
     world.change("c1", "");
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         create c1 Scheduled (0,0)
         status of generation 1
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 7 cluster(s)
@@ -327,7 +371,8 @@ fn scheduling_36_a_removed_taint_lets_the_placement_in() {
           + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
           + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
           - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
@@ -337,14 +382,16 @@ fn scheduling_37_properties_are_looked_at_only_when_picking() {
     ));
     expect![[r#"
         c3 Scheduled web-0 (0,0)
-        c5 Scheduled web-0 (0,0)"#]].assert_eq(&world.run_to_bindings());
+        c5 Scheduled web-0 (0,0)"#]]
+    .assert_eq(&world.run_to_bindings());
     world.change("c3", "cpu=12/11/4");
     world.change("c5", "cpu=32/30/4");
     world.change("c7", "cpu=16/14/8");
     expect![[r#"
         c3 Scheduled web-0 (0,0)
         c5 Scheduled web-0 (0,0)
-        c7 Scheduled web-0 (0,0)"#]].assert_eq(&world.run_to_bindings());
+        c7 Scheduled web-0 (0,0)"#]]
+    .assert_eq(&world.run_to_bindings());
 }
 
 #[test]
@@ -352,7 +399,9 @@ fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
     let mut world = World::new("a ns=other,ns\nb ns=other\nc\nd ns=");
     world.set_policy("");
     world.key = PlacementKey::parse("ns/web").unwrap();
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         hold placement
         create a Scheduled (0,0)
         create c Scheduled (0,0)
@@ -361,12 +410,14 @@ fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
           + a (0,0) … "a" (affinity score: 0, topology spread score: 0): picked
           + c (0,0) … "c" (affinity score: 0, topology spread score: 0): picked
           - b ClusterUnschedulable, target namespace does not exist on cluster
-          - d ClusterUnschedulable, cluster has no namespace information available"#]]);
+          - d ClusterUnschedulable, cluster has no namespace information available"#]],
+    );
     world.set_clusters("b ns=ns");
     expect![[r#"
         a Scheduled web-0 (0,0)
         b Scheduled web-0 (0,0)
-        c Scheduled web-0 (0,0)"#]].assert_eq(&world.run_to_bindings());
+        c Scheduled web-0 (0,0)"#]]
+    .assert_eq(&world.run_to_bindings());
     assert_eq!(world.bindings[0].metadata.namespace.as_deref(), Some("ns"));
 
     let mut cluster_scoped = World::new("a ns=other,ns\nb ns=other\nc\nd ns=");
@@ -375,7 +426,8 @@ fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
         a Scheduled web-0 (0,0)
         b Scheduled web-0 (0,0)
         c Scheduled web-0 (0,0)
-        d Scheduled web-0 (0,0)"#]].assert_eq(&cluster_scoped.run_to_bindings());
+        d Scheduled web-0 (0,0)"#]]
+    .assert_eq(&cluster_scoped.run_to_bindings());
 }
 
 #[test]
@@ -383,7 +435,9 @@ fn scheduling_39_a_cluster_that_is_gone_loses_its_binding() {
     let mut world = World::fixture("{placementType: PickN, numberOfClusters: 2}");
     world.run();
     world.remove_cluster("c7");
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         unschedule c7 was Scheduled
         create c5 Scheduled (0,0)
         status of generation 1
@@ -395,10 +449,13 @@ fn scheduling_39_a_cluster_that_is_gone_loses_its_binding() {
           - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
           - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
           - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
     // A plan made for another reason treats a leaving cluster in the same way.
     world.change("c6", "leaving");
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         unschedule c6 was Scheduled
         create c4 Scheduled (0,0)
         status of generation 1
@@ -410,7 +467,8 @@ fn scheduling_39_a_cluster_that_is_gone_loses_its_binding() {
           - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
           - c6 ClusterUnschedulable, cluster has left the fleet
           - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
@@ -419,13 +477,16 @@ fn scheduling_40_deletion_lets_go_of_everything_without_waiting() {
     world.run();
     world.binding_mut("c4").metadata.finalizers.as_mut().unwrap().push("example.com/other".to_owned());
     world.deleting = true;
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         release c1
         delete c1
         release c4
         delete c4
         release placement
-        Releasing"#]]);
+        Releasing"#]],
+    );
     expect!["c4 Scheduled web-0 deleting"].assert_eq(&world.bindings_text());
 }
 
@@ -436,13 +497,17 @@ fn scheduling_42_an_evicted_cluster_that_still_fits_is_picked_again() {
     let evicted = world.binding_mut("c1");
     evicted.metadata.deletion_timestamp = Some(serde_json::from_value(json!(now())).unwrap());
     evicted.metadata.finalizers.as_mut().unwrap().push("example.com/other".to_owned());
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         release c1
-        create c1 Scheduled"#]]);
+        create c1 Scheduled"#]],
+    );
     expect![[r#"
         c1 Scheduled web-0
         c1 Scheduled web-0 deleting
-        c4 Scheduled web-0"#]].assert_eq(&world.bindings_text());
+        c4 Scheduled web-0"#]]
+    .assert_eq(&world.bindings_text());
 }
 
 #[test]
@@ -454,9 +519,12 @@ fn scheduling_58_a_property_that_is_no_quantity_stops_scheduling() {
     ));
     world.change("c9", "nodes=many");
     world.remove_cluster("c1");
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         unschedule c1 was Scheduled
-        stopped: property "kubernetes-fleet.io/node-count" of cluster "c9" has the value "many", which is no quantity"#]]);
+        stopped: property "kubernetes-fleet.io/node-count" of cluster "c9" has the value "many", which is no quantity"#]],
+    );
 }
 
 #[test]
@@ -479,10 +547,13 @@ fn a_placement_that_was_let_go_is_left_alone() {
 fn a_policy_that_does_not_say_what_it_reflects_gets_bindings_but_no_status() {
     let mut world = World::fixture(&fixed(&["c1"]));
     world.annotate(annotations::PLACEMENT_GENERATION, Some("new".to_owned()));
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         hold placement
         create c1 Scheduled
-        stopped: policy snapshot "web-0" does not say which generation of the placement it reflects"#]]);
+        stopped: policy snapshot "web-0" does not say which generation of the placement it reflects"#]],
+    );
 }
 
 #[test]
@@ -491,7 +562,10 @@ fn an_unscheduled_binding_of_unknown_past_stops_scheduling() {
     world.run();
     world.set_policy(&required(PROD_EAST_WEST));
     world.binding_mut("c1").metadata.annotations = None;
-    check(&mut world, expect![[r#"stopped: unscheduled binding "web-c1-e220a839" does not say which state it had before"#]]);
+    check(
+        &mut world,
+        expect![[r#"stopped: unscheduled binding "web-c1-e220a839" does not say which state it had before"#]],
+    );
     let annotation = (annotations::PREVIOUS_BINDING_STATE.to_owned(), "Unscheduled".to_owned());
     world.binding_mut("c1").metadata.annotations = Some([annotation].into());
     expect![[r#"
@@ -515,16 +589,22 @@ fn an_unscheduled_binding_of_unknown_past_stops_scheduling() {
 fn names_with_dots_cannot_be_bound() {
     let mut world = World::new("a.b\nc");
     world.set_policy("");
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         hold placement
-        stopped: no binding can be named"#]]);
+        stopped: no binding can be named"#]],
+    );
     world.set_clusters("a.b taint=a:b");
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         create c Scheduled (0,0)
         status of generation 1
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 1 cluster(s)
           + c (0,0) … "c" (affinity score: 0, topology spread score: 0): picked
-          - a.b ClusterUnschedulable, taint &{Key:a Value:b Effect:NoSchedule} cannot be tolerated"#]]);
+          - a.b ClusterUnschedulable, taint &{Key:a Value:b Effect:NoSchedule} cannot be tolerated"#]],
+    );
 }
 
 #[test]

@@ -45,7 +45,9 @@ fn scores(world: &World) -> String {
 
 #[test]
 fn scheduling_15_ties_go_to_the_last_of_the_alphabet() {
-    check(&mut World::fixture(&pick_n(3, "")), expect![[r#"
+    check(
+        &mut World::fixture(&pick_n(3, "")),
+        expect![[r#"
         hold placement
         create c7 Scheduled (0,0)
         create c6 Scheduled (0,0)
@@ -60,12 +62,15 @@ fn scheduling_15_ties_go_to_the_last_of_the_alphabet() {
           - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
           - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
           - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
 fn scheduling_16_too_few_clusters_leave_the_policy_unfulfilled() {
-    check(&mut World::fixture(&pick_n(10, "")), expect![[r#"
+    check(
+        &mut World::fixture(&pick_n(10, "")),
+        expect![[r#"
         hold placement
         create c7 Scheduled (0,0)
         create c6 Scheduled (0,0)
@@ -84,15 +89,19 @@ fn scheduling_16_too_few_clusters_leave_the_policy_unfulfilled() {
           + c2 (0,0) … "c2" (affinity score: 0, topology spread score: 0): picked
           + c1 (0,0) … "c1" (affinity score: 0, topology spread score: 0): picked
           - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
 fn scheduling_17_no_clusters_wanted_is_fulfilled() {
-    check(&mut World::fixture(&pick_n(0, "")), expect![[r#"
+    check(
+        &mut World::fixture(&pick_n(0, "")),
+        expect![[r#"
         hold placement
         status of generation 1
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 0 cluster(s)"#]]);
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 0 cluster(s)"#]],
+    );
 }
 
 #[test]
@@ -100,7 +109,9 @@ fn scheduling_18_wanting_more_keeps_what_was_picked() {
     let mut world = World::fixture(&pick_n(1, ""));
     world.run();
     world.set_number(3);
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         create c6 Scheduled (0,0)
         create c5 Scheduled (0,0)
         status of generation 2
@@ -113,7 +124,8 @@ fn scheduling_18_wanting_more_keeps_what_was_picked() {
           - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
           - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
           - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
@@ -124,13 +136,17 @@ fn scheduling_19_wanting_fewer_drops_the_smallest_names() {
     expect![[r#"
         c5 dropped
         c6 dropped
-        c7 kept"#]].assert_eq(&report_text(&world.plan()));
-    check(&mut world, expect![[r#"
+        c7 kept"#]]
+    .assert_eq(&report_text(&world.plan()));
+    check(
+        &mut world,
+        expect![[r#"
         unschedule c5 was Scheduled
         unschedule c6 was Scheduled
         status of generation 2
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 1 cluster(s)
-          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked"#]]);
+          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked"#]],
+    );
 }
 
 #[test]
@@ -139,12 +155,15 @@ fn scheduling_20_scheduled_clusters_are_dropped_before_bound_ones() {
     world.run();
     world.set_state(&["c5", "c6"], &BindingState::Bound);
     world.set_number(1);
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         unschedule c7 was Scheduled
         unschedule c5 was Bound
         status of generation 2
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 1 cluster(s)
-          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked"#]]);
+          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked"#]],
+    );
 }
 
 #[test]
@@ -154,7 +173,8 @@ fn scheduling_21_a_preference() {
         c4 Scheduled web-0 (10,0)
         c5 Scheduled web-0 (10,0)
         c6 Scheduled web-0 (0,0)
-        c7 Scheduled web-0 (0,0)"#]].assert_eq(&World::fixture(&pick_n(4, &terms)).run_to_bindings());
+        c7 Scheduled web-0 (0,0)"#]]
+    .assert_eq(&World::fixture(&pick_n(4, &terms)).run_to_bindings());
 }
 
 #[test]
@@ -164,7 +184,8 @@ fn scheduling_22_two_preferences() {
         c3 Scheduled web-0 (20,0)
         c4 Scheduled web-0 (10,0)
         c5 Scheduled web-0 (10,0)
-        c7 Scheduled web-0 (0,0)"#]].assert_eq(&World::fixture(&pick_n(4, &preferred(&terms.join(", ")))).run_to_bindings());
+        c7 Scheduled web-0 (0,0)"#]]
+    .assert_eq(&World::fixture(&pick_n(4, &preferred(&terms.join(", ")))).run_to_bindings());
 }
 
 #[test]
@@ -179,7 +200,8 @@ fn scheduling_23_few_nodes_first() {
         c6 picked (86,0)
         c7 not picked (0,0)
         c9 rejected by ClusterEligibility
-        c8 rejected by ClusterEligibility"#]].assert_eq(&scores(&World::fixture(&pick_n(3, &terms))));
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&World::fixture(&pick_n(3, &terms))));
 }
 
 #[test]
@@ -194,7 +216,8 @@ fn scheduling_24_many_nodes_first() {
         c6 not picked (14,0)
         c7 picked (100,0)
         c9 rejected by ClusterEligibility
-        c8 rejected by ClusterEligibility"#]].assert_eq(&scores(&World::fixture(&pick_n(3, &terms))));
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&World::fixture(&pick_n(3, &terms))));
 }
 
 #[test]
@@ -213,7 +236,8 @@ fn scheduling_25_three_sorters_add_up() {
         c6 picked (135,0)
         c7 not picked (60,0)
         c9 rejected by ClusterEligibility
-        c8 rejected by ClusterEligibility"#]].assert_eq(&scores(&World::fixture(&pick_n(3, &preferred(&terms.join(", "))))));
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&World::fixture(&pick_n(3, &preferred(&terms.join(", "))))));
 }
 
 #[test]
@@ -228,7 +252,8 @@ fn scheduling_26_a_sorter_among_labelled_clusters() {
         c6 picked (0,0)
         c7 picked (50,0)
         c9 rejected by ClusterEligibility
-        c8 rejected by ClusterEligibility"#]].assert_eq(&scores(&World::fixture(&pick_n(4, &preferred(term)))));
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&World::fixture(&pick_n(4, &preferred(term)))));
 }
 
 #[test]
@@ -237,14 +262,16 @@ fn scheduling_27_a_property_that_tells_nothing_apart() {
     expect![[r#"
         c5 Scheduled web-0 (0,0)
         c6 Scheduled web-0 (0,0)
-        c7 Scheduled web-0 (0,0)"#]].assert_eq(&World::fixture(&pick_n(3, &nowhere)).run_to_bindings());
+        c7 Scheduled web-0 (0,0)"#]]
+    .assert_eq(&World::fixture(&pick_n(3, &nowhere)).run_to_bindings());
     let same = preferred(&sorted(100, NODE_COUNT, "Descending"));
     let mut world = World::new("a nodes=3\nb nodes=3\nc nodes=3000m\nd nodes=3");
     world.set_policy(&pick_n(3, &same));
     expect![[r#"
         b Scheduled web-0 (0,0)
         c Scheduled web-0 (0,0)
-        d Scheduled web-0 (0,0)"#]].assert_eq(&world.run_to_bindings());
+        d Scheduled web-0 (0,0)"#]]
+    .assert_eq(&world.run_to_bindings());
 }
 
 #[test]
@@ -281,7 +308,8 @@ fn scheduling_29_a_spread_that_should_hold() {
         c6 not picked (0,-1000)
         c7 picked (0,-1)
         c9 rejected by ClusterEligibility
-        c8 rejected by ClusterEligibility"#]].assert_eq(&scores(&world));
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&world));
 }
 
 #[test]
@@ -296,7 +324,8 @@ fn scheduling_30_two_spreads_add_up() {
         c6 not picked (0,-999)
         c7 picked (0,-2)
         c9 rejected by ClusterEligibility
-        c8 rejected by ClusterEligibility"#]].assert_eq(&scores(&World::fixture(&pick_n(2, &both))));
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&World::fixture(&pick_n(2, &both))));
 }
 
 fn scenario_31() -> World {
@@ -307,7 +336,9 @@ fn scenario_31() -> World {
 
 #[test]
 fn scheduling_31_required_preferred_and_spread_together() {
-    check(&mut scenario_31(), expect![[r#"
+    check(
+        &mut scenario_31(),
+        expect![[r#"
         hold placement
         create c2 Scheduled (40,-2)
         create c6 Scheduled (0,-1)
@@ -322,7 +353,8 @@ fn scheduling_31_required_preferred_and_spread_together() {
           - c3 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c7 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
@@ -331,7 +363,9 @@ fn scheduling_32_clusters_of_the_older_policy_win_ties_in_the_first_round() {
     world.run();
     let spread = spread(&[("env", 2, "ScheduleAnyway")]);
     world.set_policy(&pick_n(3, &format!("{}, {spread}", preferred(&labelled(50, "region: central")))));
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         associate c5 Scheduled web-1 (50,-1)
         create c7 Scheduled (0,1)
         create c4 Scheduled (50,-1)
@@ -347,7 +381,8 @@ fn scheduling_32_clusters_of_the_older_policy_win_ties_in_the_first_round() {
           - c2 (0,-1) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: -1)
           - c1 (0,-1) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: -1)
           - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]]);
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
 }
 
 #[test]
@@ -357,19 +392,22 @@ fn scheduling_33_a_cluster_in_the_emptier_region_lets_a_fuller_one_in() {
     expect![[r#"
         a1 Scheduled web-0 (0,-1)
         a2 Scheduled web-0 (0,1)
-        b1 Scheduled web-0 (0,-1)"#]].assert_eq(&world.run_to_bindings());
+        b1 Scheduled web-0 (0,-1)"#]]
+    .assert_eq(&world.run_to_bindings());
     world.set_clusters("a3 region=a");
     expect![[r#"
         a1 Scheduled web-0 (0,-1)
         a2 Scheduled web-0 (0,1)
-        b1 Scheduled web-0 (0,-1)"#]].assert_eq(&world.run_to_bindings());
+        b1 Scheduled web-0 (0,-1)"#]]
+    .assert_eq(&world.run_to_bindings());
     world.set_clusters("b2 region=b");
     expect![[r#"
         a1 Scheduled web-0 (0,-1)
         a2 Scheduled web-0 (0,1)
         a3 Scheduled web-0 (0,-1)
         b1 Scheduled web-0 (0,-1)
-        b2 Scheduled web-0 (0,1)"#]].assert_eq(&world.run_to_bindings());
+        b2 Scheduled web-0 (0,1)"#]]
+    .assert_eq(&world.run_to_bindings());
 }
 
 #[test]
@@ -378,12 +416,15 @@ fn a_later_no_op_keeps_explanations_until_there_is_something_to_write() {
     world.run();
     assert!(world.plan().is_idle());
     world.set_number(3);
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         status of generation 2
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
           + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
           + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
-          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked"#]]);
+          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked"#]],
+    );
 }
 
 #[test]
@@ -405,10 +446,16 @@ fn a_fault_in_a_later_round_leaves_what_earlier_rounds_picked() {
     let mut world = World::new("a.1 region=a\nb1 region=b\nc1 region=b");
     world.set_policy(&pick_n(1, ""));
     world.run();
-    world.set_policy(&pick_n(3, &format!("{}, {}", spread(&[("region", 1, "DoNotSchedule")]), preferred(&labelled(10, "region: b")))));
+    world.set_policy(&pick_n(
+        3,
+        &format!("{}, {}", spread(&[("region", 1, "DoNotSchedule")]), preferred(&labelled(10, "region: b"))),
+    ));
     world.set_clusters("c1 region=b taint=x:y\nc2 region=b");
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         unschedule c1 was Scheduled
         create c2 Scheduled (10,-1)
-        stopped: no binding can be named"#]]);
+        stopped: no binding can be named"#]],
+    );
 }

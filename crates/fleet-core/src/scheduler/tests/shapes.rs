@@ -8,7 +8,7 @@ use super::fixture::World;
 use crate::scheduler::Write;
 
 fn fleet(count: usize, words: &str) -> String {
-    (0..count).map(|number| format!("m{number:04} {words}\n")).collect()
+    (0..count).map(|number| format!("m{number:04} {words}")).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 #[test]
@@ -72,7 +72,8 @@ fn sentences_of_decisions() {
         Cluster "a" does not score high enough (affinity score: 0, topology spread score: 0)
         ClusterUnschedulable, taint &{Key:x Value:y Effect:NoSchedule} cannot be tolerated"#]].assert_eq(&reasons.join("\n"));
     world.set_policy("{placementType: PickFixed, clusterNames: [a]}");
-    expect![[r#"Successfully scheduled resources for placement in "a": picked by scheduling policy"#]].assert_eq(&world.plan().status.unwrap().target_clusters[0].reason);
+    expect![[r#"Successfully scheduled resources for placement in "a": picked by scheduling policy"#]]
+        .assert_eq(&world.plan().status.unwrap().target_clusters[0].reason);
 }
 
 #[test]
