@@ -120,7 +120,8 @@ pub(super) fn status(
     Ok(Some(SchedulingPolicySnapshotStatus { observed_crp_generation: generation, conditions, target_clusters }))
 }
 
-/// Whether a status has these findings. The order of decisions does not matter, nor does which thousand of more are listed.
+/// Whether a status has these findings. It does not matter in which order decisions stand, which thousand of more are
+/// listed, or how long ago the last sign of a lost cluster was: that would be new each time.
 fn says(status: &SchedulingPolicySnapshotStatus, findings: &Findings<'_>, generation: i64) -> bool {
     let decoded = decode_ignoring_generation::<PolicySnapshotScheduled>(&status.conditions);
     let same_condition = decoded.any().is_some_and(|condition| {
@@ -133,18 +134,28 @@ fn says(status: &SchedulingPolicySnapshotStatus, findings: &Findings<'_>, genera
     let wanted = sorted(findings.selected.iter().copied());
     let same_selected = selected.len() == wanted.len().min(LISTED_DECISIONS)
         && if wanted.len() <= LISTED_DECISIONS {
-            sorted(selected.iter().copied()) == wanted
+            keys(&sorted(selected.iter().copied())) == keys(&wanted)
         } else {
             selected.iter().all(|one| wanted.binary_search_by(|other| key(other).cmp(&key(one))).is_ok())
         };
-    let same_explained = findings.explained.as_ref().is_none_or(|wanted| sorted(explained) == sorted(wanted));
+    let same_explained =
+        findings.explained.as_ref().is_none_or(|wanted| keys(&sorted(explained)) == keys(&sorted(wanted)));
     same_condition && same_selected && same_explained
 }
 
 type Key<'d> = (&'d str, bool, Option<ClusterScore>, &'d str);
 
 fn key(decision: &ClusterDecision) -> Key<'_> {
-    (&decision.cluster_name, decision.selected, decision.cluster_score, &decision.reason)
+    (&decision.cluster_name, decision.selected, decision.cluster_score, without_age(&decision.reason))
+}
+
+/// A reason up to the point where it says how long ago something was.
+fn without_age(reason: &str) -> &str {
+    reason.split_once(Ineligible::AGE_OPENS).map_or(reason, |(before, _)| before)
+}
+
+fn keys<'d>(decisions: &[&'d ClusterDecision]) -> Vec<Key<'d>> {
+    decisions.iter().map(|decision| key(decision)).collect()
 }
 
 fn sorted<'d>(decisions: impl IntoIterator<Item = &'d ClusterDecision>) -> Vec<&'d ClusterDecision> {

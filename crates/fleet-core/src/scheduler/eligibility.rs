@@ -68,15 +68,21 @@ pub fn eligibility(cluster: &ClusterFacts<'_>, now: Timestamp, limits: Eligibili
 /// Minutes that stand for "never": what the longest duration of the other agents' clocks amounts to.
 const NEVER_MINUTES: f64 = 153_722_867.28;
 
+impl Ineligible {
+    /// What stands before the part of a sentence that says how long ago something was.
+    pub(super) const AGE_OPENS: &str = " (last ";
+}
+
 impl fmt::Display for Ineligible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let not_connected = "cluster is not connected to the fleet";
+        let opens = Self::AGE_OPENS;
         match self {
             Ineligible::Left => f.write_str("cluster has left the fleet"),
             Ineligible::AgentNotOnline => write!(f, "{not_connected}: member agent not online yet"),
             Ineligible::NoRecentHeartbeat { since } => {
                 let minutes = since.map_or(NEVER_MINUTES, minutes);
-                write!(f, "{not_connected}: no recent heartbeat signals (last received {minutes:.2} minutes ago)")
+                write!(f, "{not_connected}: no recent heartbeat signals{opens}received {minutes:.2} minutes ago)")
             }
             Ineligible::NotJoined => write!(f, "{not_connected}: member agent not joined yet"),
             Ineligible::HealthNotReported => {
@@ -86,7 +92,7 @@ impl fmt::Display for Ineligible {
                 let minutes = minutes(*since);
                 write!(
                     f,
-                    "{not_connected}: unhealthy for a prolonged period of time (last transitioned {minutes:.2} minutes ago)"
+                    "{not_connected}: unhealthy for a prolonged period of time{opens}transitioned {minutes:.2} minutes ago)"
                 )
             }
         }

@@ -5,8 +5,8 @@
 
 use std::cmp::Ordering;
 
-use fleet_api::quantity::Quantity;
-use fleet_api::types::PropertySelectorRequirement;
+use fleet_api::quantity::{Format, Quantity};
+use fleet_api::types::{IntOrString, PropertySelectorRequirement};
 use fleet_api::well_known::properties::RESOURCE_PREFIX;
 
 use super::observed::ClusterFacts;
@@ -69,7 +69,11 @@ impl<'p> Property<'p> {
                     };
                     list.get(resource)
                 });
-                listed.map(|found| self.read(cluster, &found.to_string())).transpose()
+                let read = |found: &IntOrString| match found {
+                    IntOrString::String(text) => self.read(cluster, text),
+                    IntOrString::Int(number) => Ok(Quantity::from_i64(*number, Format::DecimalSi)),
+                };
+                listed.map(read).transpose()
             }
         }
     }

@@ -3,9 +3,11 @@
 use expect_test::expect;
 use fleet_api::kinds::ResourceBinding;
 use fleet_api::names::PlacementKey;
+use fleet_api::types::BindingState;
+use jiff::SignedDuration;
 
-use super::fixture::World;
-use crate::scheduler::Write;
+use super::fixture::{World, now, old_binding};
+use crate::scheduler::{Write, plan};
 
 fn fleet(count: usize, words: &str) -> String {
     (0..count).map(|number| format!("m{number:04} {words}")).collect::<Vec<_>>().join("\n") + "\n"
@@ -50,8 +52,7 @@ fn a_name_that_is_taken_is_not_used_again() {
     world.set_policy("");
     world.run();
     let first = world.bindings[0].metadata.name.clone();
-    world.bindings[0].metadata.deletion_timestamp =
-        Some(serde_json::from_value(serde_json::json!(super::fixture::now())).unwrap());
+    world.bindings[0].metadata.deletion_timestamp = Some(serde_json::from_value(serde_json::json!(now())).unwrap());
     world.seed = 0;
     let plan = world.plan();
     let created = plan.writes.iter().find_map(|write| match write {
@@ -124,4 +125,38 @@ fn only_a_change_of_status_moves_the_transition_time() {
     assert_eq!(world.plan().status.unwrap().conditions[0].last_transition_time, before);
     world.set_number(2);
     assert_ne!(world.plan().status.unwrap().conditions[0].last_transition_time, before);
+}
+
+#[test]
+fn the_mere_passing_of_time_writes_nothing() {
+    let mut world = World::fixture("");
+    world.run();
+    let later = now() + SignedDuration::from_mins(2);
+    assert!(plan(&world.observe(), later).is_idle());
+    world.change("c8", "silent");
+    assert!(plan(&world.observe(), later).status.is_some());
+}
+
+#[test]
+fn a_binding_in_a_state_of_another_release_is_neither_counted_nor_touched() {
+    let mut world = World::new("a\nb");
+    world.set_policy("{placementType: PickN, numberOfClusters: 1}");
+    world.bindings.push(old_binding("web-a-1", "a", &BindingState::Other("Paused".to_owned()), "web-0"));
+    expect![[r#"
+        a Paused web-0 (0,0)
+        b Scheduled web-0 (0,0)"#]]
+    .assert_eq(&world.run_to_bindings());
+}
+
+#[test]
+fn a_cluster_that_is_named_twice_is_one_cluster() {
+    let mut world = World::new("a");
+    world.set_policy("{placementType: PickFixed, clusterNames: [a, b, a, b]}");
+    expect![[r#"
+        hold placement
+        create a Scheduled
+        status of generation 1
+          Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead
+          + a … "a": picked
+          - b Specified cluster "b" is not found"#]].assert_eq(&world.run());
 }
