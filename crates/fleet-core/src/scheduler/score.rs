@@ -34,7 +34,8 @@ pub(super) struct Race<'p> {
 struct Group {
     /// In ascending rank.
     candidates: Vec<Candidate>,
-    /// Why one of its clusters cannot be scored. It matters once the group is scored at all.
+    /// Clusters that cannot be scored, and why the first of them cannot. It matters once the group is scored at all.
+    unscorable: Vec<usize>,
     fault: Option<Fault>,
 }
 
@@ -64,7 +65,10 @@ impl<'p> Race<'p> {
         let group = &mut self.groups[self.spread.group_of(cluster)];
         match affinity {
             Ok(affinity) => group.candidates.push(Candidate { affinity, carries_older_policy, cluster }),
-            Err(fault) => group.fault = group.fault.take().or(Some(fault)),
+            Err(fault) => {
+                group.unscorable.push(cluster);
+                group.fault.get_or_insert(fault);
+            }
         }
     }
 
@@ -118,6 +122,7 @@ impl<'p> Race<'p> {
                 Err(violation) => {
                     let rejection = self.spread.rejection(violation);
                     let clusters = group.candidates.into_iter().map(|candidate| candidate.cluster);
+                    let clusters = clusters.chain(group.unscorable);
                     turned_away.extend(clusters.map(|cluster| (cluster, rejection.clone())));
                 }
             }
