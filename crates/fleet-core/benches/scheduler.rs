@@ -32,6 +32,7 @@ fn cluster(number: usize) -> (ClusterName, MemberCluster) {
             "labels": {
                 "region": format!("region-{}", number % 23),
                 "zone": format!("zone-{}", number % 69),
+                "host": name,
                 "env": if number.is_multiple_of(3) { "canary" } else { "prod" },
             },
         },
@@ -101,6 +102,7 @@ fn scheduler(criterion: &mut Criterion) {
         ("pick_all", json!({"placementType": "PickAll"})),
         ("pick_100_by_affinity_spread_and_sorter", pick_n(100, &spread)),
         ("pick_1000_by_affinity_spread_and_sorter", pick_n(1000, &spread)),
+        ("pick_1000_spread_over_10000_places", pick_n(1000, &json!([{"topologyKey": "host"}]))),
         ("pick_1000_by_affinity_and_sorter", pick_n(1000, &json!([]))),
     ] {
         let snapshot = snapshot(&policy);

@@ -3,6 +3,8 @@
 //! Decides the order: spread first, then preferences, then who carries the placement under an older policy, then the name,
 //! the last of the alphabet winning. Never decides who may take part.
 
+use std::collections::BTreeMap;
+
 use super::report::{Fault, Rejection};
 use super::topology::{Spread, Violation};
 
@@ -28,15 +30,19 @@ pub(super) struct Race<'p> {
     spread: Spread<'p>,
     /// Per group of the spread.
     groups: Vec<Group>,
+    /// The best candidate of each group, side by side because all of them are compared for every pick.
+    fronts: Vec<Option<Candidate>>,
+    /// Why the first cluster of a group cannot be scored. It matters once the group is scored at all.
+    faults: BTreeMap<usize, Fault>,
+    any_carries_older_policy: bool,
 }
 
 #[derive(Debug, Default)]
 struct Group {
-    /// In ascending rank.
+    /// In ascending rank, without the best.
     candidates: Vec<Candidate>,
-    /// Clusters that cannot be scored, and why the first of them cannot. It matters once the group is scored at all.
+    /// Clusters that cannot be scored.
     unscorable: Vec<usize>,
-    fault: Option<Fault>,
 }
 
 /// What the spread says about each group for the next pick.
@@ -53,8 +59,9 @@ pub(super) struct Rest {
 
 impl<'p> Race<'p> {
     pub(super) fn new(spread: Spread<'p>) -> Self {
-        let groups = (0..spread.group_count()).map(|_| Group::default()).collect();
-        Self { spread, groups }
+        let groups: Vec<Group> = (0..spread.group_count()).map(|_| Group::default()).collect();
+        let fronts = vec![None; groups.len()];
+        Self { spread, groups, fronts, faults: BTreeMap::new(), any_carries_older_policy: false }
     }
 
     pub(super) fn spread(&self) -> &Spread<'p> {
@@ -62,52 +69,53 @@ impl<'p> Race<'p> {
     }
 
     pub(super) fn enter(&mut self, cluster: usize, affinity: Result<i32, Fault>, carries_older_policy: bool) {
-        let group = &mut self.groups[self.spread.group_of(cluster)];
+        let index = self.spread.group_of(cluster);
+        let group = &mut self.groups[index];
+        self.any_carries_older_policy |= carries_older_policy;
         match affinity {
             Ok(affinity) => group.candidates.push(Candidate { affinity, carries_older_policy, cluster }),
             Err(fault) => {
                 group.unscorable.push(cluster);
-                group.fault.get_or_insert(fault);
+                self.faults.entry(index).or_insert(fault);
             }
         }
     }
 
     pub(super) fn line_up(&mut self) {
-        for group in &mut self.groups {
+        for (group, front) in self.groups.iter_mut().zip(&mut self.fronts) {
+            group.candidates.extend(front.take());
             group.candidates.sort_unstable();
+            *front = group.candidates.pop();
         }
     }
 
     /// From here on it counts for nothing to carry the placement under an older policy.
     pub(super) fn forget_older_policy(&mut self) {
-        for group in &mut self.groups {
-            if group.candidates.iter().any(|candidate| candidate.carries_older_policy) {
-                group.candidates.iter_mut().for_each(|candidate| candidate.carries_older_policy = false);
-                group.candidates.sort_unstable();
-            }
+        if !std::mem::take(&mut self.any_carries_older_policy) {
+            return;
         }
+        let behind = self.groups.iter_mut().flat_map(|group| &mut group.candidates);
+        for candidate in behind.chain(self.fronts.iter_mut().flatten()) {
+            candidate.carries_older_policy = false;
+        }
+        self.line_up();
     }
 
     /// How the groups stand before the next pick.
     pub(super) fn standing(&self) -> Result<Standing, Fault> {
-        let judge = |(index, group): (usize, &Group)| {
-            let score = self.spread.score(index);
-            match &group.fault {
-                Some(fault) if score.is_ok() => Err(fault.clone()),
-                _ => Ok(score),
-            }
-        };
-        self.groups.iter().enumerate().map(judge).collect()
+        let standing: Standing = (0..self.groups.len()).map(|group| self.spread.score(group)).collect();
+        match self.faults.iter().find(|(group, _)| standing[**group].is_ok()) {
+            Some((_, fault)) => Err(fault.clone()),
+            None => Ok(standing),
+        }
     }
 
     /// Takes out the best cluster.
     pub(super) fn take_best(&mut self, standing: &Standing) -> Option<(usize, Score)> {
-        let front = |(index, group): (usize, &Group)| {
-            let topology_spread = standing[index].ok()?;
-            group.candidates.last().map(|candidate| (topology_spread, *candidate, index))
-        };
-        let (topology_spread, candidate, group) = self.groups.iter().enumerate().filter_map(front).max()?;
-        self.groups[group].candidates.pop();
+        let fronts = self.fronts.iter().zip(standing).enumerate();
+        let best = fronts.filter_map(|(group, (front, score))| Some((score.ok()?, (*front)?, group))).max();
+        let (topology_spread, candidate, group) = best?;
+        self.fronts[group] = self.groups[group].candidates.pop();
         self.spread.place(group);
         Some((candidate.cluster, Score { topology_spread, affinity: candidate.affinity }))
     }
@@ -116,13 +124,13 @@ impl<'p> Race<'p> {
     pub(super) fn rest(self, standing: &Standing) -> Rest {
         let mut scored = Vec::new();
         let mut turned_away = Vec::new();
-        for (group, verdict) in self.groups.into_iter().zip(standing) {
+        for ((group, front), verdict) in self.groups.into_iter().zip(self.fronts).zip(standing) {
+            let candidates = group.candidates.into_iter().chain(front);
             match *verdict {
-                Ok(score) => scored.extend(group.candidates.into_iter().map(|candidate| (score, candidate))),
+                Ok(score) => scored.extend(candidates.map(|candidate| (score, candidate))),
                 Err(violation) => {
                     let rejection = self.spread.rejection(violation);
-                    let clusters = group.candidates.into_iter().map(|candidate| candidate.cluster);
-                    let clusters = clusters.chain(group.unscorable);
+                    let clusters = candidates.map(|candidate| candidate.cluster).chain(group.unscorable);
                     turned_away.extend(clusters.map(|cluster| (cluster, rejection.clone())));
                 }
             }

@@ -19,8 +19,9 @@ const BROKEN_SOFT_CONSTRAINT: i32 = -1000;
 pub(super) struct Spread<'p> {
     /// Those that must hold first, each kind in the order of the policy.
     constraints: Vec<Constraint<'p>>,
-    /// Per group and constraint, the place that its clusters are in.
-    places: Vec<Vec<Option<usize>>>,
+    /// The place that a group's clusters are in: all constraints of the first group, then of the next.
+    places: Vec<Option<usize>>,
+    group_count: usize,
     /// Per cluster of the fleet, its group.
     groups: Vec<usize>,
 }
@@ -34,6 +35,16 @@ struct Constraint<'p> {
     copies: Vec<usize>,
     /// How many places have so many copies.
     places_by_copies: BTreeMap<usize, usize>,
+    extremes: Extremes,
+}
+
+/// The ends of `places_by_copies`, kept because every group asks for them before every pick.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extremes {
+    least: usize,
+    most: usize,
+    /// Whether no other place has as few copies as the emptiest.
+    one_emptiest: bool,
 }
 
 /// A constraint that must hold and would not.
@@ -69,11 +80,12 @@ impl<'p> Spread<'p> {
         for constraint in &mut constraints {
             constraint.count_places();
         }
-        let mut places = vec![Vec::new(); known.len()];
+        let (group_count, width) = (known.len(), constraints.len());
+        let mut places = vec![None; group_count * width];
         for (here, group) in known {
-            places[group] = here;
+            places[group * width..][..width].copy_from_slice(&here);
         }
-        Self { constraints, places, groups }
+        Self { constraints, places, group_count, groups }
     }
 
     pub(super) fn is_unconstrained(&self) -> bool {
@@ -81,17 +93,22 @@ impl<'p> Spread<'p> {
     }
 
     pub(super) fn group_count(&self) -> usize {
-        self.places.len()
+        self.group_count
     }
 
     pub(super) fn group_of(&self, cluster: usize) -> usize {
         self.groups.get(cluster).copied().unwrap_or_default()
     }
 
+    fn places_of(&self, group: usize) -> &[Option<usize>] {
+        let width = self.constraints.len();
+        &self.places[group * width..][..width]
+    }
+
     /// What one more copy on a cluster of this group would be worth.
     pub(super) fn score(&self, group: usize) -> Result<i32, Violation> {
         let mut score = 0_i32;
-        for (index, (constraint, place)) in self.constraints.iter().zip(&self.places[group]).enumerate() {
+        for (index, (constraint, place)) in self.constraints.iter().zip(self.places_of(group)).enumerate() {
             let Some(place) = *place else { continue };
             match constraint.change_by_one_more(place) {
                 Ok(change) => score = score.saturating_sub(change),
@@ -104,7 +121,9 @@ impl<'p> Spread<'p> {
 
     /// Counts one more copy on a cluster of this group.
     pub(super) fn place(&mut self, group: usize) {
-        for (constraint, place) in self.constraints.iter_mut().zip(&self.places[group]) {
+        let width = self.constraints.len();
+        let places = &self.places[group * width..][..width];
+        for (constraint, place) in self.constraints.iter_mut().zip(places) {
             if let Some(place) = *place {
                 constraint.add(place);
             }
@@ -129,6 +148,7 @@ impl<'p> Constraint<'p> {
             must_hold: given.when_unsatisfiable() != UnsatisfiableConstraintAction::ScheduleAnyway,
             copies: Vec::new(),
             places_by_copies: BTreeMap::new(),
+            extremes: Extremes::default(),
         }
     }
 
@@ -143,6 +163,14 @@ impl<'p> Constraint<'p> {
         for copies in &self.copies {
             *self.places_by_copies.entry(*copies).or_default() += 1;
         }
+        self.find_extremes();
+    }
+
+    fn find_extremes(&mut self) {
+        let (emptiest, fullest) = (self.places_by_copies.first_key_value(), self.places_by_copies.last_key_value());
+        if let (Some((&least, &places)), Some((&most, _))) = (emptiest, fullest) {
+            self.extremes = Extremes { least, most, one_emptiest: places == 1 };
+        }
     }
 
     fn add(&mut self, place: usize) {
@@ -155,17 +183,16 @@ impl<'p> Constraint<'p> {
             }
         }
         *self.places_by_copies.entry(before + 1).or_default() += 1;
+        self.find_extremes();
     }
 
     /// How the distance between the fullest and the emptiest place would change.
     fn change_by_one_more(&self, place: usize) -> Result<i32, Broken> {
-        let mut by_copies = self.places_by_copies.iter();
-        let Some((&least, &least_places)) = by_copies.next() else { return Ok(0) };
-        let most = self.places_by_copies.last_key_value().map_or(least, |(&copies, _)| copies);
+        let Extremes { least, most, one_emptiest } = self.extremes;
         let here = self.copies[place];
         let change = if most == least {
             1
-        } else if here == least && least_places == 1 {
+        } else if here == least && one_emptiest {
             -1
         } else {
             i32::from(here == most)

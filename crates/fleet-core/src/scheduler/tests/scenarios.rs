@@ -1,4 +1,4 @@
-//! Acceptance scenarios of PickAll, PickFixed, and of what happens around them. Names carry the scenario's number.
+//! Acceptance scenarios of PickAll and of what happens around all of them. Names carry the scenario's number.
 
 use expect_test::{Expect, expect};
 use fleet_api::kinds::ClusterResourcePlacement;
@@ -7,8 +7,9 @@ use fleet_api::types::BindingState;
 use fleet_api::well_known::annotations;
 use serde_json::json;
 
-use super::fixture::{World, full_name, now};
-use super::render::{render, report_text};
+use super::fixture::{World, now};
+use super::render::render;
+use super::scenarios_pick_fixed::fixed;
 
 fn check(world: &mut World, expected: Expect) {
     expected.assert_eq(&world.run());
@@ -21,11 +22,6 @@ fn required(terms: &str) -> String {
 }
 
 const PROD_EAST_WEST: &str = "{labelSelector: {matchLabels: {env: prod}, matchExpressions: [{key: region, operator: In, values: [east, west]}]}}";
-
-fn fixed(names: &[&str]) -> String {
-    let names: Vec<&str> = names.iter().map(|short| full_name(short)).collect();
-    format!("{{placementType: PickFixed, clusterNames: [{}]}}", names.join(", "))
-}
 
 #[test]
 fn scheduling_01_without_policy_every_eligible_cluster_is_picked() {
@@ -195,120 +191,6 @@ fn scheduling_08_changing_back_revives_the_same_bindings() {
           - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
     assert_eq!(world.bindings.len(), 3);
-}
-
-#[test]
-fn scheduling_09_named_clusters_have_no_score() {
-    check(
-        &mut World::fixture(&fixed(&["c1", "c4", "c6"])),
-        expect![[r#"
-        hold placement
-        create c1 Scheduled
-        create c4 Scheduled
-        create c6 Scheduled
-        status of generation 1
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
-          + c1 … "c1": picked
-          + c4 … "c4": picked
-          + c6 … "c6": picked"#]],
-    );
-}
-
-#[test]
-fn scheduling_10_named_clusters_that_cannot_be_used_are_explained() {
-    let mut world = World::fixture(&fixed(&["c1", "c4", "c8", "c9", "c10"]));
-    expect![[r#"
-        c1 picked
-        c4 picked
-        c9 rejected by ClusterEligibility
-        c8 rejected by ClusterEligibility
-        c10 not found"#]]
-    .assert_eq(&report_text(&world.plan()));
-    check(
-        &mut world,
-        expect![[r#"
-        hold placement
-        create c1 Scheduled
-        create c4 Scheduled
-        status of generation 1
-          Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 2 cluster(s) instead
-          + c1 … "c1": picked
-          + c4 … "c4": picked
-          - c8 Cluster "c8" is not eligible for resource placement yet: cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)
-          - c9 Cluster "c9" is not eligible for resource placement yet: cluster has left the fleet
-          - c10 Specified cluster "c10" is not found"#]],
-    );
-}
-
-#[test]
-fn scheduling_11_taints_do_not_matter_to_named_clusters() {
-    let mut world = World::fixture(&fixed(&["c1", "c4", "c6"]));
-    for short in ["c1", "c4", "c6"] {
-        world.change(short, "taint=a:b");
-    }
-    expect![[r#"
-        c1 Scheduled web-0
-        c4 Scheduled web-0
-        c6 Scheduled web-0"#]]
-    .assert_eq(&world.run_to_bindings());
-}
-
-#[test]
-fn scheduling_12_a_changed_list_keeps_creates_and_gives_up() {
-    let mut world = World::fixture(&fixed(&["c1", "c4", "c6"]));
-    world.run();
-    world.set_state(&["c4", "c6"], &BindingState::Bound);
-    world.set_policy(&fixed(&["c2", "c4"]));
-    check(
-        &mut world,
-        expect![[r#"
-        create c2 Scheduled
-        associate c4 Bound web-1
-        unschedule c1 was Scheduled
-        unschedule c6 was Bound
-        status of generation 2
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 2 cluster(s)
-          + c2 … "c2": picked
-          + c4 … "c4": picked"#]],
-    );
-}
-
-#[test]
-fn scheduling_13_an_empty_list_says_nothing() {
-    let mut world = World::fixture(&fixed(&[]));
-    check(
-        &mut world,
-        expect![[r#"
-        hold placement
-        NothingNamed"#]],
-    );
-    world.set_policy(&fixed(&["c1"]));
-    check(
-        &mut world,
-        expect![[r#"
-        create c1 Scheduled
-        status of generation 2
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 1 cluster(s)
-          + c1 … "c1": picked"#]],
-    );
-    world.set_policy(&fixed(&[]));
-    check(&mut world, expect!["NothingNamed"]);
-}
-
-#[test]
-fn scheduling_14_a_named_cluster_is_picked_once_it_exists() {
-    let mut world = World::fixture(&fixed(&["c1", "c10"]));
-    world.run();
-    world.set_clusters("c10");
-    check(
-        &mut world,
-        expect![[r#"
-        create c10 Scheduled
-        status of generation 1
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 2 cluster(s)
-          + c1 … "c1": picked
-          + c10 … "c10": picked"#]],
-    );
 }
 
 #[test]

@@ -470,14 +470,20 @@ fn a_malformed_preference_matters_only_where_a_cluster_is_scored() {
     let policy = pick_n(2, &format!("{affinity}, {}", spread(&[("region", 1, "DoNotSchedule")])));
     let mut world = World::new("a1 region=a env=x\na2 region=a env=x\nb1 region=b");
     world.set_policy(&policy);
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         hold placement
-        stopped: a label selector of the policy cannot be used"#]]);
+        stopped: a label selector of the policy cannot be used"#]],
+    );
     world.bindings.push(old_binding("web-a1-0", "a1", &BindingState::Bound, "web-0"));
-    check(&mut world, expect![[r#"
+    check(
+        &mut world,
+        expect![[r#"
         status of generation 1
           Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead
           + a1 (0,0) picked earlier
           - a2 ClusterUnschedulable, violated doNotSchedule topology spread constraint "region" (max skew 1)
-          - b1 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms"#]]);
+          - b1 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms"#]],
+    );
 }
