@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::act::{self, Outcome};
 use super::{Seen, Wake};
+use crate::auth::PolicyRule;
 use crate::auth::rbac::{RBAC_GROUP, aggregated_rules};
 use crate::registry::StorageKey;
 use crate::server::Cluster;
@@ -34,11 +35,10 @@ impl Roles {
         let Ok(listing) = cluster.store().peek_list(&cluster_roles(), None, None, usize::MAX, None) else {
             return Wake::OnChange;
         };
-        let roles: Vec<Value> = listing.entries.iter().map(|entry| entry.parse()).collect();
+        let all: Vec<Value> = listing.entries.iter().map(|entry| entry.parse()).collect();
         let mut wake = Wake::OnChange;
-        for (entry, role) in listing.entries.iter().zip(&roles).filter(|(_, role)| role["aggregationRule"].is_object())
-        {
-            let rules: Vec<Value> = aggregated_rules(role, &roles).iter().map(|rule| rule.to_value()).collect();
+        for (entry, role) in listing.entries.iter().zip(&all).filter(|(_, role)| role["aggregationRule"].is_object()) {
+            let rules: Vec<Value> = aggregated_rules(role, &all).iter().map(PolicyRule::to_value).collect();
             if role["rules"] == json!(rules) {
                 continue;
             }

@@ -114,7 +114,7 @@ pub trait RuleSet: std::fmt::Debug + Send + Sync {
 /// Both functions get an object whose `apiVersion` and `kind` are already those of the target.
 pub trait Conversion: fmt::Debug + Send + Sync {
     fn to_storage(&self, object: &mut Value);
-    fn from_storage(&self, object: &mut Value);
+    fn to_served(&self, object: &mut Value);
 }
 
 /// A column of the `Table` form.

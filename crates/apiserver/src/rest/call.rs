@@ -169,7 +169,7 @@ pub(crate) fn from_storage(served: &Served, mut object: Value) -> Value {
     object["apiVersion"] = served.api_version().into();
     object["kind"] = served.info.kind.as_str().into();
     if let Some(conversion) = &served.version().conversion {
-        conversion.from_storage(&mut object);
+        conversion.to_served(&mut object);
     }
     if served.info.is_custom() {
         // Only built-in kinds can fail to read their own.

@@ -110,7 +110,9 @@ pub(crate) fn observe(rbac: &Rbac, seen: &Seen) {
         }
         Seen::Relisted(resource, entries) => {
             let Some(kind) = kind_of(resource) else { return };
-            entries.iter().for_each(|entry| rbac.set(kind, &entry.parse()));
+            for entry in entries {
+                rbac.set(kind, &entry.parse());
+            }
         }
     }
 }

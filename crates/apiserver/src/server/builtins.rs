@@ -135,7 +135,7 @@ impl Conversion for BuiltinKind {
         builtin::to_stored(self, object);
     }
 
-    fn from_storage(&self, object: &mut Value) {
+    fn to_served(&self, object: &mut Value) {
         builtin::from_stored(self, object);
     }
 }

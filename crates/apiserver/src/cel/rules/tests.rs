@@ -1,3 +1,5 @@
+//! Rules: what they see, what they find, and that none of them runs away.
+
 use expect_test::{Expect, expect};
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Strategic merge: merge keys, directives, order.
+
 use expect_test::{Expect, expect};
 use serde_json::json;
 

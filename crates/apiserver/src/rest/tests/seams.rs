@@ -31,7 +31,7 @@ impl Conversion for NoteIsMessage {
         rename(object, "note", "message");
     }
 
-    fn from_storage(&self, object: &mut Value) {
+    fn to_served(&self, object: &mut Value) {
         rename(object, "message", "note");
     }
 }

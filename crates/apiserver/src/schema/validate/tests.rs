@@ -1,3 +1,5 @@
+//! Validation: findings by schema, with the texts of kube-apiserver.
+
 use expect_test::{Expect, expect};
 use serde_json::json;
 

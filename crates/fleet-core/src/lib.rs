@@ -1,0 +1,7 @@
+//! What the fleet decides, one module per controller: facts in, a plan out.
+//!
+//! Decides which objects should be written, what their status should say and what is waited for. Never does I/O, reads a
+//! clock, draws a random number or logs: whoever calls brings facts, time and random bits, and carries the plan out.
+
+pub mod plan;
+pub mod scheduler;

@@ -1,0 +1,236 @@
+//! The facts that scheduling rests on, each read once from its object.
+//!
+//! Decides what an object means to the scheduler: which agent counts, what a malformed annotation is. Objects are borrowed,
+//! never copied. Never decides anything about a placement.
+
+use std::collections::BTreeMap;
+
+use fleet_api::conditions::member::{AgentHealthy, AgentJoined, NamespaceCollectionSucceeded};
+use fleet_api::conditions::{Condition, ConditionStatus, decode_ignoring_generation};
+use fleet_api::kinds::{Binding, Family, MemberCluster, Obj, Placement, PolicySnapshot, Scope};
+use fleet_api::names::{ClusterName, PlacementKey};
+use fleet_api::time::Time;
+use fleet_api::types::{
+    AgentType, BindingState, ClusterDecision, PlacementPolicy, PropertyValue, ResourceUsage,
+    SchedulingPolicySnapshotStatus, Taint,
+};
+use fleet_api::well_known::{annotations, finalizers};
+use jiff::Timestamp;
+
+use super::eligibility::EligibilityLimits;
+
+/// Everything that one plan is made from.
+#[derive(Debug, Clone)]
+pub struct Observed<'a> {
+    pub placement: PlacementFacts<'a>,
+    pub policy: LatestPolicy<'a>,
+    /// All members of the fleet, in any order.
+    pub clusters: Vec<ClusterFacts<'a>>,
+    /// All bindings of the placement, in any order.
+    pub bindings: Vec<BindingFacts<'a>>,
+    pub limits: EligibilityLimits,
+    /// Random bits, new for every plan: the ends of new bindings' names are drawn from them.
+    pub suffix_seed: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct PlacementFacts<'a> {
+    pub key: &'a PlacementKey,
+    pub deleting: bool,
+    /// Whether the scheduler's finalizer is on it.
+    pub held: bool,
+}
+
+impl<'a> PlacementFacts<'a> {
+    pub fn of<S: Scope>(key: &'a PlacementKey, placement: &Obj<Placement, S>) -> Self {
+        Self { key, deleting: is_deleting(placement), held: has_finalizer(placement, finalizers::SCHEDULER) }
+    }
+}
+
+/// The policy snapshot that is marked as the latest.
+#[derive(Debug, Clone, Copy)]
+pub enum LatestPolicy<'a> {
+    /// Not written yet.
+    Missing,
+    /// More than one is marked, as in the middle of a change: which one counts cannot be known.
+    Several(usize),
+    One(PolicyFacts<'a>),
+}
+
+impl<'a> LatestPolicy<'a> {
+    /// From all snapshots of the placement that are marked as the latest.
+    pub fn of<S: Scope>(marked: &[&'a Obj<PolicySnapshot, S>]) -> Self {
+        match marked {
+            [] => LatestPolicy::Missing,
+            [one] => LatestPolicy::One(PolicyFacts::of(one)),
+            several => LatestPolicy::Several(several.len()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct PolicyFacts<'a> {
+    pub name: &'a str,
+    pub generation: i64,
+    /// Absent means every cluster.
+    pub policy: Option<&'a PlacementPolicy>,
+    /// How many clusters are wanted; `None` if that is not said in a usable way.
+    pub number_of_clusters: Option<usize>,
+    /// Generation of the placement that the snapshot reflects; `None` if that is not said in a usable way.
+    pub placement_generation: Option<i64>,
+    pub status: Option<&'a SchedulingPolicySnapshotStatus>,
+}
+
+impl<'a> PolicyFacts<'a> {
+    pub fn of<S: Scope>(snapshot: &'a Obj<PolicySnapshot, S>) -> Self {
+        let number = |key| annotation(snapshot, key).and_then(|text| text.parse::<i64>().ok());
+        Self {
+            name: name(snapshot),
+            generation: snapshot.generation(),
+            policy: snapshot.spec.policy.as_ref(),
+            number_of_clusters: number(annotations::NUMBER_OF_CLUSTERS).and_then(|wanted| usize::try_from(wanted).ok()),
+            placement_generation: number(annotations::PLACEMENT_GENERATION),
+            status: snapshot.status.as_ref(),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct ClusterFacts<'a> {
+    pub name: ClusterName,
+    /// Its object is being deleted.
+    pub leaving: bool,
+    pub labels: &'a BTreeMap<String, String>,
+    pub taints: &'a [Taint],
+    pub properties: &'a BTreeMap<String, PropertyValue>,
+    pub usage: Option<&'a ResourceUsage>,
+    /// What the member agent reported; `None` before its first report.
+    pub agent: Option<AgentFacts>,
+    pub namespaces: Namespaces<'a>,
+}
+
+static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+static NO_PROPERTIES: BTreeMap<String, PropertyValue> = BTreeMap::new();
+
+impl<'a> ClusterFacts<'a> {
+    pub fn of(name: ClusterName, cluster: &'a MemberCluster) -> Self {
+        let status = cluster.status.as_ref();
+        let observed = status.map(|status| &status.observed);
+        Self {
+            name,
+            leaving: is_deleting(cluster),
+            labels: cluster.metadata.labels.as_ref().unwrap_or(&NO_LABELS),
+            taints: &cluster.spec.taints,
+            properties: observed.map_or(&NO_PROPERTIES, |observed| &observed.properties),
+            usage: observed.and_then(|observed| observed.resource_usage.as_ref()),
+            agent: observed
+                .and_then(|observed| observed.agent_status.iter().find(|agent| agent.type_ == AgentType::MemberAgent))
+                .map(|agent| AgentFacts::of(&agent.conditions, agent.last_received_heartbeat.map(Time::instant))),
+            namespaces: status.map_or(Namespaces::NotCollected, |status| {
+                Namespaces::of(&status.conditions, &status.observed.namespaces)
+            }),
+        }
+    }
+}
+
+/// The member agent's word. Generations are not compared: an older report still says that the agent is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentFacts {
+    pub heartbeat: Option<Timestamp>,
+    pub joined: bool,
+    pub health: Health,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    NotReported,
+    Healthy,
+    NotHealthySince(Timestamp),
+}
+
+impl AgentFacts {
+    fn of(conditions: &[Condition], heartbeat: Option<Timestamp>) -> Self {
+        let joined = decode_ignoring_generation::<AgentJoined>(conditions);
+        let health = match decode_ignoring_generation::<AgentHealthy>(conditions).any() {
+            None => Health::NotReported,
+            Some(condition) if condition.status == ConditionStatus::True => Health::Healthy,
+            Some(condition) => Health::NotHealthySince(condition.last_transition_time.instant()),
+        };
+        Self { heartbeat, joined: joined.is_true(), health }
+    }
+}
+
+/// What is known of a member's namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Namespaces<'a> {
+    /// The member does not collect them.
+    NotCollected,
+    /// It does, but none came; no namespaces at all looks the same on the wire.
+    Unknown,
+    Known(&'a BTreeMap<String, String>),
+}
+
+impl<'a> Namespaces<'a> {
+    fn of(conditions: &[Condition], namespaces: &'a BTreeMap<String, String>) -> Self {
+        match decode_ignoring_generation::<NamespaceCollectionSucceeded>(conditions).any() {
+            None => Namespaces::NotCollected,
+            Some(_) if namespaces.is_empty() => Namespaces::Unknown,
+            Some(_) => Namespaces::Known(namespaces),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct BindingFacts<'a> {
+    pub name: &'a str,
+    pub cluster: &'a str,
+    pub state: &'a BindingState,
+    pub policy_snapshot: &'a str,
+    pub decision: &'a ClusterDecision,
+    /// What a binding that is now unscheduled was before.
+    pub previous_state: Option<BindingState>,
+    pub deleting: bool,
+    /// Whether the scheduler's finalizer is on it.
+    pub held: bool,
+}
+
+impl<'a> BindingFacts<'a> {
+    pub fn of<S: Scope>(binding: &'a Obj<Binding, S>) -> Self {
+        Self {
+            name: name(binding),
+            cluster: &binding.spec.target_cluster,
+            state: &binding.spec.state,
+            policy_snapshot: &binding.spec.scheduling_policy_snapshot_name,
+            decision: &binding.spec.cluster_decision,
+            previous_state: annotation(binding, annotations::PREVIOUS_BINDING_STATE).and_then(previous_state),
+            deleting: is_deleting(binding),
+            held: has_finalizer(binding, finalizers::SCHEDULER_BINDING),
+        }
+    }
+}
+
+/// Other releases may record `Unscheduled` when they repeat a write; what was there before is then lost, and the state
+/// that every binding begins with loses nothing, because the rollout goes on from it.
+fn previous_state(word: &str) -> Option<BindingState> {
+    match BindingState::from(word.to_owned()) {
+        BindingState::Scheduled | BindingState::Unscheduled => Some(BindingState::Scheduled),
+        BindingState::Bound => Some(BindingState::Bound),
+        BindingState::Other(_) => None,
+    }
+}
+
+fn name<F: Family, S: Scope>(object: &Obj<F, S>) -> &str {
+    object.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn is_deleting<F: Family, S: Scope>(object: &Obj<F, S>) -> bool {
+    object.metadata.deletion_timestamp.is_some()
+}
+
+fn has_finalizer<F: Family, S: Scope>(object: &Obj<F, S>, finalizer: &str) -> bool {
+    object.metadata.finalizers.iter().flatten().any(|one| one == finalizer)
+}
+
+fn annotation<'o, F: Family, S: Scope>(object: &'o Obj<F, S>, key: &str) -> Option<&'o str> {
+    object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}

@@ -1,0 +1,235 @@
+//! What a cluster's properties are worth, and how they compare with what a policy asks.
+//!
+//! Decides where a property is found by its name, and whether an expression holds, exactly. A malformed policy is an error
+//! only where a cluster gets as far as to be measured by it. Never ranks clusters.
+
+use std::cmp::Ordering;
+
+use fleet_api::quantity::{Format, Quantity};
+use fleet_api::types::{IntOrString, PropertySelectorRequirement};
+use fleet_api::well_known::properties::RESOURCE_PREFIX;
+
+use super::observed::ClusterFacts;
+use super::report::Fault;
+
+/// Where a property is found.
+#[derive(Debug)]
+pub(super) enum Property<'p> {
+    Reported(&'p str),
+    Resource { amount: Amount, resource: &'p str, name: &'p str },
+    Malformed(&'p str),
+}
+
+/// Which amount of a resource is meant.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Amount {
+    Total,
+    Allocatable,
+    Available,
+}
+
+impl<'p> Property<'p> {
+    pub(super) fn named(name: &'p str) -> Self {
+        let Some(rest) = name.strip_prefix(RESOURCE_PREFIX).and_then(|rest| rest.strip_prefix('/')) else {
+            return Property::Reported(name);
+        };
+        // A resource whose own name has a dash cannot be asked for.
+        let (amount, resource) = match rest.split_once('-') {
+            Some((amount, resource)) if !resource.is_empty() && !resource.contains('-') => (amount, resource),
+            _ => return Property::Malformed(name),
+        };
+        let amount = match amount {
+            "total" => Amount::Total,
+            "allocatable" => Amount::Allocatable,
+            "available" => Amount::Available,
+            _ => return Property::Malformed(name),
+        };
+        Property::Resource { amount, resource, name }
+    }
+
+    pub(super) fn name(&self) -> &'p str {
+        match self {
+            Property::Reported(name) | Property::Resource { name, .. } | Property::Malformed(name) => name,
+        }
+    }
+
+    /// The amount that the cluster reports, if any.
+    pub(super) fn of(&self, cluster: &ClusterFacts<'_>) -> Result<Option<Quantity>, Fault> {
+        match *self {
+            Property::Malformed(name) => Err(Fault::PropertyName { name: name.to_owned() }),
+            Property::Reported(name) => {
+                cluster.properties.get(name).map(|found| self.read(cluster, &found.value)).transpose()
+            }
+            Property::Resource { amount, resource, .. } => {
+                let listed = cluster.usage.and_then(|usage| {
+                    let list = match amount {
+                        Amount::Total => &usage.capacity,
+                        Amount::Allocatable => &usage.allocatable,
+                        Amount::Available => &usage.available,
+                    };
+                    list.get(resource)
+                });
+                let read = |found: &IntOrString| match found {
+                    IntOrString::String(text) => self.read(cluster, text),
+                    IntOrString::Int(number) => Ok(Quantity::from_i64(*number, Format::DecimalSi)),
+                };
+                listed.map(read).transpose()
+            }
+        }
+    }
+
+    fn read(&self, cluster: &ClusterFacts<'_>, text: &str) -> Result<Quantity, Fault> {
+        text.parse().map_err(|source| Fault::ObservedQuantity {
+            cluster: cluster.name.clone(),
+            property: self.name().to_owned(),
+            value: text.to_owned(),
+            source,
+        })
+    }
+}
+
+/// One comparison of a property with a quantity, read once for all clusters.
+#[derive(Debug)]
+pub(super) struct Expression<'p> {
+    property: Property<'p>,
+    /// Looked at only once a cluster has the property.
+    test: Result<(Comparison, Quantity), Fault>,
+}
+
+type Comparison = fn(Ordering) -> bool;
+
+impl<'p> Expression<'p> {
+    pub(super) fn new(requirement: &'p PropertySelectorRequirement) -> Self {
+        Self { property: Property::named(&requirement.name), test: test(requirement) }
+    }
+
+    pub(super) fn holds(&self, cluster: &ClusterFacts<'_>) -> Result<bool, Fault> {
+        let Some(found) = self.property.of(cluster)? else { return Ok(false) };
+        let (comparison, expected) = self.test.as_ref().map_err(Clone::clone)?;
+        Ok(comparison(found.cmp(expected)))
+    }
+}
+
+fn test(requirement: &PropertySelectorRequirement) -> Result<(Comparison, Quantity), Fault> {
+    let property = || requirement.name.clone();
+    let [value] = requirement.values.as_slice() else {
+        return Err(Fault::ValueCount { property: property(), count: requirement.values.len() });
+    };
+    let quantity = value.parse().map_err(|source| Fault::ExpectedQuantity {
+        property: property(),
+        value: value.clone(),
+        source,
+    })?;
+    let comparison: Comparison = match requirement.operator.as_str() {
+        "Gt" => Ordering::is_gt,
+        "Ge" => Ordering::is_ge,
+        "Lt" => Ordering::is_lt,
+        "Le" => Ordering::is_le,
+        "Eq" => Ordering::is_eq,
+        "Ne" => Ordering::is_ne,
+        operator => return Err(Fault::Operator { property: property(), operator: operator.to_owned() }),
+    };
+    Ok((comparison, quantity))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::scheduler::tests::fixture::Fleet;
+
+    const CLUSTER: &str = "m cpu=4/3/2500m gpu=1Ki nodes=3 version=v1.30";
+
+    fn check(name: &str, operator: &str, values: &[&str], expected: Expect) {
+        let fleet = Fleet::parse(CLUSTER);
+        let requirement = PropertySelectorRequirement {
+            name: name.to_owned(),
+            operator: operator.to_owned(),
+            values: values.iter().map(|&value| value.to_owned()).collect(),
+        };
+        let verdict = Expression::new(&requirement).holds(&fleet.facts()[0]);
+        expected.assert_eq(&verdict.map_or_else(|fault| fault.to_string(), |holds| holds.to_string()));
+    }
+
+    #[test]
+    fn operators_compare_exactly() {
+        let available = "resources.kubernetes-fleet.io/available-cpu";
+        for (operator, below, equal, above) in [
+            ("Gt", "true", "false", "false"),
+            ("Ge", "true", "true", "false"),
+            ("Lt", "false", "false", "true"),
+            ("Le", "false", "true", "true"),
+            ("Eq", "false", "true", "false"),
+            ("Ne", "true", "false", "true"),
+        ] {
+            for (value, expected) in [("2499m", below), ("2.5", equal), ("2500000001n", above)] {
+                let fleet = Fleet::parse(CLUSTER);
+                let requirement = PropertySelectorRequirement {
+                    name: available.to_owned(),
+                    operator: operator.to_owned(),
+                    values: vec![value.to_owned()],
+                };
+                let holds = Expression::new(&requirement).holds(&fleet.facts()[0]).unwrap();
+                assert_eq!(holds.to_string(), expected, "2500m {operator} {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn amounts_of_resources() {
+        check("resources.kubernetes-fleet.io/total-cpu", "Eq", &["4"], expect!["true"]);
+        check("resources.kubernetes-fleet.io/allocatable-cpu", "Eq", &["3"], expect!["true"]);
+        check("resources.kubernetes-fleet.io/total-gpu", "Eq", &["1024"], expect!["true"]);
+        check("kubernetes-fleet.io/node-count", "Eq", &["3"], expect!["true"]);
+    }
+
+    #[test]
+    fn an_absent_property_never_holds_and_hides_a_malformed_expression() {
+        check("resources.kubernetes-fleet.io/total-memory", "Ne", &["4"], expect!["false"]);
+        check("example.com/nothing", "What", &[], expect!["false"]);
+    }
+
+    #[test]
+    fn malformed_expressions_stop_the_scheduling() {
+        let node_count = "kubernetes-fleet.io/node-count";
+        check(
+            node_count,
+            "Gt",
+            &[],
+            expect![[r#"property "kubernetes-fleet.io/node-count" is compared with 0 values instead of one"#]],
+        );
+        check(
+            node_count,
+            "Gt",
+            &["many"],
+            expect![[r#"property "kubernetes-fleet.io/node-count" is compared with "many", which is no quantity"#]],
+        );
+        check(
+            node_count,
+            "gt",
+            &["1"],
+            expect![[
+                r#"property "kubernetes-fleet.io/node-count" is compared by "gt", which is none of Gt, Ge, Lt, Le, Eq and Ne"#
+            ]],
+        );
+        check(
+            "k8s.io/k8s-version",
+            "Gt",
+            &["1"],
+            expect![[r#"property "k8s.io/k8s-version" of cluster "m" has the value "v1.30", which is no quantity"#]],
+        );
+    }
+
+    #[test]
+    fn names_that_name_no_property() {
+        for name in ["total-ephemeral-storage", "total", "total-", "-cpu", "free-cpu", ""] {
+            let name = format!("resources.kubernetes-fleet.io/{name}");
+            let requirement =
+                PropertySelectorRequirement { name: name.clone(), operator: "Gt".to_owned(), values: Vec::new() };
+            let fleet = Fleet::parse(CLUSTER);
+            let fault = Expression::new(&requirement).holds(&fleet.facts()[0]).unwrap_err();
+            assert_eq!(fault, Fault::PropertyName { name });
+        }
+    }
+}

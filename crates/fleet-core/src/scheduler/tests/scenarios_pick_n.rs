@@ -1,0 +1,489 @@
+//! Acceptance scenarios of PickN. Names carry the scenario's number.
+
+use expect_test::{Expect, expect};
+use fleet_api::types::BindingState;
+use fleet_api::well_known::annotations;
+
+use super::fixture::{World, old_binding};
+use super::render::report_text;
+
+fn check(world: &mut World, expected: Expect) {
+    expected.assert_eq(&world.run());
+}
+
+/// Wants so many clusters; `rest` are further fields of the policy.
+fn pick_n(number: usize, rest: &str) -> String {
+    format!("{{placementType: PickN, numberOfClusters: {number}, {rest}}}")
+}
+
+fn preferred(terms: &str) -> String {
+    format!("affinity: {{clusterAffinity: {{preferredDuringSchedulingIgnoredDuringExecution: [{terms}]}}}}")
+}
+
+fn labelled(weight: i32, labels: &str) -> String {
+    format!("{{weight: {weight}, preference: {{labelSelector: {{matchLabels: {{{labels}}}}}}}}}")
+}
+
+fn sorted(weight: i32, property: &str, order: &str) -> String {
+    format!("{{weight: {weight}, preference: {{propertySorter: {{name: {property}, sortOrder: {order}}}}}}}")
+}
+
+fn spread(constraints: &[(&str, i32, &str)]) -> String {
+    let constraint = |(key, skew, action): &(&str, i32, &str)| {
+        format!("{{topologyKey: {key}, maxSkew: {skew}, whenUnsatisfiable: {action}}}")
+    };
+    let all: Vec<String> = constraints.iter().map(constraint).collect();
+    format!("topologySpreadConstraints: [{}]", all.join(", "))
+}
+
+const NODE_COUNT: &str = "kubernetes-fleet.io/node-count";
+const RATING: &str = "test.only/energy-efficiency-rating";
+
+fn scores(world: &World) -> String {
+    report_text(&world.plan())
+}
+
+#[test]
+fn scheduling_15_ties_go_to_the_last_of_the_alphabet() {
+    check(
+        &mut World::fixture(&pick_n(3, "")),
+        expect![[r#"
+        hold placement
+        create c7 Scheduled (0,0)
+        create c6 Scheduled (0,0)
+        create c5 Scheduled (0,0)
+        status of generation 1
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
+          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
+          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
+          + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+          - c4 (0,0) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: 0)
+          - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
+          - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
+          - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
+          - c9 ClusterUnschedulable, cluster has left the fleet
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
+}
+
+#[test]
+fn scheduling_16_too_few_clusters_leave_the_policy_unfulfilled() {
+    check(
+        &mut World::fixture(&pick_n(10, "")),
+        expect![[r#"
+        hold placement
+        create c7 Scheduled (0,0)
+        create c6 Scheduled (0,0)
+        create c5 Scheduled (0,0)
+        create c4 Scheduled (0,0)
+        create c3 Scheduled (0,0)
+        create c2 Scheduled (0,0)
+        create c1 Scheduled (0,0)
+        status of generation 1
+          Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 7 cluster(s) instead
+          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
+          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
+          + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+          + c4 (0,0) … "c4" (affinity score: 0, topology spread score: 0): picked
+          + c3 (0,0) … "c3" (affinity score: 0, topology spread score: 0): picked
+          + c2 (0,0) … "c2" (affinity score: 0, topology spread score: 0): picked
+          + c1 (0,0) … "c1" (affinity score: 0, topology spread score: 0): picked
+          - c9 ClusterUnschedulable, cluster has left the fleet
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
+}
+
+#[test]
+fn scheduling_17_no_clusters_wanted_is_fulfilled() {
+    check(
+        &mut World::fixture(&pick_n(0, "")),
+        expect![[r#"
+        hold placement
+        status of generation 1
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 0 cluster(s)"#]],
+    );
+}
+
+#[test]
+fn scheduling_18_wanting_more_keeps_what_was_picked() {
+    let mut world = World::fixture(&pick_n(1, ""));
+    world.run();
+    world.set_number(3);
+    check(
+        &mut world,
+        expect![[r#"
+        create c6 Scheduled (0,0)
+        create c5 Scheduled (0,0)
+        status of generation 2
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
+          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
+          + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
+          - c4 (0,0) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: 0)
+          - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
+          - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
+          - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
+          - c9 ClusterUnschedulable, cluster has left the fleet
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
+}
+
+#[test]
+fn scheduling_19_wanting_fewer_drops_the_smallest_names() {
+    let mut world = World::fixture(&pick_n(3, ""));
+    world.run();
+    world.set_number(1);
+    expect![[r#"
+        c5 dropped
+        c6 dropped
+        c7 kept"#]]
+    .assert_eq(&report_text(&world.plan()));
+    check(
+        &mut world,
+        expect![[r#"
+        unschedule c5 was Scheduled
+        unschedule c6 was Scheduled
+        status of generation 2
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 1 cluster(s)
+          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked"#]],
+    );
+}
+
+#[test]
+fn scheduling_20_scheduled_clusters_are_dropped_before_bound_ones() {
+    let mut world = World::fixture(&pick_n(3, ""));
+    world.run();
+    world.set_state(&["c5", "c6"], &BindingState::Bound);
+    world.set_number(1);
+    check(
+        &mut world,
+        expect![[r#"
+        unschedule c7 was Scheduled
+        unschedule c5 was Bound
+        status of generation 2
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 1 cluster(s)
+          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked"#]],
+    );
+}
+
+#[test]
+fn scheduling_21_a_preference() {
+    let terms = preferred(&labelled(10, "region: central, env: prod"));
+    expect![[r#"
+        c4 Scheduled web-0 (10,0)
+        c5 Scheduled web-0 (10,0)
+        c6 Scheduled web-0 (0,0)
+        c7 Scheduled web-0 (0,0)"#]]
+    .assert_eq(&World::fixture(&pick_n(4, &terms)).run_to_bindings());
+}
+
+#[test]
+fn scheduling_22_two_preferences() {
+    let terms = [labelled(10, "region: central, env: prod"), labelled(20, "region: east, env: canary")];
+    expect![[r#"
+        c3 Scheduled web-0 (20,0)
+        c4 Scheduled web-0 (10,0)
+        c5 Scheduled web-0 (10,0)
+        c7 Scheduled web-0 (0,0)"#]]
+    .assert_eq(&World::fixture(&pick_n(4, &preferred(&terms.join(", ")))).run_to_bindings());
+}
+
+#[test]
+fn scheduling_23_few_nodes_first() {
+    let terms = preferred(&sorted(100, NODE_COUNT, "Ascending"));
+    expect![[r#"
+        c1 picked (86,0)
+        c2 not picked (57,0)
+        c3 not picked (29,0)
+        c4 picked (86,0)
+        c5 not picked (0,0)
+        c6 picked (86,0)
+        c7 not picked (0,0)
+        c9 rejected by ClusterEligibility
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&World::fixture(&pick_n(3, &terms))));
+}
+
+#[test]
+fn scheduling_24_many_nodes_first() {
+    let terms = preferred(&sorted(100, NODE_COUNT, "Descending"));
+    expect![[r#"
+        c1 not picked (14,0)
+        c2 not picked (43,0)
+        c3 picked (71,0)
+        c4 not picked (14,0)
+        c5 picked (100,0)
+        c6 not picked (14,0)
+        c7 picked (100,0)
+        c9 rejected by ClusterEligibility
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&World::fixture(&pick_n(3, &terms))));
+}
+
+#[test]
+fn scheduling_25_three_sorters_add_up() {
+    let terms = [
+        sorted(100, NODE_COUNT, "Ascending"),
+        sorted(80, RATING, "Descending"),
+        sorted(60, "resources.kubernetes-fleet.io/allocatable-memory", "Descending"),
+    ];
+    expect![[r#"
+        c1 picked (168,0)
+        c2 not picked (108,0)
+        c3 not picked (68,0)
+        c4 picked (146,0)
+        c5 not picked (46,0)
+        c6 picked (135,0)
+        c7 not picked (60,0)
+        c9 rejected by ClusterEligibility
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&World::fixture(&pick_n(3, &preferred(&terms.join(", "))))));
+}
+
+#[test]
+fn scheduling_26_a_sorter_among_labelled_clusters() {
+    let term = "{weight: 100, preference: {labelSelector: {matchLabels: {env: canary}}, propertySorter: {name: resources.kubernetes-fleet.io/available-cpu, sortOrder: Descending}}}";
+    expect![[r#"
+        c1 not picked (0,0)
+        c2 not picked (0,0)
+        c3 picked (75,0)
+        c4 not picked (0,0)
+        c5 picked (0,0)
+        c6 picked (0,0)
+        c7 picked (50,0)
+        c9 rejected by ClusterEligibility
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&World::fixture(&pick_n(4, &preferred(term)))));
+}
+
+#[test]
+fn scheduling_27_a_property_that_tells_nothing_apart() {
+    let nowhere = preferred(&sorted(100, "example.com/nowhere", "Descending"));
+    expect![[r#"
+        c5 Scheduled web-0 (0,0)
+        c6 Scheduled web-0 (0,0)
+        c7 Scheduled web-0 (0,0)"#]]
+    .assert_eq(&World::fixture(&pick_n(3, &nowhere)).run_to_bindings());
+    let same = preferred(&sorted(100, NODE_COUNT, "Descending"));
+    let mut world = World::new("a nodes=3\nb nodes=3\nc nodes=3000m\nd nodes=3");
+    world.set_policy(&pick_n(3, &same));
+    expect![[r#"
+        b Scheduled web-0 (0,0)
+        c Scheduled web-0 (0,0)
+        d Scheduled web-0 (0,0)"#]]
+    .assert_eq(&world.run_to_bindings());
+}
+
+#[test]
+fn scheduling_28_a_spread_that_must_hold() {
+    check(
+        &mut World::fixture(&pick_n(2, &spread(&[("region", 1, "DoNotSchedule")]))),
+        expect![[r#"
+            hold placement
+            create c7 Scheduled (0,-1)
+            create c5 Scheduled (0,0)
+            status of generation 1
+              Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 2 cluster(s)
+              + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+              + c7 (0,-1) … "c7" (affinity score: 0, topology spread score: -1): picked
+              - c4 (0,0) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c6 ClusterUnschedulable, violated doNotSchedule topology spread constraint "region" (max skew 1)
+              - c9 ClusterUnschedulable, cluster has left the fleet
+              - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
+}
+
+#[test]
+fn scheduling_29_a_spread_that_should_hold() {
+    let world = World::fixture(&pick_n(2, &spread(&[("region", 1, "ScheduleAnyway")])));
+    expect![[r#"
+        c1 not picked (0,0)
+        c2 not picked (0,0)
+        c3 not picked (0,0)
+        c4 not picked (0,0)
+        c5 picked (0,0)
+        c6 not picked (0,-1000)
+        c7 picked (0,-1)
+        c9 rejected by ClusterEligibility
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&world));
+}
+
+#[test]
+fn scheduling_30_two_spreads_add_up() {
+    let both = spread(&[("region", 1, "ScheduleAnyway"), ("env", 1, "ScheduleAnyway")]);
+    expect![[r#"
+        c1 not picked (0,1)
+        c2 not picked (0,1)
+        c3 not picked (0,-1000)
+        c4 not picked (0,1)
+        c5 picked (0,1)
+        c6 not picked (0,-999)
+        c7 picked (0,-2)
+        c9 rejected by ClusterEligibility
+        c8 rejected by ClusterEligibility"#]]
+    .assert_eq(&scores(&World::fixture(&pick_n(2, &both))));
+}
+
+fn scenario_31() -> World {
+    let affinity = "affinity: {clusterAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {clusterSelectorTerms: [{labelSelector: {matchLabels: {env: prod}}}]}, preferredDuringSchedulingIgnoredDuringExecution: [{weight: 40, preference: {labelSelector: {matchLabels: {region: east}}}}]}}";
+    let spread = spread(&[("env", 2, "ScheduleAnyway"), ("region", 1, "DoNotSchedule")]);
+    World::fixture(&pick_n(3, &format!("{affinity}, {spread}")))
+}
+
+#[test]
+fn scheduling_31_required_preferred_and_spread_together() {
+    check(
+        &mut scenario_31(),
+        expect![[r#"
+        hold placement
+        create c2 Scheduled (40,-2)
+        create c6 Scheduled (0,-1)
+        create c5 Scheduled (0,-999)
+        status of generation 1
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
+          + c5 (0,-999) … "c5" (affinity score: 0, topology spread score: -999): picked
+          + c2 (40,-2) … "c2" (affinity score: 40, topology spread score: -2): picked
+          + c6 (0,-1) … "c6" (affinity score: 0, topology spread score: -1): picked
+          - c4 (0,-999) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: -999)
+          - c1 ClusterUnschedulable, violated doNotSchedule topology spread constraint "region" (max skew 1)
+          - c3 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
+          - c7 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
+          - c9 ClusterUnschedulable, cluster has left the fleet
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
+}
+
+#[test]
+fn scheduling_32_clusters_of_the_older_policy_win_ties_in_the_first_round() {
+    let mut world = scenario_31();
+    world.run();
+    let spread = spread(&[("env", 2, "ScheduleAnyway")]);
+    world.set_policy(&pick_n(3, &format!("{}, {spread}", preferred(&labelled(50, "region: central")))));
+    check(
+        &mut world,
+        expect![[r#"
+        associate c5 Scheduled web-1 (50,-1)
+        create c7 Scheduled (0,1)
+        create c4 Scheduled (50,-1)
+        unschedule c2 was Scheduled
+        unschedule c6 was Scheduled
+        status of generation 2
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
+          + c4 (50,-1) … "c4" (affinity score: 50, topology spread score: -1): picked
+          + c5 (50,-1) … "c5" (affinity score: 50, topology spread score: -1): picked
+          + c7 (0,1) … "c7" (affinity score: 0, topology spread score: 1): picked
+          - c6 (0,-1) Cluster "c6" does not score high enough (affinity score: 0, topology spread score: -1)
+          - c3 (0,-1) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: -1)
+          - c2 (0,-1) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: -1)
+          - c1 (0,-1) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: -1)
+          - c9 ClusterUnschedulable, cluster has left the fleet
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+    );
+}
+
+#[test]
+fn scheduling_33_a_cluster_in_the_emptier_region_lets_a_fuller_one_in() {
+    let mut world = World::new("a1 region=a\na2 region=a\nb1 region=b");
+    world.set_policy(&pick_n(5, &spread(&[("region", 1, "DoNotSchedule")])));
+    expect![[r#"
+        a1 Scheduled web-0 (0,-1)
+        a2 Scheduled web-0 (0,1)
+        b1 Scheduled web-0 (0,-1)"#]]
+    .assert_eq(&world.run_to_bindings());
+    world.set_clusters("a3 region=a");
+    expect![[r#"
+        a1 Scheduled web-0 (0,-1)
+        a2 Scheduled web-0 (0,1)
+        b1 Scheduled web-0 (0,-1)"#]]
+    .assert_eq(&world.run_to_bindings());
+    world.set_clusters("b2 region=b");
+    expect![[r#"
+        a1 Scheduled web-0 (0,-1)
+        a2 Scheduled web-0 (0,1)
+        a3 Scheduled web-0 (0,-1)
+        b1 Scheduled web-0 (0,-1)
+        b2 Scheduled web-0 (0,1)"#]]
+    .assert_eq(&world.run_to_bindings());
+}
+
+#[test]
+fn a_later_no_op_keeps_explanations_until_there_is_something_to_write() {
+    let mut world = World::fixture(&pick_n(3, ""));
+    world.run();
+    assert!(world.plan().is_idle());
+    world.set_number(3);
+    check(
+        &mut world,
+        expect![[r#"
+        status of generation 2
+          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
+          + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
+          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked"#]],
+    );
+}
+
+#[test]
+fn a_policy_without_a_number_stops_scheduling() {
+    for number in [None, Some("-1"), Some("three")] {
+        let mut world = World::fixture(&pick_n(3, ""));
+        world.annotate(annotations::NUMBER_OF_CLUSTERS, number.map(str::to_owned));
+        check(
+            &mut world,
+            expect![[r#"
+                hold placement
+                stopped: policy snapshot "web-0" does not say how many clusters are wanted"#]],
+        );
+    }
+}
+
+#[test]
+fn a_fault_in_a_later_round_leaves_what_earlier_rounds_picked() {
+    let mut world = World::new("a.1 region=a\nb1 region=b\nc1 region=b");
+    world.set_policy(&pick_n(1, ""));
+    world.run();
+    world.set_policy(&pick_n(
+        3,
+        &format!("{}, {}", spread(&[("region", 1, "DoNotSchedule")]), preferred(&labelled(10, "region: b"))),
+    ));
+    world.set_clusters("c1 region=b taint=x:y\nc2 region=b");
+    check(
+        &mut world,
+        expect![[r#"
+        unschedule c1 was Scheduled
+        create c2 Scheduled (10,-1)
+        stopped: no binding can be named"#]],
+    );
+}
+
+#[test]
+fn a_malformed_preference_matters_only_where_a_cluster_is_scored() {
+    let malformed = "{weight: 1, preference: {labelSelector: {matchExpressions: [{key: a, operator: Is}]}}}";
+    let required = "requiredDuringSchedulingIgnoredDuringExecution: {clusterSelectorTerms: [{labelSelector: {matchLabels: {env: x}}}]}";
+    let affinity = format!(
+        "affinity: {{clusterAffinity: {{{required}, preferredDuringSchedulingIgnoredDuringExecution: [{malformed}]}}}}"
+    );
+    let policy = pick_n(2, &format!("{affinity}, {}", spread(&[("region", 1, "DoNotSchedule")])));
+    let mut world = World::new("a1 region=a env=x\na2 region=a env=x\nb1 region=b");
+    world.set_policy(&policy);
+    check(
+        &mut world,
+        expect![[r#"
+        hold placement
+        stopped: a label selector of the policy cannot be used"#]],
+    );
+    world.bindings.push(old_binding("web-a1-0", "a1", &BindingState::Bound, "web-0"));
+    check(
+        &mut world,
+        expect![[r#"
+        status of generation 1
+          Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead
+          + a1 (0,0) picked earlier
+          - a2 ClusterUnschedulable, violated doNotSchedule topology spread constraint "region" (max skew 1)
+          - b1 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms"#]],
+    );
+}

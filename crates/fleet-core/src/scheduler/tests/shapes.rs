@@ -1,0 +1,162 @@
+//! The exact shape of what is written: a new binding, the sentences of decisions, limits of the status.
+
+use expect_test::expect;
+use fleet_api::kinds::ResourceBinding;
+use fleet_api::names::PlacementKey;
+use fleet_api::types::BindingState;
+use jiff::SignedDuration;
+
+use super::fixture::{World, now, old_binding};
+use crate::scheduler::{Write, plan};
+
+fn fleet(count: usize, words: &str) -> String {
+    (0..count).map(|number| format!("m{number:04} {words}")).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+#[test]
+fn a_new_binding() {
+    let mut world = World::new("member-with-a-name-of-more-than-27-bytes");
+    world.key = PlacementKey::parse("shop/a-placement-with-a-rather-long-name").unwrap();
+    world.set_policy("");
+    let plan = world.plan();
+    let Some(Write::CreateBinding(new)) = plan.writes.get(1) else { panic!("{:?}", plan.writes) };
+    let object: ResourceBinding = new.object(&world.key);
+    expect![[r#"
+        apiVersion: placement.kubernetes-fleet.io/v1beta1
+        kind: ResourceBinding
+        metadata:
+          finalizers:
+          - kubernetes-fleet.io/scheduler-crb-cleanup
+          labels:
+            kubernetes-fleet.io/parent-CRP: a-placement-with-a-rather-long-name
+          name: a-placement-with-a-rather--member-with-a-name-of-more--e220a839
+          namespace: shop
+        spec:
+          state: Scheduled
+          resourceSnapshotName: ""
+          schedulingPolicySnapshotName: web-0
+          targetCluster: member-with-a-name-of-more-than-27-bytes
+          clusterDecision:
+            clusterName: member-with-a-name-of-more-than-27-bytes
+            selected: true
+            clusterScore:
+              affinityScore: 0
+              priorityScore: 0
+            reason: "Successfully scheduled resources for placement in \"member-with-a-name-of-more-than-27-bytes\" (affinity score: 0, topology spread score: 0): picked by scheduling policy"
+    "#]].assert_eq(&fleet_api::yaml::to_string(&object));
+}
+
+#[test]
+fn a_name_that_is_taken_is_not_used_again() {
+    let mut world = World::new("a");
+    world.set_policy("");
+    world.run();
+    let first = world.bindings[0].metadata.name.clone();
+    world.bindings[0].metadata.deletion_timestamp = Some(serde_json::from_value(serde_json::json!(now())).unwrap());
+    world.seed = 0;
+    let plan = world.plan();
+    let created = plan.writes.iter().find_map(|write| match write {
+        Write::CreateBinding(new) => Some(new.name.to_string()),
+        _ => None,
+    });
+    assert!(created.is_some() && created != first, "{created:?}");
+}
+
+#[test]
+fn sentences_of_decisions() {
+    let mut world = World::new("a\nb\nc taint=x:y");
+    world.set_policy("{placementType: PickN, numberOfClusters: 1}");
+    let status = world.plan().status.unwrap();
+    let reasons: Vec<&str> = status.target_clusters.iter().map(|decision| decision.reason.as_str()).collect();
+    expect![[r#"
+        Successfully scheduled resources for placement in "b" (affinity score: 0, topology spread score: 0): picked by scheduling policy
+        Cluster "a" does not score high enough (affinity score: 0, topology spread score: 0)
+        ClusterUnschedulable, taint &{Key:x Value:y Effect:NoSchedule} cannot be tolerated"#]].assert_eq(&reasons.join("\n"));
+    world.set_policy("{placementType: PickFixed, clusterNames: [a]}");
+    expect![[r#"Successfully scheduled resources for placement in "a": picked by scheduling policy"#]]
+        .assert_eq(&world.plan().status.unwrap().target_clusters[0].reason);
+}
+
+#[test]
+fn at_most_twenty_clusters_are_explained() {
+    let mut world = World::new(&format!("{}{}", fleet(15, ""), fleet(30, "taint=x:y").replace('m', "t")));
+    world.set_policy("{placementType: PickN, numberOfClusters: 2}");
+    let status = world.plan().status.unwrap();
+    let count = |selected: bool| status.target_clusters.iter().filter(|one| one.selected == selected).count();
+    assert_eq!((count(true), count(false)), (2, 20));
+    assert_eq!(status.target_clusters[14].cluster_name, "m0000");
+    assert_eq!(status.target_clusters[15].cluster_name, "t0000");
+}
+
+#[test]
+fn a_picked_cluster_that_fits_no_more_takes_up_a_place_among_the_explained() {
+    let mut world = World::new(&fleet(3, ""));
+    world.set_policy("");
+    world.run();
+    world.set_clusters(&fleet(30, "taint=x:y"));
+    world.run();
+    let status = world.snapshots[0].status.as_ref().unwrap();
+    let explained: Vec<_> = status.target_clusters.iter().filter(|one| !one.selected).collect();
+    assert_eq!(explained.len(), 17);
+    assert_eq!(explained[0].cluster_name, "m0003");
+}
+
+#[test]
+fn a_status_lists_a_thousand_clusters_and_any_thousand_will_do() {
+    let mut world = World::new(&format!("{}z taint=x:y", fleet(1100, "")));
+    world.set_policy("{placementType: PickN, numberOfClusters: 1050}");
+    world.run();
+    let status = world.snapshots[0].status.as_mut().unwrap();
+    assert_eq!(status.target_clusters.len(), 1000);
+    assert!(status.target_clusters.iter().all(|one| one.selected));
+    assert!(status.conditions[0].message.ends_with("found 1050 cluster(s)"));
+    status.target_clusters[500].reason = "other".to_owned();
+    assert!(world.plan().status.is_some());
+}
+
+#[test]
+fn only_a_change_of_status_moves_the_transition_time() {
+    let mut world = World::new("a");
+    world.set_policy("{placementType: PickN, numberOfClusters: 1}");
+    world.run();
+    let before: fleet_api::time::Time = serde_json::from_str(r#""2020-01-01T00:00:00Z""#).unwrap();
+    world.snapshots[0].status.as_mut().unwrap().conditions[0].last_transition_time = before;
+    world.set_number(1);
+    assert_eq!(world.plan().status.unwrap().conditions[0].last_transition_time, before);
+    world.set_number(2);
+    assert_ne!(world.plan().status.unwrap().conditions[0].last_transition_time, before);
+}
+
+#[test]
+fn the_mere_passing_of_time_writes_nothing() {
+    let mut world = World::fixture("");
+    world.run();
+    let later = now() + SignedDuration::from_mins(2);
+    assert!(plan(&world.observe(), later).is_idle());
+    world.change("c8", "silent");
+    assert!(plan(&world.observe(), later).status.is_some());
+}
+
+#[test]
+fn a_binding_in_a_state_of_another_release_is_neither_counted_nor_touched() {
+    let mut world = World::new("a\nb");
+    world.set_policy("{placementType: PickN, numberOfClusters: 1}");
+    world.bindings.push(old_binding("web-a-1", "a", &BindingState::Other("Paused".to_owned()), "web-0"));
+    expect![[r#"
+        a Paused web-0 (0,0)
+        b Scheduled web-0 (0,0)"#]]
+    .assert_eq(&world.run_to_bindings());
+}
+
+#[test]
+fn a_cluster_that_is_named_twice_is_one_cluster() {
+    let mut world = World::new("a");
+    world.set_policy("{placementType: PickFixed, clusterNames: [a, b, a, b]}");
+    expect![[r#"
+        hold placement
+        create a Scheduled
+        status of generation 1
+          Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead
+          + a … "a": picked
+          - b Specified cluster "b" is not found"#]].assert_eq(&world.run());
+}
