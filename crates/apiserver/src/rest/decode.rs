@@ -149,7 +149,9 @@ fn go_json_error(body: &[u8], error: &serde_json::Error) -> String {
     let at = (line_start + error.column().saturating_sub(1)).min(body.len().saturating_sub(1));
     let character = body.get(at).map_or('\0', |b| char::from(*b));
     let text = error.to_string();
-    let context = if text.starts_with("trailing characters") {
+    let context = if text.starts_with("expected ident") {
+        return format!("invalid character {character:?} {}", literal_context(&body[..at]));
+    } else if text.starts_with("trailing characters") {
         "after top-level value"
     } else if text.starts_with("key must be a string") || text.starts_with("trailing comma") {
         "looking for beginning of object key string"
@@ -159,12 +161,24 @@ fn go_json_error(body: &[u8], error: &serde_json::Error) -> String {
         "after object key:value pair"
     } else if text.starts_with("expected `,` or `]`") {
         "after array element"
-    } else if text.starts_with("expected value") || text.starts_with("expected ident") {
+    } else if text.starts_with("expected value") {
         "looking for beginning of value"
     } else {
         return text;
     };
     format!("invalid character {character:?} {context}")
+}
+
+/// Which word was begun by the end of `before`, and how it should have gone on.
+fn literal_context(before: &[u8]) -> String {
+    for word in ["null", "true", "false"] {
+        for length in (1..word.len()).rev() {
+            if before.ends_with(&word.as_bytes()[..length]) {
+                return format!("in literal {word} (expecting '{}')", &word[length..=length]);
+            }
+        }
+    }
+    "looking for beginning of value".to_owned()
 }
 
 struct Seed<'a> {
@@ -289,6 +303,8 @@ mod tests {
         assert_eq!(error("{\"a\":x}"), "invalid character 'x' looking for beginning of value");
         assert_eq!(error("{\"a\" 1}"), "invalid character '1' after object key");
         assert_eq!(error("{\"a\":1 2}"), "invalid character '2' after object key:value pair");
+        assert_eq!(error("nonsense"), "invalid character 'o' in literal null (expecting 'u')");
+        assert_eq!(error("[falsy]"), "invalid character 'y' in literal false (expecting 'e')");
         assert_eq!(error("{}x"), "invalid character 'x' after top-level value");
     }
 
