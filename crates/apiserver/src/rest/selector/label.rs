@@ -271,6 +271,6 @@ mod tests {
         assert_eq!(error("=a"), "found '=', expected: !, identifier, or 'end of string'");
         assert!(error("a=b!c").starts_with("found '!', expected: ',' or 'end of string'"));
         assert!(error("a=-").starts_with("values[0][a]: Invalid value: \"-\": a valid label must be an empty string"));
-        assert!(error("a//b=c").starts_with("<nil>: Invalid value: \"a//b\": a valid label key"));
+        assert!(error("a//b=c").starts_with("<nil>: Invalid value: \"a//b\": a qualified name must consist of"));
     }
 }
