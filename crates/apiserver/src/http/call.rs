@@ -122,6 +122,16 @@ impl ClusterEdge {
     }
 }
 
+impl ClusterEdge {
+    /// Whether the request is for a kind that every server of this release has.
+    pub(super) fn is_built_in(&self, info: &RequestInfo) -> bool {
+        let Some(path) = &info.resource else { return false };
+        let catalog = self.catalog();
+        let resources = catalog.resources(&path.group, &path.version).unwrap_or_default();
+        resources.iter().any(|resource| resource.plural == path.resource && resource.strategic_merge)
+    }
+}
+
 /// Finds the cluster of a request: `None` is the server's own, others are named by `/clusters/<name>/`.
 pub trait Clusters: Send + Sync {
     fn cluster(&self, name: Option<&str>) -> Option<Arc<ClusterEdge>>;

@@ -10,6 +10,7 @@ use serde_json::{Map, Number, Value};
 
 use super::request::{ContentType, Request};
 use super::shape;
+use crate::builtin;
 use crate::error::{ApiError, Reason};
 use crate::registry::Served;
 
@@ -40,20 +41,30 @@ pub fn parse_json(body: &[u8]) -> Result<Decoded, String> {
     }
 }
 
+/// Reads a body in the encoding that the request names. The inner error says why it could not be read, without naming
+/// what was expected; `expected` is the apiVersion and kind of a protobuf message that names none.
+pub fn body(request: &Request, custom: bool, expected: (&str, &str)) -> Result<Result<Decoded, String>, ApiError> {
+    const CUSTOM: &[&str] = &["application/json", "application/yaml"];
+    const BUILT_IN: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+    let json_error = |error| format!("couldn't get version/kind; json parse error: {error}");
+    Ok(match &request.content_type {
+        ContentType::Json => parse_json(&request.body).map_err(json_error),
+        ContentType::Yaml => shape::parse_yaml(&request.body).map_err(json_error),
+        ContentType::Protobuf if !custom => {
+            builtin::decode_protobuf(&request.body, expected).map(|value| Decoded { value, duplicates: Vec::new() })
+        }
+        _ => return Err(unsupported(if custom { CUSTOM } else { BUILT_IN })),
+    })
+}
+
 /// The body of a create or update as an object of the resource, with missing `kind` and `apiVersion` filled in where
 /// Kubernetes does so.
 pub fn object(request: &Request, served: &Served) -> Result<Decoded, ApiError> {
-    let decoded = match &request.content_type {
-        ContentType::Json => parse_json(&request.body),
-        ContentType::Yaml => shape::parse_yaml(&request.body),
-        other => return Err(unsupported(other, &["application/json", "application/yaml"])),
-    };
     let kind = &served.info.kind;
-    let decoded = decoded.map_err(|error| {
+    let decoded = body(request, served.info.is_custom(), (&served.api_version(), kind))?.map_err(|error| {
+        let shown = summary(&request.body);
         ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
-             error: {error} ({})",
-            summary(&request.body)
+            "the object provided is unrecognized (must be of type {kind}): {error} ({shown})"
         ))
     })?;
     with_kind(decoded, served, &request.body)
@@ -101,12 +112,11 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
 }
 
 /// 415 with the types that would do.
-pub fn unsupported(given: &ContentType, accepted: &[&str]) -> ApiError {
+pub fn unsupported(accepted: &[&str]) -> ApiError {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
         accepted.join(", ")
     );
-    let _ = given;
     ApiError::new(Reason::UnsupportedMediaType, message)
 }
 
@@ -149,7 +159,9 @@ fn go_json_error(body: &[u8], error: &serde_json::Error) -> String {
     let at = (line_start + error.column().saturating_sub(1)).min(body.len().saturating_sub(1));
     let character = body.get(at).map_or('\0', |b| char::from(*b));
     let text = error.to_string();
-    let context = if text.starts_with("trailing characters") {
+    let context = if text.starts_with("expected ident") {
+        return format!("invalid character {character:?} {}", literal_context(&body[..at]));
+    } else if text.starts_with("trailing characters") {
         "after top-level value"
     } else if text.starts_with("key must be a string") || text.starts_with("trailing comma") {
         "looking for beginning of object key string"
@@ -159,12 +171,24 @@ fn go_json_error(body: &[u8], error: &serde_json::Error) -> String {
         "after object key:value pair"
     } else if text.starts_with("expected `,` or `]`") {
         "after array element"
-    } else if text.starts_with("expected value") || text.starts_with("expected ident") {
+    } else if text.starts_with("expected value") {
         "looking for beginning of value"
     } else {
         return text;
     };
     format!("invalid character {character:?} {context}")
+}
+
+/// Which word was begun by the end of `before`, and how it should have gone on.
+fn literal_context(before: &[u8]) -> String {
+    for word in ["null", "true", "false"] {
+        for length in (1..word.len()).rev() {
+            if before.ends_with(&word.as_bytes()[..length]) {
+                return format!("in literal {word} (expecting '{}')", &word[length..=length]);
+            }
+        }
+    }
+    "looking for beginning of value".to_owned()
 }
 
 struct Seed<'a> {
@@ -289,6 +313,8 @@ mod tests {
         assert_eq!(error("{\"a\":x}"), "invalid character 'x' looking for beginning of value");
         assert_eq!(error("{\"a\" 1}"), "invalid character '1' after object key");
         assert_eq!(error("{\"a\":1 2}"), "invalid character '2' after object key:value pair");
+        assert_eq!(error("nonsense"), "invalid character 'o' in literal null (expecting 'u')");
+        assert_eq!(error("[falsy]"), "invalid character 'y' in literal false (expecting 'e')");
         assert_eq!(error("{}x"), "invalid character 'x' after top-level value");
     }
 

@@ -73,6 +73,7 @@ fn check_scope(request: &Request, served: &Served) -> Result<(), ApiError> {
     let lacks_name = request.name.as_deref().unwrap_or("").is_empty();
     match request.verb {
         Verb::Create | Verb::DeleteCollection if lacks_namespace => Err(not_allowed()),
+        Verb::Create if !lacks_name && request.subresource.is_none() => Err(not_allowed()),
         Verb::Get | Verb::Update | Verb::Patch | Verb::Delete if lacks_namespace => Err(unknown()),
         Verb::Get | Verb::Update | Verb::Patch | Verb::Delete if lacks_name => Err(not_allowed()),
         _ => Ok(()),

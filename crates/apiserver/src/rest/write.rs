@@ -248,7 +248,8 @@ fn prepare_and_validate(
     let mut findings = Vec::new();
     if part == Part::Status {
         info.hooks.prepare_status(stored, old_stored, &context);
-    } else {
+    } else if part != Part::Finalizers {
+        // An update keeps the finalizers of the specification, which are all that the other endpoint may change.
         findings.extend(info.hooks.prepare_update(stored, old_stored, &context).err().into_iter().flatten());
         if !info.hooks.covers_metadata() {
             let status_is_apart = call.served.version().has_status() || !info.is_custom();

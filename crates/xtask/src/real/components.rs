@@ -16,7 +16,8 @@ const PROBE_WITHIN: Duration = Duration::from_secs(5);
 /// Controllers that act on any object, whatever runs on nodes. The workload controllers stay off: there are no nodes,
 /// and a Deployment that changes by itself would make no two transcripts alike.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,serviceaccount-controller,\
-                           serviceaccount-token-controller,clusterrole-aggregation-controller";
+                           serviceaccount-token-controller,clusterrole-aggregation-controller,\
+                           root-ca-certificate-publisher-controller";
 
 /// What all components of one start share.
 #[derive(Debug)]

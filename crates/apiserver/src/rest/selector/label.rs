@@ -120,7 +120,8 @@ impl Parser {
         loop {
             match self.peek() {
                 Token::Word(_) | Token::Symbol("!") => {
-                    out.push(self.requirement()?);
+                    let read = self.requirement();
+                    out.push(read.map_err(|text| format!("unable to parse requirement: {text}"))?);
                     match self.next() {
                         Token::End => return Ok(out),
                         Token::Symbol(",") => {
