@@ -26,6 +26,10 @@ pub enum Reason {
     Invalid,
     TooManyRequests,
     InternalError,
+    /// 500 without a reason: what kube-apiserver makes of an error that nobody gave a form.
+    Unformed,
+    /// A path that no part of the server claims; answered in plain text.
+    NoSuchPath,
     ServiceUnavailable,
     Timeout,
 }
@@ -36,7 +40,7 @@ impl Reason {
             Reason::BadRequest => 400,
             Reason::Unauthorized => 401,
             Reason::Forbidden => 403,
-            Reason::NotFound => 404,
+            Reason::NotFound | Reason::NoSuchPath => 404,
             Reason::MethodNotAllowed => 405,
             Reason::NotAcceptable => 406,
             Reason::AlreadyExists | Reason::Conflict => 409,
@@ -45,7 +49,7 @@ impl Reason {
             Reason::UnsupportedMediaType => 415,
             Reason::Invalid => 422,
             Reason::TooManyRequests => 429,
-            Reason::InternalError => 500,
+            Reason::InternalError | Reason::Unformed => 500,
             Reason::ServiceUnavailable => 503,
             Reason::Timeout => 504,
         }
@@ -56,7 +60,7 @@ impl Reason {
             Reason::BadRequest => "BadRequest",
             Reason::Unauthorized => "Unauthorized",
             Reason::Forbidden => "Forbidden",
-            Reason::NotFound => "NotFound",
+            Reason::NotFound | Reason::NoSuchPath => "NotFound",
             Reason::MethodNotAllowed => "MethodNotAllowed",
             Reason::NotAcceptable => "NotAcceptable",
             Reason::AlreadyExists => "AlreadyExists",
@@ -68,6 +72,7 @@ impl Reason {
             Reason::Invalid => "Invalid",
             Reason::TooManyRequests => "TooManyRequests",
             Reason::InternalError => "InternalError",
+            Reason::Unformed => "",
             Reason::ServiceUnavailable => "ServiceUnavailable",
             Reason::Timeout => "Timeout",
         }
@@ -136,6 +141,11 @@ impl ApiError {
         }
     }
 
+    /// 500 with a text and nothing else.
+    pub fn unformed(message: impl Into<String>) -> Self {
+        Self::new(Reason::Unformed, message)
+    }
+
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {name:?} not found", qualified(group, resource));
         Self::about(Reason::NotFound, group, resource, name, message)
@@ -185,10 +195,13 @@ impl ApiError {
     pub fn to_status(&self) -> Value {
         let mut out = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason.as_str(), "code": self.code(),
+            "message": self.message, "code": self.code(),
         });
-        if let (Some(details), Some(object)) = (&self.details, out.as_object_mut()) {
-            object.insert("details".to_owned(), details.to_value());
+        if let Some(object) = out.as_object_mut() {
+            if self.reason != Reason::Unformed {
+                object.insert("reason".to_owned(), self.reason.as_str().into());
+            }
+            object.extend(self.details.iter().map(|details| ("details".to_owned(), details.to_value())));
         }
         out
     }

@@ -80,22 +80,20 @@ impl Call<'_> {
     pub(crate) fn check_write_options(&self, kind: &str) -> Result<(), ApiError> {
         let options = &self.request.options;
         let mut findings = Vec::new();
-        for value in options.dry_run.iter().filter(|v| *v != "All") {
-            findings.push(FieldError::not_supported("dryRun", &value.as_str().into(), &["All"]));
-        }
+        findings.extend(dry_run_finding(&options.dry_run));
         if let Some(manager) = &options.field_manager {
             if manager.len() > MAX_MANAGER_BYTES {
                 findings.push(FieldError::too_long("fieldManager", MAX_MANAGER_BYTES));
             }
-            if manager.chars().any(char::is_control) {
-                let text = "should only contain printable characters";
+            if let Some((at, odd)) = manager.chars().enumerate().find(|(_, c)| c.is_control()) {
+                let text = format!("invalid character U+{:04X} (at position {at})", u32::from(odd));
                 findings.push(FieldError::invalid("fieldManager", &manager.as_str().into(), text));
             }
         }
         if let Some(value) = &options.field_validation
             && !matches!(value.as_str(), "Ignore" | "Warn" | "Strict")
         {
-            let supported = ["Ignore", "Strict", "Warn"];
+            let supported = ["", "Ignore", "Strict", "Warn"];
             findings.push(FieldError::not_supported("fieldValidation", &value.as_str().into(), &supported));
         }
         refuse(kind, &findings)
@@ -184,7 +182,20 @@ pub(crate) fn to_storage(served: &Served, mut object: Value) -> Value {
     if let Some(conversion) = &served.version().conversion {
         conversion.to_storage(&mut object);
     }
+    if served.info.is_custom()
+        && !served.is_storage_version()
+        && let Some(stored) = served.info.version(&served.info.storage.version)
+    {
+        // What the stored version has no place for is lost.
+        shape::prune_and_default_by(&stored.schema, &mut object);
+    }
     object
+}
+
+/// All values of `dryRun` are refused together.
+pub(crate) fn dry_run_finding(values: &[String]) -> Option<FieldError> {
+    let odd = values.iter().any(|value| value != "All");
+    odd.then(|| FieldError::not_supported("dryRun", &json!(values), &["All"]))
 }
 
 /// 422 about the options of a request, if there is anything to say.

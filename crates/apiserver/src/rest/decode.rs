@@ -7,11 +7,13 @@ use std::fmt::{self, Write};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use serde_saphyr::DuplicateKeyPolicy;
 
 use super::request::{ContentType, Request};
 use super::shape;
 use crate::builtin;
 use crate::error::{ApiError, Reason};
+use crate::field::FieldError;
 use crate::registry::Served;
 
 /// A body of more bytes than this is refused.
@@ -26,6 +28,8 @@ pub struct Decoded {
     pub value: Value,
     /// Paths of fields that were given more than once; the last value counts.
     pub duplicates: Vec<String>,
+    /// What is said of keys that a YAML map has twice.
+    pub repeated_in_yaml: Vec<String>,
 }
 
 /// Parses JSON, keeping count of repeated keys.
@@ -36,7 +40,7 @@ pub fn parse_json(body: &[u8]) -> Result<Decoded, String> {
     let seed = Seed { path: &mut path, duplicates: &mut duplicates };
     let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     match parsed {
-        Ok(value) => Ok(Decoded { value, duplicates }),
+        Ok(value) => Ok(Decoded { value, duplicates, ..Decoded::default() }),
         Err(error) => Err(go_json_error(body, &error)),
     }
 }
@@ -51,7 +55,7 @@ pub fn body(request: &Request, custom: bool, expected: (&str, &str)) -> Result<R
         ContentType::Json => parse_json(&request.body).map_err(json_error),
         ContentType::Yaml => shape::parse_yaml(&request.body).map_err(json_error),
         ContentType::Protobuf if !custom => {
-            builtin::decode_protobuf(&request.body, expected).map(|value| Decoded { value, duplicates: Vec::new() })
+            builtin::decode_protobuf(&request.body, expected).map(|value| Decoded { value, ..Decoded::default() })
         }
         _ => return Err(unsupported(if custom { CUSTOM } else { BUILT_IN })),
     })
@@ -88,27 +92,107 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
     if given_kind.is_empty() {
         if served.info.is_custom() {
             let text = String::from_utf8_lossy(body);
-            return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{text}'")));
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{text}' ({})",
+                summary(body)
+            )));
         }
         fields.insert("kind".to_owned(), kind.as_str().into());
     }
-    if !given_version.is_empty() && given_version != api_version {
-        return Err(ApiError::bad_request(format!(
-            "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
-        )));
-    }
-    if !given_kind.is_empty() && given_kind != *kind {
-        let version = &served.version().name;
-        return Err(ApiError::bad_request(format!(
-            "{given_kind} in version {version:?} cannot be handled as a {kind}: no kind {given_kind:?} is registered \
-             for this resource"
-        )));
+    if (!given_kind.is_empty() && given_kind != *kind) || (!given_version.is_empty() && given_version != api_version) {
+        let name = fields.get("metadata").and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
+        return Err(other_kind(served, &given_version, &given_kind, name));
     }
     fields.insert("apiVersion".to_owned(), api_version.into());
     if !fields.get("metadata").is_some_and(Value::is_object) {
         fields.insert("metadata".to_owned(), Value::Object(Map::new()));
     }
+    if served.info.is_custom() {
+        whole_numbers(&mut decoded.value);
+    }
     Ok(decoded)
+}
+
+/// The refusal of a body of another kind or version than the resource has.
+fn other_kind(served: &Served, given_version: &str, given_kind: &str, name: &str) -> ApiError {
+    let (info, kind) = (&served.info, &served.info.kind);
+    let api_version = served.api_version();
+    let given_version = if given_version.is_empty() { &api_version } else { given_version };
+    let given_kind = if given_kind.is_empty() { kind } else { given_kind };
+    let (group, version) = given_version.split_once('/').unwrap_or(("", given_version));
+    let misfit = || {
+        ApiError::bad_request(format!(
+            "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
+        ))
+    };
+    if info.is_custom() {
+        if given_version != api_version {
+            return misfit();
+        }
+        let finding = FieldError::invalid("kind", &given_kind.into(), format!("must be {kind}"));
+        return ApiError::invalid(&info.group, given_kind, name, &[finding]);
+    }
+    if (group, given_kind) == (info.group.as_str(), kind.as_str()) && info.version(version).is_some() {
+        return misfit();
+    }
+    let why = match builtin::kind(group, version, given_kind) {
+        Some(_) => {
+            let package = match info.group.as_str() {
+                "" => "core",
+                group => group.split('.').next().unwrap_or_default(),
+            };
+            format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
+        }
+        None => unregistered(given_version, given_kind),
+    };
+    ApiError::bad_request(format!("{given_kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+}
+
+/// What is said of a kind that nobody knows.
+pub(super) fn unregistered(api_version: &str, kind: &str) -> String {
+    format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:110\"")
+}
+
+/// Writes floating point numbers without a fraction as whole ones, which is how they are kept.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            // Up to here every whole number has a floating point form of its own.
+            const EXACT: f64 = 9_007_199_254_740_992.0;
+            let whole = number.as_f64().filter(|n| number.is_f64() && n.fract() == 0.0 && n.abs() <= EXACT);
+            #[allow(clippy::cast_possible_truncation)] // bounded right above
+            if let Some(whole) = whole {
+                *number = (whole as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
+/// Parses YAML that is not JSON. Keys are read as YAML 1.1 reads them: `n` is a word for false.
+pub fn parse_yaml(text: &str) -> Result<Decoded, String> {
+    let read = |policy| {
+        let mut options = serde_saphyr::Options::default();
+        options.duplicate_keys = policy;
+        let (mut path, mut duplicates) = (Vec::new(), Vec::new());
+        serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
+            Seed { path: &mut path, duplicates: &mut duplicates }.deserialize(deserializer)
+        })
+    };
+    let failure = match read(DuplicateKeyPolicy::Error) {
+        Ok(value) => return Ok(Decoded { value, ..Decoded::default() }),
+        Err(error) => error,
+    };
+    let value =
+        read(DuplicateKeyPolicy::LastWins).map_err(|error| format!("error converting YAML to JSON: {error}"))?;
+    let line = failure.location().map_or(0, |location| location.line());
+    let shown = failure.to_string();
+    let key = shown.split("duplicate mapping key: ").nth(1).unwrap_or_default();
+    let key = key.split([',', '\n']).next().unwrap_or_default();
+    let note = format!("yaml: unmarshal errors:\n  line {line}: key {key:?} already set in map");
+    Ok(Decoded { value, repeated_in_yaml: vec![note], ..Decoded::default() })
 }
 
 /// 415 with the types that would do.
@@ -138,7 +222,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-fn go_type(value: &Value) -> &'static str {
+pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -259,7 +343,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut out = Map::new();
-        while let Some(key) = access.next_key::<String>()? {
+        while let Some(Key(key)) = access.next_key::<Key>()? {
             self.path.push(Step::Key(key));
             let value = access.next_value_seed(Seed { path: self.path, duplicates: self.duplicates })?;
             if let Some(Step::Key(key)) = self.path.last()
@@ -273,6 +357,49 @@ impl<'de> Visitor<'de> for Seed<'_> {
             }
         }
         Ok(Value::Object(out))
+    }
+}
+
+/// The key of a map as text, whatever it is taken for.
+struct Key(String);
+
+impl<'de> serde::Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Key, E> {
+        Ok(Key(value.to_string()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Key, E> {
+        Ok(Key(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Key, E> {
+        Ok(Key(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Key, E> {
+        Ok(Key(value.to_string()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Key, E> {
+        Ok(Key(value.to_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Key, E> {
+        Ok(Key("null".to_owned()))
     }
 }
 
@@ -316,6 +443,22 @@ mod tests {
         assert_eq!(error("nonsense"), "invalid character 'o' in literal null (expecting 'u')");
         assert_eq!(error("[falsy]"), "invalid character 'y' in literal false (expecting 'e')");
         assert_eq!(error("{}x"), "invalid character 'x' after top-level value");
+    }
+
+    #[test]
+    fn yaml_reads_keys_and_values_as_version_1_1_does() {
+        let decoded = parse_yaml("n: yes\n\"y\": \"no\"\n1: [on, ~]\n").unwrap();
+        assert_eq!(decoded.value, json!({"false": true, "y": "no", "1": [true, null]}));
+        let twice = parse_yaml("a: 1\nb:\n  k: 1\n  k: 2\n").unwrap();
+        assert_eq!(twice.value, json!({"a": 1, "b": {"k": 2}}));
+        assert_eq!(twice.repeated_in_yaml, ["yaml: unmarshal errors:\n  line 4: key \"k\" already set in map"]);
+    }
+
+    #[test]
+    fn floats_without_fraction_become_whole_numbers() {
+        let mut value = json!({"a": [1000.0, 1.5, -2.0], "b": 1e300});
+        whole_numbers(&mut value);
+        assert_eq!(value, json!({"a": [1000, 1.5, -2], "b": 1e300}));
     }
 
     #[test]
