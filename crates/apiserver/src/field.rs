@@ -2,7 +2,7 @@
 //!
 //! Decides the text and the machine-readable cause of a validation finding. Never decides whether a value is wrong.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
@@ -136,7 +136,49 @@ impl fmt::Display for FieldError {
 /// A value as Kubernetes prints it inside a message: strings quoted, scalars bare, null as `null`, the rest as JSON.
 pub fn printed(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("{text:?}"),
+        Value::String(text) => go_quoted(text),
         other => other.to_string(),
+    }
+}
+
+/// A text in quotes as Go's `%q` writes it.
+fn go_quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            control if control.is_ascii_control() => {
+                let _ = write!(out, "\\x{:02x}", u32::from(control));
+            }
+            // What Rust would escape here has no glyph of its own, so Go escapes it too.
+            odd if !odd.is_ascii() && odd.escape_debug().len() > 1 => {
+                let code = u32::from(odd);
+                let _ = if code < 0x1_0000 { write!(out, "\\u{code:04x}") } else { write!(out, "\\U{code:08x}") };
+            }
+            plain => out.push(plain),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_quoted_as_go_quotes_them() {
+        let shown = |text: &str| printed(&Value::from(text));
+        assert_eq!(shown("a\u{7}b\n\"q\" \\ \u{1}"), r#""a\ab\n\"q\" \\ \x01""#);
+        assert_eq!(shown("ä\u{200b}€"), "\"ä\\u200b€\"");
     }
 }

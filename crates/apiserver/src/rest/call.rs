@@ -80,22 +80,20 @@ impl Call<'_> {
     pub(crate) fn check_write_options(&self, kind: &str) -> Result<(), ApiError> {
         let options = &self.request.options;
         let mut findings = Vec::new();
-        for value in options.dry_run.iter().filter(|v| *v != "All") {
-            findings.push(FieldError::not_supported("dryRun", &value.as_str().into(), &["All"]));
-        }
+        findings.extend(dry_run_findings(&options.dry_run));
         if let Some(manager) = &options.field_manager {
             if manager.len() > MAX_MANAGER_BYTES {
                 findings.push(FieldError::too_long("fieldManager", MAX_MANAGER_BYTES));
             }
-            if manager.chars().any(char::is_control) {
-                let text = "should only contain printable characters";
+            if let Some((position, odd)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+                let text = format!("invalid character U+{:04X} (at position {position})", u32::from(odd));
                 findings.push(FieldError::invalid("fieldManager", &manager.as_str().into(), text));
             }
         }
         if let Some(value) = &options.field_validation
             && !matches!(value.as_str(), "Ignore" | "Warn" | "Strict")
         {
-            let supported = ["Ignore", "Strict", "Warn"];
+            let supported = ["", "Ignore", "Strict", "Warn"];
             findings.push(FieldError::not_supported("fieldValidation", &value.as_str().into(), &supported));
         }
         refuse(kind, &findings)
@@ -185,6 +183,12 @@ pub(crate) fn to_storage(served: &Served, mut object: Value) -> Value {
         conversion.to_storage(&mut object);
     }
     object
+}
+
+/// What is wrong with the `dryRun` values of a request: all of them are shown.
+pub(crate) fn dry_run_findings(values: &[String]) -> Option<FieldError> {
+    let odd = values.iter().any(|value| value != "All");
+    odd.then(|| FieldError::not_supported("dryRun", &json!(values), &["All"]))
 }
 
 /// 422 about the options of a request, if there is anything to say.

@@ -92,23 +92,51 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
         }
         fields.insert("kind".to_owned(), kind.as_str().into());
     }
-    if !given_version.is_empty() && given_version != api_version {
-        return Err(ApiError::bad_request(format!(
-            "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
-        )));
-    }
-    if !given_kind.is_empty() && given_kind != *kind {
-        let version = &served.version().name;
-        return Err(ApiError::bad_request(format!(
-            "{given_kind} in version {version:?} cannot be handled as a {kind}: no kind {given_kind:?} is registered \
-             for this resource"
-        )));
+    if let Some(why) = misfit(served, &given_kind, &given_version) {
+        return Err(ApiError::bad_request(why));
     }
     fields.insert("apiVersion".to_owned(), api_version.into());
     if !fields.get("metadata").is_some_and(Value::is_object) {
         fields.insert("metadata".to_owned(), Value::Object(Map::new()));
     }
     Ok(decoded)
+}
+
+/// Why an object of this kind and version is not what the resource takes; empty ones are filled in.
+fn misfit(served: &Served, kind: &str, api_version: &str) -> Option<String> {
+    let (wanted, expected) = (&served.info.kind, served.api_version());
+    let kind = if kind.is_empty() { wanted } else { kind };
+    let given = if api_version.is_empty() { expected.as_str() } else { api_version };
+    if served.info.is_custom() {
+        if given != expected {
+            return Some(format!(
+                "the API version in the data ({given}) does not match the expected API version ({expected})"
+            ));
+        }
+        let version = &served.version().name;
+        return (kind != wanted).then(|| {
+            format!("{kind} in version {version:?} cannot be handled as a {wanted}: {}", not_registered(kind, given))
+        });
+    }
+    if given == expected && kind == wanted {
+        return None;
+    }
+    let (group, version) = given.split_once('/').unwrap_or(("", given));
+    let why = if builtin::kind(group, version, kind).is_some() {
+        let package = |group: &str| match group.split('.').next() {
+            None | Some("") => "core".to_owned(),
+            Some(first) => first.to_owned(),
+        };
+        format!("converting ({version}.{kind}) to ({}.{wanted}): unknown conversion", package(&served.info.group))
+    } else {
+        not_registered(kind, given)
+    };
+    Some(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
+}
+
+/// The words for a kind that Kubernetes itself does not have.
+pub(super) fn not_registered(kind: &str, api_version: &str) -> String {
+    format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:110\"")
 }
 
 /// 415 with the types that would do.
@@ -138,7 +166,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-fn go_type(value: &Value) -> &'static str {
+pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
