@@ -10,6 +10,7 @@ use serde_json::{Map, Number, Value};
 
 use super::request::{ContentType, Request};
 use super::shape;
+use crate::builtin;
 use crate::error::{ApiError, Reason};
 use crate::registry::Served;
 
@@ -40,20 +41,30 @@ pub fn parse_json(body: &[u8]) -> Result<Decoded, String> {
     }
 }
 
+/// Reads a body in the encoding that the request names. The inner error says why it could not be read, without naming
+/// what was expected; `expected` is the apiVersion and kind of a protobuf message that names none.
+pub fn body(request: &Request, custom: bool, expected: (&str, &str)) -> Result<Result<Decoded, String>, ApiError> {
+    const CUSTOM: &[&str] = &["application/json", "application/yaml"];
+    const BUILT_IN: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+    let json_error = |error| format!("couldn't get version/kind; json parse error: {error}");
+    Ok(match &request.content_type {
+        ContentType::Json => parse_json(&request.body).map_err(json_error),
+        ContentType::Yaml => shape::parse_yaml(&request.body).map_err(json_error),
+        ContentType::Protobuf if !custom => {
+            builtin::decode_protobuf(&request.body, expected).map(|value| Decoded { value, duplicates: Vec::new() })
+        }
+        _ => return Err(unsupported(if custom { CUSTOM } else { BUILT_IN })),
+    })
+}
+
 /// The body of a create or update as an object of the resource, with missing `kind` and `apiVersion` filled in where
 /// Kubernetes does so.
 pub fn object(request: &Request, served: &Served) -> Result<Decoded, ApiError> {
-    let decoded = match &request.content_type {
-        ContentType::Json => parse_json(&request.body),
-        ContentType::Yaml => shape::parse_yaml(&request.body),
-        other => return Err(unsupported(other, &["application/json", "application/yaml"])),
-    };
     let kind = &served.info.kind;
-    let decoded = decoded.map_err(|error| {
+    let decoded = body(request, served.info.is_custom(), (&served.api_version(), kind))?.map_err(|error| {
+        let shown = summary(&request.body);
         ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
-             error: {error} ({})",
-            summary(&request.body)
+            "the object provided is unrecognized (must be of type {kind}): {error} ({shown})"
         ))
     })?;
     with_kind(decoded, served, &request.body)
@@ -101,12 +112,11 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
 }
 
 /// 415 with the types that would do.
-pub fn unsupported(given: &ContentType, accepted: &[&str]) -> ApiError {
+pub fn unsupported(accepted: &[&str]) -> ApiError {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
         accepted.join(", ")
     );
-    let _ = given;
     ApiError::new(Reason::UnsupportedMediaType, message)
 }
 

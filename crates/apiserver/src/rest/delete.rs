@@ -50,11 +50,8 @@ impl DeleteOptions {
             Self { grace_seconds: query.grace_period_seconds, dry_run: query.is_dry_run(), ..Self::default() };
         let mut dry_run = query.dry_run.clone();
         if !call.request.body.is_empty() {
-            let decoded = decode::parse_json(&call.request.body);
-            let body = decoded.map_err(|error| {
-                ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-            })?;
-            let body = body.value;
+            let decoded = decode::body(call.request, call.served.info.is_custom(), ("v1", "DeleteOptions"))?;
+            let body = decoded.map_err(ApiError::bad_request)?.value;
             let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
             if kind != "DeleteOptions" {
                 return Err(ApiError::bad_request(format!(

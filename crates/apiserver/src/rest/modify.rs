@@ -154,11 +154,11 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
     let accepted = if custom { CUSTOM } else { BUILT_IN };
     let parsed = match &call.request.content_type {
         ContentType::StrategicMergePatch if custom => {
-            return Err(decode::unsupported(&call.request.content_type, accepted));
+            return Err(decode::unsupported(accepted));
         }
         ContentType::JsonPatch | ContentType::MergePatch | ContentType::StrategicMergePatch => decode::parse_json(body),
         ContentType::ApplyYaml => shape::parse_yaml(body),
-        other => return Err(decode::unsupported(other, accepted)),
+        _ => return Err(decode::unsupported(accepted)),
     };
     let decoded = parsed.map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
     let fits = match (&call.request.content_type, &decoded.value) {

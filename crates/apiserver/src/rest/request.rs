@@ -59,6 +59,8 @@ pub enum ContentType {
     #[default]
     Json,
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`, understood for built-in kinds.
+    Protobuf,
     JsonPatch,
     MergePatch,
     StrategicMergePatch,
@@ -75,6 +77,7 @@ impl ContentType {
         match essence.as_str() {
             "" | "application/json" => Self::Json,
             "application/yaml" => Self::Yaml,
+            "application/vnd.kubernetes.protobuf" => Self::Protobuf,
             "application/json-patch+json" => Self::JsonPatch,
             "application/merge-patch+json" => Self::MergePatch,
             "application/strategic-merge-patch+json" => Self::StrategicMergePatch,
@@ -87,6 +90,7 @@ impl ContentType {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
             Self::JsonPatch => "application/json-patch+json",
             Self::MergePatch => "application/merge-patch+json",
             Self::StrategicMergePatch => "application/strategic-merge-patch+json",

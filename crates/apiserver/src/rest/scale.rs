@@ -23,9 +23,8 @@ pub(crate) async fn get(call: &Call<'_>, paths: &ScalePaths) -> Result<Response,
 }
 
 pub(crate) async fn put(call: &mut Call<'_>, paths: &ScalePaths) -> Result<Response, ApiError> {
-    let parsed = decode::parse_json(&call.request.body);
-    let scale =
-        parsed.map_err(|e| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {e}")))?;
+    let parsed = decode::body(call.request, call.served.info.is_custom(), ("autoscaling/v1", "Scale"))?;
+    let scale = parsed.map_err(ApiError::bad_request)?;
     check_kind(&scale.value)?;
     change(call, paths, &|_| Ok(scale.value.clone())).await
 }

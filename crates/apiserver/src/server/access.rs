@@ -210,7 +210,8 @@ fn token(cluster: &Cluster, request: &Request) -> Result<Response, ApiError> {
         Ok::<_, ApiError>(ObjectRef { name: name.to_owned(), uid: entry.index.uid.to_string() })
     };
     let account = object("serviceaccounts", name)?;
-    let mut asked = decode::parse_json(&request.body).map_err(ApiError::bad_request)?.value;
+    let parsed = decode::body(request, false, ("authentication.k8s.io/v1", "TokenRequest"))?;
+    let mut asked = parsed.map_err(ApiError::bad_request)?.value;
     builtin::default_definition("io.k8s.api.authentication.v1.TokenRequest", &mut asked).map_err(|error| {
         let text = "TokenRequest in version \"v1\" cannot be handled as a TokenRequest";
         ApiError::bad_request(format!("{text}: {error}"))

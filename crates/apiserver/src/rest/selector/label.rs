@@ -273,9 +273,8 @@ mod tests {
         assert!(error("a=-").starts_with(
             "unable to parse requirement: values[0][a]: Invalid value: \"-\": a valid label must be an empty string"
         ));
-        assert!(
-            error("a//b=c")
-                .starts_with("unable to parse requirement: <nil>: Invalid value: \"a//b\": a valid label key")
-        );
+        assert!(error("a//b=c").starts_with(
+            "unable to parse requirement: <nil>: Invalid value: \"a//b\": a qualified name must consist of"
+        ));
     }
 }

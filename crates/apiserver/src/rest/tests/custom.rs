@@ -94,7 +94,9 @@ async fn a_changed_definition_ends_watches_and_serves_its_new_form() {
     f.ok("POST", CARS, car("a", "red")).await;
     let mut watch = f.watch(CARS).await;
     assert!(watch.next().await.unwrap().starts_with("ADDED a@"));
-    let versions = json!([cars()["spec"]["versions"][0], {"name": "v2", "served": true, "storage": false}]);
+    let first = &cars()["spec"]["versions"][0];
+    let second = json!({"name": "v2", "served": true, "storage": false, "schema": first["schema"]});
+    let versions = json!([first, second]);
     f.ok("PATCH merge", &format!("{DEFINITIONS}/cars.example.com"), json!({"spec": {"versions": versions}})).await;
     assert_eq!(watch.next().await, None);
     assert_eq!(

@@ -40,7 +40,15 @@ async fn a_write_that_changes_nothing_is_no_write() {
     let revision = f.cluster.store().revision();
     assert_eq!(f.ok("PUT", MAP, config_map("a")).await, made);
     assert_eq!(f.ok("PATCH merge", MAP, json!({"data": {"a": "1"}})).await, made);
-    assert_eq!(f.ok("PATCH apply", &format!("{MAP}?fieldManager=m"), config_map("a")).await, made);
+    assert_eq!(f.cluster.store().revision(), revision);
+    let applied = f.ok("PATCH apply", &format!("{MAP}?fieldManager=m"), config_map("a")).await;
+    let owners = applied["metadata"]["managedFields"].as_array().unwrap();
+    assert!(
+        owners.iter().any(|o| o["manager"] == "m" && o["operation"] == "Apply"),
+        "an apply adds an owner: {owners:?}"
+    );
+    let revision = f.cluster.store().revision();
+    assert_eq!(f.ok("PATCH apply", &format!("{MAP}?fieldManager=m"), config_map("a")).await, applied);
     assert_eq!(f.cluster.store().revision(), revision);
 }
 
