@@ -57,15 +57,7 @@ impl Call<'_> {
 
     /// Who is recorded as the owner of the fields that this request sets.
     pub(crate) fn manager(&self) -> String {
-        if let Some(manager) = &self.request.options.field_manager {
-            return manager.clone();
-        }
-        let agent = self.request.user_agent.split('/').next().unwrap_or("").trim();
-        let mut end = agent.len().min(MAX_MANAGER_BYTES);
-        while !agent.is_char_boundary(end) {
-            end -= 1;
-        }
-        if agent.is_empty() { "unknown".to_owned() } else { agent[..end].to_owned() }
+        manager(self.request).to_owned()
     }
 
     pub(crate) fn field_validation(&self) -> FieldValidation {
@@ -141,6 +133,19 @@ impl Call<'_> {
         let object = entry.parse();
         if is_stored_form(&self.served, entry) { object } else { from_storage(&self.served, object) }
     }
+}
+
+/// The field manager of a request: the one that it names, or the program that sent it.
+pub(crate) fn manager(request: &Request) -> &str {
+    if let Some(manager) = &request.options.field_manager {
+        return manager;
+    }
+    let agent = request.user_agent.split('/').next().unwrap_or("").trim();
+    let mut end = agent.len().min(MAX_MANAGER_BYTES);
+    while !agent.is_char_boundary(end) {
+        end -= 1;
+    }
+    if agent.is_empty() { "unknown" } else { &agent[..end] }
 }
 
 /// Whether stored bytes are already what is to be shown.
