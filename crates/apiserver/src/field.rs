@@ -2,7 +2,7 @@
 //!
 //! Decides the text and the machine-readable cause of a validation finding. Never decides whether a value is wrong.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde_json::{Value, json};
 
@@ -136,35 +136,45 @@ impl fmt::Display for FieldError {
 /// A value as Kubernetes prints it inside a message: strings quoted, scalars bare, null as `null`, the rest as JSON.
 pub fn printed(value: &Value) -> String {
     match value {
-        Value::String(text) => go_quoted(text),
-        other => other.to_string(),
+        Value::String(text) => quoted(text),
+        other => go_json(other),
     }
 }
 
-/// A text in quotes as Go's `%q` writes it.
-fn go_quoted(text: &str) -> String {
+/// JSON as Go writes it: `<`, `>` and `&` are escaped, lest a browser takes them for markup.
+pub fn go_json(value: &Value) -> String {
+    let plain = value.to_string();
+    if !plain.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return plain;
+    }
+    let mut out = String::with_capacity(plain.len());
+    for c in plain.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A text in quotes as Go's `%q` has it.
+pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
-    for character in text.chars() {
-        match character {
+    for c in text.chars() {
+        match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             '\u{7}' => out.push_str("\\a"),
             '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
             '\u{c}' => out.push_str("\\f"),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            control if control.is_ascii_control() => {
-                let _ = write!(out, "\\x{:02x}", u32::from(control));
-            }
-            // What Rust would escape here has no glyph of its own, so Go escapes it too.
-            odd if !odd.is_ascii() && odd.escape_debug().len() > 1 => {
-                let code = u32::from(odd);
-                let _ = if code < 0x1_0000 { write!(out, "\\u{code:04x}") } else { write!(out, "\\U{code:08x}") };
-            }
-            plain => out.push(plain),
+            '\u{b}' => out.push_str("\\v"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
         }
     }
     out.push('"');
@@ -176,9 +186,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_quoted_as_go_quotes_them() {
-        let shown = |text: &str| printed(&Value::from(text));
-        assert_eq!(shown("a\u{7}b\n\"q\" \\ \u{1}"), r#""a\ab\n\"q\" \\ \x01""#);
-        assert_eq!(shown("ä\u{200b}€"), "\"ä\\u200b€\"");
+    fn values_are_printed_as_go_prints_them() {
+        assert_eq!(printed(&json!("a\u{7}\u{1}\"\u{85}ü'")), r#""a\a\x01\"\u0085ü'""#);
+        assert_eq!(printed(&json!({"a": "<b> & c", "n": [1, null]})), r#"{"a":"\u003cb\u003e \u0026 c","n":[1,null]}"#);
     }
 }
