@@ -57,12 +57,19 @@ async fn identity_cannot_be_changed() {
     let f = Fixture::new().await;
     f.ok("POST", MAPS, config_map("a")).await;
     let uid = f.refused("PATCH merge", MAP, json!({"metadata": {"uid": "other"}})).await;
-    assert!(uid.starts_with("409 Conflict: Operation cannot be fulfilled on configmaps \"a\": Precondition failed: UID in precondition: other"));
-    let time = f.refused("PATCH merge", MAP, json!({"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}})).await;
     assert_eq!(
-        time,
-        "422 Invalid: ConfigMap \"a\" is invalid: metadata.creationTimestamp: Invalid value: \"2020-01-01T00:00:00Z\": field is immutable"
+        uid,
+        "422 Invalid: ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable"
     );
+    let mut other = config_map("a");
+    other["metadata"]["uid"] = "other".into();
+    let put = f.refused("PUT", MAP, other).await;
+    let expected = "409 Conflict: Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, \
+                    Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+                    precondition: other, UID in object meta: ";
+    assert!(put.starts_with(expected), "{put}");
+    let time = f.ok("PATCH merge", MAP, json!({"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}})).await;
+    assert_eq!(time["metadata"]["creationTimestamp"], "2026-01-01T00:00:00Z", "it is put back");
     let deletion =
         f.refused("PATCH merge", MAP, json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}})).await;
     assert!(deletion.contains("metadata.deletionTimestamp: Invalid value"));
