@@ -70,6 +70,7 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
             let writer = shape::Writer { manager: &manager, subresource, now };
             shape::apply(&served, old, &body.value, &writer, request.options.force == Some(true))?
         } else {
+            check_length(&request.content_type, &body.value)?;
             shape::patch(&served, &request.content_type, old.unwrap_or(&Value::Null), &body.value)?
         };
         if is_apply {
@@ -160,19 +161,15 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
         ContentType::ApplyYaml => shape::parse_yaml(body),
         _ => return Err(decode::unsupported(accepted)),
     };
-    let decoded = parsed.map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    let decoded = parsed.map_err(|error| {
+        ApiError::bad_request(match &call.request.content_type {
+            ContentType::MergePatch => format!("error decoding patch: {error}"),
+            ContentType::ApplyYaml => format!("error decoding YAML: {error}"),
+            _ => error,
+        })
+    })?;
     let fits = match (&call.request.content_type, &decoded.value) {
-        (ContentType::JsonPatch, Value::Array(operations)) => {
-            if operations.len() > MAX_PATCH_OPERATIONS {
-                let text = format!(
-                    "The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {}",
-                    operations.len()
-                );
-                return Err(ApiError::new(crate::error::Reason::RequestEntityTooLarge, text));
-            }
-            true
-        }
-        (ContentType::JsonPatch, _) => false,
+        (ContentType::JsonPatch, value) => value.is_array(),
         (_, value) => value.is_object(),
     };
     if fits {
@@ -180,6 +177,16 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
     } else {
         Err(ApiError::bad_request("error decoding patch: the body has the wrong JSON type"))
     }
+}
+
+/// Refuses a JSON patch of too many operations, once it is known that there is something to patch.
+fn check_length(content_type: &ContentType, body: &Value) -> Result<(), ApiError> {
+    let operations = body.as_array().map_or(0, Vec::len);
+    if *content_type != ContentType::JsonPatch || operations <= MAX_PATCH_OPERATIONS {
+        return Ok(());
+    }
+    let text = format!("The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {operations}");
+    Err(ApiError::new(crate::error::Reason::RequestEntityTooLarge, text))
 }
 
 fn note_findings(call: &mut Call<'_>, decoded: &Decoded) -> Result<(), ApiError> {
