@@ -28,6 +28,8 @@ pub enum Reason {
     InternalError,
     ServiceUnavailable,
     Timeout,
+    /// An error that kube-apiserver does not classify: 500 with a bare message.
+    Unclassified,
 }
 
 impl Reason {
@@ -45,7 +47,7 @@ impl Reason {
             Reason::UnsupportedMediaType => 415,
             Reason::Invalid => 422,
             Reason::TooManyRequests => 429,
-            Reason::InternalError => 500,
+            Reason::InternalError | Reason::Unclassified => 500,
             Reason::ServiceUnavailable => 503,
             Reason::Timeout => 504,
         }
@@ -70,6 +72,7 @@ impl Reason {
             Reason::InternalError => "InternalError",
             Reason::ServiceUnavailable => "ServiceUnavailable",
             Reason::Timeout => "Timeout",
+            Reason::Unclassified => "",
         }
     }
 }
@@ -126,6 +129,10 @@ impl ApiError {
         Self::new(Reason::BadRequest, message)
     }
 
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::new(Reason::Unclassified, message)
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
         let causes = vec![json!({"message": message})];
@@ -144,6 +151,13 @@ impl ApiError {
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", qualified(group, resource));
         Self::about(Reason::AlreadyExists, group, resource, name, message)
+    }
+
+    /// The name is still held by an object that is on its way out.
+    pub fn being_deleted(group: &str, resource: &str, name: &str) -> Self {
+        let mut error = Self::already_exists(group, resource, name);
+        error.message = format!("object is being deleted: {}", error.message);
+        error
     }
 
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
@@ -185,8 +199,11 @@ impl ApiError {
     pub fn to_status(&self) -> Value {
         let mut out = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason.as_str(), "code": self.code(),
+            "message": self.message, "code": self.code(),
         });
+        if self.reason != Reason::Unclassified {
+            out["reason"] = self.reason.as_str().into();
+        }
         if let (Some(details), Some(object)) = (&self.details, out.as_object_mut()) {
             object.insert("details".to_owned(), details.to_value());
         }

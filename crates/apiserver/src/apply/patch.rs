@@ -105,7 +105,7 @@ fn check_request(target: &Target<'_>, applied: &Value, writer: &Writer<'_>) -> R
         let (namespace, name) = (metadata_text(applied, "namespace"), metadata_text(applied, "name"));
         let kind = printed_kind(text("apiVersion"), text("kind"));
         ApiError::new(
-            Reason::InternalError,
+            Reason::Unclassified,
             format!("failed to create typed patch object ({namespace}/{name}; {kind}): {why}"),
         )
     })

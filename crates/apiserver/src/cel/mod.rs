@@ -7,6 +7,7 @@
 
 mod ast;
 mod check;
+mod cost;
 mod eval;
 pub(crate) mod field_path;
 mod issue;

@@ -15,7 +15,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
 use super::call::{Event, Events};
-use super::limits::MAX_BODY_BYTES;
+use super::limits::{MAX_BODY_BYTES, MAX_DROPPED_BYTES};
 use crate::error::{ApiError, Reason};
 
 /// The body of every answer.
@@ -31,9 +31,6 @@ where
     B: Body,
     B::Error: std::fmt::Display,
 {
-    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
-        return Err(too_large());
-    }
     match tokio::time::timeout(time, collect(body)).await {
         Ok(outcome) => outcome,
         Err(_) => {
@@ -49,16 +46,20 @@ where
 {
     let mut body = std::pin::pin!(body);
     let mut out = BytesMut::new();
+    let mut received = 0;
+    // What is too much is read and dropped for a while: a client that is cut off while it writes sees no answer.
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|why| ApiError::bad_request(format!("error reading request body: {why}")))?;
-        if let Ok(data) = frame.into_data() {
-            if out.len() + data.remaining() > MAX_BODY_BYTES {
-                return Err(too_large());
-            }
+        let Ok(data) = frame.into_data() else { continue };
+        received += data.remaining();
+        if received > MAX_BODY_BYTES + MAX_DROPPED_BYTES {
+            break;
+        }
+        if received <= MAX_BODY_BYTES {
             out.put(data);
         }
     }
-    Ok(out.freeze())
+    if received > MAX_BODY_BYTES { Err(too_large()) } else { Ok(out.freeze()) }
 }
 
 fn too_large() -> ApiError {

@@ -97,20 +97,8 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
         }
         fields.insert("kind".to_owned(), kind.as_str().into());
     }
-    if !served.info.is_custom() {
-        check_registered((&given_version, &given_kind), served, body)?;
-    }
-    if !given_version.is_empty() && given_version != api_version {
-        return Err(ApiError::bad_request(format!(
-            "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
-        )));
-    }
-    if !given_kind.is_empty() && given_kind != *kind {
-        let version = &served.version().name;
-        return Err(ApiError::bad_request(format!(
-            "{given_kind} in version {version:?} cannot be handled as a {kind}: no kind {given_kind:?} is registered \
-             for this resource"
-        )));
+    if let Some(why) = misfit(served, &given_kind, &given_version, body) {
+        return Err(ApiError::bad_request(why));
     }
     fields.insert("apiVersion".to_owned(), api_version.into());
     if !fields.get("metadata").is_some_and(Value::is_object) {
@@ -119,37 +107,44 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
     Ok(decoded)
 }
 
-/// Built-in kinds are read as what they say they are, so a wrong kind fails on the way to the expected one.
-fn check_registered((version, kind): (&str, &str), served: &Served, body: &[u8]) -> Result<(), ApiError> {
-    let wanted = &served.info.kind;
-    let api_version = served.api_version();
-    let version = if version.is_empty() { &api_version } else { version };
+/// Why an object of this kind and version is not what the resource takes; empty ones are filled in.
+fn misfit(served: &Served, kind: &str, api_version: &str, body: &[u8]) -> Option<String> {
+    let (wanted, expected) = (&served.info.kind, served.api_version());
     let kind = if kind.is_empty() { wanted } else { kind };
-    if (version, kind) == (&api_version, wanted) {
-        return Ok(());
+    let given = if api_version.is_empty() { expected.as_str() } else { api_version };
+    if given == expected && kind == wanted {
+        return None;
     }
-    if version.matches('/').count() > 1 {
-        return Err(ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {wanted}): unexpected GroupVersion string: {version} \
-             ({})",
-            summary(body)
-        )));
-    }
-    let short = version.rsplit('/').next().unwrap_or(version);
-    let why = if !builtin::is_registered(version, kind) {
-        format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:110\"")
-    } else if kind == wanted {
+    let other_version =
+        || format!("the API version in the data ({given}) does not match the expected API version ({expected})");
+    let version = given.rsplit('/').next().unwrap_or(given);
+    let why = if served.info.is_custom() {
+        if given != expected {
+            return Some(other_version());
+        }
+        not_registered(kind, given)
+    } else if given.matches('/').count() > 1 {
+        let shown = summary(body);
+        return Some(format!(
+            "the object provided is unrecognized (must be of type {wanted}): unexpected GroupVersion string: {given} \
+             ({shown})"
+        ));
+    } else if !builtin::is_registered(given, kind) {
+        not_registered(kind, given)
+    } else if kind == wanted && given.split('/').next() == expected.split('/').next() {
         // Another version of the kind can be read; it is refused for what it is.
-        return Ok(());
+        return Some(other_version());
     } else {
         // Kubernetes' own words name the Go packages: the inner one is the first part of the group.
-        let group = match served.info.storage.group().split('.').next() {
-            None | Some("") => "core",
-            Some(group) => group,
-        };
-        format!("converting ({short}.{kind}) to ({group}.{wanted}): unknown conversion")
+        let group = served.info.storage.group().split('.').next().filter(|group| !group.is_empty());
+        format!("converting ({version}.{kind}) to ({}.{wanted}): unknown conversion", group.unwrap_or("core"))
     };
-    Err(ApiError::bad_request(format!("{kind} in version {short:?} cannot be handled as a {wanted}: {why}")))
+    Some(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
+}
+
+/// The words for a kind that Kubernetes itself does not have.
+pub(super) fn not_registered(kind: &str, api_version: &str) -> String {
+    format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:110\"")
 }
 
 /// 415 with the types that would do.
@@ -179,7 +174,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-fn go_type(value: &Value) -> &'static str {
+pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

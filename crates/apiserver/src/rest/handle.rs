@@ -9,6 +9,7 @@ use super::decode::MAX_BODY_BYTES;
 use super::request::{Request, Verb};
 use super::response::Response;
 use super::{delete, modify, read, scale, watch};
+use crate::builtin;
 use crate::error::{ApiError, Details, Reason};
 use crate::registry::{Handling, Origin, Served, StorageKey};
 use crate::server::Cluster;
@@ -36,6 +37,7 @@ async fn serve(cluster: &Arc<Cluster>, request: &Request) -> Result<Response, Ap
         return handler.handle(cluster, request).await;
     }
     check_scope(request, &served)?;
+    check_name(request)?;
     let mut call = Call { cluster, request, warnings: deprecation(&served), served };
     let mut response = match (request.verb, &handling) {
         (Verb::Get, Some(Handling::Scale(paths))) => scale::get(&call, paths).await?,
@@ -61,6 +63,15 @@ fn handling(request: &Request, served: &Served) -> Result<Option<Handling>, ApiE
         }
     };
     if verbs.contains(&request.verb) { Ok(handling) } else { Err(not_allowed()) }
+}
+
+/// Names that could not be a segment of a path.
+fn check_name(request: &Request) -> Result<(), ApiError> {
+    let name = request.name.as_deref().unwrap_or_default();
+    match builtin::validate::names::path_segment(name).first() {
+        Some(why) => Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {why}"))),
+        None => Ok(()),
+    }
 }
 
 /// Paths that do not exist in Kubernetes: a namespace for a cluster-wide kind, a name without its namespace.

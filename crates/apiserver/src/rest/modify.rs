@@ -11,7 +11,7 @@ use super::response::Response;
 use super::shape;
 use super::write::{self, Part, Update, Written};
 use super::{meta, scale};
-use crate::error::ApiError;
+use crate::error::{ApiError, Details};
 use crate::field::FieldError;
 use crate::registry::Handling;
 
@@ -23,7 +23,7 @@ pub(crate) async fn post(call: &mut Call<'_>) -> Result<Response, ApiError> {
     let decoded = decode::object(call.request, &call.served)?;
     note_findings(call, &decoded)?;
     if !meta::text(&decoded.value, "resourceVersion").is_empty() {
-        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+        return Err(ApiError::unclassified("resourceVersion should not be set on objects to be created"));
     }
     let written = write::create(call, decoded.value, false, "CreateOptions").await?;
     Ok(answer(call, &written))
@@ -37,7 +37,9 @@ pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Res
     let decoded = decode::object(call.request, &call.served)?;
     note_findings(call, &decoded)?;
     if meta::text(&decoded.value, "name").is_empty() {
-        return Err(ApiError::bad_request("name must be provided"));
+        let asked = call.name();
+        let text = format!("the name of the object ({asked} based on URL) was undeterminable: name must be provided");
+        return Err(ApiError::bad_request(text));
     }
     let part = Part::of(handling);
     let make = |_: Option<&Value>| Ok(decoded.value.clone());
@@ -144,22 +146,18 @@ fn check_patch_options(call: &Call<'_>) -> Result<(), ApiError> {
 fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
     const CUSTOM: &[&str] =
         &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
-    const BUILT_IN: &[&str] = &[
-        "application/json-patch+json",
-        "application/merge-patch+json",
-        "application/strategic-merge-patch+json",
-        "application/apply-patch+yaml",
-    ];
     let body = &call.request.body;
-    let custom = call.served.info.is_custom();
-    let accepted = if custom { CUSTOM } else { BUILT_IN };
     let parsed = match &call.request.content_type {
-        ContentType::StrategicMergePatch if custom => {
-            return Err(decode::unsupported(accepted));
+        ContentType::StrategicMergePatch if call.served.info.is_custom() => {
+            return Err(decode::unsupported(CUSTOM));
         }
         ContentType::JsonPatch | ContentType::MergePatch | ContentType::StrategicMergePatch => decode::parse_json(body),
         ContentType::ApplyYaml => shape::parse_yaml(body),
-        _ => return Err(decode::unsupported(accepted)),
+        _ => {
+            let text = "415: Unsupported Media Type";
+            let error = ApiError::new(crate::error::Reason::UnsupportedMediaType, text);
+            return Err(ApiError { details: Some(Details::default()), ..error });
+        }
     };
     let decoded = parsed.map_err(|error| {
         ApiError::bad_request(match &call.request.content_type {
@@ -173,10 +171,16 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
         (_, value) => value.is_object(),
     };
     if fits {
-        Ok(decoded)
-    } else {
-        Err(ApiError::bad_request("error decoding patch: the body has the wrong JSON type"))
+        return Ok(decoded);
     }
+    let wanted = match &call.request.content_type {
+        ContentType::JsonPatch => "[]handlers.jsonPatchOp",
+        _ => "map[string]interface {}",
+    };
+    let given = decode::go_type(&decoded.value);
+    Err(ApiError::bad_request(format!(
+        "error decoding patch: json: cannot unmarshal {given} into Go value of type {wanted}"
+    )))
 }
 
 /// Refuses a JSON patch of too many operations, once it is known that there is something to patch.

@@ -58,7 +58,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
 }
 
 /// Custom objects say their kind in lists too; built-in ones do not.
-fn item(call: &Call<'_>, entry: &Entry) -> Bytes {
+pub(super) fn item(call: &Call<'_>, entry: &Entry) -> Bytes {
     let shown = call.shown(entry);
     if call.served.info.is_custom() { shown } else { without_type(&shown) }
 }

@@ -132,14 +132,14 @@ async fn create_once(
     let key = crate::store::key_of(call.namespace(), &name);
     if call.request.options.is_dry_run() {
         if cluster.store().peek(&info.storage.key, &key).is_some() {
-            return Err(ApiError::already_exists(&info.group, &info.plural, &name));
+            return Err(taken(call, &key, &name));
         }
         return Ok(Written::Answer { object: shown.into_owned(), created: true });
     }
-    let change = put(call, key, Expect::Absent, &stored);
+    let change = put(call, key.clone(), Expect::Absent, &stored);
     match cluster.store().commit(vec![change], &namespace_guard(call)).await {
         Ok(entries) => stored_entry(entries, true),
-        Err(StoreError::AlreadyExists) => Err(ApiError::already_exists(&info.group, &info.plural, &name)),
+        Err(StoreError::AlreadyExists) => Err(taken(call, &key, &name)),
         Err(StoreError::GuardMissing) => Err(ApiError::not_found("", "namespaces", call.namespace().unwrap_or(""))),
         Err(error) => Err(store_failure(&error)),
     }
@@ -278,6 +278,14 @@ fn metadata_findings(call: &Call<'_>, stored: &Value, old: Option<&Value>) -> Ve
     }
 }
 
+/// The name is taken, perhaps by an object that is on its way out.
+fn taken(call: &Call<'_>, key: &str, name: &str) -> ApiError {
+    let info = &call.served.info;
+    let deleting = call.cluster.store().peek(&info.storage.key, key).is_some_and(|entry| entry.index.deleting);
+    let error = if deleting { ApiError::being_deleted } else { ApiError::already_exists };
+    error(&info.group, &info.plural, name)
+}
+
 fn prepare_context<'a>(call: &'a Call<'_>) -> PrepareContext<'a> {
     PrepareContext {
         now: call.cluster.now(),
@@ -312,9 +320,12 @@ fn check_placement(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
 /// The uid and resource version that the new object carries are conditions.
 fn check_preconditions(call: &Call<'_>, update: &Update<'_>, new: &Value, entry: &Entry) -> Result<(), ApiError> {
     let uid = meta::text(new, "uid");
-    if !uid.is_empty() && *uid != *entry.index.uid {
+    // Other patches that change the uid change an immutable field, which validation says.
+    if !uid.is_empty() && *uid != *entry.index.uid && (update.is_put || update.tracked) {
         return Err(call.conflict(&format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+             UID in precondition: {uid}, UID in object meta: {}",
+            registry_key(call),
             entry.index.uid
         )));
     }
@@ -323,10 +334,20 @@ fn check_preconditions(call: &Call<'_>, update: &Update<'_>, new: &Value, entry:
         if update.is_put && !call.served.info.behaviour.unconditional_update {
             return Err(call.invalid(call.name(), &[meta::version_required()]));
         }
+    } else if version.parse::<u64>().is_err() {
+        return Err(ApiError::unclassified(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
     } else if version != entry.revision.to_string() {
         return Err(call.changed_meanwhile());
     }
     Ok(())
+}
+
+/// Where the reference would keep the object; it shows in one refusal.
+fn registry_key(call: &Call<'_>) -> String {
+    let info = &call.served.info;
+    let group = if info.is_custom() { format!("/{}", info.group) } else { String::new() };
+    let namespace = call.namespace().map(|namespace| format!("/{namespace}")).unwrap_or_default();
+    format!("/registry{group}/{}{namespace}/{}", info.plural, call.name())
 }
 
 /// Takes from the old object what this request cannot change.

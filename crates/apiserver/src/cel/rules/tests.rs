@@ -399,3 +399,39 @@ fn functions_that_make_much_out_of_little_are_stopped_too() {
         assert!(report(&findings).contains("cost"), "{rule}: {}", report(&findings));
     }
 }
+
+#[test]
+fn rules_that_may_cost_too_much_are_refused() {
+    let texts = json!({"type": "array", "items": {"type": "array", "items": {"type": "string"}}});
+    let nested = json!([{"rule": "self.l.all(a, a.all(b, self.l.all(c, c.all(d, d != b))))"}]);
+    check_refused(
+        object(&json!({"l": texts}), &nested),
+        expect![[r"
+            s.properties[spec].x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of more than 100x (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)
+            s.properties[spec].x-kubernetes-validations[0].rule: Forbidden: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema
+            s: Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of more than 100x (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"]],
+    );
+    let bounded = json!({"type": "array", "maxItems": 5, "items":
+        {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 20}}});
+    check_refused(object(&json!({"l": bounded}), &nested), expect!["ok"]);
+}
+
+#[test]
+fn the_number_of_values_counts_into_the_cost_of_a_rule() {
+    let rules = json!([{"rule": "self.matches('^[a-z]+$')"}]);
+    let items = |more: Value| {
+        let mut items = json!({"type": "string", "maxLength": 1000, "x-kubernetes-validations": rules});
+        items.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        items
+    };
+    let list = |maximum: u64| {
+        object(&json!({"l": {"type": "array", "maxItems": maximum, "items": items(json!({}))}}), &json!([]))
+    };
+    check_refused(list(1000), expect!["ok"]);
+    // (4000 + 1) / 10 for the text, 8 / 4 for the expression, 1 for the variable: 803 for each value.
+    check_refused(
+        list(20_000),
+        expect![[r"
+            s.properties[spec].properties[l].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of 1.6x (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"]],
+    );
+}
