@@ -52,7 +52,8 @@ impl Call<'_> {
     }
 
     pub(crate) fn invalid(&self, name: &str, findings: &[FieldError]) -> ApiError {
-        ApiError::invalid(&self.served.info.group, &self.served.info.kind, name, findings)
+        // Findings are about the stored form: twins of another group are named by the group they are stored in.
+        ApiError::invalid(self.served.info.storage.group(), &self.served.info.kind, name, findings)
     }
 
     /// Who is recorded as the owner of the fields that this request sets.

@@ -12,6 +12,7 @@ use super::request::{ContentType, Request};
 use super::shape;
 use crate::builtin;
 use crate::error::{ApiError, Reason};
+use crate::go_words::json_error;
 use crate::registry::Served;
 
 /// A body of more bytes than this is refused.
@@ -37,7 +38,7 @@ pub fn parse_json(body: &[u8]) -> Result<Decoded, String> {
     let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     match parsed {
         Ok(value) => Ok(Decoded { value, duplicates }),
-        Err(error) => Err(go_json_error(body, &error)),
+        Err(error) => Err(json_error(body, &error)),
     }
 }
 
@@ -49,7 +50,8 @@ pub fn body(request: &Request, custom: bool, expected: (&str, &str)) -> Result<R
     let json_error = |error| format!("couldn't get version/kind; json parse error: {error}");
     Ok(match &request.content_type {
         ContentType::Json => parse_json(&request.body).map_err(json_error),
-        ContentType::Yaml => shape::parse_yaml(&request.body).map_err(json_error),
+        ContentType::Yaml if shape::is_json(&request.body) => parse_json(&request.body).map_err(json_error),
+        ContentType::Yaml => shape::parse_yaml(&request.body),
         ContentType::Protobuf if !custom => {
             builtin::decode_protobuf(&request.body, expected).map(|value| Decoded { value, duplicates: Vec::new() })
         }
@@ -74,6 +76,9 @@ pub fn object(request: &Request, served: &Served) -> Result<Decoded, ApiError> {
 pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<Decoded, ApiError> {
     let kind = &served.info.kind;
     let api_version = served.api_version();
+    if decoded.value.is_null() && !served.info.is_custom() {
+        decoded.value = Value::Object(Map::new());
+    }
     let Some(fields) = decoded.value.as_object_mut() else {
         return Err(ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
@@ -92,7 +97,7 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
         }
         fields.insert("kind".to_owned(), kind.as_str().into());
     }
-    if let Some(why) = misfit(served, &given_kind, &given_version) {
+    if let Some(why) = misfit(served, &given_kind, &given_version, body) {
         return Err(ApiError::bad_request(why));
     }
     fields.insert("apiVersion".to_owned(), api_version.into());
@@ -103,33 +108,36 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
 }
 
 /// Why an object of this kind and version is not what the resource takes; empty ones are filled in.
-fn misfit(served: &Served, kind: &str, api_version: &str) -> Option<String> {
+fn misfit(served: &Served, kind: &str, api_version: &str, body: &[u8]) -> Option<String> {
     let (wanted, expected) = (&served.info.kind, served.api_version());
     let kind = if kind.is_empty() { wanted } else { kind };
     let given = if api_version.is_empty() { expected.as_str() } else { api_version };
-    if served.info.is_custom() {
-        if given != expected {
-            return Some(format!(
-                "the API version in the data ({given}) does not match the expected API version ({expected})"
-            ));
-        }
-        let version = &served.version().name;
-        return (kind != wanted).then(|| {
-            format!("{kind} in version {version:?} cannot be handled as a {wanted}: {}", not_registered(kind, given))
-        });
-    }
     if given == expected && kind == wanted {
         return None;
     }
-    let (group, version) = given.split_once('/').unwrap_or(("", given));
-    let why = if builtin::kind(group, version, kind).is_some() {
-        let package = |group: &str| match group.split('.').next() {
-            None | Some("") => "core".to_owned(),
-            Some(first) => first.to_owned(),
-        };
-        format!("converting ({version}.{kind}) to ({}.{wanted}): unknown conversion", package(&served.info.group))
-    } else {
+    let other_version =
+        || format!("the API version in the data ({given}) does not match the expected API version ({expected})");
+    let version = given.rsplit('/').next().unwrap_or(given);
+    let why = if served.info.is_custom() {
+        if given != expected {
+            return Some(other_version());
+        }
         not_registered(kind, given)
+    } else if given.matches('/').count() > 1 {
+        let shown = summary(body);
+        return Some(format!(
+            "the object provided is unrecognized (must be of type {wanted}): unexpected GroupVersion string: {given} \
+             ({shown})"
+        ));
+    } else if !builtin::is_registered(given, kind) {
+        not_registered(kind, given)
+    } else if kind == wanted && given.split('/').next() == expected.split('/').next() {
+        // Another version of the kind can be read; it is refused for what it is.
+        return Some(other_version());
+    } else {
+        // Kubernetes' own words name the Go packages: the inner one is the first part of the group.
+        let group = served.info.storage.group().split('.').next().filter(|group| !group.is_empty());
+        format!("converting ({version}.{kind}) to ({}.{wanted}): unknown conversion", group.unwrap_or("core"))
     };
     Some(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
 }
@@ -177,46 +185,58 @@ pub(super) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// The parse error in the words of Go's decoder, as far as they can be told from ours.
-fn go_json_error(body: &[u8], error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".to_owned();
+/// Reads the key of a map as text. YAML also has keys that look like flags or numbers; JSON shows them as text.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        deserializer.deserialize_any(self)
     }
-    let line_start =
-        body.split(|b| *b == b'\n').take(error.line().saturating_sub(1)).map(|l| l.len() + 1).sum::<usize>();
-    let at = (line_start + error.column().saturating_sub(1)).min(body.len().saturating_sub(1));
-    let character = body.get(at).map_or('\0', |b| char::from(*b));
-    let text = error.to_string();
-    let context = if text.starts_with("expected ident") {
-        return format!("invalid character {character:?} {}", literal_context(&body[..at]));
-    } else if text.starts_with("trailing characters") {
-        "after top-level value"
-    } else if text.starts_with("key must be a string") || text.starts_with("trailing comma") {
-        "looking for beginning of object key string"
-    } else if text.starts_with("expected `:`") {
-        "after object key"
-    } else if text.starts_with("expected `,` or `}`") {
-        "after object key:value pair"
-    } else if text.starts_with("expected `,` or `]`") {
-        "after array element"
-    } else if text.starts_with("expected value") {
-        "looking for beginning of value"
-    } else {
-        return text;
-    };
-    format!("invalid character {character:?} {context}")
 }
 
-/// Which word was begun by the end of `before`, and how it should have gone on.
-fn literal_context(before: &[u8]) -> String {
-    for word in ["null", "true", "false"] {
-        for length in (1..word.len()).rev() {
-            if before.ends_with(&word.as_bytes()[..length]) {
-                return format!("in literal {word} (expecting '{}')", &word[length..=length]);
-            }
-        }
+impl Visitor<'_> for Key {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
     }
-    "looking for beginning of value".to_owned()
+
+    fn visit_bool<E>(self, value: bool) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<String, E> {
+        Ok(value.to_owned())
+    }
+
+    fn visit_unit<E>(self) -> Result<String, E> {
+        Ok("null".to_owned())
+    }
+}
+
+/// A value read by any deserializer, with the keys of maps as text.
+#[derive(Debug)]
+pub struct Tree(pub Value);
+
+impl<'de> serde::Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (mut path, mut duplicates) = (Vec::new(), Vec::new());
+        Seed { path: &mut path, duplicates: &mut duplicates }.deserialize(deserializer).map(Self)
+    }
 }
 
 struct Seed<'a> {
@@ -287,7 +307,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut out = Map::new();
-        while let Some(key) = access.next_key::<String>()? {
+        while let Some(key) = access.next_key_seed(Key)? {
             self.path.push(Step::Key(key));
             let value = access.next_value_seed(Seed { path: self.path, duplicates: self.duplicates })?;
             if let Some(Step::Key(key)) = self.path.last()
@@ -331,19 +351,6 @@ mod tests {
         let decoded = parse_json(br#"{"a":1,"a":2,"b":[{"c":1,"c":2}],"d":{"e":{"f":1.5,"f":null}}}"#).unwrap();
         assert_eq!(decoded.duplicates, ["a", "b[0].c", "d.e.f"]);
         assert_eq!(decoded.value, json!({"a": 2, "b": [{"c": 2}], "d": {"e": {"f": null}}}));
-    }
-
-    #[test]
-    fn parse_errors_are_worded_as_go_words_them() {
-        let error = |text: &str| parse_json(text.as_bytes()).unwrap_err();
-        assert_eq!(error("{"), "unexpected end of JSON input");
-        assert_eq!(error(""), "unexpected end of JSON input");
-        assert_eq!(error("{\"a\":x}"), "invalid character 'x' looking for beginning of value");
-        assert_eq!(error("{\"a\" 1}"), "invalid character '1' after object key");
-        assert_eq!(error("{\"a\":1 2}"), "invalid character '2' after object key:value pair");
-        assert_eq!(error("nonsense"), "invalid character 'o' in literal null (expecting 'u')");
-        assert_eq!(error("[falsy]"), "invalid character 'y' in literal false (expecting 'e')");
-        assert_eq!(error("{}x"), "invalid character 'x' after top-level value");
     }
 
     #[test]

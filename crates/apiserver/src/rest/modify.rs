@@ -72,6 +72,7 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
             let writer = shape::Writer { manager: &manager, subresource, now };
             shape::apply(&served, old, &body.value, &writer, request.options.force == Some(true))?
         } else {
+            check_length(&request.content_type, &body.value)?;
             shape::patch(&served, &request.content_type, old.unwrap_or(&Value::Null), &body.value)?
         };
         if is_apply {
@@ -158,19 +159,15 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
             return Err(ApiError { details: Some(Details::default()), ..error });
         }
     };
-    let decoded = parsed.map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    let decoded = parsed.map_err(|error| {
+        ApiError::bad_request(match &call.request.content_type {
+            ContentType::MergePatch => format!("error decoding patch: {error}"),
+            ContentType::ApplyYaml => format!("error decoding YAML: {error}"),
+            _ => error,
+        })
+    })?;
     let fits = match (&call.request.content_type, &decoded.value) {
-        (ContentType::JsonPatch, Value::Array(operations)) => {
-            if operations.len() > MAX_PATCH_OPERATIONS {
-                let text = format!(
-                    "The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {}",
-                    operations.len()
-                );
-                return Err(ApiError::new(crate::error::Reason::RequestEntityTooLarge, text));
-            }
-            true
-        }
-        (ContentType::JsonPatch, _) => false,
+        (ContentType::JsonPatch, value) => value.is_array(),
         (_, value) => value.is_object(),
     };
     if fits {
@@ -184,6 +181,16 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
     Err(ApiError::bad_request(format!(
         "error decoding patch: json: cannot unmarshal {given} into Go value of type {wanted}"
     )))
+}
+
+/// Refuses a JSON patch of too many operations, once it is known that there is something to patch.
+fn check_length(content_type: &ContentType, body: &Value) -> Result<(), ApiError> {
+    let operations = body.as_array().map_or(0, Vec::len);
+    if *content_type != ContentType::JsonPatch || operations <= MAX_PATCH_OPERATIONS {
+        return Ok(());
+    }
+    let text = format!("The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {operations}");
+    Err(ApiError::new(crate::error::Reason::RequestEntityTooLarge, text))
 }
 
 fn note_findings(call: &mut Call<'_>, decoded: &Decoded) -> Result<(), ApiError> {
