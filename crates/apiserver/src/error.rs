@@ -26,12 +26,12 @@ pub enum Reason {
     Invalid,
     TooManyRequests,
     InternalError,
-    /// 500 without a reason: what kube-apiserver makes of an error that nobody gave a form.
-    Unformed,
     /// A path that no part of the server claims; answered in plain text.
     NoSuchPath,
     ServiceUnavailable,
     Timeout,
+    /// An error that kube-apiserver does not classify: 500 with a bare message.
+    Unclassified,
 }
 
 impl Reason {
@@ -49,7 +49,7 @@ impl Reason {
             Reason::UnsupportedMediaType => 415,
             Reason::Invalid => 422,
             Reason::TooManyRequests => 429,
-            Reason::InternalError | Reason::Unformed => 500,
+            Reason::InternalError | Reason::Unclassified => 500,
             Reason::ServiceUnavailable => 503,
             Reason::Timeout => 504,
         }
@@ -72,9 +72,9 @@ impl Reason {
             Reason::Invalid => "Invalid",
             Reason::TooManyRequests => "TooManyRequests",
             Reason::InternalError => "InternalError",
-            Reason::Unformed => "",
             Reason::ServiceUnavailable => "ServiceUnavailable",
             Reason::Timeout => "Timeout",
+            Reason::Unclassified => "",
         }
     }
 }
@@ -131,6 +131,10 @@ impl ApiError {
         Self::new(Reason::BadRequest, message)
     }
 
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::new(Reason::Unclassified, message)
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
         let causes = vec![json!({"message": message})];
@@ -141,11 +145,6 @@ impl ApiError {
         }
     }
 
-    /// 500 with a text and nothing else.
-    pub fn unformed(message: impl Into<String>) -> Self {
-        Self::new(Reason::Unformed, message)
-    }
-
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {name:?} not found", qualified(group, resource));
         Self::about(Reason::NotFound, group, resource, name, message)
@@ -154,6 +153,13 @@ impl ApiError {
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", qualified(group, resource));
         Self::about(Reason::AlreadyExists, group, resource, name, message)
+    }
+
+    /// The name is still held by an object that is on its way out.
+    pub fn being_deleted(group: &str, resource: &str, name: &str) -> Self {
+        let mut error = Self::already_exists(group, resource, name);
+        error.message = format!("object is being deleted: {}", error.message);
+        error
     }
 
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
@@ -197,11 +203,11 @@ impl ApiError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code(),
         });
-        if let Some(object) = out.as_object_mut() {
-            if self.reason != Reason::Unformed {
-                object.insert("reason".to_owned(), self.reason.as_str().into());
-            }
-            object.extend(self.details.iter().map(|details| ("details".to_owned(), details.to_value())));
+        if self.reason != Reason::Unclassified {
+            out["reason"] = self.reason.as_str().into();
+        }
+        if let (Some(details), Some(object)) = (&self.details, out.as_object_mut()) {
+            object.insert("details".to_owned(), details.to_value());
         }
         out
     }

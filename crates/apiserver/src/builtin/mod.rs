@@ -28,7 +28,7 @@ pub use prepare::{
 };
 pub use print::{Column, cells, columns, human_duration, row_conditions};
 pub use prose::description_of;
-pub use protobuf::decode as decode_protobuf;
+pub use protobuf::{decode as decode_protobuf, is_registered};
 pub use schemas::{definition_closure, definition_names, openapi_definition, schema, schema_of};
 pub use selectable::selectable_fields;
 pub use twins::{from_stored, stored_field, to_stored};

@@ -61,6 +61,11 @@ pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, String> {
     Ok(object)
 }
 
+/// Whether Kubernetes knows a type of this name, be it an object, a list or options of a request.
+pub fn is_registered(api_version: &str, kind: &str) -> bool {
+    definition_of(api_version, kind).is_some()
+}
+
 fn definition_of(api_version: &str, kind: &str) -> Option<&'static Definition> {
     static INDEX: OnceLock<BTreeMap<(String, String), &'static Definition>> = OnceLock::new();
     let index = INDEX.get_or_init(|| {

@@ -21,7 +21,7 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::body::{ResponseBody, Transform, WatchBody, check_nesting, full, read};
+use super::body::{ResponseBody, Transform, WatchBody, full, read};
 use super::call::{Answer, Call, ClusterEdge, Clusters, Content, Event, Events};
 use super::encode::{TableContext, compress, encode, put_warnings, reshape};
 use super::gate::Gate;
@@ -192,7 +192,6 @@ impl Edge {
             Method::GET => Bytes::new(),
             _ => read(body, self.inner.limits.body_read).await?,
         };
-        check_nesting(&body)?;
         let header = |name| parts.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let content_type = header(CONTENT_TYPE).map(str::to_owned);
         let user_agent = header(USER_AGENT).unwrap_or_default().to_owned();

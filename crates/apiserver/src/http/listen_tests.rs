@@ -97,7 +97,7 @@ async fn both_protocols_serve_tokens_and_certificates() {
         assert_eq!(fetch(plain, http2, get("/version", "")).await.0, 200);
         let path = "/api/v1/namespaces/n/configmaps/a";
         let stream = world.connect(protocol, None).await.unwrap();
-        assert_eq!(fetch(stream, http2, get(path, "")).await.0, 401);
+        assert_eq!(fetch(stream, http2, get(path, "")).await.0, 403);
         let stream = world.connect(protocol, None).await.unwrap();
         let (status, body) = fetch(stream, http2, get(path, "jane-token")).await;
         assert!(status == 200 && body.contains(r#""name":"a""#), "{protocol} {status} {body}");

@@ -40,7 +40,7 @@ impl From<Failure> for ApiError {
         match failure {
             Failure::Format(text) => ApiError::bad_request(text),
             Failure::Content => unprocessable(),
-            Failure::Other(text) => ApiError::unformed(text),
+            Failure::Other(text) => ApiError::unclassified(text),
         }
     }
 }

@@ -73,6 +73,13 @@ pub struct Storage {
     pub version: String,
 }
 
+impl Storage {
+    /// The group in whose form objects are stored; for twins it is not the group that serves them.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
 /// Where a resource came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {

@@ -14,6 +14,7 @@ use super::shape;
 use crate::builtin;
 use crate::error::{ApiError, Reason};
 use crate::field::FieldError;
+use crate::go_words::json_error;
 use crate::registry::Served;
 
 /// A body of more bytes than this is refused.
@@ -41,7 +42,7 @@ pub fn parse_json(body: &[u8]) -> Result<Decoded, String> {
     let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     match parsed {
         Ok(value) => Ok(Decoded { value, duplicates, ..Decoded::default() }),
-        Err(error) => Err(go_json_error(body, &error)),
+        Err(error) => Err(json_error(body, &error)),
     }
 }
 
@@ -53,7 +54,8 @@ pub fn body(request: &Request, custom: bool, expected: (&str, &str)) -> Result<R
     let json_error = |error| format!("couldn't get version/kind; json parse error: {error}");
     Ok(match &request.content_type {
         ContentType::Json => parse_json(&request.body).map_err(json_error),
-        ContentType::Yaml => shape::parse_yaml(&request.body).map_err(json_error),
+        ContentType::Yaml if shape::is_json(&request.body) => parse_json(&request.body).map_err(json_error),
+        ContentType::Yaml => shape::parse_yaml(&request.body),
         ContentType::Protobuf if !custom => {
             builtin::decode_protobuf(&request.body, expected).map(|value| Decoded { value, ..Decoded::default() })
         }
@@ -78,6 +80,9 @@ pub fn object(request: &Request, served: &Served) -> Result<Decoded, ApiError> {
 pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<Decoded, ApiError> {
     let kind = &served.info.kind;
     let api_version = served.api_version();
+    if decoded.value.is_null() && !served.info.is_custom() {
+        decoded.value = Value::Object(Map::new());
+    }
     let Some(fields) = decoded.value.as_object_mut() else {
         return Err(ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
@@ -99,9 +104,14 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
         }
         fields.insert("kind".to_owned(), kind.as_str().into());
     }
-    if (!given_kind.is_empty() && given_kind != *kind) || (!given_version.is_empty() && given_version != api_version) {
+    let same_version = given_version.is_empty() || given_version == api_version;
+    if served.info.is_custom() && same_version && !given_kind.is_empty() && given_kind != *kind {
         let name = fields.get("metadata").and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
-        return Err(other_kind(served, &given_version, &given_kind, name));
+        let finding = FieldError::invalid("kind", &given_kind.as_str().into(), format!("must be {kind}"));
+        return Err(ApiError::invalid(&served.info.group, &given_kind, name, &[finding]));
+    }
+    if let Some(why) = misfit(served, &given_kind, &given_version, body) {
+        return Err(ApiError::bad_request(why));
     }
     fields.insert("apiVersion".to_owned(), api_version.into());
     if !fields.get("metadata").is_some_and(Value::is_object) {
@@ -113,43 +123,43 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
     Ok(decoded)
 }
 
-/// The refusal of a body of another kind or version than the resource has.
-fn other_kind(served: &Served, given_version: &str, given_kind: &str, name: &str) -> ApiError {
-    let (info, kind) = (&served.info, &served.info.kind);
-    let api_version = served.api_version();
-    let given_version = if given_version.is_empty() { &api_version } else { given_version };
-    let given_kind = if given_kind.is_empty() { kind } else { given_kind };
-    let (group, version) = given_version.split_once('/').unwrap_or(("", given_version));
-    let misfit = || {
-        ApiError::bad_request(format!(
-            "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
-        ))
-    };
-    if info.is_custom() {
-        if given_version != api_version {
-            return misfit();
-        }
-        let finding = FieldError::invalid("kind", &given_kind.into(), format!("must be {kind}"));
-        return ApiError::invalid(&info.group, given_kind, name, &[finding]);
+/// Why an object of this kind and version is not what the resource takes; empty ones are filled in.
+fn misfit(served: &Served, kind: &str, api_version: &str, body: &[u8]) -> Option<String> {
+    let (wanted, expected) = (&served.info.kind, served.api_version());
+    let kind = if kind.is_empty() { wanted } else { kind };
+    let given = if api_version.is_empty() { expected.as_str() } else { api_version };
+    if given == expected && kind == wanted {
+        return None;
     }
-    if (group, given_kind) == (info.group.as_str(), kind.as_str()) && info.version(version).is_some() {
-        return misfit();
-    }
-    let why = match builtin::kind(group, version, given_kind) {
-        Some(_) => {
-            let package = match info.group.as_str() {
-                "" => "core",
-                group => group.split('.').next().unwrap_or_default(),
-            };
-            format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
+    let other_version =
+        || format!("the API version in the data ({given}) does not match the expected API version ({expected})");
+    let version = given.rsplit('/').next().unwrap_or(given);
+    let why = if served.info.is_custom() {
+        if given != expected {
+            return Some(other_version());
         }
-        None => unregistered(given_version, given_kind),
+        not_registered(kind, given)
+    } else if given.matches('/').count() > 1 {
+        let shown = summary(body);
+        return Some(format!(
+            "the object provided is unrecognized (must be of type {wanted}): unexpected GroupVersion string: {given} \
+             ({shown})"
+        ));
+    } else if !builtin::is_registered(given, kind) {
+        not_registered(kind, given)
+    } else if kind == wanted && given.split('/').next() == expected.split('/').next() {
+        // Another version of the kind can be read; it is refused for what it is.
+        return Some(other_version());
+    } else {
+        // Kubernetes' own words name the Go packages: the inner one is the first part of the group.
+        let group = served.info.storage.group().split('.').next().filter(|group| !group.is_empty());
+        format!("converting ({version}.{kind}) to ({}.{wanted}): unknown conversion", group.unwrap_or("core"))
     };
-    ApiError::bad_request(format!("{given_kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    Some(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
 }
 
-/// What is said of a kind that nobody knows.
-pub(super) fn unregistered(api_version: &str, kind: &str) -> String {
+/// The words for a kind that Kubernetes itself does not have.
+pub(super) fn not_registered(kind: &str, api_version: &str) -> String {
     format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:110\"")
 }
 
@@ -185,8 +195,7 @@ pub fn parse_yaml(text: &str) -> Result<Decoded, String> {
         Ok(value) => return Ok(Decoded { value, ..Decoded::default() }),
         Err(error) => error,
     };
-    let value =
-        read(DuplicateKeyPolicy::LastWins).map_err(|error| format!("error converting YAML to JSON: {error}"))?;
+    let value = read(DuplicateKeyPolicy::LastWins).map_err(|error| error.to_string())?;
     let line = failure.location().map_or(0, |location| location.line());
     let shown = failure.to_string();
     let key = shown.split("duplicate mapping key: ").nth(1).unwrap_or_default();
@@ -233,46 +242,47 @@ pub(super) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// The parse error in the words of Go's decoder, as far as they can be told from ours.
-fn go_json_error(body: &[u8], error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".to_owned();
+/// Reads the key of a map as text. YAML also has keys that look like flags or numbers; JSON shows them as text.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        deserializer.deserialize_any(self)
     }
-    let line_start =
-        body.split(|b| *b == b'\n').take(error.line().saturating_sub(1)).map(|l| l.len() + 1).sum::<usize>();
-    let at = (line_start + error.column().saturating_sub(1)).min(body.len().saturating_sub(1));
-    let character = body.get(at).map_or('\0', |b| char::from(*b));
-    let text = error.to_string();
-    let context = if text.starts_with("expected ident") {
-        return format!("invalid character {character:?} {}", literal_context(&body[..at]));
-    } else if text.starts_with("trailing characters") {
-        "after top-level value"
-    } else if text.starts_with("key must be a string") || text.starts_with("trailing comma") {
-        "looking for beginning of object key string"
-    } else if text.starts_with("expected `:`") {
-        "after object key"
-    } else if text.starts_with("expected `,` or `}`") {
-        "after object key:value pair"
-    } else if text.starts_with("expected `,` or `]`") {
-        "after array element"
-    } else if text.starts_with("expected value") {
-        "looking for beginning of value"
-    } else {
-        return text;
-    };
-    format!("invalid character {character:?} {context}")
 }
 
-/// Which word was begun by the end of `before`, and how it should have gone on.
-fn literal_context(before: &[u8]) -> String {
-    for word in ["null", "true", "false"] {
-        for length in (1..word.len()).rev() {
-            if before.ends_with(&word.as_bytes()[..length]) {
-                return format!("in literal {word} (expecting '{}')", &word[length..=length]);
-            }
-        }
+impl Visitor<'_> for Key {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
     }
-    "looking for beginning of value".to_owned()
+
+    fn visit_bool<E>(self, value: bool) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<String, E> {
+        Ok(value.to_owned())
+    }
+
+    fn visit_unit<E>(self) -> Result<String, E> {
+        Ok("null".to_owned())
+    }
 }
 
 struct Seed<'a> {
@@ -343,7 +353,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut out = Map::new();
-        while let Some(Key(key)) = access.next_key::<Key>()? {
+        while let Some(key) = access.next_key_seed(Key)? {
             self.path.push(Step::Key(key));
             let value = access.next_value_seed(Seed { path: self.path, duplicates: self.duplicates })?;
             if let Some(Step::Key(key)) = self.path.last()
@@ -357,49 +367,6 @@ impl<'de> Visitor<'de> for Seed<'_> {
             }
         }
         Ok(Value::Object(out))
-    }
-}
-
-/// The key of a map as text, whatever it is taken for.
-struct Key(String);
-
-impl<'de> serde::Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(KeyVisitor)
-    }
-}
-
-struct KeyVisitor;
-
-impl Visitor<'_> for KeyVisitor {
-    type Value = Key;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Key, E> {
-        Ok(Key(value.to_string()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Key, E> {
-        Ok(Key(value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Key, E> {
-        Ok(Key(value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Key, E> {
-        Ok(Key(value.to_string()))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Key, E> {
-        Ok(Key(value.to_owned()))
-    }
-
-    fn visit_unit<E>(self) -> Result<Key, E> {
-        Ok(Key("null".to_owned()))
     }
 }
 
@@ -430,19 +397,6 @@ mod tests {
         let decoded = parse_json(br#"{"a":1,"a":2,"b":[{"c":1,"c":2}],"d":{"e":{"f":1.5,"f":null}}}"#).unwrap();
         assert_eq!(decoded.duplicates, ["a", "b[0].c", "d.e.f"]);
         assert_eq!(decoded.value, json!({"a": 2, "b": [{"c": 2}], "d": {"e": {"f": null}}}));
-    }
-
-    #[test]
-    fn parse_errors_are_worded_as_go_words_them() {
-        let error = |text: &str| parse_json(text.as_bytes()).unwrap_err();
-        assert_eq!(error("{"), "unexpected end of JSON input");
-        assert_eq!(error(""), "unexpected end of JSON input");
-        assert_eq!(error("{\"a\":x}"), "invalid character 'x' looking for beginning of value");
-        assert_eq!(error("{\"a\" 1}"), "invalid character '1' after object key");
-        assert_eq!(error("{\"a\":1 2}"), "invalid character '2' after object key:value pair");
-        assert_eq!(error("nonsense"), "invalid character 'o' in literal null (expecting 'u')");
-        assert_eq!(error("[falsy]"), "invalid character 'y' in literal false (expecting 'e')");
-        assert_eq!(error("{}x"), "invalid character 'x' after top-level value");
     }
 
     #[test]

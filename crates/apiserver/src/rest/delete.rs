@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::admission::{Operation, Phase};
-use super::call::{Call, dry_run_finding, refuse, store_failure};
+use super::call::{Call, dry_run_findings, refuse, store_failure};
 use super::decode;
 use super::meta::{self, printed_time};
 use super::read;
@@ -51,11 +51,12 @@ impl DeleteOptions {
         let mut dry_run = query.dry_run.clone();
         if !call.request.body.is_empty() {
             let decoded = decode::body(call.request, call.served.info.is_custom(), ("v1", "DeleteOptions"))?;
-            let body = decoded.map_err(ApiError::unformed)?.value;
+            let unreadable = |error| format!("couldn't get version/kind; json parse error: {error}");
+            let body = decoded.map_err(|error| ApiError::unclassified(unreadable(error)))?.value;
             let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
             if kind != "DeleteOptions" {
                 let version = body["apiVersion"].as_str().unwrap_or("v1");
-                return Err(ApiError::unformed(decode::unregistered(version, kind)));
+                return Err(ApiError::unclassified(decode::not_registered(kind, version)));
             }
             let text = |value: &Value| value.as_str().map(str::to_owned);
             out.grace_seconds = body["gracePeriodSeconds"].as_i64().or(out.grace_seconds);
@@ -89,7 +90,7 @@ fn chosen(orphan: Option<bool>, policy: Option<&str>, dry_run: &[String]) -> Res
             None
         }
     };
-    findings.extend(dry_run_finding(dry_run));
+    findings.extend(dry_run_findings(dry_run));
     refuse("DeleteOptions", &findings)?;
     let older = orphan.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background });
     Ok(named.or(older))
@@ -244,13 +245,12 @@ fn told(call: &mut Call<'_>, options: &DeleteOptions, entry: &Entry, stored: &Va
     let mut response = if step != Step::Remove || info.behaviour.returns_deleted_object {
         let status = if options.cascade_asked && step != Step::Remove { 202 } else { 200 };
         if step == Step::Remove {
-            // It never was marked, but is shown as if.
-            let mut object = super::call::from_storage(&call.served, stored.clone());
-            let metadata = meta::metadata(&mut object);
-            metadata.insert("resourceVersion".to_owned(), entry.revision.to_string().into());
-            metadata.entry("deletionTimestamp").or_insert_with(|| printed_time(call.cluster.now()).into());
+            // Who is answered the whole object is told that it is gone without a delay.
+            let mut gone = call.shown_value(entry);
+            let metadata = meta::metadata(&mut gone);
             metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
-            Response::value(status, &object)
+            metadata.entry("deletionTimestamp").or_insert_with(|| meta::printed_time(call.cluster.now()).into());
+            Response::value(status, &gone)
         } else if options.dry_run {
             Response::value(status, &super::call::from_storage(&call.served, stored.clone()))
         } else {

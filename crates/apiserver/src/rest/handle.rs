@@ -9,11 +9,10 @@ use super::decode::MAX_BODY_BYTES;
 use super::request::{Request, Verb};
 use super::response::Response;
 use super::{delete, modify, read, scale, watch};
-use crate::error::{ApiError, Details, Reason};
 use crate::builtin;
-use crate::field::quoted;
+use crate::error::{ApiError, Details, Reason};
 use crate::registry::info::join_api_version;
-use crate::registry::{Handling, NameRule, Origin, Served, StorageKey};
+use crate::registry::{Handling, Origin, Served, StorageKey};
 use crate::server::Cluster;
 
 impl Cluster {
@@ -40,6 +39,7 @@ async fn serve(cluster: &Arc<Cluster>, request: &Request) -> Result<Response, Ap
         return handler.handle(cluster, request).await;
     }
     check_scope(request, &served)?;
+    check_name(request)?;
     let mut call = Call { cluster, request, warnings: deprecation(&served), served };
     let mut response = match (request.verb, &handling) {
         (Verb::Get, Some(Handling::Scale(paths))) => scale::get(&call, paths).await?,
@@ -62,9 +62,10 @@ fn handling(request: &Request, served: &Served) -> Result<Option<Handling>, ApiE
         Some(name) => {
             let subresource = served.version().subresource(name).ok_or_else(|| {
                 let object = request.name.as_deref().unwrap_or("");
-                match served.info.is_custom() {
-                    true => ApiError::not_found(&served.info.group, &served.info.plural, object),
-                    false => unknown(),
+                if served.info.is_custom() {
+                    ApiError::not_found(&served.info.group, &served.info.plural, object)
+                } else {
+                    unknown()
                 }
             })?;
             (subresource.verbs, Some(subresource.handling.clone()))
@@ -73,17 +74,20 @@ fn handling(request: &Request, served: &Served) -> Result<Option<Handling>, ApiE
     if verbs.contains(&request.verb) { Ok(handling) } else { Err(not_allowed()) }
 }
 
+/// Names that could not be a segment of a path.
+fn check_name(request: &Request) -> Result<(), ApiError> {
+    let name = request.name.as_deref().unwrap_or_default();
+    match builtin::validate::names::path_segment(name).first() {
+        Some(why) => Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {why}"))),
+        None => Ok(()),
+    }
+}
+
 /// Paths that do not exist in Kubernetes: a namespace for a cluster-wide kind, a name without its namespace.
 fn check_scope(request: &Request, served: &Served) -> Result<(), ApiError> {
     let has_namespace = request.namespace.as_deref().is_some_and(|n| !n.is_empty());
     if !served.info.namespaced && has_namespace {
         return Err(if served.info.is_custom() { no_such_path() } else { unknown() });
-    }
-    let name = request.name.as_deref().unwrap_or("");
-    let faults = builtin::validate_name(NameRule::PathSegment, name, false);
-    if !name.is_empty() && !faults.is_empty() {
-        let text = format!("Name parameter invalid: {}: {}", quoted(name), faults.join(";"));
-        return Err(ApiError::bad_request(text));
     }
     let lacks_namespace = served.info.namespaced && !has_namespace;
     let lacks_name = request.name.as_deref().unwrap_or("").is_empty();

@@ -11,7 +11,7 @@ use super::response::Response;
 use super::shape;
 use super::write::{self, Part, Update, Written};
 use super::{meta, printed, scale};
-use crate::error::{ApiError, Details, Reason};
+use crate::error::{ApiError, Details};
 use crate::field::FieldError;
 use crate::registry::Handling;
 
@@ -23,7 +23,7 @@ pub(crate) async fn post(call: &mut Call<'_>) -> Result<Response, ApiError> {
     let decoded = decode::object(call.request, &call.served)?;
     note_findings(call, &decoded)?;
     if !meta::text(&decoded.value, "resourceVersion").is_empty() {
-        return Err(ApiError::unformed("resourceVersion should not be set on objects to be created"));
+        return Err(ApiError::unclassified("resourceVersion should not be set on objects to be created"));
     }
     let written = write::create(call, decoded.value, false, "CreateOptions").await?;
     Ok(answer(call, &written))
@@ -37,10 +37,9 @@ pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Res
     let decoded = decode::object(call.request, &call.served)?;
     note_findings(call, &decoded)?;
     if meta::text(&decoded.value, "name").is_empty() {
-        let name = call.name();
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )));
+        let asked = call.name();
+        let text = format!("the name of the object ({asked} based on URL) was undeterminable: name must be provided");
+        return Err(ApiError::bad_request(text));
     }
     let part = Part::of(handling);
     let make = |_: Option<&Value>| Ok(decoded.value.clone());
@@ -81,6 +80,7 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
             let writer = shape::Writer { manager: &manager, subresource, now };
             shape::apply(&served, old, &body.value, &writer, request.options.force == Some(true))?
         } else {
+            check_length(&request.content_type, &body.value)?;
             shape::patch(&served, &request.content_type, old.unwrap_or(&Value::Null), &body.value)?
         };
         if is_apply {
@@ -173,39 +173,33 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
     const CUSTOM: &[&str] =
         &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
     let body = &call.request.body;
-    let custom = call.served.info.is_custom();
     let parsed = match &call.request.content_type {
-        ContentType::StrategicMergePatch if custom => {
+        ContentType::StrategicMergePatch if call.served.info.is_custom() => {
             return Err(decode::unsupported(CUSTOM));
         }
         ContentType::JsonPatch | ContentType::MergePatch | ContentType::StrategicMergePatch => decode::parse_json(body),
         ContentType::ApplyYaml => shape::parse_yaml(body),
-        _ if custom => return Err(decode::unsupported(CUSTOM)),
         _ => {
-            let mut error = ApiError::new(Reason::UnsupportedMediaType, "415: Unsupported Media Type");
-            error.details = Some(Details::default());
-            return Err(error);
+            let text = "415: Unsupported Media Type";
+            let error = ApiError::new(crate::error::Reason::UnsupportedMediaType, text);
+            return Err(ApiError { details: Some(Details::default()), ..error });
         }
     };
-    let decoded = parsed.map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    let decoded = parsed.map_err(|error| {
+        ApiError::bad_request(match &call.request.content_type {
+            ContentType::MergePatch => format!("error decoding patch: {error}"),
+            ContentType::ApplyYaml => format!("error decoding YAML: {error}"),
+            _ => error,
+        })
+    })?;
     let fits = match (&call.request.content_type, &decoded.value) {
-        (ContentType::JsonPatch, Value::Array(operations)) => {
-            if operations.len() > MAX_PATCH_OPERATIONS {
-                let text = format!(
-                    "The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {}",
-                    operations.len()
-                );
-                return Err(ApiError::new(Reason::RequestEntityTooLarge, text));
-            }
-            true
-        }
-        (ContentType::JsonPatch, _) => false,
+        (ContentType::JsonPatch, value) => value.is_array(),
         (_, value) => value.is_object(),
     };
     if fits {
         return Ok(decoded);
     }
-    let wanted = match call.request.content_type {
+    let wanted = match &call.request.content_type {
         ContentType::JsonPatch => "[]handlers.jsonPatchOp",
         _ => "map[string]interface {}",
     };
@@ -213,6 +207,16 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
     Err(ApiError::bad_request(format!(
         "error decoding patch: json: cannot unmarshal {given} into Go value of type {wanted}"
     )))
+}
+
+/// Refuses a JSON patch of too many operations, once it is known that there is something to patch.
+fn check_length(content_type: &ContentType, body: &Value) -> Result<(), ApiError> {
+    let operations = body.as_array().map_or(0, Vec::len);
+    if *content_type != ContentType::JsonPatch || operations <= MAX_PATCH_OPERATIONS {
+        return Ok(());
+    }
+    let text = format!("The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {operations}");
+    Err(ApiError::new(crate::error::Reason::RequestEntityTooLarge, text))
 }
 
 fn note_findings(call: &mut Call<'_>, decoded: &Decoded) -> Result<(), ApiError> {

@@ -28,11 +28,29 @@ pub struct Writer<'a> {
 /// Parses YAML, of which JSON is a part.
 pub fn parse_yaml(body: &[u8]) -> Result<Decoded, String> {
     // JSON is read as such: its errors and its repeated fields are reported more precisely.
-    if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
+    if is_json(body) {
         return decode::parse_json(body);
     }
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-    decode::parse_yaml(text)
+    decode::parse_yaml(text).map_err(|error| go_yaml_error(&error))
+}
+
+/// Whether a body that may be YAML is JSON.
+pub fn is_json(body: &[u8]) -> bool {
+    body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
+}
+
+/// The first line of a YAML parser's complaint in the form in which Go's parser has it: without a column, and without
+/// the line if it is the first.
+fn go_yaml_error(text: &str) -> String {
+    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let (line, words) = match first.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
+        Some((place, words)) => (place.split(' ').next().and_then(|line| line.parse().ok()).unwrap_or(1), words),
+        None => (1_usize, first),
+    };
+    let words =
+        if words.starts_with("tabs disallowed") { "found character that cannot start any token" } else { words };
+    if line > 1 { format!("yaml: line {line}: {words}") } else { format!("yaml: {words}") }
 }
 
 /// Paths of fields that the schema does not know.

@@ -139,21 +139,14 @@ async fn create_once(
     let key = crate::store::key_of(call.namespace(), &name);
     if call.request.options.is_dry_run() {
         if cluster.store().peek(&info.storage.key, &key).is_some() {
-            return Err(ApiError::already_exists(&info.group, &info.plural, &name));
+            return Err(taken(call, &key, &name));
         }
         return Ok(Written::Answer { object: shown.into_owned(), created: true });
     }
-    let change = put(call, key, Expect::Absent, &stored);
+    let change = put(call, key.clone(), Expect::Absent, &stored);
     match cluster.store().commit(vec![change], &namespace_guard(call)).await {
         Ok(entries) => stored_entry(entries, true),
-        Err(StoreError::AlreadyExists) => {
-            let mut error = ApiError::already_exists(&info.group, &info.plural, &name);
-            let present = cluster.store().peek(&info.storage.key, &crate::store::key_of(call.namespace(), &name));
-            if present.is_some_and(|entry| entry.index.deleting) {
-                error.message.insert_str(0, "object is being deleted: ");
-            }
-            Err(error)
-        }
+        Err(StoreError::AlreadyExists) => Err(taken(call, &key, &name)),
         Err(StoreError::GuardMissing) => Err(ApiError::not_found("", "namespaces", call.namespace().unwrap_or(""))),
         Err(error) => Err(store_failure(&error)),
     }
@@ -308,6 +301,14 @@ fn metadata_findings(call: &Call<'_>, stored: &Value, old: Option<&Value>) -> Ve
     }
 }
 
+/// The name is taken, perhaps by an object that is on its way out.
+fn taken(call: &Call<'_>, key: &str, name: &str) -> ApiError {
+    let info = &call.served.info;
+    let deleting = call.cluster.store().peek(&info.storage.key, key).is_some_and(|entry| entry.index.deleting);
+    let error = if deleting { ApiError::being_deleted } else { ApiError::already_exists };
+    error(&info.group, &info.plural, name)
+}
+
 fn prepare_context<'a>(call: &'a Call<'_>) -> PrepareContext<'a> {
     PrepareContext {
         now: call.cluster.now(),
@@ -349,7 +350,7 @@ fn check_preconditions(call: &Call<'_>, update: &Update<'_>, new: &Value, entry:
     }
     let version = meta::text(new, "resourceVersion");
     if !version.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(ApiError::unformed(format!("strconv.ParseUint: parsing {}: invalid syntax", quoted(version))));
+        return Err(ApiError::unclassified(format!("strconv.ParseUint: parsing {}: invalid syntax", quoted(version))));
     }
     if version.is_empty() || version == "0" {
         if update.is_put && !call.served.info.behaviour.unconditional_update {

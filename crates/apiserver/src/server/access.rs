@@ -20,10 +20,12 @@ use crate::http::Authority;
 use crate::registry::info::BUILT_IN_SHAPE;
 use crate::registry::{ResourceInfo, StorageKey};
 use crate::rest::admission::{Admission, Attributes, Operation, Phase, Warnings};
+use crate::rest::call::manager;
 use crate::rest::decode;
 use crate::rest::meta::printed_time;
 use crate::rest::request::Request;
 use crate::rest::response::Response;
+use crate::rest::shape::{self, Writer};
 use crate::store::watch::Seen;
 use crate::store::{Action, Change, ChangeKind, Encoded, Expect, Index, Store, key_of, split_key};
 
@@ -168,12 +170,19 @@ impl Synthetic for Reviews {
     }
 }
 
+/// Who is recorded as the owner of what was posted.
+fn writer<'a>(cluster: &Cluster, request: &'a Request) -> Writer<'a> {
+    let subresource = request.subresource.as_deref().unwrap_or_default();
+    Writer { manager: manager(request), subresource, now: cluster.now() }
+}
+
 /// The posted object, defaulted as its kind says.
 fn posted(cluster: &Cluster, request: &Request) -> Result<Value, ApiError> {
     let served = cluster.registry().find(&request.group, &request.version, &request.resource);
     let served = served.ok_or_else(|| ApiError::internal("the resource is gone"))?;
     let mut object = decode::object(request, &served)?.value;
-    crate::rest::shape::prune_and_default(&served, &mut object)?;
+    shape::prune_and_default(&served, &mut object)?;
+    shape::track_update(&served, None, &mut object, &writer(cluster, request));
     Ok(object)
 }
 

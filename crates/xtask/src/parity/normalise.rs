@@ -170,7 +170,9 @@ impl Normaliser {
             ("description", Value::String(words)) if place == Place::Columns && !words.is_empty() => {
                 prose::STAND_IN.clone_into(words);
             }
-            ("kubernetes.io/description", Value::String(words)) => prose::STAND_IN.clone_into(words),
+            ("description", Value::String(words)) if key == "kubernetes.io/description" => {
+                prose::STAND_IN.clone_into(words);
+            }
             ("ca.crt", Value::String(certificate)) => "<certificate>".clone_into(certificate),
             ("continue", Value::String(token)) if !token.is_empty() => "<continue>".clone_into(token),
             ("nodePort" | "healthCheckNodePort", port @ Value::Number(_)) => *port = Value::from("<node-port>"),

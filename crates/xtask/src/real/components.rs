@@ -76,7 +76,7 @@ impl Plane {
             "--endpoint-reconciler-type=none".to_owned(),
             "--authorization-mode=RBAC".to_owned(),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
             "--allow-privileged=true".to_owned(),
             file("service-account-key-file", &self.pki.service_account_public),
             file("service-account-signing-key-file", &self.pki.service_account_private),

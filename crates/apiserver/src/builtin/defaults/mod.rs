@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-pub(super) use self::workloads::{DEFAULT_CPU_PERCENT, cpu_utilization};
+pub(super) use self::workloads::{DEFAULT_CPU_PERCENT, TEMPLATE_GENERATION, cpu_utilization};
 
 use self::constants::Constant;
 use super::table::{self, Definition, Shape, Wire};

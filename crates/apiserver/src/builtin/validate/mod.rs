@@ -14,6 +14,7 @@ mod findings;
 mod metadata;
 pub mod names;
 mod network;
+mod node;
 mod pod;
 mod policy;
 mod rbac;
@@ -76,6 +77,7 @@ const RULES: &[Rules] = &[
     rules("coordination.k8s.io", "Lease", config::lease, anything_goes),
     rules("scheduling.k8s.io", "PriorityClass", config::priority_class, config::priority_class_update),
     rules("", "Service", service::service, service::service_update),
+    rules("", "Node", node::node, node::node_update),
     rules("", "Endpoints", network::endpoints, anything_goes),
     rules("discovery.k8s.io", "EndpointSlice", network::endpoint_slice, network::endpoint_slice_update),
     rules(NETWORKING, "Ingress", network::ingress, anything_goes),

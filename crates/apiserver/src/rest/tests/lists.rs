@@ -82,7 +82,9 @@ async fn bad_selectors_and_versions_are_refused() {
             .await
             .starts_with("504 Timeout: Timeout: Too large resource version: 999, current: ")
     );
-    assert!(refused("continue=!!").await.starts_with("400 BadRequest: continue key is not valid"));
+    assert!(
+        refused("continue=!!").await.starts_with("400 BadRequest: invalid continue token: continue key is not valid")
+    );
     let invalid = "422 Invalid: ListOptions.meta.k8s.io \"\" is invalid: ";
     let table = [
         (

@@ -170,6 +170,12 @@ async fn a_crash_at_any_step_of_a_compaction_loses_nothing() {
     }
     let old_log = fs::read(last_log(directory.path())).unwrap();
     log.compact();
+    // The late writes shall stand in the new log, so it must be there first.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !directory.path().join("log-000000000001").exists() {
+        assert!(std::time::Instant::now() < deadline, "the compaction never began");
+        std::thread::yield_now();
+    }
     store.commit(vec![delete("k0", Expect::Any), put("late", 1, Expect::Any)], &[]).await.unwrap();
     let (expected, revision) = (everything(&store), store.revision());
     drop((store, log));

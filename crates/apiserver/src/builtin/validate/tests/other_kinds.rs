@@ -234,8 +234,8 @@ fn services() {
         "",
         "Service",
         json!({"spec": {"ports": [{"port": 80}]}}),
-        |new| new["spec"]["clusterIP"] = json!("10.0.0.77"),
-        &expect![[r#"spec.clusterIPs[0]: Invalid value: ["10.0.0.77"]: may not change once set"#]],
+        |new| new["spec"]["clusterIP"] = json!("10.96.0.77"),
+        &expect![[r#"spec.clusterIPs[0]: Invalid value: ["10.96.0.77"]: may not change once set"#]],
     );
 }
 
