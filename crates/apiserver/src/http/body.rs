@@ -31,6 +31,9 @@ where
     B: Body,
     B::Error: std::fmt::Display,
 {
+    if body.size_hint().lower() > (MAX_BODY_BYTES + MAX_DROPPED_BYTES) as u64 {
+        return Err(too_large());
+    }
     match tokio::time::timeout(time, collect(body)).await {
         Ok(outcome) => outcome,
         Err(_) => {

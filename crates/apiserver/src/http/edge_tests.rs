@@ -285,13 +285,12 @@ async fn aggregated_discovery_is_tagged() {
 }
 
 #[tokio::test]
-async fn bad_bodies_are_refused() {
+async fn bodies_over_the_limit_are_refused() {
     let (server, _) = server_with(Limits::default());
     let post = |body: Vec<u8>| {
         request("POST /api/v1/namespaces/n/configmaps", "admin-token").body(Full::new(Bytes::from(body))).unwrap()
     };
     assert_eq!(server.handle(post(vec![b'x'; 3 * 1024 * 1024 + 1])).await.status(), 413);
-    assert_eq!(server.handle(post(vec![b'['; 1000])).await.status(), 400);
 }
 
 #[tokio::test]

@@ -147,10 +147,10 @@ async fn a_client_that_is_slow_to_ask_is_cut_off() {
 }
 
 #[tokio::test]
-async fn an_announced_body_over_the_limit_is_refused_unread() {
+async fn an_announced_body_far_over_the_limit_is_refused_unread() {
     let world = world(Limits::default()).await;
     let mut stream = world.connect("http/1.1", None).await.unwrap();
-    let head = "POST /api/v1/namespaces/n/configmaps HTTP/1.1\r\nhost: x\r\nauthorization: Bearer admin-token\r\ncontent-length: 4000000\r\n\r\n";
+    let head = "POST /api/v1/namespaces/n/configmaps HTTP/1.1\r\nhost: x\r\nauthorization: Bearer admin-token\r\ncontent-length: 40000000\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = [0; 12];
     timeout(PATIENCE, stream.read_exact(&mut answer)).await.unwrap().unwrap();
