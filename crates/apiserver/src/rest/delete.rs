@@ -295,6 +295,7 @@ pub(crate) async fn delete_collection(call: &mut Call<'_>) -> Result<Response, A
         kind: call.served.info.list_kind.clone(),
         resource_version: listed.revision.to_string(),
         items: listed.entries.iter().map(|entry| read::item(call, entry)).collect(),
+        continue_token: read::end_of(call, None),
         ..List::default()
     };
     Ok(Response { status: 200, body: Body::List(list), warnings: std::mem::take(&mut call.warnings) })

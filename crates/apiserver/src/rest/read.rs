@@ -51,10 +51,15 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
         kind: call.served.info.list_kind.clone(),
         resource_version: listed.revision.to_string(),
         remaining: listed.remaining.filter(|_| next.is_some() && selection.is_everything()),
-        continue_token: next,
+        continue_token: end_of(call, next),
         items: listed.entries.iter().map(|entry| item(call, entry)).collect(),
     };
     Ok(Response { status: 200, body: Body::List(list), warnings: Vec::new() })
+}
+
+/// Lists of custom objects say that they are complete by an empty token, others by none.
+pub(super) fn end_of(call: &Call<'_>, next: Option<String>) -> Option<String> {
+    next.or_else(|| call.served.info.is_custom().then(String::new))
 }
 
 /// Custom objects say their kind in lists too; built-in ones do not.

@@ -211,7 +211,9 @@ pub fn table(
     let rows: Vec<Value> = items.iter().map(|item| row(columns, value, item, include, meta_version, now)).collect();
     let mut metadata = Map::new();
     for key in ["resourceVersion", "continue", "remainingItemCount"] {
-        if let Some(found) = value.pointer("/metadata").and_then(|metadata| metadata.get(key)) {
+        if let Some(found) =
+            value.pointer("/metadata").and_then(|metadata| metadata.get(key)).filter(|found| **found != "")
+        {
             metadata.insert(key.to_owned(), found.clone());
         }
     }
