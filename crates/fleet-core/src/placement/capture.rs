@@ -36,19 +36,24 @@ impl Captured {
     /// The resources in portions of at most [`RESOURCE_SNAPSHOT_BYTES`], in order; one that is larger by itself is a
     /// portion of its own. There is always one, be it empty.
     pub fn portions(&self) -> Vec<&[EmbeddedObject]> {
-        let mut portions = Vec::new();
-        let (mut start, mut bytes) = (0, 0_usize);
-        for (place, resource) in self.resources.iter().enumerate() {
-            let size = stored_bytes(resource);
-            if place > start && bytes + size > RESOURCE_SNAPSHOT_BYTES {
-                portions.push(&self.resources[start..place]);
-                (start, bytes) = (place, 0);
-            }
-            bytes += size;
-        }
-        portions.push(&self.resources[start..]);
-        portions
+        split(&self.resources, RESOURCE_SNAPSHOT_BYTES)
     }
+}
+
+/// Consecutive portions of at most `limit` bytes each, as far as single resources allow.
+pub(super) fn split(resources: &[EmbeddedObject], limit: usize) -> Vec<&[EmbeddedObject]> {
+    let mut portions = Vec::new();
+    let (mut start, mut bytes) = (0, 0_usize);
+    for (place, resource) in resources.iter().enumerate() {
+        let size = stored_bytes(resource);
+        if place > start && bytes + size > limit {
+            portions.push(&resources[start..place]);
+            (start, bytes) = (place, 0);
+        }
+        bytes += size;
+    }
+    portions.push(&resources[start..]);
+    portions
 }
 
 /// What a resource counts for: its JSON and the line break that ends it.

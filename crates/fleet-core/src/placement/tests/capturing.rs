@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::hub::Hub;
 use super::render::resources_text;
-use crate::placement::capture::stored_bytes;
+use crate::placement::capture::{split, stored_bytes};
 use crate::placement::{Captured, Inventory, LiveObject, Selected, order};
 
 fn check(kind: &str, object: Value, expected: Expect) {
@@ -132,7 +132,10 @@ fn placement_16_jobs_lose_the_generated_selector_and_keep_a_manual_one() {
             "template": {"metadata": {"creationTimestamp": null, "labels": labels}},
         }})
     };
-    check("Job", job(json!(false)), expect![[r#"
+    check(
+        "Job",
+        job(json!(false)),
+        expect![[r#"
         {
           "apiVersion": "batch/v1",
           "kind": "Job",
@@ -154,8 +157,12 @@ fn placement_16_jobs_lose_the_generated_selector_and_keep_a_manual_one() {
               }
             }
           }
-        }"#]]);
-    check("Job", job(json!(true)), expect![[r#"
+        }"#]],
+    );
+    check(
+        "Job",
+        job(json!(true)),
+        expect![[r#"
         {
           "apiVersion": "batch/v1",
           "kind": "Job",
@@ -182,7 +189,8 @@ fn placement_16_jobs_lose_the_generated_selector_and_keep_a_manual_one() {
               }
             }
           }
-        }"#]]);
+        }"#]],
+    );
 }
 
 #[test]
@@ -230,22 +238,23 @@ fn a_portion_is_filled_to_the_last_byte_and_line_breaks_count() {
     assert_eq!(captured(&[]).portions(), vec![&[][..]]);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+/// A limit that small objects reach.
+const SMALL_LIMIT: usize = 1000;
 
+proptest! {
     #[test]
     fn portions_keep_the_limit_unless_one_object_alone_exceeds_it(
-        sizes in prop::collection::vec(prop_oneof![0..1000_usize, 0..500_000_usize, 800_000..900_000_usize], 0..8),
+        sizes in prop::collection::vec(prop_oneof![0..100_usize, 0..600_usize, 800..1200_usize], 0..12),
     ) {
-        let captured = captured(&sizes);
-        let portions = captured.portions();
+        let resources = captured(&sizes).resources;
+        let portions = split(&resources, SMALL_LIMIT);
         let bytes = |portion: &&[_]| portion.iter().map(stored_bytes).sum::<usize>();
         for portion in &portions {
-            prop_assert!(portion.len() == 1 || bytes(portion) <= RESOURCE_SNAPSHOT_BYTES);
+            prop_assert!(portion.len() == 1 || bytes(portion) <= SMALL_LIMIT);
         }
         for pair in portions.windows(2) {
-            prop_assert!(bytes(&pair[0]) + stored_bytes(&pair[1][0]) > RESOURCE_SNAPSHOT_BYTES);
+            prop_assert!(bytes(&pair[0]) + stored_bytes(&pair[1][0]) > SMALL_LIMIT);
         }
-        prop_assert_eq!(portions.concat(), captured.resources.clone());
+        prop_assert_eq!(portions.concat(), resources.clone());
     }
 }

@@ -80,6 +80,10 @@ pub(crate) fn resource_text(one: &ResourceIdentifier) -> String {
     }
 }
 
+fn content_text(all: &[ResourceIdentifier]) -> String {
+    if all.is_empty() { "nothing".to_owned() } else { resources_text(all) }
+}
+
 pub(crate) fn resources_text(all: &[ResourceIdentifier]) -> String {
     all.iter().map(resource_text).collect::<Vec<_>>().join(", ")
 }
@@ -87,7 +91,7 @@ pub(crate) fn resources_text(all: &[ResourceIdentifier]) -> String {
 /// The whole status. Transition times are left out.
 pub(crate) fn status_text(status: &PlacementStatus) -> String {
     let index = &status.observed_resource_index;
-    let mut text = format!("index {index:?}: {}\n", resources_text(&status.selected_resources));
+    let mut text = format!("index {index:?}: {}\n", content_text(&status.selected_resources));
     for condition in &status.conditions {
         writeln!(text, "{}", condition_text(condition)).unwrap();
     }
@@ -121,7 +125,7 @@ pub(crate) fn short_status(status: &PlacementStatus) -> String {
         words.collect::<Vec<_>>().join(" ")
     };
     let mut lines =
-        vec![format!("index {:?}: {}", status.observed_resource_index, resources_text(&status.selected_resources))];
+        vec![format!("index {:?}: {}", status.observed_resource_index, content_text(&status.selected_resources))];
     lines.push(words(&status.conditions));
     for entry in &status.placement_statuses {
         lines.push(format!(

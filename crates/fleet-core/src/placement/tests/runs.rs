@@ -31,9 +31,13 @@ fn check(world: &mut ClusterWorld, wanted: WantedSnapshot, expected: Expect) {
 #[test]
 fn index_0_of_a_placement_without_snapshots_is_its_current_content() {
     let mut world = world();
-    check(&mut world, ZERO, expect![[r#"
+    check(
+        &mut world,
+        ZERO,
+        expect![[r#"
         create web-0-snapshot (1 of 1, 0 envelopes): Namespace shop
-        index 0 in web-0-snapshot"#]]);
+        index 0 in web-0-snapshot"#]],
+    );
     // From then on it is what it was.
     world.hub.set("ConfigMap shop/cm value=1");
     check(&mut world, ZERO, expect!["index 0 in web-0-snapshot"]);
@@ -51,19 +55,28 @@ fn another_index_of_a_placement_without_snapshots_is_missing() {
 #[test]
 fn current_content_is_frozen_at_once_and_reused_while_it_is_the_same() {
     let mut world = world();
-    check(&mut world, WantedSnapshot::Current, expect![[r#"
+    check(
+        &mut world,
+        WantedSnapshot::Current,
+        expect![[r#"
         create web-0-snapshot (1 of 1, 0 envelopes): Namespace shop
-        index 0 in web-0-snapshot"#]]);
+        index 0 in web-0-snapshot"#]],
+    );
     check(&mut world, WantedSnapshot::Current, expect!["index 0 in web-0-snapshot"]);
     world.hub.set("ConfigMap shop/cm value=1");
-    check(&mut world, WantedSnapshot::Current, expect![[r#"
+    check(
+        &mut world,
+        WantedSnapshot::Current,
+        expect![[r#"
         mark web-0-snapshot latest=false
         create web-1-snapshot (1 of 1, 0 envelopes): Namespace shop, ConfigMap cm
-        index 1 in web-1-snapshot"#]]);
+        index 1 in web-1-snapshot"#]],
+    );
     expect![[r#"
         policy web-0* generation=1
         web-0-snapshot index=0 of 1 resources=1
-        web-1-snapshot* index=1 of 1 resources=2"#]].assert_eq(&snapshots_text(&world));
+        web-1-snapshot* index=1 of 1 resources=2"#]]
+    .assert_eq(&snapshots_text(&world));
     // Pinning an old index moves no mark.
     check(&mut world, ZERO, expect!["index 0 in web-0-snapshot"]);
 }
@@ -75,9 +88,13 @@ fn a_group_that_was_cut_short_is_completed() {
     let snapshot = snapshot_for_run(&world.observe(), ZERO).unwrap();
     world.write(&snapshot.writes[0]);
     let mut cut_short = world.clone();
-    check(&mut world, ZERO, expect![[r#"
+    check(
+        &mut world,
+        ZERO,
+        expect![[r#"
         create web-0-0 (more): Secret b
-        index 0 in web-0-snapshot"#]]);
+        index 0 in web-0-snapshot"#]],
+    );
     cut_short.hub.set("Secret shop/b size=700001");
     check(&mut cut_short, ZERO, expect!["index 0 in web-0-snapshot"]);
 }

@@ -84,26 +84,64 @@ fn the_scope_must_fit_the_placement() {
             "failed to process the request due to a client error: invalid placement shop/web: cannot select cluster-scoped resource Namespace in a resourcePlacement"
         ],
     );
-    check("shop/web", "{group: rbac.authorization.k8s.io, version: v1, kind: ClusterRole, name: reader}", expect![]);
+    check(
+        "shop/web",
+        "{group: rbac.authorization.k8s.io, version: v1, kind: ClusterRole, name: reader}",
+        expect![
+            "failed to process the request due to a client error: invalid placement shop/web: cannot select cluster-scoped resource rbac.authorization.k8s.io/v1, Resource=clusterroles in a resourcePlacement"
+        ],
+    );
     // Of a version that is not preferred, the scope is not known.
-    check("web", "{group: rbac.authorization.k8s.io, version: v1beta1, kind: ClusterRole, name: reader}", expect![]);
+    check(
+        "web",
+        "{group: rbac.authorization.k8s.io, version: v1beta1, kind: ClusterRole, name: reader}",
+        expect![
+            "failed to process the request due to a client error: invalid placement /web: cannot select namespace-scoped resource rbac.authorization.k8s.io/v1beta1, Resource=clusterroles in a clusterResourcePlacement"
+        ],
+    );
 }
 
 #[test]
 fn kinds_must_be_known() {
-    check("web", "{group: a.io, version: v2, kind: Ghost, name: x}", expect![]);
-    check("shop/web", "{group: '', version: v7, kind: ConfigMap}", expect![]);
+    check(
+        "web",
+        "{group: a.io, version: v2, kind: Ghost, name: x}",
+        expect![[
+            r#"failed to process the request due to a client error: invalid placement /web, failed to get GVR of the selector: no matches for kind "Ghost" in version "a.io/v2""#
+        ]],
+    );
+    check(
+        "shop/web",
+        "{group: '', version: v7, kind: ConfigMap}",
+        expect![[
+            r#"failed to process the request due to a client error: invalid placement shop/web, failed to get GVR of the selector: no matches for kind "ConfigMap" in version "v7""#
+        ]],
+    );
     check(
         "web",
         "{group: '', version: v1, kind: Namespace, name: shop, selectionScope: NamespaceWithResourceSelectors}, {group: a.io, version: v2, kind: Ghost}",
-        expect![],
+        expect![[
+            r#"failed to process the request due to a client error: invalid placement shop/web, failed to get GVR of the selector: no matches for kind "Ghost" in version "a.io/v2""#
+        ]],
     );
 }
 
 #[test]
 fn reserved_namespaces_are_refused_with_content_and_let_through_alone() {
-    check("web", "{group: '', version: v1, kind: Namespace, name: fleet-none}", expect![]);
-    check("web", "{group: '', version: v1, kind: Namespace}", expect![]);
+    check(
+        "web",
+        "{group: '', version: v1, kind: Namespace, name: fleet-none}",
+        expect![
+            "failed to process the request due to a client error: invalid clusterRresourcePlacement web: namespace fleet-none is not allowed to propagate"
+        ],
+    );
+    check(
+        "web",
+        "{group: '', version: v1, kind: Namespace}",
+        expect![
+            "failed to process the request due to a client error: invalid clusterRresourcePlacement web: namespace kube-system is not allowed to propagate"
+        ],
+    );
     check(
         "web",
         "{group: '', version: v1, kind: Namespace, name: kube-system, selectionScope: NamespaceOnly}",
@@ -112,7 +150,9 @@ fn reserved_namespaces_are_refused_with_content_and_let_through_alone() {
     check(
         "web",
         "{group: '', version: v1, kind: Namespace, name: kube-system, selectionScope: NamespaceWithResourceSelectors}",
-        expect![],
+        expect![
+            "failed to process the request due to a client error: invalid clusterResourcePlacement web: NamespaceWithResourceSelectors mode requires exactly one namespace, but no namespaces were selected"
+        ],
     );
 }
 
@@ -121,7 +161,9 @@ fn labels_that_cannot_be_used_are_the_users_to_mend() {
     check(
         "shop/web",
         "{group: '', version: v1, kind: ConfigMap, labelSelector: {matchExpressions: [{key: a, operator: Is}]}}",
-        expect![],
+        expect![[
+            r#"failed to process the request due to a client error: cannot convert the label selector to a selector: "Is" is not a valid label selector operator"#
+        ]],
     );
 }
 
@@ -130,7 +172,9 @@ fn one_object_is_selected_once() {
     check(
         "shop/web",
         "{group: '', version: v1, kind: ConfigMap, name: settings}, {group: '', version: v1, kind: ConfigMap}",
-        expect![],
+        expect![
+            "failed to process the request due to a client error: found duplicate resource {Group: Version:v1 Kind:ConfigMap Name:settings Namespace:shop Envelope:<nil>}"
+        ],
     );
 }
 
@@ -172,5 +216,5 @@ fn what_controllers_make_does_not_come_along() {
         Work shop/inner
         ResourceEnvelope shop/envelope",
     );
-    expect![].assert_eq(&selection("web", &hub, "{group: '', version: v1, kind: Namespace, name: shop}"));
+    expect!["Namespace shop, ServiceAccount shop/runner, Secret shop/password, PersistentVolumeClaim shop/disk, Service shop/web, ReplicaSet shop/own, Endpoints shop/manual, EndpointSlice shop/manual, ResourceEnvelope shop/envelope"].assert_eq(&selection("web", &hub, "{group: '', version: v1, kind: Namespace, name: shop}"));
 }
