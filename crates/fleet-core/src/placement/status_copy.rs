@@ -3,12 +3,12 @@
 //! Decides which namespace that is, whether the placement may go on if it names another one, and when the copy has to be
 //! written. It is written when the status differs, not on every look. Never computes the status.
 
-use fleet_api::conditions::placement::{PlacementScheduled, PlacementStatusSynced};
+use fleet_api::conditions::placement::PlacementStatusSynced;
 use fleet_api::conditions::{ConditionState, put, remove};
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj};
 use fleet_api::names::PlacementKey;
 use fleet_api::time::Time;
-use fleet_api::types::{PlacementScope, PlacementStatus, StatusReportingScope};
+use fleet_api::types::{PlacementScope, PlacementStatus, ResourceIdentifier, StatusReportingScope};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
@@ -47,33 +47,22 @@ pub fn copy_namespace<'a>(placement: &PlacementFacts<'a>) -> Option<&'a str> {
     Some(term.name.as_str()).filter(|name| !name.is_empty())
 }
 
-/// Why the placement may not go on: its readers would find the status in another namespace.
+/// Why the placement may not go on: its readers would find the status in another namespace, or nowhere.
 pub(super) fn check(placement: &PlacementFacts<'_>) -> Option<Refusal> {
     if !is_wanted(placement) {
         return None;
     }
-    let is_namespace = |one: &&fleet_api::types::ResourceIdentifier| {
-        one.group.is_empty() && one.version == "v1" && one.kind == "Namespace"
-    };
+    let Some(chosen) = copy_namespace(placement) else { return Some(Refusal::NoNamespaceSelected) };
+    let is_namespace =
+        |one: &&ResourceIdentifier| one.group.is_empty() && one.version == "v1" && one.kind == "Namespace";
     let original = &placement.status?.selected_resources.iter().find(is_namespace)?.name;
-    match copy_namespace(placement) {
-        None => Some(Refusal::NoNamespaceSelected),
-        Some(chosen) if chosen == original => None,
-        Some(chosen) => Some(Refusal::NamespaceChanged { chosen: chosen.to_owned(), original: original.clone() }),
-    }
+    (chosen != original).then(|| Refusal::NamespaceChanged { chosen: chosen.to_owned(), original: original.clone() })
 }
 
 /// Brings the copy in line with the status, and says in the status how that goes.
 pub(super) fn sync(observed: &Observed<'_>, status: &mut PlacementStatus, now: Timestamp) -> Option<Write> {
     let placement = &observed.placement;
-    if !is_wanted(placement) {
-        return None;
-    }
-    let Some(namespace) = copy_namespace(placement) else {
-        let scheduled = PlacementScheduled::NoNamespaceSelected;
-        put(&mut status.conditions, scheduled.finding_in(placement.scope(), placement.generation), now);
-        return None;
-    };
+    let namespace = copy_namespace(placement).filter(|_| is_wanted(placement))?;
     let mut copied = status.clone();
     remove(&mut copied.conditions, PlacementStatusSynced::type_word(()));
     let (synced, write) = match obstacle(observed, namespace) {

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::fixture::{ALL_GOOD, ClusterWorld};
 use super::render::{snapshots_text, status_text};
 use crate::placement::{Content, PartFacts, PolicySnapshotFacts, ResourceSnapshotFacts, SnapshotPace, plan};
+use crate::plan::Wake;
 
 fn object() -> impl Strategy<Value = String> {
     let kind = prop::sample::select(vec!["ConfigMap", "Secret", "Widget", "Deployment", "ResourceEnvelope", "Role"]);
@@ -148,6 +149,10 @@ proptest! {
         prop_assert!(again.is_idle(), "{:#?}", again);
         prop_assert_eq!(again.wake, plan.wake);
         prop_assert_eq!(again.report.outcome, plan.report.outcome);
+        if plan.wake == Wake::OnChange {
+            world.pass(100_000);
+            prop_assert!(world.plan().is_idle(), "{:#?}", world.plan());
+        }
     }
 
     #[test]

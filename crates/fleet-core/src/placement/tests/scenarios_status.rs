@@ -344,6 +344,19 @@ fn placement_38_readers_of_one_namespace_are_not_sent_to_another() {
 }
 
 #[test]
+fn placement_38_a_copy_needs_a_namespace_with_a_name() {
+    let mut world = world(COPIED);
+    world.edit(&with(COPIED).replace("name: shop", "labelSelector: {matchLabels: {team: a}}"));
+    expect![[r#"
+        hold placement
+        Refused(NoNamespaceSelected)"#]]
+    .assert_eq(&writes_text(&world.run()));
+    expect![[r#"
+        index "": nothing
+        Scheduled=False@2 InvalidResourceSelectors: NamespaceAccessible ClusterResourcePlacement doesn't specify a resource selector which selects a namespace"#]].assert_eq(&status_text(world.status()));
+}
+
+#[test]
 fn placement_39_no_copy_unless_asked_for() {
     let world = placed("");
     assert!(world.copies.is_empty());
