@@ -226,15 +226,16 @@ fn content(kept: Option<&Kept>) -> Content {
 fn events(placement: &PlacementFacts<'_>, after: &PlacementStatus) -> Vec<PlacementEvent> {
     let before = placement.status.cloned().unwrap_or_default();
     let became_true =
-        |step: &&RolloutStep| status::is_true(placement, after, **step) && !status::is_true(placement, &before, **step);
-    let mut events: Vec<_> = status::expected_steps(placement).iter().filter(became_true).map(event_of).collect();
+        |step: &RolloutStep| status::is_true(placement, after, *step) && !status::is_true(placement, &before, *step);
+    let mut events: Vec<_> =
+        status::expected_steps(placement).iter().copied().filter(became_true).map(event_of).collect();
     if status::is_complete(placement, after) && !status::is_complete(placement, &before) {
         events.push(PlacementEvent::RolloutCompleted);
     }
     events
 }
 
-fn event_of(step: &RolloutStep) -> PlacementEvent {
+fn event_of(step: RolloutStep) -> PlacementEvent {
     match step {
         RolloutStep::RolloutStarted => PlacementEvent::RolloutStarted,
         RolloutStep::Overridden => PlacementEvent::Overridden,

@@ -125,8 +125,8 @@ impl Propagation {
     /// where those are blocked.
     pub(super) fn sweeps_kind(&self, kind: &Kind) -> bool {
         let twin = GroupVersionKind { group: "events.k8s.io", version: "v1", kind: "Event" };
-        let is_event = kind.is("", "v1", "Event");
-        !self.blocks_kind(kind.into()) && !(is_event && self.blocks_kind(twin))
+        let stays_with_twin = kind.is("", "v1", "Event") && self.blocks_kind(twin);
+        !stays_with_twin && !self.blocks_kind(kind.into())
     }
 
     /// Whether nothing of this namespace is placed together with it.

@@ -199,19 +199,14 @@ pub fn snapshot_for_run(observed: &Observed<'_>, wanted: WantedSnapshot) -> Resu
         let selected = select(placement.key, selectors, observed.inventory, observed.propagation);
         selected.map(|selected| Captured::of(&selected)).map_err(NoRunSnapshot::Selection)
     };
-    match requested {
-        Some(master) => Ok(RunSnapshot {
-            writes: repair(observed, &groups, master, captured)?,
-            index: master.index,
-            master: master.snapshot.name.to_owned(),
-        }),
-        None => {
-            let now = Timestamp::UNIX_EPOCH; // without a pace, time decides nothing
-            let kept = keep_up(&observed.placement, &groups, &captured()?, SnapshotPace::AT_ONCE, now)
-                .map_err(NoRunSnapshot::Stopped)?;
-            Ok(RunSnapshot { writes: kept.writes, index: kept.index, master: kept.master })
-        }
+    if let Some(master) = requested {
+        let writes = repair(observed, &groups, master, captured)?;
+        return Ok(RunSnapshot { writes, index: master.index, master: master.snapshot.name.to_owned() });
     }
+    // Without a pace, time decides nothing.
+    let (pace, now) = (SnapshotPace::AT_ONCE, Timestamp::UNIX_EPOCH);
+    let kept = keep_up(&observed.placement, &groups, &captured()?, pace, now).map_err(NoRunSnapshot::Stopped)?;
+    Ok(RunSnapshot { writes: kept.writes, index: kept.index, master: kept.master })
 }
 
 /// Pieces that are missing from a group can be made as long as the content is still the same.

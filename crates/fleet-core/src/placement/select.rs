@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use fleet_api::names::PlacementKey;
+use fleet_api::names::{NamespaceName, PlacementKey};
 use fleet_api::selector::Selector;
 use fleet_api::types::{ResourceIdentifier, ResourceSelectorTerm, SelectionScope};
 
@@ -105,7 +105,7 @@ impl<'a> Selection<'a, '_> {
     }
 
     fn placement(&self) -> String {
-        self.placement_in(self.placement.namespace.as_ref().map_or("", |namespace| namespace.as_str()))
+        self.placement_in(self.placement.namespace.as_ref().map_or("", NamespaceName::as_str))
     }
 
     fn blocks(&self, term: &ResourceSelectorTerm) -> bool {
@@ -150,7 +150,7 @@ impl<'a> Selection<'a, '_> {
 
     /// Objects of the kind itself, where the placement may select from.
     fn plain(&self, term: &ResourceSelectorTerm, chosen_namespace: Option<&str>) -> Found<'a> {
-        let own_namespace = self.placement.namespace.as_ref().map(|namespace| namespace.as_str());
+        let own_namespace = self.placement.namespace.as_ref().map(NamespaceName::as_str);
         let found = self.inventory.kind(&term.group, &term.version, &term.kind);
         // The chosen namespace stands in for the placement's only where it is used.
         let namespace = match found {

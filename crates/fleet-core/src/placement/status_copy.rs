@@ -65,14 +65,13 @@ pub(super) fn sync(observed: &Observed<'_>, status: &mut PlacementStatus, now: T
     let namespace = copy_namespace(placement).filter(|_| is_wanted(placement))?;
     let mut copied = status.clone();
     remove(&mut copied.conditions, PlacementStatusSynced::type_word(()));
-    let (synced, write) = match obstacle(observed, namespace) {
-        Some(error) => (PlacementStatusSynced::Failed { error }, None),
-        None => {
-            let is_current = observed.status_copy == Some(&copied);
-            let copy = StatusCopy { namespace: namespace.to_owned(), status: copied, updated: Time::new(now) };
-            let write = (!is_current).then(|| Write::CopyStatus(copy));
-            (PlacementStatusSynced::Succeeded { namespace: namespace.to_owned() }, write)
-        }
+    let (synced, write) = if let Some(error) = obstacle(observed, namespace) {
+        (PlacementStatusSynced::Failed { error }, None)
+    } else {
+        let is_current = observed.status_copy == Some(&copied);
+        let copy = StatusCopy { namespace: namespace.to_owned(), status: copied, updated: Time::new(now) };
+        let synced = PlacementStatusSynced::Succeeded { namespace: namespace.to_owned() };
+        (synced, (!is_current).then_some(Write::CopyStatus(copy)))
     };
     put(&mut status.conditions, synced.finding(placement.generation), now);
     write

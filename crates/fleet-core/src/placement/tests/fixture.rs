@@ -175,10 +175,8 @@ impl<S: Scope> World<S> {
         let policy = self.policies.iter_mut().find(|one| is_marked(one)).unwrap();
         let decisions: Vec<_> = clusters.split_whitespace().map(decision).collect();
         let found = decisions.iter().filter(|decision| decision.selected).count();
-        let (status, reason) = match fulfilled {
-            true => ("True", "SchedulingPolicyFulfilled"),
-            false => ("False", "SchedulingPolicyUnfulfilled"),
-        };
+        let (status, reason) =
+            if fulfilled { ("True", "SchedulingPolicyFulfilled") } else { ("False", "SchedulingPolicyUnfulfilled") };
         policy.status = Some(
             serde_json::from_value(json!({
                 "observedCRPGeneration": generation,

@@ -33,11 +33,11 @@ fn spec() -> impl Strategy<Value = String> {
         1 => Just("{group: '', version: v1, kind: ConfigMap}"),
     ];
     let policy = prop_oneof![
-        Just("".to_owned()),
+        Just(String::new()),
         (0..4).prop_map(|n| format!(", policy: {{placementType: PickN, numberOfClusters: {n}}}")),
         "[c-e]".prop_map(|name| format!(", policy: {{placementType: PickFixed, clusterNames: [{name}]}}")),
     ];
-    let limit = prop_oneof![Just("".to_owned()), (1..4).prop_map(|limit| format!(", revisionHistoryLimit: {limit}"))];
+    let limit = prop_oneof![Just(String::new()), (1..4).prop_map(|limit| format!(", revisionHistoryLimit: {limit}"))];
     let strategy = prop_oneof![5 => Just(""), 1 => Just(", strategy: {type: External}"), 1 => Just(", strategy: {applyStrategy: {type: ReportDiff}}")];
     let copied = prop_oneof![3 => Just(""), 1 => Just(", statusReportingScope: NamespaceAccessible")];
     (term, policy, limit, strategy, copied).prop_map(|(term, policy, limit, strategy, copied)| {

@@ -326,7 +326,7 @@ fn placement_38_readers_of_one_namespace_are_not_sent_to_another() {
     world.edit(&with(COPIED).replace("shop", "bank"));
     expect![[r#"Refused(NamespaceChanged { chosen: "bank", original: "shop" })"#]]
         .assert_eq(&writes_text(&world.run()));
-    expect!["Scheduled=False@2 InvalidResourceSelectors: namespace resource selector is choosing a different namespace 'bank' from what was originally picked 'shop'. This is not allowed for NamespaceAccessible ClusterResourcePlacement"].assert_eq(&status_text(world.status()).lines().nth(1).unwrap_or_default());
+    expect!["Scheduled=False@2 InvalidResourceSelectors: namespace resource selector is choosing a different namespace 'bank' from what was originally picked 'shop'. This is not allowed for NamespaceAccessible ClusterResourcePlacement"].assert_eq(status_text(world.status()).lines().nth(1).unwrap_or_default());
     assert_eq!(world.status().placement_statuses, before.placement_statuses);
     assert_eq!(world.status().conditions[1..], before.conditions[1..]);
     world.edit(&with(COPIED));
