@@ -10,11 +10,13 @@
 //! | `propagation`, `select`, `order` | which objects are selected |
 //! | `capture` | what of them is frozen |
 //! | `policy_snapshots`, `resource_snapshots`, `groups`, `new_snapshot` | which snapshots there shall be |
-//! | `entries`, `status`, `status_copy` | what the status says |
+//! | `entries`, `status`, `status_copy`, `standing` | what the status says |
+//! | `concern` | whose plan a changed object may change |
 //! | `deletion` | what happens in the end |
 //! | `report` | what was found out, as values |
 
 mod capture;
+mod concern;
 mod deletion;
 mod entries;
 mod groups;
@@ -27,6 +29,7 @@ mod propagation;
 mod report;
 mod resource_snapshots;
 mod select;
+mod standing;
 mod status;
 mod status_copy;
 
@@ -42,6 +45,7 @@ use fleet_api::types::{PlacementStatus, RolloutStrategyType};
 use jiff::Timestamp;
 
 pub use capture::Captured;
+pub use concern::Changed;
 pub use inventory::{Inventory, Kind, LiveObject, Selected};
 pub use new_snapshot::{NewPart, NewResourceSnapshot};
 pub use observed::{
@@ -53,6 +57,7 @@ pub use propagation::{ApiList, ApiListError, Apis, GroupVersionKind, Propagation
 pub use report::{Content, External, Fault, Outcome, Progress, Refusal, Report};
 pub use resource_snapshots::{NoRunSnapshot, RunSnapshot, WantedSnapshot, snapshot_for_run};
 pub use select::{InvalidSelector, SelectionError, select};
+pub use standing::Standing;
 pub use status_copy::{StatusCopy, copy_namespace};
 
 use crate::plan::{self, ObjectWrite, Wake};
@@ -127,7 +132,14 @@ impl ObjectWrite for Write {
 
 /// What to do so that what the placement selects is frozen and its status tells the truth.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
-    let plan = if observed.placement.deleting { deletion::plan(observed) } else { keep_up(observed, now) };
+    let plan = if observed.placement.deleting {
+        deletion::plan(observed)
+    } else {
+        let mut plan = keep_up(observed, now);
+        let status = plan.status.as_ref().or(observed.placement.status);
+        plan.report.standing = Some(Standing::of(&observed.placement, status));
+        plan
+    };
     debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
     plan
 }

@@ -8,6 +8,7 @@ use fleet_api::names::Index;
 use jiff::Timestamp;
 
 use super::select::InvalidSelector;
+use super::standing::Standing;
 
 /// What a plan rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,13 +17,15 @@ pub struct Report {
     pub content: Content,
     /// Where each selected cluster stands, in the order of the scheduler's decisions.
     pub clusters: Vec<(String, Progress)>,
+    /// The first condition that is not True; absent for a placement that is going.
+    pub standing: Option<Standing>,
     /// What became true with this plan, in the order in which it does.
     pub events: Vec<PlacementEvent>,
 }
 
 impl Report {
     pub(super) fn of(outcome: Outcome) -> Self {
-        Self { outcome, content: Content::NotLookedAt, clusters: Vec::new(), events: Vec::new() }
+        Self { outcome, content: Content::NotLookedAt, clusters: Vec::new(), standing: None, events: Vec::new() }
     }
 }
 
@@ -40,7 +43,7 @@ pub enum Outcome {
     /// Something that we wrote was changed by others so that it cannot be understood.
     Stopped(Fault),
     AwaitingScheduler,
-    /// No cluster was picked. That is what was `wanted` where the policy asks for none.
+    /// No cluster was picked, which is `as_wanted` where the policy asks for none.
     NoClusters {
         as_wanted: bool,
     },

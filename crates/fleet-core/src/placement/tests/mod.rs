@@ -1,6 +1,7 @@
 //! Tests of the placement's decisions: scenarios by number, then what holds for every plan.
 
 mod capturing;
+mod concerning;
 mod fixture;
 mod hub;
 mod properties;

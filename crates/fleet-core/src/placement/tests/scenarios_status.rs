@@ -108,6 +108,23 @@ fn placement_29_scaled_to_nothing() {
 }
 
 #[test]
+fn the_first_condition_that_is_not_true_is_where_a_placement_stands() {
+    let standing = |world: &ClusterWorld| format!("{:?}", world.plan().report.standing.unwrap());
+    let mut world = placed("");
+    expect!["Completed"].assert_eq(&standing(&world));
+    world.roll_out("c1", "", "RolloutStarted Overridden=False");
+    expect![[r#"At { condition: "ClusterResourcePlacementOverridden", said: Some((False, "OverriddenFailed")) }"#]]
+        .assert_eq(&standing(&world));
+    world.edit(SHOP);
+    expect![[r#"At { condition: "ClusterResourcePlacementScheduled", said: Some((Unknown, "SchedulePending")) }"#]]
+        .assert_eq(&standing(&world));
+    world.hub.incomplete.insert("Namespace".to_owned());
+    expect![[r#"At { condition: "ClusterResourcePlacementScheduled", said: None }"#]].assert_eq(&standing(&world));
+    world.placement.metadata.deletion_timestamp = Some(serde_json::from_value(json!(world.now)).unwrap());
+    assert_eq!(world.plan().report.standing, None);
+}
+
+#[test]
 fn more_clusters_than_wanted_stop_the_plan() {
     let mut world = world(", policy: {placementType: PickN, numberOfClusters: 1}");
     world.settle();
