@@ -19,14 +19,14 @@ fn concerns<S: Scope>(world: &World<S>, line: &str) -> bool {
     let (line, gone) = line.strip_prefix('-').map_or((line, false), |line| (line, true));
     let changed = Hub::parse(line);
     let (kind, object) = &changed.objects[0];
-    let live = LiveObject(object);
+    let object = LiveObject(object);
     let mut hub = world.hub.clone();
     if gone {
         hub.remove(line);
     } else {
         hub.set(line);
     }
-    let changed = Changed { kind, namespace: live.namespace(), name: live.name(), live: (!gone).then_some(live) };
+    let changed = Changed { kind, namespace: object.namespace(), name: object.name(), live: (!gone).then_some(object) };
     changed.concerns(&world.observe().placement, &hub, &world.propagation)
 }
 
