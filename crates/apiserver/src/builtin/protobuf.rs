@@ -38,8 +38,8 @@ pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, String> {
             (1, Payload::Bytes(names)) => {
                 for name in fields(names)? {
                     match (name.number, name.payload) {
-                        (1, Payload::Bytes(text)) if !text.is_empty() => api_version = utf8(text)?,
-                        (2, Payload::Bytes(text)) if !text.is_empty() => kind = utf8(text)?,
+                        (1, Payload::Bytes(text)) if !text.is_empty() => api_version = utf8(text),
+                        (2, Payload::Bytes(text)) if !text.is_empty() => kind = utf8(text),
                         _ => {}
                     }
                 }
@@ -159,7 +159,7 @@ fn put(shape: &Shape, payload: Payload<'_>, depth: usize, slot: &mut Value) -> R
             let (mut key, mut value) = (String::new(), None);
             for part in fields(payload.bytes()?)? {
                 match part.number {
-                    1 => key = utf8(part.payload.bytes()?)?,
+                    1 => key = utf8(part.payload.bytes()?),
                     2 => value = Some(map_value(item, part.payload, depth)?),
                     _ => {}
                 }
@@ -189,7 +189,7 @@ fn map_value(shape: &Shape, payload: Payload<'_>, depth: usize) -> Result<Value,
 
 fn single(shape: &Shape, payload: Payload<'_>, depth: usize) -> Result<Value, String> {
     Ok(match shape {
-        Shape::Text => json!(utf8(payload.bytes()?)?),
+        Shape::Text => json!(utf8(payload.bytes()?)),
         Shape::Bytes => json!(STANDARD.encode(payload.bytes()?)),
         Shape::Integer { .. } => json!(payload.integer()?),
         Shape::Bool => json!(payload.integer()? != 0),
@@ -207,7 +207,7 @@ fn single(shape: &Shape, payload: Payload<'_>, depth: usize) -> Result<Value, St
 
 fn first_text(bytes: &[u8]) -> Result<String, String> {
     let found = fields(bytes)?.into_iter().find(|field| field.number == 1);
-    found.map_or(Ok(String::new()), |field| utf8(field.payload.bytes()?))
+    found.map_or(Ok(String::new()), |field| Ok(utf8(field.payload.bytes()?)))
 }
 
 /// Seconds and nanoseconds since 1970; both zero is Go's zero time, which JSON shows as null.
@@ -233,7 +233,7 @@ fn int_or_text(bytes: &[u8]) -> Result<Value, String> {
         match field.number {
             1 => is_text = field.payload.integer()? == 1,
             2 => number = field.payload.integer()?,
-            3 => text = utf8(field.payload.bytes()?)?,
+            3 => text = utf8(field.payload.bytes()?),
             _ => {}
         }
     }
@@ -338,8 +338,8 @@ fn fixed<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], String> {
     Ok(*head)
 }
 
-fn utf8(bytes: &[u8]) -> Result<String, String> {
-    Ok(String::from_utf8_lossy(bytes).into_owned())
+fn utf8(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[cfg(test)]

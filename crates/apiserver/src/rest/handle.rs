@@ -118,9 +118,11 @@ fn deprecation(served: &Served) -> Vec<String> {
 
 /// Groups that are built in know what they do not have; nobody answers for others.
 fn unserved(cluster: &Cluster, request: &Request) -> ApiError {
-    let known = cluster.registry().all().iter().any(|info| {
-        !info.is_custom() && info.group == request.group && info.version(&request.version).is_some()
-    });
+    let known = cluster
+        .registry()
+        .all()
+        .iter()
+        .any(|info| !info.is_custom() && info.group == request.group && info.version(&request.version).is_some());
     if known { unknown() } else { no_such_path() }
 }
 

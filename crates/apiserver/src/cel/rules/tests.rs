@@ -434,9 +434,7 @@ fn rules_that_may_cost_too_much_are_refused() {
 fn the_number_of_values_counts_into_the_cost_of_a_rule() {
     let rules = json!([{"rule": "self.matches('^[a-z]+$')"}]);
     let items = json!({"type": "string", "maxLength": 1000, "x-kubernetes-validations": rules});
-    let list = |maximum: u64| {
-        object(&json!({"l": {"type": "array", "maxItems": maximum, "items": items}}), &json!([]))
-    };
+    let list = |maximum: u64| object(&json!({"l": {"type": "array", "maxItems": maximum, "items": items}}), &json!([]));
     check_refused(list(1000), expect!["ok"]);
     // (4000 + 1) / 10 for the text, 8 / 4 for the expression, 1 for the variable: 803 for each value.
     check_refused(
