@@ -26,6 +26,8 @@ pub enum Reason {
     Invalid,
     TooManyRequests,
     InternalError,
+    /// A path that no part of the server claims; answered in plain text.
+    NoSuchPath,
     ServiceUnavailable,
     Timeout,
     /// An error that kube-apiserver does not classify: 500 with a bare message.
@@ -38,7 +40,7 @@ impl Reason {
             Reason::BadRequest => 400,
             Reason::Unauthorized => 401,
             Reason::Forbidden => 403,
-            Reason::NotFound => 404,
+            Reason::NotFound | Reason::NoSuchPath => 404,
             Reason::MethodNotAllowed => 405,
             Reason::NotAcceptable => 406,
             Reason::AlreadyExists | Reason::Conflict => 409,
@@ -58,7 +60,7 @@ impl Reason {
             Reason::BadRequest => "BadRequest",
             Reason::Unauthorized => "Unauthorized",
             Reason::Forbidden => "Forbidden",
-            Reason::NotFound => "NotFound",
+            Reason::NotFound | Reason::NoSuchPath => "NotFound",
             Reason::MethodNotAllowed => "MethodNotAllowed",
             Reason::NotAcceptable => "NotAcceptable",
             Reason::AlreadyExists => "AlreadyExists",

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::HOST;
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
@@ -48,22 +48,31 @@ impl Endpoint {
         &self.url
     }
 
+    /// The value of the `Host` header that requests to this endpoint carry.
+    pub fn authority(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
     /// Sends a request whose URI is a path and query; the body of the answer is still to be read.
     pub async fn open(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         if !request.headers().contains_key(HOST) {
-            let host = format!("{}:{}", self.host, self.port);
-            request.headers_mut().insert(HOST, host.parse().context("host header")?);
+            request.headers_mut().insert(HOST, self.authority().parse().context("host header")?);
         }
+        self.connect().await?.send_request(request).await.context("send the request")
+    }
+
+    /// A connection for many requests, one after the other. Requests must bring their `Host`.
+    pub async fn connect(&self) -> Result<SendRequest<Full<Bytes>>> {
         let stream = TcpStream::connect((self.host.as_str(), self.port))
             .await
             .with_context(|| format!("connect to {}", self.url))?;
         stream.set_nodelay(true).context("set TCP_NODELAY")?;
         match &self.tls {
-            None => exchange(TokioIo::new(stream), request).await,
+            None => handshake(TokioIo::new(stream)).await,
             Some(tls) => {
                 let name = ServerName::try_from(self.host.clone()).context("server name")?;
                 let stream = tls.connect(name, stream).await.with_context(|| format!("TLS with {}", self.url))?;
-                exchange(TokioIo::new(stream), request).await
+                handshake(TokioIo::new(stream)).await
             }
         }
     }
@@ -90,14 +99,14 @@ fn connector(ca_pem: Option<&str>) -> Result<TlsConnector> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Response<Incoming>>
+async fn handshake<S>(stream: S) -> Result<SendRequest<Full<Bytes>>>
 where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
-    let (mut sender, connection) = http1::handshake(stream).await.context("speak HTTP")?;
-    // The connection lives as long as the answer's body is read; its own error shows up there.
+    let (sender, connection) = http1::handshake(stream).await.context("speak HTTP")?;
+    // The connection lives as long as an answer's body is read; its own error shows up there.
     tokio::spawn(connection);
-    sender.send_request(request).await.context("send the request")
+    Ok(sender)
 }
 
 #[cfg(test)]

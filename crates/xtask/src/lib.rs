@@ -2,6 +2,7 @@
 //! that holds two API servers against each other. Tests of other crates start real servers through it. It decides
 //! nothing about fleets.
 
+pub mod bench;
 pub mod codegen;
 pub mod codegen_builtin;
 pub mod console;

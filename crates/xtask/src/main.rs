@@ -20,6 +20,7 @@ enum Chore {
     CodegenBuiltin(xtask::codegen_builtin::CodegenBuiltin),
     RealApiserver(xtask::real::command::RealApiserver),
     Parity(xtask::parity::command::Parity),
+    Bench(xtask::bench::Bench),
 }
 
 #[tokio::main]
@@ -30,6 +31,7 @@ async fn main() -> ExitCode {
         Chore::CodegenBuiltin(chore) => chore.execute(),
         Chore::RealApiserver(chore) => chore.execute().await,
         Chore::Parity(chore) => chore.execute(divergence::KNOWN).await,
+        Chore::Bench(chore) => chore.execute().await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

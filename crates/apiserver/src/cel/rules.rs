@@ -54,7 +54,13 @@ struct Program {
 impl Rules {
     /// Compiles all rules of a schema; findings name places below `path`.
     pub fn compile(path: &str, schema: &Schema) -> Result<Self, Vec<FieldError>> {
-        let mut compiler = Compiler { findings: Vec::new(), total: 0, expensive: Vec::new() };
+        let limits = (cost::RULE_LIMIT, cost::SCHEMA_LIMIT);
+        Self::compile_within(path, schema, limits)
+    }
+
+    /// `limits` are what one rule and all rules of the schema may cost by estimate.
+    fn compile_within(path: &str, schema: &Schema, limits: (u64, u64)) -> Result<Self, Vec<FieldError>> {
+        let mut compiler = Compiler { findings: Vec::new(), total: 0, expensive: Vec::new(), limits };
         let ty = declared(schema, true);
         let around = Around { uncorrelated: None, resource: true, times: Some(1) };
         let root = compiler.node(path, schema, ty.as_ref(), around);
@@ -79,6 +85,8 @@ impl Rules {
 
 struct Compiler {
     findings: Vec<FieldError>,
+    /// Of a rule and of all.
+    limits: (u64, u64),
     /// What all rules cost by estimate.
     total: u64,
     /// The rules with the largest part in it, by their places.
@@ -100,23 +108,23 @@ impl Compiler {
     const NAMED: usize = 4;
 
     fn judge_total(&mut self, path: &str) {
-        if self.total <= cost::SCHEMA_LIMIT {
+        if self.total <= self.limits.1 {
             return;
         }
         let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
         self.findings.extend(self.expensive.drain(..).map(|(_, place)| FieldError::forbidden(place, detail)));
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        self.findings.push(FieldError::forbidden(path, cost::too_expensive(what, self.total, cost::SCHEMA_LIMIT)));
+        self.findings.push(FieldError::forbidden(path, cost::too_expensive(what, self.total, self.limits.1)));
     }
 
     /// Counts the cost of a rule or message and refuses one that is too high by itself.
     fn count(&mut self, place: String, what: &str, cost: u64) {
-        if cost > cost::RULE_LIMIT {
-            let detail = cost::too_expensive(what, cost, cost::RULE_LIMIT);
+        if cost > self.limits.0 {
+            let detail = cost::too_expensive(what, cost, self.limits.0);
             self.findings.push(FieldError::forbidden(place.clone(), detail));
         }
         self.total = self.total.saturating_add(cost);
-        if cost >= cost::SCHEMA_LIMIT / 100 {
+        if cost >= self.limits.1 / 100 {
             self.expensive.push((cost, place));
             self.expensive.sort_by(|a, b| b.0.cmp(&a.0));
             self.expensive.truncate(Self::NAMED);

@@ -202,6 +202,7 @@ fn answer_of(response: Response) -> Answer {
     let content = match response.body {
         Body::Object(bytes) => Content::Object(bytes),
         Body::List(list) => Content::Object(list.to_bytes()),
+        Body::Text(text) => Content::Text(text),
         Body::Watch(stream) => Content::Watch(Box::pin(Events(stream))),
     };
     Answer { status: response.status, content, warnings: response.warnings }

@@ -60,6 +60,7 @@ pub struct Options {
 pub struct Embedded {
     server: Arc<Server>,
     authority: Arc<Authority>,
+    clusters: Arc<EdgeClusters>,
     edge: Edge,
 }
 
@@ -95,8 +96,16 @@ impl Embedded {
         let clusters = Arc::new(EdgeClusters { server: OnceLock::new(), open: Mutex::default() });
         let _ = clusters.server.set(Arc::downgrade(&server));
         server.cluster(ROOT_CLUSTER);
-        let edge = Edge::new(clusters, options.limits);
-        Ok(Self { server, authority, edge })
+        let edge = Edge::new(clusters.clone(), options.limits);
+        Ok(Self { server, authority, clusters, edge })
+    }
+
+    /// Ends all watches and the work of all clusters. The data directory is free once the last handle is dropped:
+    /// clones of this value, services, clusters.
+    pub async fn close(&self) {
+        self.edge.stop();
+        self.server.close().await;
+        self.clusters.open.lock().clear();
     }
 
     /// The cluster of this name, made on the first call.

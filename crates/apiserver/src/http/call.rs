@@ -46,6 +46,7 @@ pub enum Content {
     /// An object or a list, as JSON.
     Object(Bytes),
     Watch(Events),
+    Text(&'static str),
 }
 
 impl fmt::Debug for Content {
@@ -53,6 +54,7 @@ impl fmt::Debug for Content {
         match self {
             Content::Object(bytes) => write!(f, "Object({} bytes)", bytes.len()),
             Content::Watch(_) => f.write_str("Watch"),
+            Content::Text(text) => f.write_str(text),
         }
     }
 }

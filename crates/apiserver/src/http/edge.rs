@@ -207,6 +207,9 @@ impl Edge {
                 let body = encode(json, form.output, form.context(true))?;
                 whole(Reply::new(status, &form.output.content_type(), body), &parts.headers)
             }
+            Content::Text(text) => {
+                whole(Reply::new(status, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes())), &parts.headers)
+            }
             Content::Watch(events) => {
                 trace.watching = true;
                 self.stream(events, form, Box::new(place), &trace.labels)

@@ -116,6 +116,11 @@ pub struct Version {
 pub trait RuleSet: std::fmt::Debug + Send + Sync {
     /// Findings about an object in this version; `old` is what it replaces.
     fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError>;
+
+    /// As `check`, for a write that can change nothing but the status.
+    fn check_status(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        self.check(object, old)
+    }
 }
 
 /// Both functions get an object whose `apiVersion` and `kind` are already those of the target.

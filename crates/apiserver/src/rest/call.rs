@@ -188,6 +188,13 @@ pub(crate) fn to_storage(served: &Served, mut object: Value) -> Value {
     if let Some(conversion) = &served.version().conversion {
         conversion.to_storage(&mut object);
     }
+    if served.info.is_custom()
+        && !served.is_storage_version()
+        && let Some(stored) = served.info.version(&served.info.storage.version)
+    {
+        // What the stored version has no place for is lost.
+        shape::prune_and_default_by(&stored.schema, &mut object);
+    }
     object
 }
 

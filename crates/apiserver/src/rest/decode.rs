@@ -7,11 +7,13 @@ use std::fmt::{self, Write};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use serde_saphyr::DuplicateKeyPolicy;
 
 use super::request::{ContentType, Request};
 use super::shape;
 use crate::builtin;
 use crate::error::{ApiError, Reason};
+use crate::field::FieldError;
 use crate::go_words::json_error;
 use crate::registry::Served;
 
@@ -27,6 +29,8 @@ pub struct Decoded {
     pub value: Value,
     /// Paths of fields that were given more than once; the last value counts.
     pub duplicates: Vec<String>,
+    /// What is said of keys that a YAML map has twice.
+    pub repeated_in_yaml: Vec<String>,
 }
 
 /// Parses JSON, keeping count of repeated keys.
@@ -37,7 +41,7 @@ pub fn parse_json(body: &[u8]) -> Result<Decoded, String> {
     let seed = Seed { path: &mut path, duplicates: &mut duplicates };
     let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     match parsed {
-        Ok(value) => Ok(Decoded { value, duplicates }),
+        Ok(value) => Ok(Decoded { value, duplicates, ..Decoded::default() }),
         Err(error) => Err(json_error(body, &error)),
     }
 }
@@ -53,7 +57,7 @@ pub fn body(request: &Request, custom: bool, expected: (&str, &str)) -> Result<R
         ContentType::Yaml if shape::is_json(&request.body) => parse_json(&request.body).map_err(json_error),
         ContentType::Yaml => shape::parse_yaml(&request.body),
         ContentType::Protobuf if !custom => {
-            builtin::decode_protobuf(&request.body, expected).map(|value| Decoded { value, duplicates: Vec::new() })
+            builtin::decode_protobuf(&request.body, expected).map(|value| Decoded { value, ..Decoded::default() })
         }
         _ => return Err(unsupported(if custom { CUSTOM } else { BUILT_IN })),
     })
@@ -93,9 +97,18 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
     if given_kind.is_empty() {
         if served.info.is_custom() {
             let text = String::from_utf8_lossy(body);
-            return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{text}'")));
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{text}' ({})",
+                summary(body)
+            )));
         }
         fields.insert("kind".to_owned(), kind.as_str().into());
+    }
+    let same_version = given_version.is_empty() || given_version == api_version;
+    if served.info.is_custom() && same_version && !given_kind.is_empty() && given_kind != *kind {
+        let name = fields.get("metadata").and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
+        let finding = FieldError::invalid("kind", &given_kind.as_str().into(), format!("must be {kind}"));
+        return Err(ApiError::invalid(&served.info.group, &given_kind, name, &[finding]));
     }
     if let Some(why) = misfit(served, &given_kind, &given_version, body) {
         return Err(ApiError::bad_request(why));
@@ -103,6 +116,9 @@ pub fn with_kind(mut decoded: Decoded, served: &Served, body: &[u8]) -> Result<D
     fields.insert("apiVersion".to_owned(), api_version.into());
     if !fields.get("metadata").is_some_and(Value::is_object) {
         fields.insert("metadata".to_owned(), Value::Object(Map::new()));
+    }
+    if served.info.is_custom() {
+        whole_numbers(&mut decoded.value);
     }
     Ok(decoded)
 }
@@ -145,6 +161,47 @@ fn misfit(served: &Served, kind: &str, api_version: &str, body: &[u8]) -> Option
 /// The words for a kind that Kubernetes itself does not have.
 pub(super) fn not_registered(kind: &str, api_version: &str) -> String {
     format!("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:110\"")
+}
+
+/// Writes floating point numbers without a fraction as whole ones, which is how they are kept.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            // Up to here every whole number has a floating point form of its own.
+            const EXACT: f64 = 9_007_199_254_740_992.0;
+            let whole = number.as_f64().filter(|n| number.is_f64() && n.fract() == 0.0 && n.abs() <= EXACT);
+            #[allow(clippy::cast_possible_truncation)] // bounded right above
+            if let Some(whole) = whole {
+                *number = (whole as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
+/// Parses YAML that is not JSON. Keys are read as YAML 1.1 reads them: `n` is a word for false.
+pub fn parse_yaml(text: &str) -> Result<Decoded, String> {
+    let read = |policy| {
+        let mut options = serde_saphyr::Options::default();
+        options.duplicate_keys = policy;
+        let (mut path, mut duplicates) = (Vec::new(), Vec::new());
+        serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
+            Seed { path: &mut path, duplicates: &mut duplicates }.deserialize(deserializer)
+        })
+    };
+    let failure = match read(DuplicateKeyPolicy::Error) {
+        Ok(value) => return Ok(Decoded { value, ..Decoded::default() }),
+        Err(error) => error,
+    };
+    let value = read(DuplicateKeyPolicy::LastWins).map_err(|error| error.to_string())?;
+    let line = failure.location().map_or(0, |location| location.line());
+    let shown = failure.to_string();
+    let key = shown.split("duplicate mapping key: ").nth(1).unwrap_or_default();
+    let key = key.split([',', '\n']).next().unwrap_or_default();
+    let note = format!("yaml: unmarshal errors:\n  line {line}: key {key:?} already set in map");
+    Ok(Decoded { value, repeated_in_yaml: vec![note], ..Decoded::default() })
 }
 
 /// 415 with the types that would do.
@@ -225,17 +282,6 @@ impl Visitor<'_> for Key {
 
     fn visit_unit<E>(self) -> Result<String, E> {
         Ok("null".to_owned())
-    }
-}
-
-/// A value read by any deserializer, with the keys of maps as text.
-#[derive(Debug)]
-pub struct Tree(pub Value);
-
-impl<'de> serde::Deserialize<'de> for Tree {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (mut path, mut duplicates) = (Vec::new(), Vec::new());
-        Seed { path: &mut path, duplicates: &mut duplicates }.deserialize(deserializer).map(Self)
     }
 }
 
@@ -351,6 +397,22 @@ mod tests {
         let decoded = parse_json(br#"{"a":1,"a":2,"b":[{"c":1,"c":2}],"d":{"e":{"f":1.5,"f":null}}}"#).unwrap();
         assert_eq!(decoded.duplicates, ["a", "b[0].c", "d.e.f"]);
         assert_eq!(decoded.value, json!({"a": 2, "b": [{"c": 2}], "d": {"e": {"f": null}}}));
+    }
+
+    #[test]
+    fn yaml_reads_keys_and_values_as_version_1_1_does() {
+        let decoded = parse_yaml("n: yes\n\"y\": \"no\"\n1: [on, ~]\n").unwrap();
+        assert_eq!(decoded.value, json!({"false": true, "y": "no", "1": [true, null]}));
+        let twice = parse_yaml("a: 1\nb:\n  k: 1\n  k: 2\n").unwrap();
+        assert_eq!(twice.value, json!({"a": 1, "b": {"k": 2}}));
+        assert_eq!(twice.repeated_in_yaml, ["yaml: unmarshal errors:\n  line 4: key \"k\" already set in map"]);
+    }
+
+    #[test]
+    fn floats_without_fraction_become_whole_numbers() {
+        let mut value = json!({"a": [1000.0, 1.5, -2.0], "b": 1e300});
+        whole_numbers(&mut value);
+        assert_eq!(value, json!({"a": [1000, 1.5, -2], "b": 1e300}));
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub fn version_required() -> FieldError {
     FieldError {
         fault: Fault::Invalid,
         path: "metadata.resourceVersion".to_owned(),
-        value: Some("0x0".to_owned()),
+        value: Some("0".to_owned()),
         detail: "must be specified for an update".to_owned(),
     }
 }

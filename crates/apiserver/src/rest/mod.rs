@@ -19,6 +19,7 @@ pub mod selector;
 pub mod shape;
 #[cfg(test)]
 pub(crate) mod tests;
+mod printed;
 mod typeless;
 mod watch;
 mod write;

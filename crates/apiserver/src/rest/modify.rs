@@ -10,7 +10,7 @@ use super::request::{ContentType, FieldValidation};
 use super::response::Response;
 use super::shape;
 use super::write::{self, Part, Update, Written};
-use super::{meta, scale};
+use super::{meta, printed, scale};
 use crate::error::{ApiError, Details};
 use crate::field::FieldError;
 use crate::registry::Handling;
@@ -46,7 +46,15 @@ pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Res
     let may_create = part == Part::Main
         && call.served.info.behaviour.create_on_update
         && meta::text(&decoded.value, "resourceVersion").is_empty();
-    let update = Update { part, make: &make, may_create, tracked: false, is_put: true, options_kind: "UpdateOptions" };
+    let update = Update {
+        part,
+        make: &make,
+        may_create,
+        tracked: false,
+        is_put: true,
+        unreadable: None,
+        options_kind: "UpdateOptions",
+    };
     let written = write::update(call, &update).await?;
     Ok(answer(call, &written))
 }
@@ -78,21 +86,35 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
         if is_apply {
             copy_conditions(&body.value, &mut new);
         }
-        let decoded = Decoded { value: new, duplicates: Vec::new() };
+        let decoded = Decoded { value: new, ..Decoded::default() };
         let decoded = decode::with_kind(decoded, &served, &request.body)?;
         if validation != FieldValidation::Ignore {
             *unknown.lock() = shape::unknown_fields(&served.version().schema, &decoded.value);
         }
         Ok(decoded.value)
     };
+    let touches_metadata = match &body.value {
+        Value::Object(fields) => fields.contains_key("metadata"),
+        Value::Array(operations) => {
+            operations.iter().any(|one| one["path"].as_str().is_some_and(|path| path.starts_with("/metadata")))
+        }
+        _ => false,
+    };
+    let shows_object = matches!(request.content_type, ContentType::JsonPatch | ContentType::MergePatch);
+    let unreadable = |object: &Value, why: &str| {
+        let text = printed::object_text(object, touches_metadata);
+        ApiError::invalid("", "", "", &[FieldError::invalid("patch", &text.into(), why)])
+    };
+    let unreadable: Option<&write::Unreadable<'_>> = if shows_object { Some(&unreadable) } else { None };
     // Findings of the first result decide: a strict request must fail before anything is stored.
-    check_strictly(call, &make, &unknown)?;
+    check_strictly(call, &make, &unknown, unreadable)?;
     let update = Update {
         part: Part::of(handling),
         make: &make,
         may_create: is_apply && handling.is_none(),
         tracked: is_apply,
         is_put: false,
+        unreadable,
         options_kind: "PatchOptions",
     };
     let written = write::update(call, &update).await?;
@@ -105,6 +127,7 @@ fn check_strictly(
     call: &mut Call<'_>,
     make: &write::Make<'_>,
     unknown: &parking_lot::Mutex<Vec<String>>,
+    unreadable: Option<&write::Unreadable<'_>>,
 ) -> Result<(), ApiError> {
     if call.field_validation() != FieldValidation::Strict {
         return Ok(());
@@ -114,8 +137,11 @@ fn check_strictly(
     if old.is_none() && call.request.content_type != ContentType::ApplyYaml {
         return Err(call.not_found());
     }
-    make(old.as_ref())?;
+    let made = make(old.as_ref())?;
     let texts = unknown_texts(&std::mem::take(&mut *unknown.lock()));
+    if let Some(refusal) = unreadable.filter(|_| !texts.is_empty()) {
+        return Err(refusal(&made, &format!("strict decoding error: {}", texts.join(", "))));
+    }
     call.note_field_findings(texts)
 }
 
@@ -207,7 +233,8 @@ fn unknown_texts(paths: &[String]) -> Vec<String> {
 }
 
 fn duplicate_texts(decoded: &Decoded) -> Vec<String> {
-    decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
+    let repeated = decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}"));
+    decoded.repeated_in_yaml.clone().into_iter().chain(repeated).collect()
 }
 
 pub(crate) fn answer(call: &mut Call<'_>, written: &Written) -> Response {

@@ -32,8 +32,7 @@ pub fn parse_yaml(body: &[u8]) -> Result<Decoded, String> {
         return decode::parse_json(body);
     }
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-    let decode::Tree(value) = serde_saphyr::from_str(text).map_err(|error| go_yaml_error(&error.to_string()))?;
-    Ok(Decoded { value, duplicates: Vec::new() })
+    decode::parse_yaml(text).map_err(|error| go_yaml_error(&error))
 }
 
 /// Whether a body that may be YAML is JSON.
@@ -61,22 +60,33 @@ pub fn unknown_fields(schema: &Node, object: &Value) -> Vec<String> {
 
 /// Removes fields that the schema does not know, and fills in defaults.
 pub fn prune_and_default(served: &Served, object: &mut Value) -> Result<(), ApiError> {
-    let version = served.version();
-    schema::prune(&version.schema, object);
-    if served.info.is_custom() {
-        schema::apply_defaults(&version.schema, object);
-        return Ok(());
-    }
-    served.info.hooks.default(object, &version.name).map_err(|error| {
-        let (kind, version) = (&served.info.kind, &version.name);
+    complete(served, object).map_err(|error| {
+        let (kind, version) = (&served.info.kind, &served.version().name);
         ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
     })
 }
 
+/// As `prune_and_default`; the error is what made the object unreadable, by itself.
+pub fn complete(served: &Served, object: &mut Value) -> Result<(), String> {
+    let version = served.version();
+    if served.info.is_custom() {
+        prune_and_default_by(&version.schema, object);
+        return Ok(());
+    }
+    schema::prune(&version.schema, object);
+    served.info.hooks.default(object, &version.name)
+}
+
+pub fn prune_and_default_by(schema: &Schema, object: &mut Value) {
+    schema::prune(schema, object);
+    schema::apply_defaults(schema, object);
+}
+
 /// Findings of the schema and of its rules, about an object in the served version. Built-in kinds are judged by their
 /// hooks alone.
-pub fn validate(served: &Served, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    served.version().rules.as_ref().map(|rules| rules.check(object, old)).unwrap_or_default()
+pub fn validate(served: &Served, object: &Value, old: Option<&Value>, only_status: bool) -> Vec<FieldError> {
+    let Some(rules) = &served.version().rules else { return Vec::new() };
+    if only_status { rules.check_status(object, old) } else { rules.check(object, old) }
 }
 
 /// A schema together with its compiled rules.
@@ -89,6 +99,10 @@ struct CustomRules {
 impl RuleSet for CustomRules {
     fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         cel::validate_object(&self.schema, &self.rules, object, old)
+    }
+
+    fn check_status(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        cel::validate_status(&self.schema, &self.rules, object, old)
     }
 }
 

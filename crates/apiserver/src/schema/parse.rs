@@ -27,9 +27,11 @@ impl Schema {
         let Some(root) = source.as_object() else {
             return Err(vec![FieldError::required(path, "schemas are required")]);
         };
-        let mut findings = structural::check(path, source);
+        // A schema with keywords that have no place in a structural one is not judged as one; they are refused below.
+        let foreign = structural::has_foreign_keywords(root);
+        let mut findings = if foreign { Vec::new() } else { structural::check(path, source) };
         let schema = schema_from(root);
-        if findings.is_empty() {
+        if findings.is_empty() && !foreign {
             findings = default::check_defaults(path, &schema);
         }
         findings.extend(openapi_rules::check(path, root));

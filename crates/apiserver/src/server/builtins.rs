@@ -180,10 +180,7 @@ impl Hooks for BuiltinKind {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
-        // The reference judges metadata twice, and shows both findings.
-        let mut findings = builtin::validate_metadata_update(new, old, "metadata");
-        findings.extend(builtin::validate_update(self, new, old));
-        findings
+        builtin::validate_update(self, new, old)
     }
 
     fn validate_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {

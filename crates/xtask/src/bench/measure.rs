@@ -1,0 +1,239 @@
+//! What is measured on a server, the same for all: writes per second, a long list, fan-out to watchers, memory.
+//!
+//! Every part is bounded in count and time, so that a slow server is measured with fewer requests, not for longer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::client::{Answer, Client, Place};
+
+/// Objects that the list and the memory are measured with.
+const OBJECTS: usize = 10_000;
+/// Characters of data in each, so that it is about 2 KB with its metadata.
+const DATA_BYTES: usize = 1_800;
+const WATCHERS: usize = 1_000;
+const MANY_CLIENTS: usize = 32;
+/// Bound of one part that measures a rate. Long enough to be steady, short enough for all of them.
+const RATE_TIME: Duration = Duration::from_secs(3);
+/// Bound of creating all objects, on a server of 50 creates per second.
+const FILL_TIME: Duration = Duration::from_secs(200);
+/// Lists and fan-outs are measured this often; the middle one counts.
+const REPEATS: usize = 5;
+/// Rates are measured with at most this many requests.
+const MOST_REQUESTS: usize = 100_000;
+
+const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const OBJECTS_PATH: &str = "/api/v1/namespaces/bench/configmaps";
+const SINGLE_PATH: &str = "/api/v1/namespaces/single/configmaps";
+const WATCHED_PATH: &str = "/api/v1/namespaces/watched/configmaps";
+
+/// One and many clients.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rates {
+    pub(super) one: f64,
+    pub(super) many: f64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Figures {
+    pub(super) creates: Rates,
+    pub(super) updates: Rates,
+    pub(super) patches: Rates,
+    pub(super) list: Duration,
+    pub(super) fan_out: Duration,
+    /// Bytes in memory: nothing but the server's own objects, and with all objects.
+    pub(super) idle: Option<u64>,
+    pub(super) filled: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Write {
+    Create,
+    Update,
+    Patch,
+}
+
+/// A part that measures a rate.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    write: Write,
+    path: &'static str,
+    clients: usize,
+    most: usize,
+    time: Duration,
+}
+
+pub(super) async fn measure(place: &Place, memory: impl Fn() -> Option<u64>) -> Result<Figures> {
+    let mut admin = place.client().await?;
+    for namespace in ["bench", "single", "watched"] {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        admin.send(Method::POST, "/api/v1/namespaces", JSON, bytes(&body)).await?;
+    }
+    let idle = memory();
+    let fill = Load { write: Write::Create, path: OBJECTS_PATH, clients: MANY_CLIENTS, most: OBJECTS, time: FILL_TIME };
+    let creates_many = rate(place, fill).await?;
+    let filled = memory();
+    let list = list(&mut admin).await?;
+    let fan_out = fan_out(place, &mut admin).await?;
+    let many = Load { clients: MANY_CLIENTS, most: MOST_REQUESTS, time: RATE_TIME, ..fill };
+    let one = Load { clients: 1, ..many };
+    Ok(Figures {
+        creates: Rates { one: rate(place, Load { path: SINGLE_PATH, ..one }).await?, many: creates_many },
+        updates: Rates {
+            one: rate(place, Load { write: Write::Update, ..one }).await?,
+            many: rate(place, Load { write: Write::Update, ..many }).await?,
+        },
+        patches: Rates {
+            one: rate(place, Load { write: Write::Patch, ..one }).await?,
+            many: rate(place, Load { write: Write::Patch, ..many }).await?,
+        },
+        list,
+        fan_out,
+        idle,
+        filled,
+    })
+}
+
+/// Requests per second of a number of clients that each send the next one when the last is answered.
+async fn rate(place: &Place, load: Load) -> Result<f64> {
+    let next = Arc::new(AtomicUsize::new(0));
+    let together = Arc::new(Barrier::new(load.clients + 1));
+    let mut running = JoinSet::new();
+    for _ in 0..load.clients {
+        let (mut client, next, together) = (place.client().await?, next.clone(), together.clone());
+        running.spawn(async move {
+            together.wait().await;
+            let started = Instant::now();
+            let mut done = 0_usize;
+            while started.elapsed() < load.time {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= load.most {
+                    break;
+                }
+                write(&mut client, load, number).await?;
+                done += 1;
+            }
+            anyhow::Ok(done)
+        });
+    }
+    together.wait().await;
+    let started = Instant::now();
+    let mut done = 0;
+    while let Some(client) = running.join_next().await {
+        done += client.context("a client")??;
+    }
+    Ok(f64::from(u32::try_from(done)?) / started.elapsed().as_secs_f64())
+}
+
+async fn write(client: &mut Client, load: Load, number: usize) -> Result<usize> {
+    let existing = number % OBJECTS;
+    match load.write {
+        Write::Create => client.send(Method::POST, load.path, JSON, bytes(&object(number, 0))).await,
+        Write::Update => {
+            let path = format!("{}/object-{existing}", load.path);
+            client.send(Method::PUT, &path, JSON, bytes(&object(existing, number + 1))).await
+        }
+        Write::Patch => {
+            let path = format!("{}/object-{existing}", load.path);
+            let patch = json!({"data": {"patched": number.to_string()}});
+            client.send(Method::PATCH, &path, MERGE_PATCH, bytes(&patch)).await
+        }
+    }
+}
+
+fn object(number: usize, change: usize) -> Value {
+    let data = json!({"text": "x".repeat(DATA_BYTES), "change": change.to_string()});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("object-{number}")}, "data": data})
+}
+
+fn bytes(value: &Value) -> Bytes {
+    Bytes::from(value.to_string())
+}
+
+async fn list(client: &mut Client) -> Result<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..REPEATS {
+        let started = Instant::now();
+        let size = client.send(Method::GET, OBJECTS_PATH, JSON, Bytes::new()).await?;
+        times.push(started.elapsed());
+        anyhow::ensure!(size > OBJECTS * DATA_BYTES, "the list has only {size} bytes");
+    }
+    Ok(middle(times))
+}
+
+/// Time from the start of one write until every watcher has it.
+async fn fan_out(place: &Place, writer: &mut Client) -> Result<Duration> {
+    let (arrived, mut arrivals) = tokio::sync::mpsc::unbounded_channel();
+    let mut watching = JoinSet::new();
+    // Clients over HTTP stay open with the watch; all watch from the same moment on.
+    let mut clients = Vec::new();
+    let path = format!("{WATCHED_PATH}?watch=1&timeoutSeconds=300");
+    for _ in 0..WATCHERS {
+        let mut client = place.client().await?;
+        let (status, mut answer) = client.open(Method::GET, &path, JSON, Bytes::new()).await?;
+        anyhow::ensure!(status.is_success(), "watch: {status}");
+        clients.push(client);
+        let arrived = arrived.clone();
+        watching.spawn(async move {
+            while let Ok(Some(seen)) = next_change(&mut answer).await {
+                for _ in 0..seen {
+                    let _ = arrived.send(());
+                }
+            }
+        });
+    }
+    let mut times = Vec::new();
+    for number in 0..REPEATS {
+        let started = Instant::now();
+        writer.send(Method::POST, WATCHED_PATH, JSON, bytes(&object(number, 0))).await?;
+        for _ in 0..WATCHERS {
+            arrivals.recv().await.context("a watch ended")?;
+        }
+        times.push(started.elapsed());
+    }
+    watching.shutdown().await;
+    Ok(middle(times))
+}
+
+/// The number of objects whose event ends in the next piece; objects of others (certificates) do not count.
+async fn next_change(answer: &mut Answer) -> Result<Option<usize>> {
+    let Some(piece) = answer.piece().await? else { return Ok(None) };
+    let ends = piece.iter().filter(|byte| **byte == b'\n').count();
+    let foreign = memmem(&piece, b"kube-root-ca.crt");
+    Ok(Some(if foreign { ends.saturating_sub(1) } else { ends }))
+}
+
+fn memmem(text: &[u8], wanted: &[u8]) -> bool {
+    text.windows(wanted.len()).any(|window| window == wanted)
+}
+
+fn middle(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_have_the_size_that_is_promised() {
+        let size = object(9_999, 123).to_string().len();
+        assert!((1_900..2_100).contains(&size), "{size}");
+    }
+
+    #[test]
+    fn the_middle_time_counts() {
+        let times = [5, 1, 3].map(Duration::from_secs).to_vec();
+        assert_eq!(middle(times), Duration::from_secs(3));
+    }
+}

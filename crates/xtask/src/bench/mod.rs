@@ -1,0 +1,133 @@
+//! `cargo xtask bench apiserver`: how fast and how large the embedded API server is, beside the real one.
+//!
+//! Decides which servers are measured and how each is started; `measure` decides what is measured. Always measures a
+//! release build: a debug build starts the release one in its place.
+
+mod client;
+mod measure;
+mod memory;
+mod report;
+mod serve;
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use apiserver::auth::User;
+use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
+use clap::{Args, Subcommand};
+
+use self::client::Place;
+use self::measure::{Figures, measure};
+use self::report::Column;
+use self::serve::Served;
+use crate::codegen::workspace_root;
+use crate::console;
+use crate::http::Endpoint;
+use crate::real::RealCluster;
+
+/// Measures and prints figures
+#[derive(Debug, Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Apiserver(Apiserver),
+    #[command(hide = true)]
+    Serve(serve::Serve),
+}
+
+/// Writes, lists, watches and memory of the embedded API server, of kube-apiserver with etcd, and their ratios
+#[derive(Debug, Args)]
+struct Apiserver {
+    /// Leave kube-apiserver and etcd out
+    #[arg(long)]
+    without_real: bool,
+    /// Measure only the servers whose name contains this text
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+}
+
+impl Bench {
+    pub async fn execute(self) -> Result<()> {
+        match self.what {
+            What::Serve(serve) => serve.execute().await,
+            What::Apiserver(_) if cfg!(debug_assertions) => again_in_release(),
+            What::Apiserver(apiserver) => apiserver.execute().await,
+        }
+    }
+}
+
+/// Runs the same command line once more, built for release.
+fn again_in_release() -> Result<()> {
+    let status = Command::new("cargo")
+        .args(["run", "--release", "--quiet", "--package", "xtask", "--"])
+        .args(std::env::args_os().skip(1))
+        .current_dir(workspace_root())
+        .status()
+        .context("start the release build")?;
+    if status.success() { Ok(()) } else { bail!("the release build ended with {status}") }
+}
+
+const IN_PROCESS_MEMORY: &str = "in process, memory";
+const IN_PROCESS_DURABLE: &str = "in process, durable";
+const HTTPS_MEMORY: &str = "HTTPS, memory";
+const HTTPS_DURABLE: &str = "HTTPS, durable";
+const REAL: &str = "kube-apiserver + etcd";
+
+impl Apiserver {
+    async fn execute(self) -> Result<()> {
+        let started = Instant::now();
+        let mut columns = Vec::new();
+        for name in [IN_PROCESS_MEMORY, IN_PROCESS_DURABLE, HTTPS_MEMORY, HTTPS_DURABLE, REAL] {
+            if !name.contains(&self.only) || (name == REAL && self.without_real) {
+                continue;
+            }
+            console::progress(format!("measuring: {name}"));
+            let figures = match name {
+                IN_PROCESS_MEMORY => in_process(false).await,
+                IN_PROCESS_DURABLE => in_process(true).await,
+                HTTPS_MEMORY => over_https(false).await,
+                HTTPS_DURABLE => over_https(true).await,
+                _ => real().await,
+            };
+            columns.push(Column { name, figures: figures.with_context(|| format!("measure {name}"))? });
+        }
+        console::line(report::machine());
+        console::line(report::table(&columns));
+        console::line(report::ratios(&columns, HTTPS_MEMORY, HTTPS_DURABLE, REAL));
+        console::progress(format!("measured in {} s", started.elapsed().as_secs()));
+        Ok(())
+    }
+}
+
+fn admin() -> User {
+    User::authenticated("kubernetes-admin", ["system:masters".to_owned()])
+}
+
+async fn in_process(durable: bool) -> Result<Figures> {
+    let directory = tempfile::tempdir().context("create a directory")?;
+    let data_dir = durable.then(|| directory.path().to_owned());
+    let server = Embedded::start(Options { data_dir, ..Options::default() }).await?;
+    let figures = measure(&Place::Local(server.service(ROOT_CLUSTER, admin())), || None).await;
+    server.close().await;
+    figures
+}
+
+async fn over_https(durable: bool) -> Result<Figures> {
+    let directory = tempfile::tempdir().context("create a directory")?;
+    let served = Served::start(durable.then_some(directory.path())).await?;
+    let place =
+        Place::Http { endpoint: Endpoint::new(&served.url, Some(&served.ca_pem))?, token: served.token.clone() };
+    measure(&place, || memory::of_process(served.process_id)).await
+}
+
+async fn real() -> Result<Figures> {
+    let cluster = RealCluster::start(&crate::real::Options::default()).await?;
+    let place =
+        Place::Http { endpoint: Endpoint::new(&cluster.url, Some(&cluster.ca_pem))?, token: cluster.token.clone() };
+    measure(&place, || memory::of_descendants(&["kube-apiserver", "etcd"])).await
+}

@@ -1,0 +1,134 @@
+//! Figures as Markdown: one column per server, one row per figure, and the ratios to the real server.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::measure::Figures;
+
+/// One server's figures.
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    pub(super) figures: Figures,
+}
+
+type Show = fn(&Figures) -> String;
+
+const ROWS: &[(&str, Show)] = &[
+    ("creates/s, 1 client", |f| per_second(f.creates.one)),
+    ("creates/s, 32 clients", |f| per_second(f.creates.many)),
+    ("updates/s, 1 client", |f| per_second(f.updates.one)),
+    ("updates/s, 32 clients", |f| per_second(f.updates.many)),
+    ("merge patches/s, 1 client", |f| per_second(f.patches.one)),
+    ("merge patches/s, 32 clients", |f| per_second(f.patches.many)),
+    ("list of 10,000 objects", |f| milliseconds(f.list)),
+    ("one write to 1,000 watchers", |f| milliseconds(f.fan_out)),
+    ("memory, idle", |f| megabytes(f.idle)),
+    ("memory, 10,000 objects of 2 KB", |f| megabytes(f.filled)),
+    ("memory per 10,000 objects of 2 KB", |f| {
+        megabytes(f.filled.zip(f.idle).map(|(filled, idle)| filled.saturating_sub(idle)))
+    }),
+];
+
+/// What the figures were measured on.
+pub(super) fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("unknown").to_owned();
+    format!("{cores} cores, shared by clients and server; load at the end {load}\n")
+}
+
+pub(super) fn table(columns: &[Column]) -> String {
+    let mut out = String::from("| |");
+    for column in columns {
+        let _ = write!(out, " {} |", column.name);
+    }
+    out.push_str("\n|---|");
+    out.push_str(&"---:|".repeat(columns.len()));
+    for (name, show) in ROWS {
+        let _ = write!(out, "\n| {name} |");
+        for column in columns {
+            let _ = write!(out, " {} |", show(&column.figures));
+        }
+    }
+    out
+}
+
+/// How many times better the embedded server is; empty unless all three were measured.
+pub(super) fn ratios(columns: &[Column], memory: &str, durable: &str, real: &str) -> String {
+    let figures = |name: &str| columns.iter().find(|column| column.name == name).map(|column| &column.figures);
+    let (Some(memory_figures), Some(durable_figures), Some(real_figures)) =
+        (figures(memory), figures(durable), figures(real))
+    else {
+        return String::new();
+    };
+    let size = |bytes: Option<u64>| bytes.map_or(f64::NAN, |bytes| Duration::from_millis(bytes / 1024).as_secs_f64());
+    type Better = fn(&Figures, &Figures, &dyn Fn(Option<u64>) -> f64) -> f64;
+    let rows: &[(&str, Better)] = &[
+        ("creates/s, 1 client", |ours, real, _| ours.creates.one / real.creates.one),
+        ("creates/s, 32 clients", |ours, real, _| ours.creates.many / real.creates.many),
+        ("updates/s, 1 client", |ours, real, _| ours.updates.one / real.updates.one),
+        ("updates/s, 32 clients", |ours, real, _| ours.updates.many / real.updates.many),
+        ("merge patches/s, 1 client", |ours, real, _| ours.patches.one / real.patches.one),
+        ("merge patches/s, 32 clients", |ours, real, _| ours.patches.many / real.patches.many),
+        ("list of 10,000 objects", |ours, real, _| real.list.as_secs_f64() / ours.list.as_secs_f64()),
+        ("one write to 1,000 watchers", |ours, real, _| real.fan_out.as_secs_f64() / ours.fan_out.as_secs_f64()),
+        ("memory, idle", |ours, real, size| size(real.idle) / size(ours.idle)),
+        ("memory, 10,000 objects of 2 KB", |ours, real, size| size(real.filled) / size(ours.filled)),
+    ];
+    let mut out = format!("\n| times better than {real} | {memory} | {durable} |\n|---|---:|---:|");
+    for (name, better) in rows {
+        let [one, two] = [memory_figures, durable_figures].map(|ours| better(ours, real_figures, &size));
+        let _ = write!(out, "\n| {name} | {one:.1} | {two:.1} |");
+    }
+    out
+}
+
+fn per_second(rate: f64) -> String {
+    format!("{rate:.0}")
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
+}
+
+fn megabytes(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "–".to_owned(), |bytes| format!("{} MB", bytes / 1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measure::Rates;
+    use super::*;
+
+    fn column(name: &'static str, rate: f64, bytes: u64) -> Column {
+        let rates = Rates { one: rate, many: rate * 2.0 };
+        let time = Duration::from_millis(10);
+        let (idle, filled) = (Some(bytes), Some(bytes * 2));
+        Column {
+            name,
+            figures: Figures {
+                creates: rates,
+                updates: rates,
+                patches: rates,
+                list: time,
+                fan_out: time,
+                idle,
+                filled,
+            },
+        }
+    }
+
+    #[test]
+    fn a_table_has_a_column_per_server_and_ratios_say_how_much_better() {
+        let columns = [column("a", 1000.0, 10 << 20), column("b", 500.0, 20 << 20), column("real", 100.0, 100 << 20)];
+        let table = table(&columns);
+        assert!(
+            table.starts_with("| | a | b | real |\n|---|---:|---:|---:|\n| creates/s, 1 client | 1000 | 500 | 100 |")
+        );
+        assert!(table.ends_with("| memory per 10,000 objects of 2 KB | 10 MB | 20 MB | 104 MB |"), "{table}");
+        let ratios = ratios(&columns, "a", "b", "real");
+        assert!(ratios.contains("| creates/s, 32 clients | 10.0 | 5.0 |"), "{ratios}");
+        assert!(ratios.contains("| memory, idle | 10.0 | 5.0 |"), "{ratios}");
+        assert_eq!(self::ratios(&columns[..2], "a", "b", "real"), "");
+    }
+}
