@@ -19,6 +19,7 @@ static TEXT: &str = include_str!("protobuf.json");
 
 /// The four bytes by which Kubernetes marks its protobuf messages.
 const PREFIX: &[u8] = b"k8s\0";
+const NOT_PROTOBUF: &str = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
 /// Messages nested deeper than this are refused; no built-in kind but the JSON schema of a CRD can be this deep.
 const MAX_DEPTH: usize = 200;
 
@@ -26,10 +27,7 @@ const MAX_DEPTH: usize = 200;
 /// unknown kind has nothing but its name: the caller refuses it by that. The error is worded for the client.
 pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, String> {
     let Some(envelope) = body.strip_prefix(PREFIX) else {
-        return Err(format!(
-            "provided data does not appear to be a protobuf message, expected prefix {}",
-            "[107 56 115 0]"
-        ));
+        return Err(NOT_PROTOBUF.to_owned());
     };
     let (mut api_version, mut kind) = (expected.0.to_owned(), expected.1.to_owned());
     let mut raw: &[u8] = &[];
@@ -207,7 +205,7 @@ fn single(shape: &Shape, payload: Payload<'_>, depth: usize) -> Result<Value, St
 
 fn first_text(bytes: &[u8]) -> Result<String, String> {
     let found = fields(bytes)?.into_iter().find(|field| field.number == 1);
-    found.map_or(Ok(String::new()), |field| Ok(utf8(field.payload.bytes()?)))
+    found.map_or(Ok(String::new()), |field| field.payload.bytes().map(utf8))
 }
 
 /// Seconds and nanoseconds since 1970; both zero is Go's zero time, which JSON shows as null.
