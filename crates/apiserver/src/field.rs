@@ -2,7 +2,7 @@
 //!
 //! Decides the text and the machine-readable cause of a validation finding. Never decides whether a value is wrong.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
@@ -150,11 +150,17 @@ pub fn go_json(value: &Value) -> String {
     let mut out = String::with_capacity(plain.len());
     for c in plain.chars() {
         match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => escape(&mut out, "u", 4, c),
             other => out.push(other),
         }
     }
     out
+}
+
+/// A character as `\x07` or `\u2028`.
+fn escape(out: &mut String, letter: &str, digits: usize, character: char) {
+    // Writing to a text cannot fail.
+    let _ = write!(out, "\\{letter}{:0digits$x}", u32::from(character));
 }
 
 /// A text in quotes as Go's `%q` has it.
@@ -172,8 +178,8 @@ pub fn quoted(text: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '\u{b}' => out.push_str("\\v"),
-            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if c.is_ascii_control() => escape(&mut out, "x", 2, c),
+            c if c.is_control() => escape(&mut out, "u", 4, c),
             c => out.push(c),
         }
     }

@@ -19,7 +19,7 @@ pub mod validate;
 mod values;
 mod wire;
 
-pub use defaults::{blank, default, default_definition};
+pub use defaults::{blank, blank_definition, default, default_definition};
 pub use kind::{BuiltinKind, Generation, NameRule, Subresource, Verbs};
 pub use kinds::{GROUP_ORDER, kind, kinds, resource};
 pub use prepare::{

@@ -19,6 +19,7 @@ static TEXT: &str = include_str!("protobuf.json");
 
 /// The four bytes by which Kubernetes marks its protobuf messages.
 const PREFIX: &[u8] = b"k8s\0";
+const NOT_PROTOBUF: &str = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
 /// Messages nested deeper than this are refused; no built-in kind but the JSON schema of a CRD can be this deep.
 const MAX_DEPTH: usize = 200;
 
@@ -26,10 +27,7 @@ const MAX_DEPTH: usize = 200;
 /// unknown kind has nothing but its name: the caller refuses it by that. The error is worded for the client.
 pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, String> {
     let Some(envelope) = body.strip_prefix(PREFIX) else {
-        return Err(format!(
-            "provided data does not appear to be a protobuf message, expected prefix {}",
-            "[107 56 115 0]"
-        ));
+        return Err(NOT_PROTOBUF.to_owned());
     };
     let (mut api_version, mut kind) = (expected.0.to_owned(), expected.1.to_owned());
     let mut raw: &[u8] = &[];
@@ -38,8 +36,8 @@ pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, String> {
             (1, Payload::Bytes(names)) => {
                 for name in fields(names)? {
                     match (name.number, name.payload) {
-                        (1, Payload::Bytes(text)) if !text.is_empty() => api_version = utf8(text)?,
-                        (2, Payload::Bytes(text)) if !text.is_empty() => kind = utf8(text)?,
+                        (1, Payload::Bytes(text)) if !text.is_empty() => api_version = utf8(text),
+                        (2, Payload::Bytes(text)) if !text.is_empty() => kind = utf8(text),
                         _ => {}
                     }
                 }
@@ -159,7 +157,7 @@ fn put(shape: &Shape, payload: Payload<'_>, depth: usize, slot: &mut Value) -> R
             let (mut key, mut value) = (String::new(), None);
             for part in fields(payload.bytes()?)? {
                 match part.number {
-                    1 => key = utf8(part.payload.bytes()?)?,
+                    1 => key = utf8(part.payload.bytes()?),
                     2 => value = Some(map_value(item, part.payload, depth)?),
                     _ => {}
                 }
@@ -189,7 +187,7 @@ fn map_value(shape: &Shape, payload: Payload<'_>, depth: usize) -> Result<Value,
 
 fn single(shape: &Shape, payload: Payload<'_>, depth: usize) -> Result<Value, String> {
     Ok(match shape {
-        Shape::Text => json!(utf8(payload.bytes()?)?),
+        Shape::Text => json!(utf8(payload.bytes()?)),
         Shape::Bytes => json!(STANDARD.encode(payload.bytes()?)),
         Shape::Integer { .. } => json!(payload.integer()?),
         Shape::Bool => json!(payload.integer()? != 0),
@@ -207,7 +205,7 @@ fn single(shape: &Shape, payload: Payload<'_>, depth: usize) -> Result<Value, St
 
 fn first_text(bytes: &[u8]) -> Result<String, String> {
     let found = fields(bytes)?.into_iter().find(|field| field.number == 1);
-    found.map_or(Ok(String::new()), |field| utf8(field.payload.bytes()?))
+    found.map_or(Ok(String::new()), |field| field.payload.bytes().map(utf8))
 }
 
 /// Seconds and nanoseconds since 1970; both zero is Go's zero time, which JSON shows as null.
@@ -233,7 +231,7 @@ fn int_or_text(bytes: &[u8]) -> Result<Value, String> {
         match field.number {
             1 => is_text = field.payload.integer()? == 1,
             2 => number = field.payload.integer()?,
-            3 => text = utf8(field.payload.bytes()?)?,
+            3 => text = utf8(field.payload.bytes()?),
             _ => {}
         }
     }
@@ -338,8 +336,8 @@ fn fixed<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], String> {
     Ok(*head)
 }
 
-fn utf8(bytes: &[u8]) -> Result<String, String> {
-    Ok(String::from_utf8_lossy(bytes).into_owned())
+fn utf8(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ impl Compiler {
         self.total = self.total.saturating_add(cost);
         if cost >= self.limits.1 / 100 {
             self.expensive.push((cost, place));
-            self.expensive.sort_by(|a, b| b.0.cmp(&a.0));
+            self.expensive.sort_by_key(|rule| std::cmp::Reverse(rule.0));
             self.expensive.truncate(Self::NAMED);
         }
     }

@@ -137,10 +137,10 @@ fn check_strictly(
     if old.is_none() && call.request.content_type != ContentType::ApplyYaml {
         return Err(call.not_found());
     }
-    let made = make(old.as_ref())?;
+    let patched = make(old.as_ref())?;
     let texts = unknown_texts(&std::mem::take(&mut *unknown.lock()));
     if let Some(refusal) = unreadable.filter(|_| !texts.is_empty()) {
-        return Err(refusal(&made, &format!("strict decoding error: {}", texts.join(", "))));
+        return Err(refusal(&patched, &format!("strict decoding error: {}", texts.join(", "))));
     }
     call.note_field_findings(texts)
 }

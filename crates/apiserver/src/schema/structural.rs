@@ -32,7 +32,7 @@ pub(super) fn has_foreign_keywords(schema: &Map<String, Value>) -> bool {
     let below = entries(schema, "properties").map(|(_, nested)| nested);
     let below = below.chain(["items", "additionalProperties", "not"].into_iter().filter_map(|name| schema.get(name)));
     let mut below = below.chain(["allOf", "anyOf", "oneOf"].into_iter().flat_map(|name| list(schema, name)));
-    FOREIGN.iter().any(|name| set(&name))
+    FOREIGN.iter().any(set)
         || schema.get("items").is_some_and(Value::is_array)
         || schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false))
         || below.any(|nested| nested.as_object().is_some_and(has_foreign_keywords))

@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::{Cluster, Shared, Synthetic, TokenBinding, TokenSigner};
+use crate::apply::{self, Reset, Target};
 use crate::auth::rbac::RBAC_GROUP;
 use crate::auth::review::{self, BoundKind, TokenSubject};
 use crate::auth::{Authenticator, Issuer, ObjectRef, Rbac, RbacKind, TokenObjects, bootstrap, escalation};
@@ -200,6 +201,18 @@ impl Synthetic for TokenRequests {
     }
 }
 
+const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
+
+/// A token request is never stored, yet its answer says who set which field.
+fn track_token_request(cluster: &Cluster, request: &Request, asked: &mut Value) {
+    let schema = builtin::schema_of(TOKEN_REQUEST);
+    let (reset, blank) = (Reset::nothing(), builtin::blank_definition(TOKEN_REQUEST));
+    let target = Target { schema: &schema, kind: "TokenRequest", reset: &reset, blank: blank.as_ref() };
+    let Writer { manager, subresource, now } = writer(cluster, request);
+    let writer = apply::Writer { manager, subresource, api_version: "authentication.k8s.io/v1", now };
+    apply::track_update(&target, None, asked, &writer);
+}
+
 fn token(cluster: &Cluster, request: &Request) -> Result<Response, ApiError> {
     let (namespace, name) =
         (request.namespace.as_deref().unwrap_or_default(), request.name.as_deref().unwrap_or_default());
@@ -212,10 +225,11 @@ fn token(cluster: &Cluster, request: &Request) -> Result<Response, ApiError> {
     let account = object("serviceaccounts", name)?;
     let parsed = decode::body(request, false, ("authentication.k8s.io/v1", "TokenRequest"))?;
     let mut asked = parsed.map_err(ApiError::bad_request)?.value;
-    builtin::default_definition("io.k8s.api.authentication.v1.TokenRequest", &mut asked).map_err(|error| {
+    builtin::default_definition(TOKEN_REQUEST, &mut asked).map_err(|error| {
         let text = "TokenRequest in version \"v1\" cannot be handled as a TokenRequest";
         ApiError::bad_request(format!("{text}: {error}"))
     })?;
+    track_token_request(cluster, request, &mut asked);
     let bound = match review::bound_reference(&asked)? {
         None => None,
         Some((kind, name)) => {

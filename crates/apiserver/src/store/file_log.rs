@@ -210,6 +210,8 @@ impl Writer {
 
     fn take(&mut self, record: &Record, member: Arc<dyn Member>, group: &mut Progress) {
         let mut frame = Frame::start(&mut self.buffer);
+        // Where the group begins: a later group in the file proves that everything before it was safe on disk.
+        frame.number(self.bytes);
         frame.text(record.cluster.as_bytes());
         for (resource, event) in &record.changes {
             frame.change(resource, event.kind, &event.entry);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::log::Image;
-use super::record::{Frame, Reader, Restored, frame_at};
+use super::record::{FRAME_HEADER_BYTES, Frame, Reader, Restored, frame_at};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
@@ -68,8 +68,9 @@ pub(super) fn recover(directory: &Path) -> Result<Recovered, RecoveryError> {
         let path = log_path(directory, *number);
         let data = fs::read(&path).map_err(|e| RecoveryError::io(&path, e))?;
         let valid = read_log(&data, &mut out.changes);
-        if valid < data.len() && position + 1 < logs.len() {
-            // A newer log is begun only after the older one is safe on disk.
+        // A newer log is begun only after the older one is safe on disk, a group only after the one before it. Only
+        // what the last group wrote may be incomplete, and none of it was acknowledged.
+        if valid < data.len() && (position + 1 < logs.len() || a_later_group_follows(&data, valid)) {
             return Err(RecoveryError::Damaged { path, at: valid });
         }
         out.log_number = *number;
@@ -106,8 +107,21 @@ fn read_log(data: &[u8], changes: &mut Vec<Restored>) -> usize {
     at
 }
 
+/// Whether a whole frame behind `damaged` belongs to a group that was begun behind it.
+fn a_later_group_follows(data: &[u8], damaged: usize) -> bool {
+    let later = damaged + 1..data.len();
+    later.into_iter().any(|at| {
+        let group = data.get(at + FRAME_HEADER_BYTES..).and_then(|content| Reader(content).number());
+        let begun = group.and_then(|group| usize::try_from(group).ok());
+        // Looked at first, since it excludes nearly all positions and a checksum runs over the whole content.
+        begun.is_some_and(|begun| begun > damaged && begun <= at) && frame_at(data, at).is_some()
+    })
+}
+
 fn read_record(content: &[u8]) -> Option<Vec<Restored>> {
     let mut reader = Reader(content);
+    // The start of its group, which matters only where the log is damaged.
+    reader.number()?;
     let cluster: Arc<str> = reader.string()?.into();
     let mut out = Vec::new();
     while !reader.is_empty() {

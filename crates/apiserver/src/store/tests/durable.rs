@@ -161,6 +161,35 @@ async fn damage_before_the_end_is_reported_not_skipped() {
 }
 
 #[tokio::test]
+async fn damage_in_the_last_log_is_told_from_an_unfinished_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let (log, _) = opened(directory.path());
+    let store = Store::new("c", log.clone(), HistoryLimits::default());
+    let path = last_log(directory.path());
+    let mut ends = vec![0];
+    for number in 1..=3 {
+        store.commit(vec![put("a", number, Expect::Any)], &[]).await.unwrap();
+        ends.push(fs::metadata(&path).unwrap().len() as usize);
+    }
+    drop((store, log));
+    let whole = fs::read(&path).unwrap();
+    for position in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[position] ^= 1;
+        fs::write(&path, damaged).unwrap();
+        let start = *ends.iter().rfind(|end| **end <= position).unwrap();
+        let opened = open(directory.path(), HistoryLimits::default(), CompactionLimits::default());
+        if start == ends[2] {
+            // The last write may be one that a crash interrupted.
+            assert_eq!(opened.unwrap().1["c"].revision(), 3, "byte {position}");
+        } else {
+            let refused = opened.unwrap_err().to_string();
+            assert!(refused.contains(&format!("is damaged at byte {start},")), "byte {position}: {refused}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_crash_at_any_step_of_a_compaction_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let (log, _) = opened(directory.path());
@@ -170,7 +199,7 @@ async fn a_crash_at_any_step_of_a_compaction_loses_nothing() {
     }
     let old_log = fs::read(last_log(directory.path())).unwrap();
     log.compact();
-    // The late writes shall stand in the new log, so it must be there first.
+    // A write that comes earlier shares a group with the request and still goes to the old log.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !directory.path().join("log-000000000001").exists() {
         assert!(std::time::Instant::now() < deadline, "the compaction never began");
