@@ -22,6 +22,9 @@ const fn stricter(case: &'static str, step: &'static str, reason: &'static str) 
     Known { case, step, reason, direction: Direction::Stricter }
 }
 
+const EMPTY_LIST_IS_NONE: &str =
+    "an empty list of rules is taken for none before owners are recorded; the real server records it and then drops it";
+
 const fn wording(case: &'static str, step: &'static str, reason: &'static str) -> Known {
     Known { case, step, reason, direction: Direction::Wording }
 }
@@ -41,6 +44,11 @@ pub(crate) const KNOWN: &[Known] = &[
     wording("read/accept-headers", "json through a wildcard", NO_PROTOBUF_ANSWERS),
     wording("read/accept-headers", "an unknown transformation", NO_PROTOBUF_ANSWERS),
     wording("read/get-resource-version", "not a number", BAD_VERSION_IS_THE_CLIENTS),
+    wording(
+        "update/optimistic-concurrency",
+        "a lease needs no version to be replaced but a role does not either",
+        EMPTY_LIST_IS_NONE,
+    ),
     wording("watch/bad-version", "garbage", BAD_VERSION_IS_THE_CLIENTS),
 ];
 

@@ -16,7 +16,7 @@ use super::ownership::{Conflicts, conflicts, disown, fit_to_schema, merged_objec
 use super::typed::fields_of;
 use super::types::Type;
 use super::update::{manager_of, updated};
-use super::validate::validate;
+use super::validate::{validate, validate_stored};
 use super::{Target, Writer, element};
 use crate::error::ApiError;
 use crate::field::FieldError;
@@ -32,6 +32,7 @@ pub fn apply(
     force: bool,
 ) -> Result<Value, ApiError> {
     check_request(target, applied, writer)?;
+    check_live(target, live, writer)?;
     let nothing = Value::Object(serde_json::Map::new());
     let blank = target.blank.unwrap_or(&nothing);
     let base = Base { live: live.unwrap_or(blank), exists: live.is_some(), blank };
@@ -105,6 +106,19 @@ fn check_request(target: &Target<'_>, applied: &Value, writer: &Writer<'_>) -> R
         let (namespace, name) = (metadata_text(applied, "namespace"), metadata_text(applied, "name"));
         let kind = printed_kind(text("apiVersion"), text("kind"));
         ApiError::unclassified(format!("failed to create typed patch object ({namespace}/{name}; {kind}): {why}"))
+    })
+}
+
+/// An object that was stored before its schema changed may not fit that any more; nothing can be applied to it then.
+/// Built-in kinds do not change.
+fn check_live(target: &Target<'_>, live: Option<&Value>, writer: &Writer<'_>) -> Result<(), ApiError> {
+    let Some(live) = live.filter(|_| target.blank.is_none()) else { return Ok(()) };
+    let mut tracked = live.clone();
+    take_managed_fields(&mut tracked);
+    validate_stored(Type::root(target.schema), &tracked).map_err(|why| {
+        let (namespace, name) = (metadata_text(live, "namespace"), metadata_text(live, "name"));
+        let kind = printed_kind(writer.api_version, target.kind);
+        ApiError::unclassified(format!("failed to create typed live object ({namespace}/{name}; {kind}): {why}"))
     })
 }
 

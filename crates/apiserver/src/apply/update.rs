@@ -12,6 +12,7 @@ use super::managed::{Managed, Manager, Operation};
 use super::meta::{managed_fields, metadata_text, never_owned, put_managed_fields, take_managed_fields};
 use super::ownership::{disown, fit_to_schema, relevant_changes};
 use super::types::Type;
+use super::validate::validate_stored;
 use super::{Target, Writer};
 
 /// Gives `new` its managedFields: those it brings, or those of `live`, with the writer as owner of what it changed.
@@ -26,10 +27,21 @@ pub fn track_update(target: &Target<'_>, live: Option<&Value>, new: &mut Value, 
     if managed.entries.is_empty() && existed {
         return;
     }
+    // Nobody can own fields of an object that its schema cannot read. Built-in kinds have been read already.
+    let fits = |object: &Value| validate_stored(Type::root(target.schema), object).is_ok();
+    if target.blank.is_none() && !(fits(new) && live.is_none_or(|live| fits(&without_owners(live)))) {
+        return;
+    }
     let nothing = Value::Object(serde_json::Map::new());
     let before = live.or(target.blank).unwrap_or(&nothing);
     let list = updated(target, managed, before, new, writer).to_value();
     put_managed_fields(new, list);
+}
+
+fn without_owners(object: &Value) -> Value {
+    let mut object = object.clone();
+    take_managed_fields(&mut object);
+    object
 }
 
 /// The owners after `after` was written over `before`.

@@ -13,8 +13,25 @@ use crate::schema::ListType;
 
 /// One line per misfit, or the misfit itself if there is just one.
 pub(super) fn validate(ty: Type<'_>, value: &Value) -> Result<(), String> {
+    summed_up(faults_of(ty, value))
+}
+
+/// As `validate`, for an object that was stored: its lists may have items twice.
+pub(super) fn validate_stored(ty: Type<'_>, value: &Value) -> Result<(), String> {
+    let mut faults = faults_of(ty, value);
+    faults.retain(|fault| !fault.contains(DUPLICATE));
+    summed_up(faults)
+}
+
+const DUPLICATE: &str = ": duplicate entries for key ";
+
+fn faults_of(ty: Type<'_>, value: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     check(ty, value, &mut String::new(), &mut faults);
+    faults
+}
+
+fn summed_up(mut faults: Vec<String>) -> Result<(), String> {
     match faults.len() {
         0 => Ok(()),
         1 => Err(faults.remove(0)),

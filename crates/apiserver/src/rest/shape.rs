@@ -116,6 +116,7 @@ pub fn schema_of(path: &str, source: &Value) -> Result<(Node, std::sync::Arc<dyn
 /// Which fields a write through this endpoint cannot change.
 fn reset_of(served: &Served, subresource: &str) -> Reset {
     match subresource {
+        "status" if served.info.is_custom() => Reset::fields(&[&["spec"]]),
         "status" => Reset::all_but_status(),
         _ if served.version().has_status() => Reset::status(),
         _ => Reset::nothing(),

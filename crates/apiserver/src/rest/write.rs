@@ -206,9 +206,18 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     if !info.namespaced {
         meta::metadata(&mut new).remove("namespace");
     }
+    // Custom objects remember also who wanted to change what a write to the status cannot.
+    let tracked = update.tracked || info.is_custom() && update.part == Part::Status;
+    if tracked && !update.tracked {
+        meta::carry_over(&mut new, &old);
+        shape::track_update(&call.served, Some(&old), &mut new, &writer(call, &call.manager()));
+    }
+    let owners = new["metadata"].get("managedFields").cloned();
     keep_other_parts(&mut new, &old, update.part, call.served.version().has_status());
     meta::carry_over(&mut new, &old);
-    if !update.tracked {
+    if tracked {
+        set_field(&mut new["metadata"], "managedFields", owners);
+    } else {
         shape::track_update(&call.served, Some(&old), &mut new, &writer(call, &call.manager()));
         forget_time_of_scaling(call, &mut new);
     }
