@@ -51,8 +51,7 @@ impl DeleteOptions {
         let mut dry_run = query.dry_run.clone();
         if !call.request.body.is_empty() {
             let decoded = decode::body(call.request, call.served.info.is_custom(), ("v1", "DeleteOptions"))?;
-            let unreadable = |error| format!("couldn't get version/kind; json parse error: {error}");
-            let body = decoded.map_err(|error| ApiError::unclassified(unreadable(error)))?.value;
+            let body = decoded.map_err(ApiError::unclassified)?.value;
             let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
             if kind != "DeleteOptions" {
                 let version = body["apiVersion"].as_str().unwrap_or("v1");

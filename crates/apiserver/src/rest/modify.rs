@@ -187,7 +187,7 @@ fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
     };
     let decoded = parsed.map_err(|error| {
         ApiError::bad_request(match &call.request.content_type {
-            ContentType::MergePatch => format!("error decoding patch: {error}"),
+            ContentType::MergePatch | ContentType::JsonPatch => format!("error decoding patch: {error}"),
             ContentType::ApplyYaml => format!("error decoding YAML: {error}"),
             _ => error,
         })

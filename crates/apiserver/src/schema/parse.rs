@@ -302,7 +302,9 @@ mod tests {
             with_spec(
                 json!({"type": "string", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": false}),
             ),
-            expect!["s.properties[spec].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined"],
+            expect![
+                "s.properties[spec].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined"
+            ],
         );
     }
 
