@@ -1,5 +1,13 @@
 //! Many clusters in one process: what an idle one costs, and that they have nothing in common.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::map_entry,
+    reason = "a test fails by panicking"
+)]
+
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options};
 use apiserver::http::LocalService;

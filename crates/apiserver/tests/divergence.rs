@@ -32,7 +32,6 @@ const fn wording(case: &'static str, step: &'static str, reason: &'static str) -
 /// Every known difference. An entry names a case, a step (or `*`), why, and in which direction ours differs.
 pub(crate) const KNOWN: &[Known] = &[
     wording("auth/impersonation", "a group without a user", ALWAYS_A_STATUS),
-    wording("bad/kinds-and-versions", "unknown path group", ALWAYS_A_STATUS),
     wording("bad/paths", "an unknown top path", ALWAYS_A_STATUS),
     wording("bad/paths", "delete an unknown path", ALWAYS_A_STATUS),
     stricter("bad/query-parameters", "bad escape", UNREADABLE_QUERY),

@@ -1,6 +1,14 @@
 //! Watchers of the Rust client against random writes, cut connections and a compaction: what they hold in the end is
 //! what the server lists, and no object ever goes back in time. One seed gives one run.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::map_entry,
+    reason = "a test fails by panicking"
+)]
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a change lands, in one command.
 //!
 //! Decides which parts there are and their order: the quick ones first. Each part prints its own summary; the first one
-//! that fails ends the run with its name. It installs nothing: what a part needs, it builds (Go is needed for the last two).
+//! that fails ends the run with its name. It installs nothing: what a part needs, it builds.
 
 use std::process::Command;
 use std::time::Instant;
@@ -35,13 +35,6 @@ const PARTS: &[Part] = &[
         arguments: &["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"],
     },
     Part { name: "tests", program: "cargo", arguments: &["test", "--workspace", "--locked"] },
-    // From here on real Kubernetes components are needed; they are built from Go modules once and kept in a cache.
-    Part {
-        name: "real-servers",
-        program: "cargo",
-        arguments: &["test", "--package", "xtask", "--test", "real", "--locked", "--", "--include-ignored"],
-    },
-    Part { name: "parity", program: "cargo", arguments: &["xtask", "parity"] },
 ];
 
 impl Test {

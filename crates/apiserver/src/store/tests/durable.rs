@@ -169,7 +169,7 @@ async fn damage_in_the_last_log_is_told_from_an_unfinished_write() {
     let mut ends = vec![0];
     for number in 1..=3 {
         store.commit(vec![put("a", number, Expect::Any)], &[]).await.unwrap();
-        ends.push(fs::metadata(&path).unwrap().len() as usize);
+        ends.push(usize::try_from(fs::metadata(&path).unwrap().len()).unwrap());
     }
     drop((store, log));
     let whole = fs::read(&path).unwrap();
@@ -200,7 +200,7 @@ async fn a_crash_at_any_step_of_a_compaction_loses_nothing() {
     let old_log = fs::read(last_log(directory.path())).unwrap();
     log.compact();
     // A write that comes earlier shares a group with the request and still goes to the old log.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
     while !directory.path().join("log-000000000001").exists() {
         assert!(std::time::Instant::now() < deadline, "the compaction never began");
         std::thread::yield_now();
