@@ -125,3 +125,43 @@ async fn a_definition_goes_after_its_objects() {
     f.eventually_gone(&target).await;
     assert_eq!(f.call("GET", CARS, Value::Null).await.0, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn numbers_that_scale_are_judged_and_missing_parts_are_not_found() {
+    let f = Fixture::new().await;
+    let mut definition = cars();
+    definition["spec"]["versions"][0]["subresources"]["scale"] =
+        json!({"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"});
+    established(&f, definition).await;
+    let mut made = car("a", "red");
+    made["spec"]["n"] = json!("many");
+    assert_eq!(
+        f.refused("POST", CARS, made.clone()).await,
+        "422 Invalid: Car.example.com \"a\" is invalid: .spec.n: Invalid value: 0: .spec.n accessor error: many is of the \
+         type string, expected int64"
+    );
+    made["spec"]["n"] = json!(2.0);
+    assert_eq!(f.ok("POST", CARS, made).await["spec"]["n"], json!(2), "a whole number is kept as one");
+    let refused = f.refused("PATCH merge", &format!("{CARS}/a/scale"), json!({"spec": {"replicas": -1}})).await;
+    assert!(refused.contains(".spec.n: Invalid value: -1: should be a non-negative integer"), "{refused}");
+    assert_eq!(
+        f.refused("GET", &format!("{CARS}/a/wheels"), Value::Null).await,
+        "404 NotFound: cars.example.com \"a\" not found"
+    );
+    let unserved = f.send("GET", "/apis/example.com/v9/namespaces/default/cars/a", Value::Null).await;
+    assert!(unserved.status == 404 && unserved.to_value().is_null(), "plain text");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_stored_version_has_no_place_for_is_lost() {
+    let f = Fixture::new().await;
+    let mut definition = cars();
+    let narrow = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}});
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = narrow;
+    established(&f, definition).await;
+    let mut old = car("a", "red");
+    old["apiVersion"] = json!("example.com/v1beta1");
+    old["spec"]["doors"] = json!(4);
+    let made = f.ok("POST", "/apis/example.com/v1beta1/namespaces/default/cars", old).await;
+    assert_eq!((&made["apiVersion"], &made["spec"]), (&json!("example.com/v1beta1"), &json!({"color": "red"})));
+}

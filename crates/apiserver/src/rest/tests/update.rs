@@ -168,3 +168,18 @@ async fn patches_that_race_all_arrive() {
     }
     assert_eq!(f.ok("GET", MAP, Value::Null).await["data"].as_object().unwrap().len(), 21);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_is_refused_strictly_shows_what_it_made() {
+    let f = Fixture::new().await;
+    let definition = json!({"metadata": {"name": "cars.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "cars", "kind": "Car"}, "versions": [{"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    super::custom::established(&f, definition).await;
+    let cars = "/apis/example.com/v1/namespaces/default/cars";
+    f.ok("POST", cars, json!({"apiVersion": "example.com/v1", "kind": "Car", "metadata": {"name": "a"}})).await;
+    let refused = f.refused("PATCH merge", &format!("{cars}/a?fieldValidation=Strict"), json!({"surprise": 1})).await;
+    let start = "422 Invalid:  \"\" is invalid: patch: Invalid value: \"{\\\"apiVersion\\\":\\\"example.com/v1\\\"";
+    assert!(refused.starts_with(start), "{refused}");
+    assert!(refused.ends_with("strict decoding error: unknown field \"surprise\""), "{refused}");
+}

@@ -551,6 +551,57 @@ fn custom_resource_definitions() {
 }
 
 #[test]
+fn schemas_of_custom_resource_definitions() {
+    let group = "apiextensions.k8s.io";
+    let definition = |schema: Value, more: Value| {
+        let mut version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+        version.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"metadata": {"name": "foos.a.b"}, "spec": {"group": "a.b", "scope": "Namespaced",
+            "names": {"kind": "Foo", "plural": "foos"}, "versions": [version]}})
+    };
+    let status = json!({"subresources": {"status": {}}});
+    accepted(
+        group,
+        "CustomResourceDefinition",
+        definition(json!({"type": "object", "description": "x"}), status.clone()),
+    );
+    // What all versions share is reported for the whole definition.
+    refused(
+        group,
+        "CustomResourceDefinition",
+        definition(
+            json!({"type": "object", "properties": {"a": {}, "l": {"type": "array", "items": {"type": "string"},
+                "x-kubernetes-validations": [{"rule": "self.all(x, self.all(y, x != y))"}]}}}),
+            json!({"selectableFields": [{"jsonPath": ".b"}, {"jsonPath": ".l"}],
+                "subresources": {"scale": {"specReplicasPath": ".status.n", "statusReplicasPath": "n"}},
+                "deprecationWarning": "old"}),
+        ),
+        &expect![[r#"
+            spec.versions[0].deprecationWarning: Invalid value: "old": can only be set for deprecated versions
+            spec.validation.openAPIV3Schema.properties[a].type: Required value: must not be empty for specified object fields
+            spec.subresources.scale.specReplicasPath: Invalid value: ".status.n": should be a json path under .spec
+            spec.subresources.scale.statusReplicasPath: Invalid value: "n": must be a simple json path starting with .
+            spec.selectableFields[0].jsonPath: Invalid value: ".b": is an invalid path: does not refer to a valid field
+            spec.selectableFields[1].jsonPath: Invalid value: ".l": must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."#]],
+    );
+    let mut two = definition(json!({"type": "object", "maxProperties": 3}), status);
+    let second =
+        json!({"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "string"}}});
+    two["spec"]["versions"].as_array_mut().unwrap().push(second);
+    two["metadata"]["name"] = json!("foos.a.k8s.io");
+    two["spec"]["group"] = json!("a.k8s.io");
+    refused(
+        group,
+        "CustomResourceDefinition",
+        two,
+        &expect![[r#"
+        spec.versions[0].schema.openAPIV3Schema: Invalid value: {"ID":"","Schema":"","Ref":null,"Description":"","Type":"object","Nullable":false,"Format":"","Title":"","Default":null,"Maximum":null,"ExclusiveMaximum":false,"Minimum":null,"ExclusiveMinimum":false,"MaxLength":null,"MinLength":null,"Pattern":"","MaxItems":null,"MinItems":null,"UniqueItems":false,"MultipleOf":null,"Enum":null,"MaxProperties":3,"MinProperties":null,"Required":null,"Items":null,"AllOf":null,"OneOf":null,"AnyOf":null,"Not":null,"Properties":null,"AdditionalProperties":null,"PatternProperties":null,"Dependencies":null,"AdditionalItems":null,"Definitions":null,"ExternalDocs":null,"Example":null,"XPreserveUnknownFields":null,"XEmbeddedResource":false,"XIntOrString":false,"XListMapKeys":null,"XListType":null,"XMapType":null,"XValidations":null}: only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed at the root of the schema if the status subresource is enabled
+        spec.versions[1].schema.openAPIV3Schema.type: Invalid value: "string": must be object at the root
+        metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111"#]],
+    );
+}
+
+#[test]
 fn webhook_configurations() {
     let group = "admissionregistration.k8s.io";
     refused(
