@@ -197,7 +197,7 @@ fn scale(scale: &Value, path: &str, out: &mut Findings) {
 }
 
 fn printer_column(column: &Value, path: &str, out: &mut Findings) {
-    const FORMATS: &str = "binary,byte,date,date-time,double,float,int32,int64,password";
+    const FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
     if text(column, "name").is_empty() {
         out.required(child(path, "name"), "");
     }
