@@ -50,16 +50,7 @@ pub fn blank(kind: &BuiltinKind) -> Option<&'static Value> {
 pub fn blank_definition(name: &str) -> Option<Value> {
     let mut empty = Object::new();
     wire::write(table::definition(name)?, &mut empty);
-    forget_nulls(&mut empty);
     Some(Value::Object(empty))
-}
-
-/// A null holds nothing: whoever sets such a field owns it.
-fn forget_nulls(object: &mut Object) {
-    object.retain(|_, value| !value.is_null());
-    for nested in object.values_mut().filter_map(Value::as_object_mut) {
-        forget_nulls(nested);
-    }
 }
 
 /// As `default`, for a type that is no kind of its own, such as `io.k8s.api.authentication.v1.TokenRequest`.
