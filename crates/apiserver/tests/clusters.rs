@@ -1,5 +1,7 @@
 //! Many clusters in one process: what an idle one costs, and that they have nothing in common.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "the helpers are part of the tests")]
+
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options};
 use apiserver::http::LocalService;

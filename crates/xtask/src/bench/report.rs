@@ -53,6 +53,9 @@ pub(super) fn table(columns: &[Column]) -> String {
     out
 }
 
+/// How many times better the first is than the second; memory sizes are turned into numbers by the third.
+type Better = fn(&Figures, &Figures, &dyn Fn(Option<u64>) -> f64) -> f64;
+
 /// How many times better the embedded server is; empty unless all three were measured.
 pub(super) fn ratios(columns: &[Column], memory: &str, durable: &str, real: &str) -> String {
     let figures = |name: &str| columns.iter().find(|column| column.name == name).map(|column| &column.figures);
@@ -62,7 +65,6 @@ pub(super) fn ratios(columns: &[Column], memory: &str, durable: &str, real: &str
         return String::new();
     };
     let size = |bytes: Option<u64>| bytes.map_or(f64::NAN, |bytes| Duration::from_millis(bytes / 1024).as_secs_f64());
-    type Better = fn(&Figures, &Figures, &dyn Fn(Option<u64>) -> f64) -> f64;
     let rows: &[(&str, Better)] = &[
         ("creates/s, 1 client", |ours, real, _| ours.creates.one / real.creates.one),
         ("creates/s, 32 clients", |ours, real, _| ours.creates.many / real.creates.many),
