@@ -184,29 +184,29 @@ impl From<ApiError> for Failure {
 async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry>) -> Result<Written, Failure> {
     let info = call.served.info.clone();
     let old_stored = entry.parse();
-    let old = call.shown_value(entry);
-    let mut new = (update.make)(Some(&old))?;
+    let old = call.shown_parsed(entry, &old_stored);
+    let old: &Value = &old;
+    let mut new = (update.make)(Some(old))?;
     check_placement(call, &new)?;
     check_preconditions(call, update, &new, entry)?;
     shape::prune_and_default(&call.served, &mut new)?;
-    keep_other_parts(&mut new, &old, update.part, call.served.version().has_status());
-    meta::carry_over(&mut new, &old);
+    keep_other_parts(&mut new, old, update.part, call.served.version().has_status());
+    meta::carry_over(&mut new, old);
     if !update.tracked {
-        shape::track_update(&call.served, Some(&old), &mut new, &writer(call, &call.manager()));
+        shape::track_update(&call.served, Some(old), &mut new, &writer(call, &call.manager()));
     }
-    let old = Some(old);
-    let new = admit(call, Phase::Mutating, Operation::Update, Some(new), old.as_ref(), update.options_kind).await?;
+    let new = admit(call, Phase::Mutating, Operation::Update, Some(new), Some(old), update.options_kind).await?;
     let mut new = new.unwrap_or_default();
-    meta::carry_over(&mut new, old.as_ref().unwrap_or(&Value::Null));
+    meta::carry_over(&mut new, old);
     let mut stored = to_storage(&call.served, new);
-    let findings = prepare_and_validate(call, update.part, &mut stored, &old_stored, old.as_ref());
+    let findings = prepare_and_validate(call, update.part, &mut stored, &old_stored, Some(old));
     if !findings.is_empty() {
         info.hooks.settle(&stored, &old_stored, false, call.cluster.addresses());
         return Err(call.invalid(call.name(), &findings).into());
     }
     call.warnings.extend(info.hooks.warnings(&stored, Some(&old_stored)));
     let shown = shown_form(call, &stored);
-    admit_unchanged(call, Operation::Update, &shown, old.as_ref(), update.options_kind).await?;
+    admit_unchanged(call, Operation::Update, &shown, Some(old), update.options_kind).await?;
     if call.request.options.is_dry_run() {
         return Ok(Written::Answer { object: shown.into_owned(), created: false });
     }
