@@ -26,8 +26,12 @@ pub enum Reason {
     Invalid,
     TooManyRequests,
     InternalError,
+    /// A path that no part of the server claims; answered in plain text.
+    NoSuchPath,
     ServiceUnavailable,
     Timeout,
+    /// An error that kube-apiserver does not classify: 500 with a bare message.
+    Unclassified,
 }
 
 impl Reason {
@@ -36,7 +40,7 @@ impl Reason {
             Reason::BadRequest => 400,
             Reason::Unauthorized => 401,
             Reason::Forbidden => 403,
-            Reason::NotFound => 404,
+            Reason::NotFound | Reason::NoSuchPath => 404,
             Reason::MethodNotAllowed => 405,
             Reason::NotAcceptable => 406,
             Reason::AlreadyExists | Reason::Conflict => 409,
@@ -45,7 +49,7 @@ impl Reason {
             Reason::UnsupportedMediaType => 415,
             Reason::Invalid => 422,
             Reason::TooManyRequests => 429,
-            Reason::InternalError => 500,
+            Reason::InternalError | Reason::Unclassified => 500,
             Reason::ServiceUnavailable => 503,
             Reason::Timeout => 504,
         }
@@ -56,7 +60,7 @@ impl Reason {
             Reason::BadRequest => "BadRequest",
             Reason::Unauthorized => "Unauthorized",
             Reason::Forbidden => "Forbidden",
-            Reason::NotFound => "NotFound",
+            Reason::NotFound | Reason::NoSuchPath => "NotFound",
             Reason::MethodNotAllowed => "MethodNotAllowed",
             Reason::NotAcceptable => "NotAcceptable",
             Reason::AlreadyExists => "AlreadyExists",
@@ -70,6 +74,7 @@ impl Reason {
             Reason::InternalError => "InternalError",
             Reason::ServiceUnavailable => "ServiceUnavailable",
             Reason::Timeout => "Timeout",
+            Reason::Unclassified => "",
         }
     }
 }
@@ -126,6 +131,10 @@ impl ApiError {
         Self::new(Reason::BadRequest, message)
     }
 
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::new(Reason::Unclassified, message)
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
         let causes = vec![json!({"message": message})];
@@ -144,6 +153,13 @@ impl ApiError {
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", qualified(group, resource));
         Self::about(Reason::AlreadyExists, group, resource, name, message)
+    }
+
+    /// The name is still held by an object that is on its way out.
+    pub fn being_deleted(group: &str, resource: &str, name: &str) -> Self {
+        let mut error = Self::already_exists(group, resource, name);
+        error.message = format!("object is being deleted: {}", error.message);
+        error
     }
 
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
@@ -185,8 +201,11 @@ impl ApiError {
     pub fn to_status(&self) -> Value {
         let mut out = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason.as_str(), "code": self.code(),
+            "message": self.message, "code": self.code(),
         });
+        if self.reason != Reason::Unclassified {
+            out["reason"] = self.reason.as_str().into();
+        }
         if let (Some(details), Some(object)) = (&self.details, out.as_object_mut()) {
             object.insert("details".to_owned(), details.to_value());
         }

@@ -2,7 +2,7 @@
 //!
 //! Decides the text and the machine-readable cause of a validation finding. Never decides whether a value is wrong.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
@@ -136,7 +136,64 @@ impl fmt::Display for FieldError {
 /// A value as Kubernetes prints it inside a message: strings quoted, scalars bare, null as `null`, the rest as JSON.
 pub fn printed(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("{text:?}"),
-        other => other.to_string(),
+        Value::String(text) => quoted(text),
+        other => go_json(other),
+    }
+}
+
+/// JSON as Go writes it: `<`, `>` and `&` are escaped, lest a browser takes them for markup.
+pub fn go_json(value: &Value) -> String {
+    let plain = value.to_string();
+    if !plain.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return plain;
+    }
+    let mut out = String::with_capacity(plain.len());
+    for c in plain.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => escape(&mut out, "u", 4, c),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A character as `\x07` or `\u2028`.
+fn escape(out: &mut String, letter: &str, digits: usize, character: char) {
+    // Writing to a text cannot fail.
+    let _ = write!(out, "\\{letter}{:0digits$x}", u32::from(character));
+}
+
+/// A text in quotes as Go's `%q` has it.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            c if c.is_ascii_control() => escape(&mut out, "x", 2, c),
+            c if c.is_control() => escape(&mut out, "u", 4, c),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_printed_as_go_prints_them() {
+        assert_eq!(printed(&json!("a\u{7}\u{1}\"\u{85}ü'")), r#""a\a\x01\"\u0085ü'""#);
+        assert_eq!(printed(&json!({"a": "<b> & c", "n": [1, null]})), r#"{"a":"\u003cb\u003e \u0026 c","n":[1,null]}"#);
     }
 }

@@ -12,6 +12,7 @@ pub mod discovery;
 pub mod embedded;
 pub mod error;
 pub mod field;
+mod go_words;
 pub mod http;
 pub mod metrics;
 pub mod openapi;

@@ -1,6 +1,12 @@
 //! Many clusters in one process: what an idle one costs, and that they have nothing in common.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "the helpers are part of the tests")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::map_entry,
+    reason = "a test fails by panicking"
+)]
 
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options};

@@ -2,7 +2,13 @@
 //! start, in one piece, and its revision never goes back. The server runs in a process of its own, which is this test
 //! started once more with `CHILD` set; it reports on its standard output what it tries and what was acknowledged.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "the helpers are part of the tests")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::map_entry,
+    reason = "a test fails by panicking"
+)]
 #![allow(clippy::print_stdout, reason = "the killed process reports on standard output")]
 
 use std::collections::BTreeMap;

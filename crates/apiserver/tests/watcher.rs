@@ -1,7 +1,13 @@
 //! Watchers of the Rust client against random writes, cut connections and a compaction: what they hold in the end is
 //! what the server lists, and no object ever goes back in time. One seed gives one run.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "the helpers are part of the tests")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::map_entry,
+    reason = "a test fails by panicking"
+)]
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -194,8 +200,7 @@ fn object(name: &str, number: usize, side: u64) -> ConfigMap {
 async fn write(api: &Api<ConfigMap>, random: &Identities, number: usize, known: &mut BTreeMap<String, usize>) {
     let name = format!("key-{}", random.number() % KEYS);
     let new = object(&name, number, random.number());
-    let exists = known.contains_key(&name);
-    if !exists {
+    if !known.contains_key(&name) {
         if random.number().is_multiple_of(2) {
             api.create(&PostParams::default(), &new).await.expect("created");
         } else {

@@ -1,4 +1,5 @@
-//! Writes `crates/apiserver/src/builtin/schemas.json`: the shapes of Kubernetes' built-in kinds, without any prose.
+//! Writes `crates/apiserver/src/builtin/schemas.json`: the shapes of Kubernetes' built-in kinds, without any prose; and
+//! `protobuf.json` beside it: the numbers of their fields in protobuf messages.
 //!
 //! Facts come from two places of the pinned Go modules: the published OpenAPI v3 documents (types, formats, required
 //! fields, list and map types, merge keys, defaults) and the struct tags of the Go types (which fields are always
@@ -65,21 +66,29 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
 
 /// Reads the Go modules and writes the table; says how large it became.
 fn run(output: &Path) -> Result<String> {
-    let text = generate()?;
-    fs::write(output, &text).with_context(|| format!("writing {}", output.display()))?;
-    Ok(format!("{}: {} bytes", output.display(), text.len()))
+    let (schemas, numbers) = generate()?;
+    let beside = output.with_file_name("protobuf.json");
+    for (path, text) in [(output, &schemas), (&beside, &numbers)] {
+        fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(format!("{}: {} bytes\n{}: {} bytes", output.display(), schemas.len(), beside.display(), numbers.len()))
 }
 
-/// The table as text, one definition per line so that changes can be read.
-fn generate() -> Result<String> {
+/// Both tables as text, one definition per line so that changes can be read.
+fn generate() -> Result<(String, String)> {
     let definitions = read_definitions(&module("k8s.io/kubernetes", KUBERNETES)?.join("api/openapi-spec/v3"))?;
     let mut tags = GoTags::default();
-    let mut lines = Vec::new();
+    let (mut schemas, mut numbers) = (Vec::new(), Vec::new());
     for (name, schema) in &definitions {
         let fields = tags.of(name)?;
-        lines.push(format!("{}:{}", json!(name), compact(schema, &fields)));
+        schemas.push(format!("{}:{}", json!(name), compact(schema, &fields)));
+        let numbered = tags.numbers_of(name)?;
+        if !numbered.is_empty() {
+            numbers.push(format!("{}:{}", json!(name), Value::Object(numbered)));
+        }
     }
-    Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
+    let object = |lines: Vec<String>| format!("{{\n{}\n}}\n", lines.join(",\n"));
+    Ok((object(schemas), object(numbers)))
 }
 
 fn read_definitions(directory: &Path) -> Result<BTreeMap<String, Value>> {
@@ -122,19 +131,58 @@ struct GoTags {
 }
 
 enum GoField {
-    Embedded(String),
-    Named { json: String, pointer: bool, omit_empty: bool, omit_zero: bool },
+    /// A struct that JSON shows inline; in protobuf it is a field of its own.
+    Embedded {
+        name: String,
+        number: Option<String>,
+    },
+    Named {
+        json: String,
+        pointer: bool,
+        omit_empty: bool,
+        omit_zero: bool,
+        number: Option<String>,
+    },
 }
 
 impl GoTags {
     fn of(&mut self, definition: &str) -> Result<Fields> {
+        let Some((directory, type_name)) = self.locate(definition)? else { return Ok(Fields::new()) };
+        let mut out = Fields::new();
+        self.collect(&directory, type_name, &mut out)?;
+        Ok(out)
+    }
+
+    /// Protobuf numbers of the fields of a definition: to the JSON name, or to the numbers of an inline struct.
+    fn numbers_of(&mut self, definition: &str) -> Result<Map<String, Value>> {
+        let Some((directory, type_name)) = self.locate(definition)? else { return Ok(Map::new()) };
+        self.package(&directory)?;
+        Ok(self.numbered(&directory, type_name))
+    }
+
+    fn numbered(&self, directory: &Path, type_name: &str) -> Map<String, Value> {
+        let fields = self.packages.get(&directory.display().to_string()).and_then(|package| package.get(type_name));
+        let mut out = Map::new();
+        for field in fields.into_iter().flatten() {
+            match field {
+                GoField::Named { json, number: Some(number), .. } => {
+                    out.insert(number.clone(), json!(json));
+                }
+                GoField::Embedded { name, number: Some(number) } => {
+                    out.insert(number.clone(), Value::Object(self.numbered(directory, name)));
+                }
+                _ => {}
+            }
+        }
+        out
+    }
+
+    /// The directory of the Go package of a definition, and the name of the type in it.
+    fn locate<'a>(&mut self, definition: &'a str) -> Result<Option<(PathBuf, &'a str)>> {
         let Some((prefix, module_path, version, _)) = PACKAGES.iter().find(|row| definition.starts_with(row.0)) else {
-            return Ok(Fields::new());
+            return Ok(None);
         };
-        let rest = &definition[prefix.len()..];
-        let Some((package, type_name)) = rest.rsplit_once('.') else {
-            return Ok(Fields::new());
-        };
+        let Some((package, type_name)) = definition[prefix.len()..].rsplit_once('.') else { return Ok(None) };
         let directory = if let Some(found) = self.modules.get(module_path) {
             found.clone()
         } else {
@@ -142,23 +190,26 @@ impl GoTags {
             self.modules.insert(module_path, found.clone());
             found
         };
-        let directory = directory.join(package.replace('.', "/"));
-        let mut out = Fields::new();
-        self.collect(&directory, type_name, &mut out)?;
-        Ok(out)
+        Ok(Some((directory.join(package.replace('.', "/")), type_name)))
     }
 
-    fn collect(&mut self, directory: &Path, type_name: &str, out: &mut Fields) -> Result<()> {
+    /// Reads a package unless that was done before; gives its key.
+    fn package(&mut self, directory: &Path) -> Result<String> {
         let key = directory.display().to_string();
         if !self.packages.contains_key(&key) {
             let parsed = parse_package(directory)?;
             self.packages.insert(key.clone(), parsed);
         }
+        Ok(key)
+    }
+
+    fn collect(&mut self, directory: &Path, type_name: &str, out: &mut Fields) -> Result<()> {
+        let key = self.package(directory)?;
         let mut embedded = Vec::new();
         for field in self.packages[&key].get(type_name).map_or(&[][..], Vec::as_slice) {
             match field {
-                GoField::Embedded(name) => embedded.push(name.clone()),
-                GoField::Named { json, pointer, omit_empty, omit_zero } => {
+                GoField::Embedded { name, .. } => embedded.push(name.clone()),
+                GoField::Named { json, pointer, omit_empty, omit_zero, .. } => {
                     let class = match (pointer, omit_empty, omit_zero) {
                         (true, true, _) => continue,
                         (_, _, true) => 'o',
@@ -217,6 +268,8 @@ fn parse_field(line: &str) -> Option<GoField> {
     if declaration.starts_with("//") {
         return None;
     }
+    let numbered = tag.split_once("protobuf:\"").and_then(|(_, rest)| rest.split(',').nth(1));
+    let number = numbered.map(|text| text.trim_end_matches(['"', '`']).to_owned());
     let tag = tag.split_once("json:\"")?.1.split_once('"')?.0;
     let mut words = declaration.split_whitespace();
     let first = words.next()?;
@@ -226,7 +279,7 @@ fn parse_field(line: &str) -> Option<GoField> {
         return None;
     }
     if json.is_empty() {
-        return Some(GoField::Embedded(first.trim_start_matches('*').to_owned()));
+        return Some(GoField::Embedded { name: first.trim_start_matches('*').to_owned(), number });
     }
     let options: Vec<&str> = options.collect();
     let pointer = words.next().unwrap_or(first).starts_with('*');
@@ -235,6 +288,7 @@ fn parse_field(line: &str) -> Option<GoField> {
         pointer,
         omit_empty: options.contains(&"omitempty"),
         omit_zero: options.contains(&"omitzero"),
+        number,
     })
 }
 
@@ -334,13 +388,14 @@ mod tests {
     #[test]
     fn go_tags_say_what_is_written() {
         let mut out = BTreeMap::new();
-        let source = "type A struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\t// X is `json:\"no\"`\n\tX *int32 `json:\"x,omitempty\"`\n\tY string `json:\"y\" protobuf:\"1\"`\n}\n";
+        let source = "type A struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\t// X is `json:\"no\"`\n\tX *int32 `json:\"x,omitempty\"`\n\tY string `json:\"y\" protobuf:\"bytes,7,opt,name=y\"`\n}\n";
         parse_structs(source, &mut out);
         let fields = &out["A"];
         assert_eq!(fields.len(), 3);
-        assert!(matches!(&fields[0], GoField::Embedded(name) if name == "metav1.TypeMeta"));
+        assert!(matches!(&fields[0], GoField::Embedded { name, number: None } if name == "metav1.TypeMeta"));
         assert!(matches!(&fields[1], GoField::Named { json, pointer: true, omit_empty: true, .. } if json == "x"));
         assert!(matches!(&fields[2], GoField::Named { json, pointer: false, omit_empty: false, .. } if json == "y"));
+        assert!(matches!(&fields[2], GoField::Named { number: Some(number), .. } if number == "7"));
     }
 
     #[test]

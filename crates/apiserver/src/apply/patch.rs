@@ -18,7 +18,7 @@ use super::types::Type;
 use super::update::{manager_of, updated};
 use super::validate::validate;
 use super::{Target, Writer, element};
-use crate::error::{ApiError, Reason};
+use crate::error::ApiError;
 use crate::field::FieldError;
 
 /// The live object (`None`: there is none yet) after the configuration was applied, with its managedFields.
@@ -104,10 +104,7 @@ fn check_request(target: &Target<'_>, applied: &Value, writer: &Writer<'_>) -> R
     validate(Type::root(target.schema), applied).map_err(|why| {
         let (namespace, name) = (metadata_text(applied, "namespace"), metadata_text(applied, "name"));
         let kind = printed_kind(text("apiVersion"), text("kind"));
-        ApiError::new(
-            Reason::InternalError,
-            format!("failed to create typed patch object ({namespace}/{name}; {kind}): {why}"),
-        )
+        ApiError::unclassified(format!("failed to create typed patch object ({namespace}/{name}; {kind}): {why}"))
     })
 }
 
@@ -120,7 +117,7 @@ fn printed_kind(api_version: &str, kind: &str) -> String {
 /// Who owns what in the live object. If that was never tracked, everything is owned by a stand-in for its past writers.
 fn owners_before<'a>(target: &Target<'a>, base: &Base<'a>, writer: &Writer<'a>) -> Result<Managed<'a>, ApiError> {
     let managed = Managed::read(managed_fields(base.live), true)
-        .map_err(|why| ApiError::new(Reason::InternalError, format!("failed to decode managed fields: {why}")))?;
+        .map_err(|why| ApiError::unclassified(format!("failed to decode managed fields: {why}")))?;
     if !managed.entries.is_empty() || !base.exists {
         return Ok(managed);
     }

@@ -62,7 +62,7 @@ pub fn local_subject_access_review(rbac: &Rbac, namespace: &str, review: Value) 
     }
     if let Some(attributes) = review.pointer("/spec/nonResourceAttributes") {
         let why = "disallowed on this kind of request";
-        findings.push(FieldError::invalid("spec.nonResourceAttributes", attributes, why));
+        findings.push(FieldError::invalid("spec.nonResourceAttributes", &go_struct(attributes), why));
     }
     if findings.is_empty() {
         return access_review(rbac, review, None);
@@ -118,7 +118,7 @@ fn check_spec(spec: &Value, names_user: bool) -> Vec<FieldError> {
     match (resource, path) {
         (Some(_), Some(value)) => {
             let why = "cannot be specified in combination with resourceAttributes";
-            findings.push(FieldError::invalid("spec.nonResourceAttributes", value, why));
+            findings.push(FieldError::invalid("spec.nonResourceAttributes", &go_struct(value), why));
         }
         (None, None) => {
             let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
@@ -131,6 +131,11 @@ fn check_spec(spec: &Value, names_user: bool) -> Vec<FieldError> {
         findings.push(FieldError::invalid("spec.user", &json!(""), "at least one of user or group must be specified"));
     }
     findings
+}
+
+/// Path and verb as messages quote them: with all fields, and in the server's own spelling.
+fn go_struct(attributes: &Value) -> Value {
+    json!({"Path": text(attributes, "/path"), "Verb": text(attributes, "/verb")})
 }
 
 fn spec_user(spec: &Value) -> User {

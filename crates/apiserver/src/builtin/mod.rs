@@ -9,6 +9,7 @@ mod kinds;
 mod prepare;
 mod print;
 mod prose;
+mod protobuf;
 pub mod quantity;
 mod schemas;
 mod selectable;
@@ -18,7 +19,7 @@ pub mod validate;
 mod values;
 mod wire;
 
-pub use defaults::{blank, default, default_definition};
+pub use defaults::{blank, blank_definition, default, default_definition};
 pub use kind::{BuiltinKind, Generation, NameRule, Subresource, Verbs};
 pub use kinds::{GROUP_ORDER, kind, kinds, resource};
 pub use prepare::{
@@ -27,6 +28,7 @@ pub use prepare::{
 };
 pub use print::{Column, cells, columns, human_duration, row_conditions};
 pub use prose::description_of;
+pub use protobuf::{decode as decode_protobuf, is_registered};
 pub use schemas::{definition_closure, definition_names, openapi_definition, schema, schema_of};
 pub use selectable::selectable_fields;
 pub use twins::{from_stored, stored_field, to_stored};

@@ -4,6 +4,8 @@
 
 use regex::Regex;
 
+use super::types::Ty;
+
 /// An expression and where it stands in the source, as a byte offset.
 #[derive(Debug, Clone)]
 pub(super) struct Expr {
@@ -11,6 +13,8 @@ pub(super) struct Expr {
     /// Nodes on the longest way down. The parser limits it, so recursion over the tree is bounded.
     pub(super) height: usize,
     pub(super) kind: Kind,
+    /// What the checker found its values to be; dynamic before.
+    pub(super) ty: Ty,
 }
 
 #[derive(Debug, Clone)]
@@ -122,7 +126,7 @@ impl Kind {
 impl Expr {
     pub(super) fn new(at: usize, kind: Kind) -> Self {
         let height = kind.children().iter().map(|child| child.height).max().unwrap_or_default() + 1;
-        Self { at, height, kind }
+        Self { at, height, kind, ty: Ty::Dyn }
     }
 
     pub(super) fn call(at: usize, function: &str, member: bool, args: Vec<Expr>) -> Self {

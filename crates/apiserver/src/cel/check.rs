@@ -39,6 +39,12 @@ impl Checker {
     }
 
     fn visit(&mut self, expr: &mut Expr) -> Ty {
+        let ty = self.type_of(expr);
+        expr.ty = ty.clone();
+        ty
+    }
+
+    fn type_of(&mut self, expr: &mut Expr) -> Ty {
         let at = expr.at;
         match &mut expr.kind {
             Kind::Literal(literal) => literal_type(literal),

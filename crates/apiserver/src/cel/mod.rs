@@ -7,6 +7,7 @@
 
 mod ast;
 mod check;
+mod cost;
 mod eval;
 pub(crate) mod field_path;
 mod issue;
@@ -25,7 +26,7 @@ mod language_tests;
 use serde_json::Value;
 
 use crate::field::{Fault, FieldError};
-use crate::schema::{Schema, validate};
+use crate::schema::{self, Schema, validate};
 
 pub use rules::{OBJECT_BUDGET, RULE_BUDGET, Rules};
 
@@ -39,7 +40,15 @@ pub fn compile_schema(path: &str, source: &Value) -> Result<(Schema, Rules), Vec
 
 /// Everything that is wrong with an object: by schema, and, if it is well-formed enough for them, by rules.
 pub fn validate_object(schema: &Schema, rules: &Rules, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut findings = validate(schema, new, old);
+    with_rules(validate(schema, new, old), rules, new, old)
+}
+
+/// As `validate_object`, after a write to the status: only that is judged by schema, and called by its own paths.
+pub fn validate_status(schema: &Schema, rules: &Rules, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    with_rules(schema::validate_status(schema, new, old), rules, new, old)
+}
+
+fn with_rules(mut findings: Vec<FieldError>, rules: &Rules, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     if rules.is_empty() {
         return findings;
     }

@@ -322,12 +322,12 @@ fn combined(at: usize, operator: &str, left: Expr, right: Expr) -> Parsed {
         ("&&", Expr { kind: Kind::And(mut terms), height, .. }) => {
             let height = height.max(right.height + 1);
             terms.push(right);
-            Ok(Expr { at, height, kind: Kind::And(terms) })
+            Ok(Expr { height, ..Expr::new(at, Kind::And(terms)) })
         }
         ("||", Expr { kind: Kind::Or(mut terms), height, .. }) => {
             let height = height.max(right.height + 1);
             terms.push(right);
-            Ok(Expr { at, height, kind: Kind::Or(terms) })
+            Ok(Expr { height, ..Expr::new(at, Kind::Or(terms)) })
         }
         ("&&", left) => Parser::node(at, Kind::And(vec![left, right])),
         ("||", left) => Parser::node(at, Kind::Or(vec![left, right])),

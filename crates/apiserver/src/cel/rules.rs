@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::ast::{Expr, Kind};
 use super::check::check;
+use super::cost::{self, Bounds};
 use super::eval::Evaluation;
 use super::types::{Ty, declared, escaped};
 use super::value::{Fault, Val, view};
@@ -53,9 +54,17 @@ struct Program {
 impl Rules {
     /// Compiles all rules of a schema; findings name places below `path`.
     pub fn compile(path: &str, schema: &Schema) -> Result<Self, Vec<FieldError>> {
-        let mut compiler = Compiler { findings: Vec::new() };
+        let limits = (cost::RULE_LIMIT, cost::SCHEMA_LIMIT);
+        Self::compile_within(path, schema, limits)
+    }
+
+    /// `limits` are what one rule and all rules of the schema may cost by estimate.
+    fn compile_within(path: &str, schema: &Schema, limits: (u64, u64)) -> Result<Self, Vec<FieldError>> {
+        let mut compiler = Compiler { findings: Vec::new(), total: 0, expensive: Vec::new(), limits };
         let ty = declared(schema, true);
-        let root = compiler.node(path, schema, ty.as_ref(), None, true);
+        let around = Around { uncorrelated: None, resource: true, times: Some(1) };
+        let root = compiler.node(path, schema, ty.as_ref(), around);
+        compiler.judge_total(path);
         if compiler.findings.is_empty() { Ok(Self { schema: schema.clone(), root }) } else { Err(compiler.findings) }
     }
 
@@ -76,19 +85,56 @@ impl Rules {
 
 struct Compiler {
     findings: Vec<FieldError>,
+    /// Of a rule and of all.
+    limits: (u64, u64),
+    /// What all rules cost by estimate.
+    total: u64,
+    /// The rules with the largest part in it, by their places.
+    expensive: Vec<(u64, String)>,
+}
+
+/// What a schema inherits from those above it.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    /// The path of the closest list or map whose old items cannot be told apart.
+    uncorrelated: Option<&'a str>,
+    resource: bool,
+    /// How many values of the schema an object may have; none if lists or maps above have no bound.
+    times: Option<u64>,
 }
 
 impl Compiler {
-    /// `uncorrelated` is the path of the closest list or map whose old items cannot be told apart.
-    fn node(
-        &mut self,
-        path: &str,
-        schema: &Schema,
-        ty: Option<&Ty>,
-        uncorrelated: Option<&str>,
-        resource: bool,
-    ) -> Option<RuleNode> {
-        let mut node = RuleNode { programs: self.programs(path, schema, ty, uncorrelated), ..RuleNode::default() };
+    /// Rules that share in an estimate that is too high for the whole schema are named, at most this many.
+    const NAMED: usize = 4;
+
+    fn judge_total(&mut self, path: &str) {
+        if self.total <= self.limits.1 {
+            return;
+        }
+        let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+        self.findings.extend(self.expensive.drain(..).map(|(_, place)| FieldError::forbidden(place, detail)));
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        self.findings.push(FieldError::forbidden(path, cost::too_expensive(what, self.total, self.limits.1)));
+    }
+
+    /// Counts the cost of a rule or message and refuses one that is too high by itself.
+    fn count(&mut self, place: String, what: &str, cost: u64) {
+        if cost > self.limits.0 {
+            let detail = cost::too_expensive(what, cost, self.limits.0);
+            self.findings.push(FieldError::forbidden(place.clone(), detail));
+        }
+        self.total = self.total.saturating_add(cost);
+        if cost >= self.limits.1 / 100 {
+            self.expensive.push((cost, place));
+            self.expensive.sort_by_key(|rule| std::cmp::Reverse(rule.0));
+            self.expensive.truncate(Self::NAMED);
+        }
+    }
+
+    fn node(&mut self, path: &str, schema: &Schema, ty: Option<&Ty>, around: Around<'_>) -> Option<RuleNode> {
+        let Around { uncorrelated, resource, times } = around;
+        let mut node = RuleNode { programs: self.programs(path, schema, ty, around), ..RuleNode::default() };
+        let times = times.zip(cost::multiplicity(schema)).map(|(above, here)| above.saturating_mul(here));
         if let Some(items) = &schema.items {
             let item_type = match ty {
                 Some(Ty::List(item)) => Some(&**item),
@@ -97,7 +143,8 @@ impl Compiler {
             let by_key = matches!(schema.list_type, ListType::Map(_));
             let uncorrelated = uncorrelated.or((!by_key).then_some(path));
             let place = child(path, "items");
-            node.items = self.node(&place, items, item_type, uncorrelated, items.embedded_resource).map(Box::new);
+            let around = Around { uncorrelated, resource: items.embedded_resource, times };
+            node.items = self.node(&place, items, item_type, around).map(Box::new);
         }
         if let Additional::Schema(shared) = &schema.additional {
             let entry_type = match ty {
@@ -105,7 +152,8 @@ impl Compiler {
                 _ => None,
             };
             let place = child(path, "additionalProperties");
-            node.entries = self.node(&place, shared, entry_type, uncorrelated, shared.embedded_resource).map(Box::new);
+            let around = Around { uncorrelated, resource: shared.embedded_resource, times };
+            node.entries = self.node(&place, shared, entry_type, around).map(Box::new);
         }
         for (name, property) in &schema.properties {
             let meta = resource && matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
@@ -114,7 +162,8 @@ impl Compiler {
                 _ => declared(property, property.embedded_resource),
             };
             let place = key(&child(path, "properties"), name);
-            let own = self.node(&place, property, own_type.as_ref(), uncorrelated, property.embedded_resource);
+            let around = Around { uncorrelated, resource: property.embedded_resource, times };
+            let own = self.node(&place, property, own_type.as_ref(), around);
             node.properties.extend(own.map(|own| (name.clone(), own)));
         }
         let empty =
@@ -141,7 +190,7 @@ impl Compiler {
         }
     }
 
-    fn programs(&mut self, path: &str, schema: &Schema, ty: Option<&Ty>, uncorrelated: Option<&str>) -> Vec<Program> {
+    fn programs(&mut self, path: &str, schema: &Schema, ty: Option<&Ty>, around: Around<'_>) -> Vec<Program> {
         if schema.rules.is_empty() {
             return Vec::new();
         }
@@ -151,9 +200,21 @@ impl Compiler {
             self.findings.push(FieldError { fault: field::Fault::Internal, path: place, value: None, detail });
             return Vec::new();
         };
+        let bounds = Bounds::of(schema, around.resource).unwrap_or_default();
+        let times = around.times.unwrap_or_else(|| bounds.times_in_request());
         let rules = schema.rules.iter().enumerate().filter(|(_, rule)| !rule.rule.trim().is_empty());
         rules
-            .filter_map(|(position, rule)| self.program(&index(&place, position), schema, rule, ty, uncorrelated))
+            .filter_map(|(position, rule)| {
+                let place = index(&place, position);
+                let program = self.program(&place, schema, rule, ty, around.uncorrelated)?;
+                let cost = cost::estimate(&program.condition, &bounds).saturating_mul(times);
+                self.count(child(&place, "rule"), "estimated rule cost", cost);
+                if let Some(message) = &program.message {
+                    let cost = cost::estimate(message, &bounds);
+                    self.count(child(&place, "messageExpression"), "estimated messageExpression cost", cost);
+                }
+                Some(program)
+            })
             .collect()
     }
 

@@ -106,9 +106,7 @@ async fn equip(cluster: &Arc<Cluster>, namespace: &str) -> Outcome {
     if let Some(signer) = cluster.signer()
         && missing("configmaps", ROOT_CA)
     {
-        let why = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints \
-                   such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
-                   distributions of Kubernetes clusters.";
+        let why = "Certificate authority of this API server, for clients inside the cluster. Use it for nothing else.";
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": ROOT_CA, "annotations": {"kubernetes.io/description": why}},

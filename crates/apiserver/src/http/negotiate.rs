@@ -3,10 +3,13 @@
 //! Decides among JSON and YAML, and among the object itself, a `Table`, metadata only, or aggregated discovery.
 //! Clients that also offer protobuf get JSON; clients that take nothing we have get 406. Never encodes anything.
 
-use crate::error::{ApiError, Reason};
+use crate::error::{ApiError, Details, Reason};
 
 /// Clauses read at most; kubectl sends three.
 const MAX_CLAUSES: usize = 32;
+
+/// What answers can be in.
+const MEDIA_TYPES: [&str; 2] = ["application/json", "application/yaml"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
@@ -74,10 +77,23 @@ pub fn negotiate(accept: Option<&str>, endpoint: Endpoint) -> Result<Output, Api
     clauses.iter().find_map(|clause| clause.output(endpoint)).ok_or_else(|| not_acceptable(endpoint))
 }
 
+/// Refuses what the router of built-in kinds refuses before it looks at qualities and parameters: it takes `*/*` and
+/// exact media types, but no `application/*`.
+pub fn check_route(accept: Option<&str>) -> Result<(), ApiError> {
+    let accept = accept.unwrap_or_default().trim();
+    let essence = |clause: &str| clause.split(';').next().unwrap_or_default().trim().to_owned();
+    let takes = |essence: String| essence == "*/*" || MEDIA_TYPES.contains(&essence.as_str());
+    if accept.is_empty() || accept.split(',').take(MAX_CLAUSES).map(essence).any(takes) {
+        return Ok(());
+    }
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {}", MEDIA_TYPES.join(", "));
+    Err(ApiError { reason: Reason::NotAcceptable, message, details: Some(Details::default()) })
+}
+
 fn not_acceptable(endpoint: Endpoint) -> ApiError {
     let types = match endpoint {
-        Endpoint::Watch => "application/json;stream=watch",
-        _ => "application/json, application/yaml",
+        Endpoint::Watch => "application/json;stream=watch".to_owned(),
+        _ => MEDIA_TYPES.join(", "),
     };
     ApiError::new(Reason::NotAcceptable, format!("only the following media types are accepted: {types}"))
 }
@@ -157,11 +173,10 @@ impl<'a> Clause<'a> {
             (Endpoint::Objects, "meta.k8s.io", "PartialObjectMetadataList") => {
                 meta_version.map(Shape::PartialMetadataList)
             }
-            (Endpoint::Discovery, "apidiscovery.k8s.io", "APIGroupDiscoveryList") => match version {
-                "v2" => Some(Shape::AggregatedDiscovery("v2")),
-                "v2beta1" => Some(Shape::AggregatedDiscovery("v2beta1")),
-                _ => None,
-            },
+            // Its beta is no longer served by this release.
+            (Endpoint::Discovery, "apidiscovery.k8s.io", "APIGroupDiscoveryList") => {
+                (version == "v2").then_some(Shape::AggregatedDiscovery("v2"))
+            }
             _ => None,
         }
     }
@@ -214,11 +229,7 @@ mod tests {
             ("application/yaml", Watch, "406"),
             ("application/json;stream=chat", Objects, "406"),
             (kubectl_discovery, Discovery, "Json AggregatedDiscovery(\"v2\")"),
-            (
-                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
-                Discovery,
-                "Json AggregatedDiscovery(\"v2beta1\")",
-            ),
+            ("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList", Discovery, "406"),
             (kubectl_discovery, Objects, "Json Native"),
             ("nonsense", Objects, "406"),
         ] {
@@ -240,6 +251,20 @@ mod tests {
         assert_eq!(refused.message, "only the following media types are accepted: application/json, application/yaml");
         let refused = unsupported_media_type(&["application/json"]);
         assert_eq!((refused.code(), refused.reason), (415, Reason::UnsupportedMediaType));
+    }
+
+    #[test]
+    fn built_in_kinds_take_no_partial_wildcard() {
+        for (accept, expected) in [
+            (None, true),
+            (Some("*/*"), true),
+            (Some("application/json;as=Table;v=v1;g=meta.k8s.io"), true),
+            (Some("application/xml, application/yaml;q=0.1"), true),
+            (Some("application/*"), false),
+            (Some("application/xml"), false),
+        ] {
+            assert_eq!(check_route(accept).is_ok(), expected, "{accept:?}");
+        }
     }
 
     #[test]

@@ -75,15 +75,35 @@ pub fn parse(method: &http::Method, uri: &http::Uri) -> Result<RequestInfo, ApiE
         _ => None,
     };
     if let Some((group, version, below)) = below {
-        if matches!(below[0], "watch" | "proxy") {
-            // The deprecated forms with the verb in the path: every client has used parameters for years.
-            return Err(unknown_path());
-        }
+        let (watched, below) = match below {
+            ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+            ["proxy", ..] => return Err(unknown_path()),
+            _ => (false, below),
+        };
         info.resource = Some(resource_path(group, version, below));
         verb(method, &info).clone_into(&mut info.verb);
+        if watched {
+            watch_in_path(method, &mut info)?;
+        }
         name_from_selector(&mut info);
     }
     Ok(info)
+}
+
+/// The deprecated form with the verb in the path; the name of an object selects it.
+fn watch_in_path(method: &http::Method, info: &mut RequestInfo) -> Result<(), ApiError> {
+    if method != http::Method::GET {
+        return Err(method_not_allowed());
+    }
+    "watch".clone_into(&mut info.verb);
+    let Some(resource) = info.resource.as_mut().filter(|resource| resource.named) else { return Ok(()) };
+    if !resource.subresource.is_empty() {
+        return Err(unknown_path());
+    }
+    resource.named = false;
+    info.query.retain(|(key, _)| key != "fieldSelector");
+    info.query.push(("fieldSelector".to_owned(), format!("metadata.name={}", resource.name)));
+    Ok(())
 }
 
 /// The answer to a path that nothing serves.
@@ -222,7 +242,10 @@ mod tests {
             ("GET /clusters/west", "[west] get path /"),
             ("GET /clusters/west/api/v1/pods/p/log", "[west] get /v1 |pods|p|log"),
             ("GET /clusters/west/version", "[west] get path /version"),
-            ("GET /api/v1/watch/pods", "404 the server could not find the requested resource"),
+            ("GET /api/v1/watch/pods", "watch /v1 |pods||"),
+            ("GET /api/v1/watch/namespaces/n/pods/p", "watch /v1 n|pods|p|"),
+            ("POST /api/v1/watch/pods", "405 the server does not allow this method on the requested resource"),
+            ("GET /api/v1/proxy/pods", "404 the server could not find the requested resource"),
             ("GET /apis/apps/v1/proxy/x", "404 the server could not find the requested resource"),
             ("GET /api/v1/%ff", "400 the request path is not valid UTF-8"),
         ] {

@@ -16,7 +16,7 @@ use crate::discovery::info::{Check, health, version};
 use crate::discovery::{self};
 use crate::error::ApiError;
 use crate::metrics::Metrics;
-use crate::openapi;
+use crate::openapi::{self, Documents, binary};
 use crate::table::IncludeObject;
 
 /// For documents that are named by their content: a year, in seconds.
@@ -108,6 +108,12 @@ fn discovery_document(cluster: &ClusterEdge, parts: &[&str], headers: &HeaderMap
     document(&found.ok_or_else(unknown_path)?, headers, Endpoint::Discovery, false)
 }
 
+/// Whether protocol buffers are what the client names first.
+fn wants_binary(headers: &HeaderMap) -> bool {
+    let first = accept(headers).unwrap_or_default().split([',', ';']).next().unwrap_or_default();
+    binary::ACCEPTED.contains(&first.trim())
+}
+
 fn openapi_document(
     cluster: &ClusterEdge,
     rest: &[&str],
@@ -115,6 +121,12 @@ fn openapi_document(
     headers: &HeaderMap,
 ) -> Result<Reply, ApiError> {
     let catalog = cluster.catalog();
+    if rest == ["v2"] && wants_binary(headers) {
+        let found = Documents::v2_binary(&catalog);
+        let mut reply = Reply::new(200, binary::CONTENT_TYPE, found.body);
+        put_etag(&mut reply, &format!("\"{}\"", found.hash));
+        return Ok(reply);
+    }
     let output = negotiate(accept(headers), Endpoint::Plain)?;
     let found = match rest {
         ["v2"] => Some(cluster.documents.v2(&catalog)),

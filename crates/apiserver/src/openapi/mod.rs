@@ -3,6 +3,7 @@
 //! Decides from the catalog of kinds and their schemas. A document is built when it is first asked for and again when
 //! its kinds change; building one never holds up others' requests for discovery.
 
+pub mod binary;
 pub mod document;
 pub mod operations;
 pub mod render;
@@ -34,25 +35,29 @@ impl Documents {
     pub fn v3(&self, catalog: &Catalog, group: &str, version: &str) -> Option<Document> {
         let resources = catalog.resources(group, version)?;
         let hash = content_hash(resources.iter().map(Arc::as_ref));
-        let build = || document::v3(group, version, resources);
+        let build = || Bytes::from(document::v3(group, version, resources).to_string());
         Some(self.cached(join(group, version), hash, build))
     }
 
     /// The single document of all kinds in the older format.
     pub fn v2(&self, catalog: &Catalog) -> Document {
-        let all = || catalog.groups.iter().flat_map(|group| &group.versions).flat_map(|(_, resources)| resources);
-        let hash = content_hash(all().map(Arc::as_ref));
-        self.cached("v2".to_owned(), hash, || document::v2(catalog))
+        let build = || Bytes::from(document::v2(catalog).to_string());
+        self.cached("v2".to_owned(), hash_of_all(catalog), build)
     }
 
-    fn cached(&self, key: String, hash: String, build: impl FnOnce() -> Value) -> Document {
+    /// The same document as protocol buffers. It is large and seldom asked for, so it is not kept.
+    pub fn v2_binary(catalog: &Catalog) -> Document {
+        Document { hash: hash_of_all(catalog), body: Bytes::from(binary::document(&document::v2(catalog))) }
+    }
+
+    fn cached(&self, key: String, hash: String, build: impl FnOnce() -> Bytes) -> Document {
         if let Some(found) = self.built.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
             && found.hash == hash
         {
             return found.clone();
         }
         // Built outside the lock: two clients may build the same document, none waits for another's.
-        let document = Document { hash, body: Bytes::from(build().to_string()) };
+        let document = Document { hash, body: build() };
         self.built.lock().unwrap_or_else(PoisonError::into_inner).insert(key, document.clone());
         document
     }
@@ -80,6 +85,11 @@ pub fn index(catalog: &Catalog) -> Value {
 
 fn document_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+}
+
+fn hash_of_all(catalog: &Catalog) -> String {
+    let all = catalog.groups.iter().flat_map(|group| &group.versions).flat_map(|(_, resources)| resources);
+    content_hash(all.map(Arc::as_ref))
 }
 
 /// Names the content of a document without building it: everything that a document is made of goes in.

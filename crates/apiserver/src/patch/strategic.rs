@@ -7,7 +7,7 @@ mod order;
 use serde_json::{Map, Value};
 
 use super::unprocessable;
-use crate::error::{ApiError, Reason};
+use crate::error::ApiError;
 use crate::schema::Schema;
 
 const DIRECTIVE: &str = "$patch";
@@ -40,7 +40,7 @@ impl From<Failure> for ApiError {
         match failure {
             Failure::Format(text) => ApiError::bad_request(text),
             Failure::Content => unprocessable(),
-            Failure::Other(text) => ApiError::new(Reason::InternalError, text),
+            Failure::Other(text) => ApiError::unclassified(text),
         }
     }
 }

@@ -170,16 +170,17 @@ mod tests {
     use crate::registry::Handling;
 
     fn cars() -> Value {
+        let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
         json!({
             "metadata": {"name": "cars.example.com"},
             "spec": {
                 "group": "example.com", "scope": "Namespaced",
                 "names": {"plural": "cars", "kind": "Car", "shortNames": ["c"], "categories": ["all"]},
                 "versions": [
-                    {"name": "v1beta1", "served": true, "storage": true, "deprecated": true,
+                    {"name": "v1beta1", "served": true, "storage": true, "deprecated": true, "schema": schema,
                      "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}},
                      "selectableFields": [{"jsonPath": ".spec.color"}]},
-                    {"name": "v1", "served": true, "storage": false,
+                    {"name": "v1", "served": true, "storage": false, "schema": schema,
                      "additionalPrinterColumns": [{"name": "N", "type": "integer", "jsonPath": ".spec.n", "priority": 1}]},
                 ],
             },

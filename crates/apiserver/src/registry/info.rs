@@ -73,6 +73,13 @@ pub struct Storage {
     pub version: String,
 }
 
+impl Storage {
+    /// The group in whose form objects are stored; for twins it is not the group that serves them.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
 /// Where a resource came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -109,6 +116,11 @@ pub struct Version {
 pub trait RuleSet: std::fmt::Debug + Send + Sync {
     /// Findings about an object in this version; `old` is what it replaces.
     fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError>;
+
+    /// As `check`, for a write that can change nothing but the status.
+    fn check_status(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        self.check(object, old)
+    }
 }
 
 /// Both functions get an object whose `apiVersion` and `kind` are already those of the target.

@@ -53,20 +53,13 @@ impl Call<'_> {
     }
 
     pub(crate) fn invalid(&self, name: &str, findings: &[FieldError]) -> ApiError {
-        ApiError::invalid(&self.served.info.group, &self.served.info.kind, name, findings)
+        // Findings are about the stored form: twins of another group are named by the group they are stored in.
+        ApiError::invalid(self.served.info.storage.group(), &self.served.info.kind, name, findings)
     }
 
     /// Who is recorded as the owner of the fields that this request sets.
     pub(crate) fn manager(&self) -> String {
-        if let Some(manager) = &self.request.options.field_manager {
-            return manager.clone();
-        }
-        let agent = self.request.user_agent.split('/').next().unwrap_or("").trim();
-        let mut end = agent.len().min(MAX_MANAGER_BYTES);
-        while !agent.is_char_boundary(end) {
-            end -= 1;
-        }
-        if agent.is_empty() { "unknown".to_owned() } else { agent[..end].to_owned() }
+        manager(self.request).to_owned()
     }
 
     pub(crate) fn field_validation(&self) -> FieldValidation {
@@ -81,22 +74,20 @@ impl Call<'_> {
     pub(crate) fn check_write_options(&self, kind: &str) -> Result<(), ApiError> {
         let options = &self.request.options;
         let mut findings = Vec::new();
-        for value in options.dry_run.iter().filter(|v| *v != "All") {
-            findings.push(FieldError::not_supported("dryRun", &value.as_str().into(), &["All"]));
-        }
+        findings.extend(dry_run_findings(&options.dry_run));
         if let Some(manager) = &options.field_manager {
             if manager.len() > MAX_MANAGER_BYTES {
                 findings.push(FieldError::too_long("fieldManager", MAX_MANAGER_BYTES));
             }
-            if manager.chars().any(char::is_control) {
-                let text = "should only contain printable characters";
+            if let Some((position, odd)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+                let text = format!("invalid character U+{:04X} (at position {position})", u32::from(odd));
                 findings.push(FieldError::invalid("fieldManager", &manager.as_str().into(), text));
             }
         }
         if let Some(value) = &options.field_validation
             && !matches!(value.as_str(), "Ignore" | "Warn" | "Strict")
         {
-            let supported = ["Ignore", "Strict", "Warn"];
+            let supported = ["", "Ignore", "Strict", "Warn"];
             findings.push(FieldError::not_supported("fieldValidation", &value.as_str().into(), &supported));
         }
         refuse(kind, &findings)
@@ -155,6 +146,19 @@ impl Call<'_> {
     }
 }
 
+/// The field manager of a request: the one that it names, or the program that sent it.
+pub(crate) fn manager(request: &Request) -> &str {
+    if let Some(manager) = &request.options.field_manager {
+        return manager;
+    }
+    let agent = request.user_agent.split('/').next().unwrap_or("").trim();
+    let mut end = agent.len().min(MAX_MANAGER_BYTES);
+    while !agent.is_char_boundary(end) {
+        end -= 1;
+    }
+    if agent.is_empty() { "unknown" } else { &agent[..end] }
+}
+
 /// Whether stored bytes are already what is to be shown.
 fn is_stored_form(served: &Served, entry: &Entry) -> bool {
     served.is_storage_version() && (!served.info.is_custom() || entry.shape == served.version().shape)
@@ -194,7 +198,20 @@ pub(crate) fn to_storage(served: &Served, mut object: Value) -> Value {
     if let Some(conversion) = &served.version().conversion {
         conversion.to_storage(&mut object);
     }
+    if served.info.is_custom()
+        && !served.is_storage_version()
+        && let Some(stored) = served.info.version(&served.info.storage.version)
+    {
+        // What the stored version has no place for is lost.
+        shape::prune_and_default_by(&stored.schema, &mut object);
+    }
     object
+}
+
+/// What is wrong with the `dryRun` values of a request: all of them are shown.
+pub(crate) fn dry_run_findings(values: &[String]) -> Option<FieldError> {
+    let odd = values.iter().any(|value| value != "All");
+    odd.then(|| FieldError::not_supported("dryRun", &json!(values), &["All"]))
 }
 
 /// 422 about the options of a request, if there is anything to say.

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::admission::{Operation, Phase};
-use super::call::{Call, refuse, store_failure};
+use super::call::{Call, dry_run_findings, refuse, store_failure};
 use super::decode;
 use super::meta::{self, printed_time};
 use super::read;
@@ -50,16 +50,12 @@ impl DeleteOptions {
             Self { grace_seconds: query.grace_period_seconds, dry_run: query.is_dry_run(), ..Self::default() };
         let mut dry_run = query.dry_run.clone();
         if !call.request.body.is_empty() {
-            let decoded = decode::parse_json(&call.request.body);
-            let body = decoded.map_err(|error| {
-                ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-            })?;
-            let body = body.value;
+            let decoded = decode::body(call.request, call.served.info.is_custom(), ("v1", "DeleteOptions"))?;
+            let body = decoded.map_err(ApiError::unclassified)?.value;
             let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
             if kind != "DeleteOptions" {
-                return Err(ApiError::bad_request(format!(
-                    "decoded object cannot be converted to DeleteOptions: {kind}"
-                )));
+                let version = body["apiVersion"].as_str().unwrap_or("v1");
+                return Err(ApiError::unclassified(decode::not_registered(kind, version)));
             }
             let text = |value: &Value| value.as_str().map(str::to_owned);
             out.grace_seconds = body["gracePeriodSeconds"].as_i64().or(out.grace_seconds);
@@ -93,9 +89,7 @@ fn chosen(orphan: Option<bool>, policy: Option<&str>, dry_run: &[String]) -> Res
             None
         }
     };
-    for value in dry_run.iter().filter(|v| *v != "All") {
-        findings.push(FieldError::not_supported("dryRun", &value.as_str().into(), &["All"]));
-    }
+    findings.extend(dry_run_findings(dry_run));
     refuse("DeleteOptions", &findings)?;
     let older = orphan.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background });
     Ok(named.or(older))
@@ -249,7 +243,14 @@ fn told(call: &mut Call<'_>, options: &DeleteOptions, entry: &Entry, stored: &Va
     let info = call.served.info.clone();
     let mut response = if step != Step::Remove || info.behaviour.returns_deleted_object {
         let status = if options.cascade_asked && step != Step::Remove { 202 } else { 200 };
-        if options.dry_run {
+        if step == Step::Remove {
+            // Who is answered the whole object is told that it is gone without a delay.
+            let mut gone = call.shown_value(entry);
+            let metadata = meta::metadata(&mut gone);
+            metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+            metadata.entry("deletionTimestamp").or_insert_with(|| meta::printed_time(call.cluster.now()).into());
+            Response::value(status, &gone)
+        } else if options.dry_run {
             Response::value(status, &super::call::from_storage(&call.served, stored.clone()))
         } else {
             Response::object(status, call.shown(entry))
@@ -292,7 +293,8 @@ pub(crate) async fn delete_collection(call: &mut Call<'_>) -> Result<Response, A
         api_version: call.served.api_version(),
         kind: call.served.info.list_kind.clone(),
         resource_version: listed.revision.to_string(),
-        items: listed.entries.iter().map(|entry| call.shown(entry)).collect(),
+        items: listed.entries.iter().map(|entry| read::item(call, entry)).collect(),
+        continue_token: read::end_of(call, None),
         ..List::default()
     };
     Ok(Response { status: 200, body: Body::List(list), warnings: std::mem::take(&mut call.warnings) })

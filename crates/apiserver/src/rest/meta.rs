@@ -42,7 +42,7 @@ pub fn printed_time(time: Timestamp) -> String {
 /// Sets what every new object gets and removes what a client may not choose.
 pub fn start(object: &mut Value, info: &ResourceInfo, namespace: Option<&str>, now: Timestamp, ids: &Identities) {
     let metadata = metadata(object);
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"] {
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         metadata.remove(key);
     }
     metadata.insert("uid".to_owned(), ids.uid().into());
@@ -86,7 +86,10 @@ pub fn carry_over(new: &mut Value, old: &Value) {
     let before = &old["metadata"];
     let metadata = metadata(new);
     tidy(metadata);
-    for key in ["uid", "creationTimestamp", "name", "namespace"] {
+    if let Some(time) = before.get("creationTimestamp") {
+        metadata.insert("creationTimestamp".to_owned(), time.clone());
+    }
+    for key in ["uid", "name", "namespace"] {
         if !metadata.contains_key(key)
             && let Some(value) = before.get(key)
         {
@@ -134,7 +137,7 @@ pub fn version_required() -> FieldError {
     FieldError {
         fault: Fault::Invalid,
         path: "metadata.resourceVersion".to_owned(),
-        value: Some("0x0".to_owned()),
+        value: Some("0".to_owned()),
         detail: "must be specified for an update".to_owned(),
     }
 }

@@ -11,6 +11,7 @@ mod handle;
 pub mod lifecycle;
 pub mod meta;
 mod modify;
+mod printed;
 mod read;
 pub mod request;
 pub mod response;
@@ -19,6 +20,7 @@ pub mod selector;
 pub mod shape;
 #[cfg(test)]
 pub(crate) mod tests;
+mod typeless;
 mod watch;
 mod write;
 

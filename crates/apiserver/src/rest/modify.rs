@@ -10,8 +10,8 @@ use super::request::{ContentType, FieldValidation};
 use super::response::Response;
 use super::shape;
 use super::write::{self, Part, Update, Written};
-use super::{meta, scale};
-use crate::error::ApiError;
+use super::{meta, printed, scale};
+use crate::error::{ApiError, Details};
 use crate::field::FieldError;
 use crate::registry::Handling;
 
@@ -23,7 +23,7 @@ pub(crate) async fn post(call: &mut Call<'_>) -> Result<Response, ApiError> {
     let decoded = decode::object(call.request, &call.served)?;
     note_findings(call, &decoded)?;
     if !meta::text(&decoded.value, "resourceVersion").is_empty() {
-        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+        return Err(ApiError::unclassified("resourceVersion should not be set on objects to be created"));
     }
     let written = write::create(call, decoded.value, false, "CreateOptions").await?;
     Ok(answer(call, &written))
@@ -37,14 +37,24 @@ pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Res
     let decoded = decode::object(call.request, &call.served)?;
     note_findings(call, &decoded)?;
     if meta::text(&decoded.value, "name").is_empty() {
-        return Err(ApiError::bad_request("name must be provided"));
+        let asked = call.name();
+        let text = format!("the name of the object ({asked} based on URL) was undeterminable: name must be provided");
+        return Err(ApiError::bad_request(text));
     }
     let part = Part::of(handling);
     let make = |_: Option<&Value>| Ok(decoded.value.clone());
     let may_create = part == Part::Main
         && call.served.info.behaviour.create_on_update
         && meta::text(&decoded.value, "resourceVersion").is_empty();
-    let update = Update { part, make: &make, may_create, tracked: false, is_put: true, options_kind: "UpdateOptions" };
+    let update = Update {
+        part,
+        make: &make,
+        may_create,
+        tracked: false,
+        is_put: true,
+        unreadable: None,
+        options_kind: "UpdateOptions",
+    };
     let written = write::update(call, &update).await?;
     Ok(answer(call, &written))
 }
@@ -70,26 +80,41 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
             let writer = shape::Writer { manager: &manager, subresource, now };
             shape::apply(&served, old, &body.value, &writer, request.options.force == Some(true))?
         } else {
+            check_length(&request.content_type, &body.value)?;
             shape::patch(&served, &request.content_type, old.unwrap_or(&Value::Null), &body.value)?
         };
         if is_apply {
             copy_conditions(&body.value, &mut new);
         }
-        let decoded = Decoded { value: new, duplicates: Vec::new() };
+        let decoded = Decoded { value: new, ..Decoded::default() };
         let decoded = decode::with_kind(decoded, &served, &request.body)?;
         if validation != FieldValidation::Ignore {
             *unknown.lock() = shape::unknown_fields(&served.version().schema, &decoded.value);
         }
         Ok(decoded.value)
     };
+    let touches_metadata = match &body.value {
+        Value::Object(fields) => fields.contains_key("metadata"),
+        Value::Array(operations) => {
+            operations.iter().any(|one| one["path"].as_str().is_some_and(|path| path.starts_with("/metadata")))
+        }
+        _ => false,
+    };
+    let shows_object = matches!(request.content_type, ContentType::JsonPatch | ContentType::MergePatch);
+    let unreadable = |object: &Value, why: &str| {
+        let text = printed::object_text(object, touches_metadata);
+        ApiError::invalid("", "", "", &[FieldError::invalid("patch", &text.into(), why)])
+    };
+    let unreadable: Option<&write::Unreadable<'_>> = if shows_object { Some(&unreadable) } else { None };
     // Findings of the first result decide: a strict request must fail before anything is stored.
-    check_strictly(call, &make, &unknown)?;
+    check_strictly(call, &make, &unknown, unreadable)?;
     let update = Update {
         part: Part::of(handling),
         make: &make,
         may_create: is_apply && handling.is_none(),
         tracked: is_apply,
         is_put: false,
+        unreadable,
         options_kind: "PatchOptions",
     };
     let written = write::update(call, &update).await?;
@@ -102,6 +127,7 @@ fn check_strictly(
     call: &mut Call<'_>,
     make: &write::Make<'_>,
     unknown: &parking_lot::Mutex<Vec<String>>,
+    unreadable: Option<&write::Unreadable<'_>>,
 ) -> Result<(), ApiError> {
     if call.field_validation() != FieldValidation::Strict {
         return Ok(());
@@ -111,8 +137,11 @@ fn check_strictly(
     if old.is_none() && call.request.content_type != ContentType::ApplyYaml {
         return Err(call.not_found());
     }
-    make(old.as_ref())?;
+    let patched = make(old.as_ref())?;
     let texts = unknown_texts(&std::mem::take(&mut *unknown.lock()));
+    if let Some(refusal) = unreadable.filter(|_| !texts.is_empty()) {
+        return Err(refusal(&patched, &format!("strict decoding error: {}", texts.join(", "))));
+    }
     call.note_field_findings(texts)
 }
 
@@ -143,43 +172,51 @@ fn check_patch_options(call: &Call<'_>) -> Result<(), ApiError> {
 fn patch_body(call: &Call<'_>) -> Result<Decoded, ApiError> {
     const CUSTOM: &[&str] =
         &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
-    const BUILT_IN: &[&str] = &[
-        "application/json-patch+json",
-        "application/merge-patch+json",
-        "application/strategic-merge-patch+json",
-        "application/apply-patch+yaml",
-    ];
     let body = &call.request.body;
-    let custom = call.served.info.is_custom();
-    let accepted = if custom { CUSTOM } else { BUILT_IN };
     let parsed = match &call.request.content_type {
-        ContentType::StrategicMergePatch if custom => {
-            return Err(decode::unsupported(&call.request.content_type, accepted));
+        ContentType::StrategicMergePatch if call.served.info.is_custom() => {
+            return Err(decode::unsupported(CUSTOM));
         }
         ContentType::JsonPatch | ContentType::MergePatch | ContentType::StrategicMergePatch => decode::parse_json(body),
         ContentType::ApplyYaml => shape::parse_yaml(body),
-        other => return Err(decode::unsupported(other, accepted)),
-    };
-    let decoded = parsed.map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-    let fits = match (&call.request.content_type, &decoded.value) {
-        (ContentType::JsonPatch, Value::Array(operations)) => {
-            if operations.len() > MAX_PATCH_OPERATIONS {
-                let text = format!(
-                    "The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {}",
-                    operations.len()
-                );
-                return Err(ApiError::new(crate::error::Reason::RequestEntityTooLarge, text));
-            }
-            true
+        _ => {
+            let text = "415: Unsupported Media Type";
+            let error = ApiError::new(crate::error::Reason::UnsupportedMediaType, text);
+            return Err(ApiError { details: Some(Details::default()), ..error });
         }
-        (ContentType::JsonPatch, _) => false,
+    };
+    let decoded = parsed.map_err(|error| {
+        ApiError::bad_request(match &call.request.content_type {
+            ContentType::MergePatch | ContentType::JsonPatch => format!("error decoding patch: {error}"),
+            ContentType::ApplyYaml => format!("error decoding YAML: {error}"),
+            _ => error,
+        })
+    })?;
+    let fits = match (&call.request.content_type, &decoded.value) {
+        (ContentType::JsonPatch, value) => value.is_array(),
         (_, value) => value.is_object(),
     };
     if fits {
-        Ok(decoded)
-    } else {
-        Err(ApiError::bad_request("error decoding patch: the body has the wrong JSON type"))
+        return Ok(decoded);
     }
+    let wanted = match &call.request.content_type {
+        ContentType::JsonPatch => "[]handlers.jsonPatchOp",
+        _ => "map[string]interface {}",
+    };
+    let given = decode::go_type(&decoded.value);
+    Err(ApiError::bad_request(format!(
+        "error decoding patch: json: cannot unmarshal {given} into Go value of type {wanted}"
+    )))
+}
+
+/// Refuses a JSON patch of too many operations, once it is known that there is something to patch.
+fn check_length(content_type: &ContentType, body: &Value) -> Result<(), ApiError> {
+    let operations = body.as_array().map_or(0, Vec::len);
+    if *content_type != ContentType::JsonPatch || operations <= MAX_PATCH_OPERATIONS {
+        return Ok(());
+    }
+    let text = format!("The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {operations}");
+    Err(ApiError::new(crate::error::Reason::RequestEntityTooLarge, text))
 }
 
 fn note_findings(call: &mut Call<'_>, decoded: &Decoded) -> Result<(), ApiError> {
@@ -196,7 +233,8 @@ fn unknown_texts(paths: &[String]) -> Vec<String> {
 }
 
 fn duplicate_texts(decoded: &Decoded) -> Vec<String> {
-    decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect()
+    let repeated = decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}"));
+    decoded.repeated_in_yaml.clone().into_iter().chain(repeated).collect()
 }
 
 pub(crate) fn answer(call: &mut Call<'_>, written: &Written) -> Response {

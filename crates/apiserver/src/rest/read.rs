@@ -3,14 +3,17 @@
 //! Decides which revision a list shows, how it is cut into pages, and which combinations of options are refused. All
 //! pages of one list show one revision. Never writes.
 
-use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Value, json};
+use base64::{DecodeError, Engine};
+use bytes::Bytes;
+use serde_json::json;
 
 use super::call::{Call, refuse, store_failure};
+use super::decode::parse_json;
 use super::request::Options;
 use super::response::{Body, List, Response};
 use super::selector::Selection;
+use super::typeless::without_type;
 use crate::error::{ApiError, Details, Reason};
 use crate::field::FieldError;
 use crate::store::{Entry, Store, StoreError, key_of};
@@ -48,10 +51,21 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
         kind: call.served.info.list_kind.clone(),
         resource_version: listed.revision.to_string(),
         remaining: listed.remaining.filter(|_| next.is_some() && selection.is_everything()),
-        continue_token: next,
-        items: listed.entries.iter().map(|entry| call.shown(entry)).collect(),
+        continue_token: end_of(call, next),
+        items: listed.entries.iter().map(|entry| item(call, entry)).collect(),
     };
     Ok(Response { status: 200, body: Body::List(list), warnings: Vec::new() })
+}
+
+/// Lists of custom objects say that they are complete by an empty token, others by none.
+pub(super) fn end_of(call: &Call<'_>, next: Option<String>) -> Option<String> {
+    next.or_else(|| call.served.info.is_custom().then(String::new))
+}
+
+/// Custom objects say their kind in lists too; built-in ones do not.
+pub(super) fn item(call: &Call<'_>, entry: &Entry) -> Bytes {
+    let shown = call.shown(entry);
+    if call.served.info.is_custom() { shown } else { without_type(&shown) }
 }
 
 /// The objects of one page.
@@ -126,7 +140,10 @@ impl Start {
             let token = Token::decode(token)?;
             return Ok(Self { revision: Some(token.revision), after: Some(token.after), is_continued: true });
         }
-        let asked = parse_version(options)?;
+        let asked = parse_version(options).map_err(|refused| ApiError {
+            message: format!("invalid resource version: {}", refused.message),
+            ..refused
+        })?;
         let current = store.revision();
         if let Some(asked) = asked.filter(|asked| *asked > current) {
             return Err(too_large(asked, current));
@@ -152,28 +169,29 @@ impl Token {
     }
 
     fn decode(text: &str) -> Result<Self, ApiError> {
-        let invalid = || ApiError::bad_request("continue key is not valid: illegal base64 data at input byte 0");
+        let invalid =
+            |why: &str| ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         if text.len() > MAX_TOKEN_BYTES {
-            return Err(invalid());
+            return Err(invalid("it is too long"));
         }
-        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| invalid())?;
-        let value: Value = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
-        if value["v"] != "meta.k8s.io/v1" {
-            return Err(ApiError::bad_request(format!(
-                "continue key is not valid: server does not recognize this encoded version {}",
-                value["v"]
-            )));
-        }
-        let revision = value["rv"].as_u64().filter(|r| *r > 0).ok_or_else(|| {
-            ApiError::bad_request(
-                "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
-            )
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+                DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len(),
+            };
+            invalid(&format!("illegal base64 data at input byte {at}"))
         })?;
+        let value = parse_json(&bytes).map_err(|why| invalid(&why))?.value;
+        let version = value["v"].as_str().unwrap_or("");
+        if version != "meta.k8s.io/v1" {
+            return Err(invalid(&format!("server does not recognize this encoded version {version}")));
+        }
+        let revision = value["rv"].as_u64().filter(|r| *r > 0);
+        let revision =
+            revision.ok_or_else(|| invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"))?;
         let start = value["start"].as_str().unwrap_or("").trim_end_matches('\u{0}');
         if start.is_empty() {
-            return Err(ApiError::bad_request(
-                "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)",
-            ));
+            return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
         }
         Ok(Self { revision, after: start.into() })
     }

@@ -3,6 +3,8 @@
 //! The edge (HTTP, or a client in the same process) fills these in: it has authenticated the user and split the path.
 //! Decides how query parameters are read; never looks at objects.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use bytes::Bytes;
 
 use crate::auth::User;
@@ -57,6 +59,8 @@ pub enum ContentType {
     #[default]
     Json,
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`, understood for built-in kinds.
+    Protobuf,
     JsonPatch,
     MergePatch,
     StrategicMergePatch,
@@ -73,6 +77,7 @@ impl ContentType {
         match essence.as_str() {
             "" | "application/json" => Self::Json,
             "application/yaml" => Self::Yaml,
+            "application/vnd.kubernetes.protobuf" => Self::Protobuf,
             "application/json-patch+json" => Self::JsonPatch,
             "application/merge-patch+json" => Self::MergePatch,
             "application/strategic-merge-patch+json" => Self::StrategicMergePatch,
@@ -85,6 +90,7 @@ impl ContentType {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
             Self::JsonPatch => "application/json-patch+json",
             Self::MergePatch => "application/merge-patch+json",
             Self::StrategicMergePatch => "application/strategic-merge-patch+json",
@@ -114,7 +120,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request of the server's own controllers.
+    /// A request of the server's own controllers, which own fields under the name that they have elsewhere too.
     pub fn system(verb: Verb, group: &str, version: &str, resource: &str) -> Self {
         Self {
             user: User::system(),
@@ -128,7 +134,7 @@ impl Request {
             options: Options::default(),
             body: Bytes::new(),
             content_type: ContentType::Json,
-            user_agent: String::new(),
+            user_agent: "kube-controller-manager".to_owned(),
         }
     }
 }
@@ -182,19 +188,19 @@ impl Options {
             "fieldSelector" => self.field_selector = text(),
             "resourceVersion" => self.resource_version = text(),
             "resourceVersionMatch" => self.resource_version_match = text(),
-            "limit" => self.limit = number(key, value)?,
+            "limit" => self.limit = number(value)?,
             "continue" => self.continue_token = text(),
             "watch" => self.watch = boolean(value),
             "allowWatchBookmarks" => self.allow_watch_bookmarks = boolean(value),
             "sendInitialEvents" => self.send_initial_events = Some(boolean(value)),
             "timeoutSeconds" => {
-                self.timeout_seconds = number(key, value)?.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+                self.timeout_seconds = number(value)?.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
             }
             "dryRun" => self.dry_run.extend(text()),
             "fieldManager" => self.field_manager = text(),
             "fieldValidation" => self.field_validation = text(),
             "force" => self.force = Some(boolean(value)),
-            "gracePeriodSeconds" => self.grace_period_seconds = number(key, value)?,
+            "gracePeriodSeconds" => self.grace_period_seconds = number(value)?,
             "orphanDependents" => self.orphan_dependents = Some(boolean(value)),
             "propagationPolicy" => self.propagation_policy = text(),
             _ => {}
@@ -207,12 +213,16 @@ impl Options {
     }
 }
 
-fn number(key: &str, value: &str) -> Result<Option<i64>, ApiError> {
+fn number(value: &str) -> Result<Option<i64>, ApiError> {
     if value.is_empty() {
         return Ok(None);
     }
-    value.parse().map(Some).map_err(|_| {
-        ApiError::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax (query parameter {key})"))
+    value.parse().map(Some).map_err(|error: ParseIntError| {
+        let why = match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        ApiError::bad_request(format!("strconv.ParseInt: parsing {value:?}: {why}"))
     })
 }
 
@@ -246,7 +256,12 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_no_number_is_refused() {
-        assert_eq!(Options::from_query([("limit", "x")]).unwrap_err().code(), 400);
+        let refused = |limit: &str| Options::from_query([("limit", limit)]).unwrap_err();
+        assert_eq!(
+            (refused("x").code(), refused("x").message.as_str()),
+            (400, "strconv.ParseInt: parsing \"x\": invalid syntax")
+        );
+        assert!(refused("99999999999999999999").message.ends_with("value out of range"));
     }
 
     #[test]

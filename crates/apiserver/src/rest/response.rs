@@ -10,7 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures::Stream;
 use serde_json::Value;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Reason};
 
 /// The answer to a request that was not refused.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub enum Body {
     Object(Bytes),
     List(List),
     Watch(WatchStream),
+    /// Plain text, for paths that nobody serves.
+    Text(&'static str),
 }
 
 /// Items are whole objects; a list that is not printed as a list need not be parsed again.
@@ -71,6 +73,9 @@ impl Response {
 
     /// The `Status` object of a refusal.
     pub fn refused(error: &ApiError) -> Self {
+        if error.reason == Reason::NoSuchPath {
+            return Self { status: 404, body: Body::Text("404 page not found\n"), warnings: Vec::new() };
+        }
         Self::value(error.code(), &error.to_status())
     }
 
@@ -79,7 +84,7 @@ impl Response {
         match &self.body {
             Body::Object(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
             Body::List(list) => serde_json::from_slice(&list.to_bytes()).unwrap_or_default(),
-            Body::Watch(_) => Value::Null,
+            Body::Watch(_) | Body::Text(_) => Value::Null,
         }
     }
 }
@@ -90,6 +95,7 @@ impl fmt::Debug for Body {
             Body::Object(bytes) => f.debug_tuple("Object").field(bytes).finish(),
             Body::List(list) => f.debug_tuple("List").field(list).finish(),
             Body::Watch(_) => f.write_str("Watch(..)"),
+            Body::Text(text) => f.write_str(text),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::write::{self, Part, Update, Written};
 use super::{meta, read, shape};
 use crate::error::ApiError;
 use crate::field::FieldError;
-use crate::registry::ScalePaths;
+use crate::registry::{Handling, ScalePaths, Served};
 
 pub(crate) async fn get(call: &Call<'_>, paths: &ScalePaths) -> Result<Response, ApiError> {
     let entry = read::found(call).await?;
@@ -23,9 +23,8 @@ pub(crate) async fn get(call: &Call<'_>, paths: &ScalePaths) -> Result<Response,
 }
 
 pub(crate) async fn put(call: &mut Call<'_>, paths: &ScalePaths) -> Result<Response, ApiError> {
-    let parsed = decode::parse_json(&call.request.body);
-    let scale =
-        parsed.map_err(|e| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {e}")))?;
+    let parsed = decode::body(call.request, call.served.info.is_custom(), ("autoscaling/v1", "Scale"))?;
+    let scale = parsed.map_err(ApiError::bad_request)?;
     check_kind(&scale.value)?;
     change(call, paths, &|_| Ok(scale.value.clone())).await
 }
@@ -42,12 +41,14 @@ type Edit<'e> = dyn Fn(&Value) -> Result<Value, ApiError> + Send + Sync + 'e;
 
 async fn change(call: &mut Call<'_>, paths: &ScalePaths, edit: &Edit<'_>) -> Result<Response, ApiError> {
     let name = call.name().to_owned();
+    let is_custom = call.served.info.is_custom();
     let make = |old: Option<&Value>| {
         let mut object = old.cloned().unwrap_or_default();
         let scale = edit(&scale_of(&object, paths))?;
         let replicas = scale["spec"].get("replicas").cloned().unwrap_or_else(|| json!(0));
         match replicas.as_i64() {
-            Some(count) if count >= 0 => set(&mut object, &paths.spec_replicas, replicas),
+            // Custom objects are judged as a whole.
+            Some(count) if count >= 0 || is_custom => set(&mut object, &paths.spec_replicas, replicas),
             _ => {
                 let text = "must be greater than or equal to 0";
                 let finding = FieldError::invalid("spec.replicas", &replicas, text);
@@ -68,6 +69,7 @@ async fn change(call: &mut Call<'_>, paths: &ScalePaths, edit: &Edit<'_>) -> Res
         may_create: false,
         tracked: false,
         is_put: false,
+        unreadable: None,
         options_kind: "UpdateOptions",
     };
     let object = match write::update(call, &update).await? {
@@ -75,6 +77,57 @@ async fn change(call: &mut Call<'_>, paths: &ScalePaths, edit: &Edit<'_>) -> Res
         Written::Answer { object, .. } => object,
     };
     Ok(answer(call, &Written::Answer { object: scale_of(&object, paths), created: false }))
+}
+
+/// What is wrong with the numbers of a custom object that can be scaled.
+pub(crate) fn findings(served: &Served, object: &Value, only_status: bool) -> Vec<FieldError> {
+    let Some(Handling::Scale(paths)) = served.version().subresource("scale").map(|scale| &scale.handling) else {
+        return Vec::new();
+    };
+    if !served.info.is_custom() {
+        return Vec::new();
+    }
+    let spec = (!only_status).then_some(&paths.spec_replicas);
+    let numbers = spec.into_iter().chain([&paths.status_replicas]);
+    let mut out: Vec<FieldError> = numbers.filter_map(|path| count_finding(object, path)).collect();
+    if let Some(path) = &paths.selector
+        && let Some(value) = at(object, path).filter(|value| !value.is_string())
+    {
+        out.push(FieldError::invalid(dotted(path), &json!(""), accessor_error(path, value, "string")));
+    }
+    out
+}
+
+fn count_finding(object: &Value, path: &[String]) -> Option<FieldError> {
+    let value = at(object, path)?;
+    let Some(count) = value.as_i64() else {
+        return Some(FieldError::invalid(dotted(path), &json!(0), accessor_error(path, value, "int64")));
+    };
+    if count < 0 {
+        return Some(FieldError::invalid(dotted(path), value, "should be a non-negative integer"));
+    }
+    let most = i32::MAX;
+    let text = format!("should be less than or equal to {most}");
+    (count > i64::from(most)).then(|| FieldError::invalid(dotted(path), value, text))
+}
+
+/// Findings name the path as the definition writes it.
+fn dotted(path: &[String]) -> String {
+    format!(".{}", path.join("."))
+}
+
+fn accessor_error(path: &[String], value: &Value, wanted: &str) -> String {
+    let found = match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    format!("{} accessor error: {shown} is of the type {found}, expected {wanted}", dotted(path))
 }
 
 fn check_kind(scale: &Value) -> Result<(), ApiError> {

@@ -28,13 +28,29 @@ pub struct Writer<'a> {
 /// Parses YAML, of which JSON is a part.
 pub fn parse_yaml(body: &[u8]) -> Result<Decoded, String> {
     // JSON is read as such: its errors and its repeated fields are reported more precisely.
-    if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
+    if is_json(body) {
         return decode::parse_json(body);
     }
     let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-    let value: Value =
-        serde_saphyr::from_str(text).map_err(|error| format!("error converting YAML to JSON: {error}"))?;
-    Ok(Decoded { value, duplicates: Vec::new() })
+    decode::parse_yaml(text).map_err(|error| go_yaml_error(&error))
+}
+
+/// Whether a body that may be YAML is JSON.
+pub fn is_json(body: &[u8]) -> bool {
+    body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
+}
+
+/// The first line of a YAML parser's complaint in the form in which Go's parser has it: without a column, and without
+/// the line if it is the first.
+fn go_yaml_error(text: &str) -> String {
+    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let (line, words) = match first.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
+        Some((place, words)) => (place.split(' ').next().and_then(|line| line.parse().ok()).unwrap_or(1), words),
+        None => (1_usize, first),
+    };
+    let words =
+        if words.starts_with("tabs disallowed") { "found character that cannot start any token" } else { words };
+    if line > 1 { format!("yaml: line {line}: {words}") } else { format!("yaml: {words}") }
 }
 
 /// Paths of fields that the schema does not know.
@@ -44,22 +60,33 @@ pub fn unknown_fields(schema: &Node, object: &Value) -> Vec<String> {
 
 /// Removes fields that the schema does not know, and fills in defaults.
 pub fn prune_and_default(served: &Served, object: &mut Value) -> Result<(), ApiError> {
-    let version = served.version();
-    schema::prune(&version.schema, object);
-    if served.info.is_custom() {
-        schema::apply_defaults(&version.schema, object);
-        return Ok(());
-    }
-    served.info.hooks.default(object, &version.name).map_err(|error| {
-        let (kind, version) = (&served.info.kind, &version.name);
+    complete(served, object).map_err(|error| {
+        let (kind, version) = (&served.info.kind, &served.version().name);
         ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
     })
 }
 
+/// As `prune_and_default`; the error is what made the object unreadable, by itself.
+pub fn complete(served: &Served, object: &mut Value) -> Result<(), String> {
+    let version = served.version();
+    if served.info.is_custom() {
+        prune_and_default_by(&version.schema, object);
+        return Ok(());
+    }
+    schema::prune(&version.schema, object);
+    served.info.hooks.default(object, &version.name)
+}
+
+pub fn prune_and_default_by(schema: &Schema, object: &mut Value) {
+    schema::prune(schema, object);
+    schema::apply_defaults(schema, object);
+}
+
 /// Findings of the schema and of its rules, about an object in the served version. Built-in kinds are judged by their
 /// hooks alone.
-pub fn validate(served: &Served, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    served.version().rules.as_ref().map(|rules| rules.check(object, old)).unwrap_or_default()
+pub fn validate(served: &Served, object: &Value, old: Option<&Value>, only_status: bool) -> Vec<FieldError> {
+    let Some(rules) = &served.version().rules else { return Vec::new() };
+    if only_status { rules.check_status(object, old) } else { rules.check(object, old) }
 }
 
 /// A schema together with its compiled rules.
@@ -72,6 +99,10 @@ struct CustomRules {
 impl RuleSet for CustomRules {
     fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         cel::validate_object(&self.schema, &self.rules, object, old)
+    }
+
+    fn check_status(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        cel::validate_status(&self.schema, &self.rules, object, old)
     }
 }
 

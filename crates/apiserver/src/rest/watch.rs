@@ -55,7 +55,7 @@ pub(crate) async fn watch(call: Call<'_>) -> Result<Response, ApiError> {
 fn check_options(options: &Options) -> Result<(), ApiError> {
     let mut findings = Vec::new();
     let path = "resourceVersionMatch";
-    if options.send_initial_events.is_some() && options.resource_version_match.is_none() {
+    if options.send_initial_events.is_some() && options.resource_version_match.as_deref() != Some("NotOlderThan") {
         let text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         findings.push(FieldError::forbidden(path, text));
     }
@@ -206,7 +206,7 @@ impl Watch {
     }
 
     fn bookmark_event(&self, revision: u64, ends_initial: bool) -> WatchEvent {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if ends_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

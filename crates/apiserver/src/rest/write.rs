@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::admission::{Attributes, Operation, Phase};
 use super::call::{Call, from_storage, store_failure, to_storage};
-use super::meta;
 use super::shape::{self, Writer};
+use super::{meta, scale};
 use crate::builtin;
 use crate::error::{ApiError, Reason};
-use crate::registry::{Handling, PrepareContext, StorageKey};
+use crate::field::quoted;
+use crate::registry::{Handling, NameRule, PrepareContext, StorageKey};
 use crate::store::{Action, Change, Encoded, Entry, Expect, Guard, Index, StoreError};
 
 /// How often a write that lost a race is worked out anew. Each time somebody else's write went through.
@@ -61,6 +62,9 @@ pub(crate) enum Written {
 /// Makes the new state of an object from the old one; both in the version of the request.
 pub(crate) type Make<'m> = dyn Fn(Option<&Value>) -> Result<Value, ApiError> + Send + Sync + 'm;
 
+/// What a client is told about an object that its patch made unreadable, and why it is so.
+pub(crate) type Unreadable<'m> = dyn Fn(&Value, &str) -> ApiError + Send + Sync + 'm;
+
 /// An update of one object.
 pub(crate) struct Update<'m> {
     pub(crate) part: Part,
@@ -71,6 +75,8 @@ pub(crate) struct Update<'m> {
     pub(crate) tracked: bool,
     /// PUT, which must say what it replaces unless the kind waives that.
     pub(crate) is_put: bool,
+    /// What came out of a patch and cannot be read is shown, by this function.
+    pub(crate) unreadable: Option<&'m Unreadable<'m>>,
     pub(crate) options_kind: &'static str,
 }
 
@@ -121,7 +127,8 @@ async fn create_once(
     let name = meta::text(&stored, "name").to_owned();
     let mut findings = metadata_findings(call, &stored, None);
     findings.extend(prepared.err().into_iter().flatten());
-    findings.extend(shape::validate(&call.served, &shown, None));
+    findings.extend(shape::validate(&call.served, &shown, None, false));
+    findings.extend(scale::findings(&call.served, &shown, false));
     findings.extend(info.hooks.validate_create(&stored));
     if !findings.is_empty() {
         info.hooks.settle(&stored, &Value::Null, false, cluster.addresses());
@@ -132,14 +139,14 @@ async fn create_once(
     let key = crate::store::key_of(call.namespace(), &name);
     if call.request.options.is_dry_run() {
         if cluster.store().peek(&info.storage.key, &key).is_some() {
-            return Err(ApiError::already_exists(&info.group, &info.plural, &name));
+            return Err(taken(call, &key, &name));
         }
         return Ok(Written::Answer { object: shown.into_owned(), created: true });
     }
-    let change = put(call, key, Expect::Absent, &stored);
+    let change = put(call, key.clone(), Expect::Absent, &stored);
     match cluster.store().commit(vec![change], &namespace_guard(call)).await {
         Ok(entries) => stored_entry(entries, true),
-        Err(StoreError::AlreadyExists) => Err(ApiError::already_exists(&info.group, &info.plural, &name)),
+        Err(StoreError::AlreadyExists) => Err(taken(call, &key, &name)),
         Err(StoreError::GuardMissing) => Err(ApiError::not_found("", "namespaces", call.namespace().unwrap_or(""))),
         Err(error) => Err(store_failure(&error)),
     }
@@ -183,38 +190,51 @@ impl From<ApiError> for Failure {
 
 async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry>) -> Result<Written, Failure> {
     let info = call.served.info.clone();
-    let old_stored = entry.parse();
-    let old = call.shown_parsed(entry, &old_stored);
+    let parsed = entry.parse();
+    let old = call.shown_parsed(entry, &parsed);
+    // What a changed schema made of a custom object since it was stored is no change of this request.
+    let custom = info.is_custom().then(|| to_storage(&call.served, old.clone().into_owned()));
+    let old_stored: &Value = custom.as_ref().unwrap_or(&parsed);
     let old: &Value = &old;
     let mut new = (update.make)(Some(old))?;
     check_placement(call, &new)?;
     check_preconditions(call, update, &new, entry)?;
-    shape::prune_and_default(&call.served, &mut new)?;
+    if let Some(refusal) = update.unreadable {
+        if let Err(why) = shape::complete(&call.served, &mut new) {
+            return Err(refusal(&(update.make)(Some(old))?, &why).into());
+        }
+    } else {
+        shape::prune_and_default(&call.served, &mut new)?;
+    }
+    if !info.namespaced {
+        meta::metadata(&mut new).remove("namespace");
+    }
     keep_other_parts(&mut new, old, update.part, call.served.version().has_status());
     meta::carry_over(&mut new, old);
     if !update.tracked {
         shape::track_update(&call.served, Some(old), &mut new, &writer(call, &call.manager()));
+        forget_time_of_scaling(call, &mut new);
     }
     let new = admit(call, Phase::Mutating, Operation::Update, Some(new), Some(old), update.options_kind).await?;
     let mut new = new.unwrap_or_default();
     meta::carry_over(&mut new, old);
     let mut stored = to_storage(&call.served, new);
-    let findings = prepare_and_validate(call, update.part, &mut stored, &old_stored, Some(old));
+    let findings = prepare_and_validate(call, update.part, &mut stored, old_stored, Some(old));
     if !findings.is_empty() {
-        info.hooks.settle(&stored, &old_stored, false, call.cluster.addresses());
+        info.hooks.settle(&stored, old_stored, false, call.cluster.addresses());
         return Err(call.invalid(call.name(), &findings).into());
     }
-    call.warnings.extend(info.hooks.warnings(&stored, Some(&old_stored)));
+    call.warnings.extend(info.hooks.warnings(&stored, Some(old_stored)));
     let shown = shown_form(call, &stored);
     admit_unchanged(call, Operation::Update, &shown, Some(old), update.options_kind).await?;
     if call.request.options.is_dry_run() {
         return Ok(Written::Answer { object: shown.into_owned(), created: false });
     }
-    if let Some(written) = unchanged(&stored, &old_stored, entry) {
+    if let Some(written) = unchanged(&stored, &parsed, entry) {
         return Ok(written);
     }
     let outcome = store_update(call, entry, &stored).await;
-    info.hooks.settle(&stored, &old_stored, outcome.is_ok(), call.cluster.addresses());
+    info.hooks.settle(&stored, old_stored, outcome.is_ok(), call.cluster.addresses());
     outcome
 }
 
@@ -248,7 +268,8 @@ fn prepare_and_validate(
     let mut findings = Vec::new();
     if part == Part::Status {
         info.hooks.prepare_status(stored, old_stored, &context);
-    } else {
+    } else if part != Part::Finalizers {
+        // An update keeps the finalizers of the specification, which are all that the other endpoint may change.
         findings.extend(info.hooks.prepare_update(stored, old_stored, &context).err().into_iter().flatten());
         if !info.hooks.covers_metadata() {
             let status_is_apart = call.served.version().has_status() || !info.is_custom();
@@ -256,8 +277,12 @@ fn prepare_and_validate(
         }
     }
     let shown = shown_form(call, stored);
+    // Metadata is judged for all kinds alike, and then once more with the rules of the kind.
+    findings.extend(builtin::validate_metadata(stored, info.namespaced, NameRule::PathSegment, "metadata"));
+    findings.extend(builtin::validate_metadata_update(stored, old_stored, "metadata"));
     findings.extend(metadata_findings(call, stored, Some(old_stored)));
-    findings.extend(shape::validate(&call.served, &shown, old));
+    findings.extend(shape::validate(&call.served, &shown, old, part == Part::Status));
+    findings.extend(scale::findings(&call.served, &shown, part == Part::Status));
     findings.extend(match part {
         Part::Status => info.hooks.validate_status(stored, old_stored),
         _ => info.hooks.validate_update(stored, old_stored),
@@ -277,6 +302,14 @@ fn metadata_findings(call: &Call<'_>, stored: &Value, old: Option<&Value>) -> Ve
     }
 }
 
+/// The name is taken, perhaps by an object that is on its way out.
+fn taken(call: &Call<'_>, key: &str, name: &str) -> ApiError {
+    let info = &call.served.info;
+    let deleting = call.cluster.store().peek(&info.storage.key, key).is_some_and(|entry| entry.index.deleting);
+    let error = if deleting { ApiError::being_deleted } else { ApiError::already_exists };
+    error(&info.group, &info.plural, name)
+}
+
 fn prepare_context<'a>(call: &'a Call<'_>) -> PrepareContext<'a> {
     PrepareContext {
         now: call.cluster.now(),
@@ -290,12 +323,9 @@ fn prepare_context<'a>(call: &'a Call<'_>) -> PrepareContext<'a> {
 fn check_placement(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
     let namespace = meta::text(object, "namespace");
     let wanted = call.namespace().unwrap_or("");
-    if !namespace.is_empty() && namespace != wanted {
-        let text = if call.served.info.namespaced {
-            "the namespace of the provided object does not match the namespace sent on the request"
-        } else {
-            "namespace must not be set on this type of object"
-        };
+    // A namespace given for a kind that has none is ignored.
+    if !namespace.is_empty() && namespace != wanted && call.served.info.namespaced {
+        let text = "the namespace of the provided object does not match the namespace sent on the request";
         return Err(ApiError::bad_request(text));
     }
     let name = meta::text(object, "name");
@@ -311,21 +341,59 @@ fn check_placement(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
 /// The uid and resource version that the new object carries are conditions.
 fn check_preconditions(call: &Call<'_>, update: &Update<'_>, new: &Value, entry: &Entry) -> Result<(), ApiError> {
     let uid = meta::text(new, "uid");
-    if !uid.is_empty() && *uid != *entry.index.uid {
+    if update.is_put && !uid.is_empty() && *uid != *entry.index.uid {
         return Err(call.conflict(&format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+             failed: UID in precondition: {uid}, UID in object meta: {}",
+            storage_path(call),
             entry.index.uid
         )));
     }
     let version = meta::text(new, "resourceVersion");
+    if !version.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ApiError::unclassified(format!("strconv.ParseUint: parsing {}: invalid syntax", quoted(version))));
+    }
     if version.is_empty() || version == "0" {
         if update.is_put && !call.served.info.behaviour.unconditional_update {
-            return Err(call.invalid(call.name(), &[meta::version_required()]));
+            let info = &call.served.info;
+            return Err(ApiError::invalid(&info.group, &info.plural, call.name(), &[meta::version_required()]));
         }
     } else if version != entry.revision.to_string() {
         return Err(call.changed_meanwhile());
     }
     Ok(())
+}
+
+/// Where kube-apiserver would keep the object.
+fn storage_path(call: &Call<'_>) -> String {
+    let info = &call.served.info;
+    let kind = match (info.group.as_str(), info.plural.as_str()) {
+        ("", "services") => "services/specs".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "nodes") => "minions".to_owned(),
+        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        (group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), plural) => format!("{group}/{plural}"),
+        (group, plural) if info.is_custom() => format!("{group}/{plural}"),
+        (_, plural) => plural.to_owned(),
+    };
+    let namespace = call.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    format!("/registry/{kind}/{namespace}{}", call.name())
+}
+
+/// Scaling is recorded without a time.
+fn forget_time_of_scaling(call: &Call<'_>, object: &mut Value) {
+    if call.request.subresource.as_deref() != Some("scale") {
+        return;
+    }
+    let manager = call.manager();
+    for entry in object["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
+        if entry["subresource"] == "scale"
+            && entry["manager"] == manager.as_str()
+            && let Some(entry) = entry.as_object_mut()
+        {
+            entry.remove("time");
+        }
+    }
 }
 
 /// Takes from the old object what this request cannot change.

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::path::{child, index, key};
 use super::{Additional, Schema, objectmeta};
+use crate::builtin::{NameRule, validate_metadata};
 use crate::field::FieldError;
 
 const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
@@ -58,8 +59,22 @@ fn resource(path: &str, value: &Value, findings: &mut Vec<FieldError>) {
         findings.push(FieldError::invalid(place, &value[name], detail));
     }
     if let Some(metadata) = value.get("metadata") {
-        findings.extend(objectmeta::check(&child(path, "metadata"), metadata));
+        let place = child(path, "metadata");
+        match objectmeta::check(&place, metadata) {
+            Some(finding) => findings.push(finding),
+            None => findings.extend(well_formed(&place, metadata)),
+        }
     }
+}
+
+/// Names, labels and the like follow the rules of all objects, but an embedded one need not have a name.
+fn well_formed(place: &str, metadata: &Value) -> Vec<FieldError> {
+    let mut object = serde_json::json!({ "metadata": metadata });
+    let text = |name: &str| metadata[name].as_str().unwrap_or_default();
+    if text("name").is_empty() {
+        object["metadata"]["name"] = "none".into();
+    }
+    validate_metadata(&object, !text("namespace").is_empty(), NameRule::PathSegment, place)
 }
 
 fn is_label(text: &str) -> bool {

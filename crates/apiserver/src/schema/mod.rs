@@ -29,8 +29,8 @@ pub use pattern::PatternCache;
 pub(crate) use pattern::go_regex;
 pub use prune::{prune, unknown_fields};
 pub use publish::to_openapi;
-pub use validate::validate;
 pub(crate) use validate::{equal_by_schema, go_number, item_with_same_keys, validate_at};
+pub use validate::{validate, validate_status};
 
 /// A link to a schema. Links may form cycles (`JSONSchemaProps` refers to itself), so a node can be made first and
 /// filled in later; reading one that was never filled in gives a schema that accepts anything.

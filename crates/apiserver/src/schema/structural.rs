@@ -18,6 +18,26 @@ pub(super) fn check(path: &str, root: &Value) -> Vec<FieldError> {
     findings
 }
 
+/// Whether the schema or one inside it uses a keyword that no structural schema can have.
+pub(super) fn has_foreign_keywords(schema: &Map<String, Value>) -> bool {
+    const FOREIGN: [&str; 7] =
+        ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    };
+    let set = |name: &&str| schema.get(*name).is_some_and(|value| !is_empty(value));
+    let below = entries(schema, "properties").map(|(_, nested)| nested);
+    let below = below.chain(["items", "additionalProperties", "not"].into_iter().filter_map(|name| schema.get(name)));
+    let mut below = below.chain(["allOf", "anyOf", "oneOf"].into_iter().flat_map(|name| list(schema, name)));
+    FOREIGN.iter().any(set)
+        || schema.get("items").is_some_and(Value::is_array)
+        || schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false))
+        || below.any(|nested| nested.as_object().is_some_and(has_foreign_keywords))
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Root,

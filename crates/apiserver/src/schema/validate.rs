@@ -24,6 +24,18 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<Fiel
     findings
 }
 
+/// As `validate`, after a write that could change nothing but `status`. Embedded objects in it are not looked into.
+pub fn validate_status(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut findings = Vec::new();
+    if let (Some(part), Some(status)) = (schema.properties.get("status"), value.get("status")) {
+        findings = validate_at("status", part, status, old.and_then(|old| old.get("status")));
+    }
+    if old.is_none_or(|old| uniqueness::check("", schema, old).is_empty()) {
+        findings.extend(uniqueness::check("", schema, value));
+    }
+    findings
+}
+
 /// Types and value constraints only, of a value that stands at `prefix`.
 pub(crate) fn validate_at(prefix: &str, schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let correlated = old.map(|old| Correlated { schema, old });

@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::{Cluster, Shared, Synthetic, TokenBinding, TokenSigner};
+use crate::apply::{self, Reset, Target};
 use crate::auth::rbac::RBAC_GROUP;
 use crate::auth::review::{self, BoundKind, TokenSubject};
 use crate::auth::{Authenticator, Issuer, ObjectRef, Rbac, RbacKind, TokenObjects, bootstrap, escalation};
@@ -20,10 +21,12 @@ use crate::http::Authority;
 use crate::registry::info::BUILT_IN_SHAPE;
 use crate::registry::{ResourceInfo, StorageKey};
 use crate::rest::admission::{Admission, Attributes, Operation, Phase, Warnings};
+use crate::rest::call::manager;
 use crate::rest::decode;
 use crate::rest::meta::printed_time;
 use crate::rest::request::Request;
 use crate::rest::response::Response;
+use crate::rest::shape::{self, Writer};
 use crate::store::watch::Seen;
 use crate::store::{Action, Change, ChangeKind, Encoded, Expect, Index, Store, key_of, split_key};
 
@@ -168,12 +171,19 @@ impl Synthetic for Reviews {
     }
 }
 
+/// Who is recorded as the owner of what was posted.
+fn writer<'a>(cluster: &Cluster, request: &'a Request) -> Writer<'a> {
+    let subresource = request.subresource.as_deref().unwrap_or_default();
+    Writer { manager: manager(request), subresource, now: cluster.now() }
+}
+
 /// The posted object, defaulted as its kind says.
 fn posted(cluster: &Cluster, request: &Request) -> Result<Value, ApiError> {
     let served = cluster.registry().find(&request.group, &request.version, &request.resource);
     let served = served.ok_or_else(|| ApiError::internal("the resource is gone"))?;
     let mut object = decode::object(request, &served)?.value;
-    crate::rest::shape::prune_and_default(&served, &mut object)?;
+    shape::prune_and_default(&served, &mut object)?;
+    shape::track_update(&served, None, &mut object, &writer(cluster, request));
     Ok(object)
 }
 
@@ -191,6 +201,18 @@ impl Synthetic for TokenRequests {
     }
 }
 
+const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
+
+/// A token request is never stored, yet its answer says who set which field.
+fn track_token_request(cluster: &Cluster, request: &Request, asked: &mut Value) {
+    let schema = builtin::schema_of(TOKEN_REQUEST);
+    let (reset, blank) = (Reset::nothing(), builtin::blank_definition(TOKEN_REQUEST));
+    let target = Target { schema: &schema, kind: "TokenRequest", reset: &reset, blank: blank.as_ref() };
+    let Writer { manager, subresource, now } = writer(cluster, request);
+    let writer = apply::Writer { manager, subresource, api_version: "authentication.k8s.io/v1", now };
+    apply::track_update(&target, None, asked, &writer);
+}
+
 fn token(cluster: &Cluster, request: &Request) -> Result<Response, ApiError> {
     let (namespace, name) =
         (request.namespace.as_deref().unwrap_or_default(), request.name.as_deref().unwrap_or_default());
@@ -201,11 +223,13 @@ fn token(cluster: &Cluster, request: &Request) -> Result<Response, ApiError> {
         Ok::<_, ApiError>(ObjectRef { name: name.to_owned(), uid: entry.index.uid.to_string() })
     };
     let account = object("serviceaccounts", name)?;
-    let mut asked = decode::parse_json(&request.body).map_err(ApiError::bad_request)?.value;
-    builtin::default_definition("io.k8s.api.authentication.v1.TokenRequest", &mut asked).map_err(|error| {
+    let parsed = decode::body(request, false, ("authentication.k8s.io/v1", "TokenRequest"))?;
+    let mut asked = parsed.map_err(ApiError::bad_request)?.value;
+    builtin::default_definition(TOKEN_REQUEST, &mut asked).map_err(|error| {
         let text = "TokenRequest in version \"v1\" cannot be handled as a TokenRequest";
         ApiError::bad_request(format!("{text}: {error}"))
     })?;
+    track_token_request(cluster, request, &mut asked);
     let bound = match review::bound_reference(&asked)? {
         None => None,
         Some((kind, name)) => {

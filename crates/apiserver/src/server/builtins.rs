@@ -38,9 +38,13 @@ pub fn resources() -> Vec<ResourceInfo> {
     out
 }
 
+/// The row in whose form objects of a row are stored: its own but for twins.
+fn stored(row: &BuiltinKind) -> &BuiltinKind {
+    builtin::kind(row.stored_as.0, row.stored_as.1, row.kind).unwrap_or(row)
+}
+
 fn resource(row: &'static BuiltinKind) -> ResourceInfo {
-    let (group, version_name) = row.stored_as;
-    let stored = builtin::kind(group, version_name, row.kind).unwrap_or(row);
+    let stored = stored(row);
     ResourceInfo {
         group: row.group.to_owned(),
         kind: row.kind.to_owned(),
@@ -58,7 +62,8 @@ fn resource(row: &'static BuiltinKind) -> ResourceInfo {
             version: stored.version.to_owned(),
         },
         behaviour: behaviour(row),
-        hooks: stored,
+        // A twin in another group has rules of its own, and its own words for them.
+        hooks: if stored.group == row.group { stored } else { row },
         origin: if row.is_stored() { Origin::BuiltIn } else { Origin::Synthetic },
     }
 }
@@ -142,9 +147,7 @@ impl Conversion for BuiltinKind {
 
 impl Hooks for BuiltinKind {
     fn default(&self, object: &mut Value, version: &str) -> Result<(), String> {
-        // Events of the other group borrow this row's storage, but they are read in their own words.
-        let group = object["apiVersion"].as_str().and_then(|text| text.split_once('/')).map_or("", |(group, _)| group);
-        builtin::default(builtin::kind(group, version, self.kind).unwrap_or(self), object)
+        builtin::default(builtin::kind(self.group, version, self.kind).unwrap_or(self), object)
     }
 
     fn blank(&self, version: &str) -> Option<&'static Value> {
@@ -152,7 +155,7 @@ impl Hooks for BuiltinKind {
     }
 
     fn prepare_create(&self, object: &mut Value, context: &PrepareContext<'_>) -> Result<(), Vec<FieldError>> {
-        with_context(context, |context| builtin::prepare_create(self, object, context))
+        with_context(context, |context| builtin::prepare_create(stored(self), object, context))
     }
 
     fn prepare_update(
@@ -161,7 +164,7 @@ impl Hooks for BuiltinKind {
         old: &Value,
         context: &PrepareContext<'_>,
     ) -> Result<(), Vec<FieldError>> {
-        with_context(context, |context| builtin::prepare_update(self, new, old, context))
+        with_context(context, |context| builtin::prepare_update(stored(self), new, old, context))
     }
 
     fn covers_metadata(&self) -> bool {
@@ -169,7 +172,7 @@ impl Hooks for BuiltinKind {
     }
 
     fn prepare_status(&self, new: &mut Value, old: &Value, context: &PrepareContext<'_>) {
-        with_context(context, |context| builtin::prepare_status_update(self, new, old, context));
+        with_context(context, |context| builtin::prepare_status_update(stored(self), new, old, context));
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {

@@ -208,10 +208,12 @@ pub fn table(
 ) -> Value {
     let single = std::slice::from_ref(value);
     let items = value.get("items").and_then(Value::as_array).map_or(single, Vec::as_slice);
-    let rows: Vec<Value> = items.iter().map(|item| row(columns, item, include, meta_version, now)).collect();
+    let rows: Vec<Value> = items.iter().map(|item| row(columns, value, item, include, meta_version, now)).collect();
     let mut metadata = Map::new();
     for key in ["resourceVersion", "continue", "remainingItemCount"] {
-        if let Some(found) = value.pointer("/metadata").and_then(|metadata| metadata.get(key)) {
+        if let Some(found) =
+            value.pointer("/metadata").and_then(|metadata| metadata.get(key)).filter(|found| **found != "")
+        {
             metadata.insert(key.to_owned(), found.clone());
         }
     }
@@ -220,13 +222,31 @@ pub fn table(
         "columnDefinitions": definitions, "rows": rows})
 }
 
-fn row(columns: &Columns, item: &Value, include: IncludeObject, meta_version: &str, now: Timestamp) -> Value {
+fn row(
+    columns: &Columns,
+    whole: &Value,
+    item: &Value,
+    include: IncludeObject,
+    meta_version: &str,
+    now: Timestamp,
+) -> Value {
     let object = match include {
         IncludeObject::None => Value::Null,
         IncludeObject::Metadata => partial_metadata(item, meta_version),
-        IncludeObject::Object => item.clone(),
+        IncludeObject::Object => with_type(item, whole),
     };
     json!({"cells": columns.cells(item, now), "object": object})
+}
+
+/// An item with the kind that only its list may have told.
+fn with_type(item: &Value, list: &Value) -> Value {
+    let mut item = item.clone();
+    if let (Value::Object(fields), Some(kind)) = (&mut item, list["kind"].as_str()) {
+        let kind = kind.strip_suffix("List").unwrap_or(kind);
+        fields.entry("kind").or_insert_with(|| kind.into());
+        fields.entry("apiVersion").or_insert_with(|| list["apiVersion"].clone());
+    }
+    item
 }
 
 /// An object without its content.

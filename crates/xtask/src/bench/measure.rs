@@ -144,8 +144,8 @@ async fn write(client: &mut Client, load: Load, number: usize) -> Result<usize> 
         }
         Write::Patch => {
             let path = format!("{}/object-{existing}", load.path);
-            let body = json!({"data": {"patched": number.to_string()}});
-            client.send(Method::PATCH, &path, MERGE_PATCH, bytes(&body)).await
+            let patch = json!({"data": {"patched": number.to_string()}});
+            client.send(Method::PATCH, &path, MERGE_PATCH, bytes(&patch)).await
         }
     }
 }
@@ -207,7 +207,7 @@ async fn fan_out(place: &Place, writer: &mut Client) -> Result<Duration> {
 /// The number of objects whose event ends in the next piece; objects of others (certificates) do not count.
 async fn next_change(answer: &mut Answer) -> Result<Option<usize>> {
     let Some(piece) = answer.piece().await? else { return Ok(None) };
-    let ends = piece.split(|byte| *byte == b'\n').count() - 1;
+    let ends = piece.split(|byte| *byte == b'\n').count().saturating_sub(1);
     let foreign = memmem(&piece, b"kube-root-ca.crt");
     Ok(Some(if foreign { ends.saturating_sub(1) } else { ends }))
 }

@@ -53,7 +53,7 @@ pub(super) fn table(columns: &[Column]) -> String {
     out
 }
 
-/// How many times better the first is than the second; memory sizes are turned into numbers by the third.
+/// How many times better the first figures are than the second; the function tells bytes as a size.
 type Better = fn(&Figures, &Figures, &dyn Fn(Option<u64>) -> f64) -> f64;
 
 /// How many times better the embedded server is; empty unless all three were measured.

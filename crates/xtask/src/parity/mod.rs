@@ -7,6 +7,7 @@ pub mod compare;
 mod crds;
 pub mod divergence;
 mod normalise;
+mod prose;
 pub mod runner;
 pub mod script;
 pub mod target;

@@ -69,6 +69,7 @@ impl<'a> Session<'a> {
         if !created.status().is_success() {
             anyhow::bail!("no namespace: {} {}", created.status(), String::from_utf8_lossy(created.body()));
         }
+        equipped(target, variables.namespace()).await?;
         Ok(Self { target, variables, normaliser: Normaliser::new(literals)?, home })
     }
 
@@ -221,6 +222,19 @@ impl<'a> Session<'a> {
             }
         }
     }
+}
+
+/// Waits for what controllers put into every namespace, so that no list depends on how quick they were.
+async fn equipped(target: &Target, namespace: &str) -> Result<()> {
+    let started = Instant::now();
+    for object in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
+        let path = format!("/api/v1/namespaces/{namespace}/{object}");
+        while !target.call("GET", &path, None).await?.status().is_success() {
+            anyhow::ensure!(started.elapsed() < UNTIL_WITHIN, "{namespace} has got no {object}");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+    Ok(())
 }
 
 fn satisfied(directive: &Directive, answer: &Response<Bytes>) -> bool {

@@ -53,11 +53,20 @@ pub(super) fn http(
             let _ = writeln!(out, "{name}: {}", normaliser.words(&value));
         }
     }
-    match serde_json::from_slice::<Value>(body) {
-        Ok(value) => out.push_str(&normaliser.json(selected(value, directives))),
-        Err(_) => out.push_str(&normaliser.words(&String::from_utf8_lossy(body))),
+    match parsed(headers, body) {
+        Some(value) => out.push_str(&normaliser.json(selected(value, directives))),
+        None => out.push_str(&normaliser.words(&String::from_utf8_lossy(body))),
     }
     out
+}
+
+/// The body as data. Two YAML texts that quote and indent differently say the same.
+fn parsed(headers: &HeaderMap, body: &Bytes) -> Option<Value> {
+    let is_yaml = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/yaml"));
+    if is_yaml {
+        return serde_saphyr::from_str(std::str::from_utf8(body).ok()?).ok();
+    }
+    serde_json::from_slice(body).ok()
 }
 
 /// The parts of a body that the step asks for.

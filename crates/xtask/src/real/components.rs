@@ -16,7 +16,8 @@ const PROBE_WITHIN: Duration = Duration::from_secs(5);
 /// Controllers that act on any object, whatever runs on nodes. The workload controllers stay off: there are no nodes,
 /// and a Deployment that changes by itself would make no two transcripts alike.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,serviceaccount-controller,\
-                           serviceaccount-token-controller,clusterrole-aggregation-controller";
+                           serviceaccount-token-controller,clusterrole-aggregation-controller,\
+                           root-ca-certificate-publisher-controller";
 
 /// What all components of one start share.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl Plane {
             "--endpoint-reconciler-type=none".to_owned(),
             "--authorization-mode=RBAC".to_owned(),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
             "--allow-privileged=true".to_owned(),
             file("service-account-key-file", &self.pki.service_account_public),
             file("service-account-signing-key-file", &self.pki.service_account_private),

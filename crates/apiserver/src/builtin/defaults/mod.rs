@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-pub(super) use self::workloads::{DEFAULT_CPU_PERCENT, cpu_utilization};
+pub(super) use self::workloads::{DEFAULT_CPU_PERCENT, TEMPLATE_GENERATION, cpu_utilization};
 
 use self::constants::Constant;
 use super::table::{self, Definition, Shape, Wire};
@@ -40,15 +40,26 @@ pub fn default(kind: &BuiltinKind, object: &mut Value) -> Result<(), String> {
 pub fn blank(kind: &BuiltinKind) -> Option<&'static Value> {
     static BLANKS: OnceLock<BTreeMap<&'static str, Value>> = OnceLock::new();
     let blanks = BLANKS.get_or_init(|| {
-        let of = |row: &BuiltinKind| {
-            let mut empty = Object::new();
-            let definition = table::definition(row.definition)?;
-            wire::write(definition, &mut empty);
-            Some((row.definition, Value::Object(empty)))
-        };
+        let of = |row: &BuiltinKind| Some((row.definition, blank_definition(row.definition)?));
         super::kinds().iter().filter_map(of).collect()
     });
     blanks.get(kind.definition)
+}
+
+/// As `blank`, for a type that is no kind of its own.
+pub fn blank_definition(name: &str) -> Option<Value> {
+    let mut empty = Object::new();
+    wire::write(table::definition(name)?, &mut empty);
+    forget_nulls(&mut empty);
+    Some(Value::Object(empty))
+}
+
+/// A null holds nothing: whoever sets such a field owns it.
+fn forget_nulls(object: &mut Object) {
+    object.retain(|_, value| !value.is_null());
+    for nested in object.values_mut().filter_map(Value::as_object_mut) {
+        forget_nulls(nested);
+    }
 }
 
 /// As `default`, for a type that is no kind of its own, such as `io.k8s.api.authentication.v1.TokenRequest`.

@@ -23,7 +23,12 @@ fn deployment(deployment: &mut Object) {
     }
 }
 
+/// Annotation that counts the changes of a daemon set's template, kept for clients of old. It is there before anything
+/// is counted, so whoever makes the set owns it.
+pub(in crate::builtin) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
 fn daemon_set(set: &mut Object) {
+    put(sub_path(set, "metadata.annotations"), TEMPLATE_GENERATION, "0");
     let strategy = sub_path(set, "spec.updateStrategy");
     put(strategy, "type", "RollingUpdate");
     if field(strategy, "type") == "RollingUpdate" {

@@ -52,9 +52,10 @@ impl AddressPool {
 }
 
 impl Default for AddressPool {
-    /// The range that kube-apiserver takes when it is given none.
+    /// The range that most clusters are installed with: the 254 addresses that kube-apiserver takes when it is given
+    /// none are too few for a hub that holds the Services of many teams.
     fn default() -> Self {
-        AddressPool::new(Ipv4Addr::new(10, 0, 0, 0), 24)
+        AddressPool::new(Ipv4Addr::new(10, 96, 0, 0), 16)
     }
 }
 

@@ -196,19 +196,19 @@ fn services_get_addresses_and_ports_and_keep_them() {
     let world = World::new();
     let first =
         world.create("", "Service", json!({"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}})).unwrap();
-    expect![[r#"{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":80,"protocol":"TCP","targetPort":80}],"selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#]].assert_eq(&first["spec"].to_string());
+    expect![[r#"{"clusterIP":"10.96.0.1","clusterIPs":["10.96.0.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":80,"protocol":"TCP","targetPort":80}],"selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#]].assert_eq(&first["spec"].to_string());
     let change = json!({"spec": {"type": "NodePort", "ports": [{"port": 81}], "selector": {"a": "b"}}});
     let second = world.update("", "Service", &first, change).unwrap();
-    expect![[r#"{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"externalTrafficPolicy":"Cluster","internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"nodePort":30000,"port":81,"protocol":"TCP","targetPort":81}],"selector":{"a":"b"},"sessionAffinity":"None","type":"NodePort"}"#]].assert_eq(&second["spec"].to_string());
+    expect![[r#"{"clusterIP":"10.96.0.1","clusterIPs":["10.96.0.1"],"externalTrafficPolicy":"Cluster","internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"nodePort":30000,"port":81,"protocol":"TCP","targetPort":81}],"selector":{"a":"b"},"sessionAffinity":"None","type":"NodePort"}"#]].assert_eq(&second["spec"].to_string());
     let mut third = second.clone();
     third["spec"]["type"] = json!("ClusterIP");
     let third = world.update("", "Service", &second, third).unwrap();
     settle(kind("", "v1", "Service").unwrap(), &third, &second, true, &world.pool);
-    expect![[r#"{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":81,"protocol":"TCP","targetPort":81}],"selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#]].assert_eq(&third["spec"].to_string());
+    expect![[r#"{"clusterIP":"10.96.0.1","clusterIPs":["10.96.0.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":81,"protocol":"TCP","targetPort":81}],"selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#]].assert_eq(&third["spec"].to_string());
     assert_eq!(world.pool.take_port(Some(30_000), false), Ok(30_000), "the node port came back");
     let service = kind("", "v1", "Service").unwrap();
     release(service, &third, &world.pool);
-    assert_eq!(world.pool.take_ip(None, true), Ok("10.0.0.1".to_owned()), "the address came back");
+    assert_eq!(world.pool.take_ip(None, true), Ok("10.96.0.1".to_owned()), "the address came back");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn headless_and_foreign_services() {
     let errors = World::new()
         .create("", "Service", json!({"spec": {"clusterIP": "1.2.3.4", "ports": [{"port": 1}]}}))
         .unwrap_err();
-    expect![[r#"spec.clusterIPs: Invalid value: ["1.2.3.4"]: failed to allocate IP 1.2.3.4: the provided IP (1.2.3.4) is not in the valid range. The range of valid IPs is 10.0.0.0/24"#]].assert_eq(&errors[0].to_string());
+    expect![[r#"spec.clusterIPs: Invalid value: ["1.2.3.4"]: failed to allocate IP 1.2.3.4: the provided IP (1.2.3.4) is not in the valid range. The range of valid IPs is 10.96.0.0/16"#]].assert_eq(&errors[0].to_string());
 }
 
 #[test]

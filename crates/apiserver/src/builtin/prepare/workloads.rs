@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::builtin::defaults::TEMPLATE_GENERATION;
 use crate::builtin::values::{Object, at, field, flag, put, sub, sub_path, text};
-
-/// Annotation that counts the changes of a daemon set's template, kept for clients of old.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 pub(super) fn daemon_set_create(set: &mut Object) {
     let annotations = sub_path(set, "metadata.annotations");

@@ -107,10 +107,57 @@ fn webhook_rule(rule: &Value, path: &str, out: &mut Findings) {
             out.invalid(child(path, field), at(rule, field), why);
         }
     }
-    if list(rule, "resources").is_empty() {
-        out.required(child(path, "resources"), "");
+    for (index, version) in list(rule, "apiVersions").iter().enumerate() {
+        if version == "" {
+            out.required(format!("{path}.apiVersions[{index}]"), "");
+        }
     }
+    rule_resources(rule, &child(path, "resources"), out);
     out.maybe_one_of(child(path, "scope"), at(rule, "scope"), &["*", "Cluster", "Namespaced"]);
+}
+
+/// Resources with or without a subresource; a wildcard must not stand beside what it covers.
+fn rule_resources(rule: &Value, path: &str, out: &mut Findings) {
+    let resources: Vec<&str> = list(rule, "resources").iter().map(|name| name.as_str().unwrap_or_default()).collect();
+    if resources.is_empty() {
+        out.required(path, "");
+    }
+    let (mut all_subresources_of, mut everywhere) = (BTreeSet::new(), BTreeSet::new());
+    let mut plain_beside = false;
+    for (index, whole) in resources.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        if whole.is_empty() {
+            out.required(path, "");
+            continue;
+        }
+        let Some((resource, subresource)) = whole.split_once('/') else {
+            // As in Kubernetes, the last plain name decides.
+            plain_beside = *whole != "*";
+            continue;
+        };
+        for (known, covering) in [
+            (all_subresources_of.contains(resource), format!("{resource}/*")),
+            (everywhere.contains(subresource), format!("*/{subresource}")),
+        ] {
+            if known {
+                let why = format!("if '{covering}' is present, must not specify {whole}");
+                out.invalid(path.clone(), &json!(whole), why);
+            }
+        }
+        if subresource == "*" {
+            all_subresources_of.insert(resource);
+        }
+        if resource == "*" {
+            everywhere.insert(subresource);
+        }
+    }
+    let all = at(rule, "resources");
+    if resources.len() > 1 && resources.contains(&"*/*") {
+        out.invalid(path, all, "if '*/*' is present, must not specify other resources");
+    }
+    if resources.contains(&"*") && plain_beside {
+        out.invalid(path, all, "if '*' is present, must not specify other resources without subresources");
+    }
 }
 
 fn review_versions(hook: &Value, path: &str, out: &mut Findings) {

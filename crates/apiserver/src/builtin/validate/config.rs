@@ -8,6 +8,7 @@ use super::findings::Findings;
 use super::{metadata, names};
 use crate::builtin::values::{at, flag, int, list, map, text, texts};
 use crate::field::FieldError;
+use crate::go_words::json_error;
 
 /// All data of a ConfigMap or Secret together, in bytes: one object must fit into one store request.
 const DATA_MAXIMUM: usize = 1024 * 1024;
@@ -103,13 +104,7 @@ fn docker_config(value: Option<&Value>, path: &str, out: &mut Findings) {
         Ok(other) => {
             format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", json_kind(&other))
         }
-        Err(error) => match String::from_utf8_lossy(&bytes).trim_start().chars().next() {
-            None => "unexpected end of JSON input".to_owned(),
-            Some(first) if !"{[\"-0123456789tfn".contains(first) => {
-                format!("invalid character {first:?} looking for beginning of value")
-            }
-            Some(_) => error.to_string(),
-        },
+        Err(error) => json_error(&bytes, &error),
     };
     out.invalid(path, &json!("<secret contents redacted>"), problem);
 }

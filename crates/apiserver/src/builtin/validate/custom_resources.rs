@@ -1,19 +1,26 @@
-//! Checks of CustomResourceDefinitions around their schemas: names, versions, conversion.
+//! Checks of CustomResourceDefinitions: names, conversion, approval of protected groups, and by way of
+//! `definition_versions` their versions.
 //!
-//! The schemas themselves are checked where they are turned into trees.
-
-use std::collections::BTreeSet;
+//! Decides from the definition and, on an update, from what it replaces: what was accepted before is not judged again.
 
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::names;
+use super::{definition_versions, names};
 use crate::builtin::values::{at, flag, list, text};
 
+/// The annotation by which the owners of Kubernetes' own groups say who approved of an API.
+const APPROVED: &str = "api-approved.kubernetes.io";
+
 pub(super) fn definition(object: &Value, out: &mut Findings) {
+    definition_after(object, None, out);
+}
+
+fn definition_after(object: &Value, old: Option<&Value>, out: &mut Findings) {
     let spec = at(object, "spec");
+    let unchanged = old.map(|old| unchanged_schemas(spec, at(old, "spec"))).unwrap_or_default();
     let (plural, group) = (text(spec, "names.plural"), text(spec, "group"));
-    if text(object, "metadata.name") != format!("{plural}.{group}") {
+    if old.is_none() && text(object, "metadata.name") != format!("{plural}.{group}") {
         out.invalid("metadata.name", at(object, "metadata.name"), "must be spec.names.plural+\".\"+spec.group");
     }
     if group.is_empty() {
@@ -27,62 +34,88 @@ pub(super) fn definition(object: &Value, out: &mut Findings) {
         }
     }
     out.one_of("spec.scope", at(spec, "scope"), &["Cluster", "Namespaced"]);
-    versions(spec, out);
+    definition_versions::each(spec, &unchanged, out);
+    // The server keeps the name of the first version under an older field as well and reports it there too.
+    let first = list(spec, "versions").first().map_or("", |version| text(version, "name"));
+    joined(&names::dns_1035_label(first), first, "", "spec.version", out);
     for field in ["plural", "singular", "kind", "listKind"] {
         if text(spec, &format!("names.{field}")).is_empty() {
             out.required(format!("spec.names.{field}"), "");
         }
     }
     definition_names(at(spec, "names"), "spec.names", out);
+    definition_versions::shared(spec, &unchanged, out);
     conversion(at(spec, "conversion"), out);
+    definition_names(at(object, "status.acceptedNames"), "status.acceptedNames", out);
     stored_versions(object, out);
+    approval(object, old, out);
+    if flag(spec, "preserveUnknownFields") && !old.is_some_and(|old| flag(old, "spec.preserveUnknownFields")) {
+        let why =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        out.invalid("spec.preserveUnknownFields", &json!(true), why);
+    }
 }
 
-fn versions(spec: &Value, out: &mut Findings) {
-    let versions = list(spec, "versions");
-    let mut seen = BTreeSet::new();
-    for (index, version) in versions.iter().enumerate() {
-        let path = format!("spec.versions[{index}]");
-        let name = text(version, "name");
-        seen.insert(name);
-        let messages = names::dns_1035_label(name);
-        if !messages.is_empty() {
-            out.invalid(format!("{path}.name"), &json!(name), messages.join(","));
-        }
-        if at(version, "schema.openAPIV3Schema").is_null() {
-            out.required(format!("{path}.schema.openAPIV3Schema"), "");
-        }
-        for (number, column) in list(version, "additionalPrinterColumns").iter().enumerate() {
-            printer_column(column, &format!("{path}.additionalPrinterColumns[{number}]"), out);
-        }
-    }
-    if seen.len() != versions.len() {
-        out.invalid("spec.versions", at(spec, "versions"), "must contain unique version names");
-    }
-    if versions.iter().filter(|version| flag(version, "storage")).count() != 1 {
-        let why = "must have exactly one version marked as storage version";
-        out.invalid("spec.versions", at(spec, "versions"), why);
-    }
-    // The server keeps the first version under an older field as well and reports it there too.
-    let first = versions.first().map_or("", |version| text(version, "name"));
-    joined(&names::dns_1035_label(first), first, "", "spec.version", out);
+/// Versions whose schema and way to keep status are as before.
+fn unchanged_schemas<'s>(new: &'s Value, old: &Value) -> Vec<&'s str> {
+    let same = |version: &&Value| {
+        let before = list(old, "versions").iter().find(|before| at(before, "name") == at(version, "name"));
+        before.is_some_and(|before| {
+            ["schema", "subresources"].iter().all(|field| at(before, field) == at(version, field))
+        })
+    };
+    let versions = list(new, "versions");
+    let kept: Vec<&str> = versions.iter().filter(same).map(|version| text(version, "name")).collect();
+    // Whether a schema is judged with all others depends on all of them.
+    if kept.len() == versions.len() && versions.len() == list(old, "versions").len() { kept } else { Vec::new() }
 }
 
-fn printer_column(column: &Value, path: &str, out: &mut Findings) {
-    if text(column, "name").is_empty() {
-        out.required(child(path, "name"), "");
+#[derive(PartialEq)]
+enum Approval {
+    Given,
+    Bypassed,
+    Missing,
+    Invalid,
+}
+
+fn approval_of(object: &Value) -> Approval {
+    let given = object["metadata"]["annotations"][APPROVED].as_str().unwrap_or_default();
+    let is_url = given.split_once("://").is_some_and(|(scheme, rest)| {
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) && !host.is_empty()
+    });
+    match given {
+        "" => Approval::Missing,
+        _ if given.starts_with("unapproved") => Approval::Bypassed,
+        _ if is_url => Approval::Given,
+        _ => Approval::Invalid,
     }
-    match text(column, "type") {
-        "" => out.required(child(path, "type"), "must be one of boolean,date,integer,number,string"),
-        "boolean" | "date" | "integer" | "number" | "string" => {}
-        other => out.invalid(child(path, "type"), &json!(other), "must be one of boolean,date,integer,number,string"),
+}
+
+/// Groups of the Kubernetes community need its approval, unless that was missing before.
+fn approval(object: &Value, old: Option<&Value>, out: &mut Findings) {
+    let group = text(object, "spec.group");
+    let protected = ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
+    let state = approval_of(object);
+    if !protected || old.is_some_and(|old| approval_of(old) == state) {
+        return;
     }
-    let json_path = text(column, "jsonPath");
-    if json_path.is_empty() {
-        out.required(child(path, "JSONPath"), "");
-    } else if !json_path.starts_with('.') {
-        let why = "must be a simple json path starting with .";
-        out.invalid(child(path, "JSONPath"), &json!(json_path), why);
+    let place = format!("metadata.annotations[{APPROVED}]");
+    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    match state {
+        Approval::Given | Approval::Bypassed => {}
+        Approval::Missing => {
+            out.required(place, &format!("protected groups must have approval annotation {APPROVED:?}, {see}"));
+        }
+        Approval::Invalid => {
+            let why = format!(
+                "protected groups must have approval annotation {APPROVED:?} with either a URL or a reason starting with \
+                 \"unapproved\", {see}"
+            );
+            out.invalid(place, &object["metadata"]["annotations"][APPROVED], why);
+        }
     }
 }
 
@@ -119,18 +152,28 @@ fn conversion(conversion: &Value, out: &mut Findings) {
         return;
     }
     out.one_of("spec.conversion.strategy", at(conversion, "strategy"), &["None", "Webhook"]);
-    let webhook = at(conversion, "webhook");
+    let client = at(conversion, "webhook.clientConfig");
+    let reviews = list(conversion, "webhook.conversionReviewVersions");
     if text(conversion, "strategy") != "Webhook" {
-        if !webhook.is_null() {
-            out.forbidden("spec.conversion.webhook", "should not be set when strategy is not set to Webhook");
+        let why = "should not be set when strategy is not set to Webhook";
+        if !client.is_null() {
+            out.forbidden("spec.conversion.webhookClientConfig", why);
+        }
+        if !reviews.is_empty() {
+            out.forbidden("spec.conversion.conversionReviewVersions", why);
         }
         return;
     }
-    let client = at(webhook, "clientConfig");
     if client.is_null() {
         out.required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook");
     } else if at(client, "url").is_null() == at(client, "service").is_null() {
         out.required("spec.conversion.webhookClientConfig", "exactly one of url or service is required");
+    }
+    let place = "spec.conversion.conversionReviewVersions";
+    if reviews.is_empty() {
+        out.required(place, "");
+    } else if !reviews.iter().any(|version| version == "v1" || version == "v1beta1") {
+        out.invalid(place, &json!(reviews), "must include at least one of v1, v1beta1");
     }
 }
 
@@ -145,6 +188,12 @@ fn stored_versions(object: &Value, out: &mut Findings) {
         return;
     }
     let versions = list(object, "spec.versions");
+    for version in versions.iter().filter(|version| flag(version, "storage")) {
+        if !stored.contains(at(version, "name")) {
+            let why = format!("must have the storage version {}", text(version, "name"));
+            out.invalid("status.storedVersions", at(object, "status.storedVersions"), why);
+        }
+    }
     for (index, name) in stored.iter().enumerate() {
         if !versions.iter().any(|version| at(version, "name") == name) {
             let plain = name.as_str().unwrap_or_default();
@@ -161,6 +210,7 @@ fn stored_versions(object: &Value, out: &mut Findings) {
 
 /// What decides how and where objects are stored cannot change once they may exist.
 pub(super) fn definition_update(new: &Value, old: &Value, out: &mut Findings) {
+    definition_after(new, Some(old), out);
     let established = list(old, "status.conditions")
         .iter()
         .any(|condition| text(condition, "type") == "Established" && text(condition, "status") == "True");

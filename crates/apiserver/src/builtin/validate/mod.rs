@@ -8,10 +8,13 @@ mod batch;
 mod config;
 mod cron;
 mod custom_resources;
+mod definition_print;
+mod definition_versions;
 mod findings;
 mod metadata;
 pub mod names;
 mod network;
+mod node;
 mod pod;
 mod policy;
 mod rbac;
@@ -29,7 +32,8 @@ use crate::field::FieldError;
 
 pub use metadata::{validate_metadata, validate_metadata_update, validate_name};
 
-/// Rules of one kind: for a new object, and for what a change may not do. `create` also holds for every update.
+/// Rules of one kind: for a new object, and for what a change may not do. `create` also holds for every update, except
+/// that an update of a CustomResourceDefinition decides itself what of its old schemas is judged again.
 struct Rules {
     group: &'static str,
     kind: &'static str,
@@ -73,6 +77,7 @@ const RULES: &[Rules] = &[
     rules("coordination.k8s.io", "Lease", config::lease, anything_goes),
     rules("scheduling.k8s.io", "PriorityClass", config::priority_class, config::priority_class_update),
     rules("", "Service", service::service, service::service_update),
+    rules("", "Node", node::node, node::node_update),
     rules("", "Endpoints", network::endpoints, anything_goes),
     rules("discovery.k8s.io", "EndpointSlice", network::endpoint_slice, network::endpoint_slice_update),
     rules(NETWORKING, "Ingress", network::ingress, anything_goes),
@@ -115,7 +120,9 @@ pub fn validate_update(kind: &BuiltinKind, object: &Value, old: &Value) -> Vec<F
     let mut out = Findings(validate_metadata_update(object, old, "metadata"));
     metadata::finalizer_domains(&mut out, object);
     if let Some(rules) = rules_of(kind) {
-        (rules.create)(object, &mut out);
+        if kind.kind != "CustomResourceDefinition" {
+            (rules.create)(object, &mut out);
+        }
         (rules.update)(object, old, &mut out);
     }
     if (kind.group, kind.kind) == ("events.k8s.io", "Event") {

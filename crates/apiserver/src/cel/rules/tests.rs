@@ -17,6 +17,19 @@ fn compiled(spec: Value) -> (Schema, Rules) {
     compile_schema("s", &source).unwrap_or_else(|findings| panic!("{}", report(&findings)))
 }
 
+/// As `compiled`, however much the rules may cost by estimate: what stops them when they run is tested with it.
+fn compiled_at_any_cost(spec: &Value) -> (Schema, Rules) {
+    let schema = Schema::from_openapi_at("s", &json!({"type": "object", "properties": {"spec": spec}})).unwrap();
+    let rules = Rules::compile_within("s", &schema, (u64::MAX, u64::MAX)).unwrap();
+    (schema, rules)
+}
+
+#[allow(clippy::needless_pass_by_value)] // json! literals at every call
+fn check_run(schema: Value, new: Value, expected: Expect) {
+    let (schema, rules) = compiled_at_any_cost(&schema);
+    expected.assert_eq(&report(&validate_object(&schema, &rules, &json!({"spec": new}), None)));
+}
+
 #[allow(clippy::needless_pass_by_value)] // json! literals at every call
 fn check_update(schema: Value, new: Value, old: Option<Value>, expected: Expect) {
     let (schema, rules) = compiled(schema);
@@ -336,7 +349,8 @@ fn rules_that_make_no_sense_are_refused_with_their_place() {
             s.properties[spec].x-kubernetes-validations[1].optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule"#]],
     );
     check_refused(
-        json!({"type": "array", "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}),
+        json!({"type": "array", "maxItems": 3, "items":
+            {"type": "string", "maxLength": 3, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}),
         expect![[
             r#"s.properties[spec].items.x-kubernetes-validations[0].rule: Invalid value: "self == oldSelf": oldSelf cannot be used on the uncorrelatable portion of the schema within s.properties[spec]"#
         ]],
@@ -362,7 +376,7 @@ fn a_hostile_rule_runs_out_of_budget_and_stops_everything() {
     let many: Vec<i64> = (0..400).collect();
     let cubic = "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))";
     let schema = json!({"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [{"rule": cubic}, {"rule": "false"}]});
-    check(
+    check_run(
         schema,
         json!(many),
         expect![[
@@ -371,7 +385,7 @@ fn a_hostile_rule_runs_out_of_budget_and_stops_everything() {
     );
     let linear = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": vec![json!({"rule": "self.all(a, self.all(b, a == b))"}); 40]});
     let same = vec!["x"; 200];
-    check(
+    check_run(
         linear,
         json!(same),
         expect![[
@@ -391,11 +405,41 @@ fn functions_that_make_much_out_of_little_are_stopped_too() {
         "self.map(x, '%s%s%s%s'.format([self, self, self, self])).exists(x, x == '')",
         "sets.equivalent(self, self.map(x, x + x)) || self.all(x, sets.intersects(self, self.map(y, x + y)))",
     ] {
-        let (schema, rules) = compiled(
-            json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": [{"rule": rule}]}),
+        let (schema, rules) = compiled_at_any_cost(
+            &json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": [{"rule": rule}]}),
         );
         let many: Vec<String> = (0..2000).map(|number| format!("text-{number}")).collect();
         let findings = validate_object(&schema, &rules, &json!({"spec": many}), None);
         assert!(report(&findings).contains("cost"), "{rule}: {}", report(&findings));
     }
+}
+
+#[test]
+fn rules_that_may_cost_too_much_are_refused() {
+    let texts = json!({"type": "array", "items": {"type": "array", "items": {"type": "string"}}});
+    let nested = json!([{"rule": "self.l.all(a, a.all(b, self.l.all(c, c.all(d, d != b))))"}]);
+    check_refused(
+        object(&json!({"l": texts}), &nested),
+        expect![[r"
+            s.properties[spec].x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of more than 100x (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)
+            s.properties[spec].x-kubernetes-validations[0].rule: Forbidden: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema
+            s: Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of more than 100x (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"]],
+    );
+    let bounded = json!({"type": "array", "maxItems": 5, "items":
+        {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 20}}});
+    check_refused(object(&json!({"l": bounded}), &nested), expect!["ok"]);
+}
+
+#[test]
+fn the_number_of_values_counts_into_the_cost_of_a_rule() {
+    let rules = json!([{"rule": "self.matches('^[a-z]+$')"}]);
+    let items = json!({"type": "string", "maxLength": 1000, "x-kubernetes-validations": rules});
+    let list = |maximum: u64| object(&json!({"l": {"type": "array", "maxItems": maximum, "items": items}}), &json!([]));
+    check_refused(list(1000), expect!["ok"]);
+    // (4000 + 1) / 10 for the text, 8 / 4 for the expression, 1 for the variable: 803 for each value.
+    check_refused(
+        list(20_000),
+        expect![[r"
+            s.properties[spec].properties[l].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of 1.6x (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"]],
+    );
 }

@@ -120,7 +120,8 @@ impl Parser {
         loop {
             match self.peek() {
                 Token::Word(_) | Token::Symbol("!") => {
-                    out.push(self.requirement()?);
+                    let read = self.requirement();
+                    out.push(read.map_err(|text| format!("unable to parse requirement: {text}"))?);
                     match self.next() {
                         Token::End => return Ok(out),
                         Token::Symbol(",") => {
@@ -265,11 +266,15 @@ mod tests {
     fn refusals_say_what_was_found() {
         let error = |text: &str| parse(text).unwrap_err();
         assert_eq!(error("a=b,"), "found '', expected: identifier after ','");
-        assert_eq!(error("a in b"), "found 'b' expected: '('");
-        assert_eq!(error("a b"), "found 'b', expected: in, notin, =, ==, !=, gt, lt");
+        assert_eq!(error("a in b"), "unable to parse requirement: found 'b' expected: '('");
+        assert_eq!(error("a b"), "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt");
         assert_eq!(error("=a"), "found '=', expected: !, identifier, or 'end of string'");
         assert!(error("a=b!c").starts_with("found '!', expected: ',' or 'end of string'"));
-        assert!(error("a=-").starts_with("values[0][a]: Invalid value: \"-\": a valid label must be an empty string"));
-        assert!(error("a//b=c").starts_with("<nil>: Invalid value: \"a//b\": a valid label key"));
+        assert!(error("a=-").starts_with(
+            "unable to parse requirement: values[0][a]: Invalid value: \"-\": a valid label must be an empty string"
+        ));
+        assert!(error("a//b=c").starts_with(
+            "unable to parse requirement: <nil>: Invalid value: \"a//b\": a qualified name must consist of"
+        ));
     }
 }

@@ -19,8 +19,7 @@ pub struct Selection {
 
 impl Selection {
     pub fn parse(options: &Options, info: &ResourceInfo, version: &Version) -> Result<Self, ApiError> {
-        let labels = label::parse(options.label_selector.as_deref().unwrap_or(""))
-            .map_err(|text| ApiError::bad_request(format!("unable to parse requirement: {text}")))?;
+        let labels = label::parse(options.label_selector.as_deref().unwrap_or("")).map_err(ApiError::bad_request)?;
         let fields = field::parse(options.field_selector.as_deref().unwrap_or("")).map_err(ApiError::bad_request)?;
         fields.check(info, version)?;
         Ok(Self { labels, fields })

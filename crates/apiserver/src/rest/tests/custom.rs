@@ -48,7 +48,7 @@ async fn a_definition_is_established_and_served_in_all_versions() {
     assert_eq!(made["metadata"]["generation"], 1);
     let response = f.send("GET", "/apis/example.com/v1beta1/namespaces/default/cars/a", Value::Null).await;
     assert_eq!(response.to_value()["apiVersion"], "example.com/v1beta1");
-    assert_eq!(response.warnings, ["example.com/v1beta1 Car is deprecated"]);
+    assert_eq!(response.warnings, ["example.com/v1beta1 Car is deprecated; use example.com/v1 Car"]);
     f.ok("POST", CARS, car("b", "blue")).await;
     let red = f.ok("GET", &format!("{CARS}?fieldSelector=spec.color%3Dred"), Value::Null).await;
     assert_eq!(red["items"].as_array().unwrap().len(), 1);
@@ -61,14 +61,14 @@ async fn custom_resources_refuse_what_built_in_ones_take() {
     f.ok("POST", CARS, car("a", "red")).await;
     assert_eq!(
         f.refused("PUT", &format!("{CARS}/a"), car("a", "blue")).await,
-        "422 Invalid: Car.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be specified for \
+        "422 Invalid: cars.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for \
          an update"
     );
     assert_eq!(f.call("PATCH strategic", &format!("{CARS}/a"), json!({})).await.0, 415);
     assert!(
         f.refused("POST", CARS, json!({"metadata": {"name": "x"}}))
             .await
-            .starts_with("400 BadRequest: Object 'Kind' is missing in '{")
+            .contains("(must be of type Car): Object 'Kind' is missing in '{")
     );
 }
 
@@ -94,7 +94,9 @@ async fn a_changed_definition_ends_watches_and_serves_its_new_form() {
     f.ok("POST", CARS, car("a", "red")).await;
     let mut watch = f.watch(CARS).await;
     assert!(watch.next().await.unwrap().starts_with("ADDED a@"));
-    let versions = json!([cars()["spec"]["versions"][0], {"name": "v2", "served": true, "storage": false}]);
+    let first = &cars()["spec"]["versions"][0];
+    let second = json!({"name": "v2", "served": true, "storage": false, "schema": first["schema"]});
+    let versions = json!([first, second]);
     f.ok("PATCH merge", &format!("{DEFINITIONS}/cars.example.com"), json!({"spec": {"versions": versions}})).await;
     assert_eq!(watch.next().await, None);
     assert_eq!(

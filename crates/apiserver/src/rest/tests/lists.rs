@@ -72,13 +72,19 @@ async fn bad_selectors_and_versions_are_refused() {
         refused("fieldSelector=data.x%3D1").await,
         "400 BadRequest: \"data.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
     );
-    assert!(refused("resourceVersion=x").await.starts_with("400 BadRequest: resourceVersion: Invalid value: \"x\""));
+    assert!(
+        refused("resourceVersion=x")
+            .await
+            .starts_with("400 BadRequest: invalid resource version: resourceVersion: Invalid value: \"x\"")
+    );
     assert!(
         refused("resourceVersion=999")
             .await
             .starts_with("504 Timeout: Timeout: Too large resource version: 999, current: ")
     );
-    assert!(refused("continue=!!").await.starts_with("400 BadRequest: continue key is not valid"));
+    assert!(
+        refused("continue=!!").await.starts_with("400 BadRequest: invalid continue token: continue key is not valid")
+    );
     let invalid = "422 Invalid: ListOptions.meta.k8s.io \"\" is invalid: ";
     let table = [
         (

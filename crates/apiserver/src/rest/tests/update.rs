@@ -40,7 +40,15 @@ async fn a_write_that_changes_nothing_is_no_write() {
     let revision = f.cluster.store().revision();
     assert_eq!(f.ok("PUT", MAP, config_map("a")).await, made);
     assert_eq!(f.ok("PATCH merge", MAP, json!({"data": {"a": "1"}})).await, made);
-    assert_eq!(f.ok("PATCH apply", &format!("{MAP}?fieldManager=m"), config_map("a")).await, made);
+    assert_eq!(f.cluster.store().revision(), revision);
+    let applied = f.ok("PATCH apply", &format!("{MAP}?fieldManager=m"), config_map("a")).await;
+    let owners = applied["metadata"]["managedFields"].as_array().unwrap();
+    assert!(
+        owners.iter().any(|o| o["manager"] == "m" && o["operation"] == "Apply"),
+        "an apply adds an owner: {owners:?}"
+    );
+    let revision = f.cluster.store().revision();
+    assert_eq!(f.ok("PATCH apply", &format!("{MAP}?fieldManager=m"), config_map("a")).await, applied);
     assert_eq!(f.cluster.store().revision(), revision);
 }
 
@@ -49,12 +57,19 @@ async fn identity_cannot_be_changed() {
     let f = Fixture::new().await;
     f.ok("POST", MAPS, config_map("a")).await;
     let uid = f.refused("PATCH merge", MAP, json!({"metadata": {"uid": "other"}})).await;
-    assert!(uid.starts_with("409 Conflict: Operation cannot be fulfilled on configmaps \"a\": Precondition failed: UID in precondition: other"));
-    let time = f.refused("PATCH merge", MAP, json!({"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}})).await;
     assert_eq!(
-        time,
-        "422 Invalid: ConfigMap \"a\" is invalid: metadata.creationTimestamp: Invalid value: \"2020-01-01T00:00:00Z\": field is immutable"
+        uid,
+        "422 Invalid: ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable"
     );
+    let mut other = config_map("a");
+    other["metadata"]["uid"] = "other".into();
+    let put = f.refused("PUT", MAP, other).await;
+    let expected = "409 Conflict: Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, \
+                    Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+                    precondition: other, UID in object meta: ";
+    assert!(put.starts_with(expected), "{put}");
+    let time = f.ok("PATCH merge", MAP, json!({"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}})).await;
+    assert_eq!(time["metadata"]["creationTimestamp"], "2026-01-01T00:00:00Z", "it is put back");
     let deletion =
         f.refused("PATCH merge", MAP, json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}})).await;
     assert!(deletion.contains("metadata.deletionTimestamp: Invalid value"));

@@ -1,5 +1,6 @@
 //! Objects that are refused, and why. Each goes the whole way: defaults, preparation, validation.
 
+mod nodes_and_hooks;
 mod other_kinds;
 
 use expect_test::{Expect, expect};

@@ -234,8 +234,8 @@ fn services() {
         "",
         "Service",
         json!({"spec": {"ports": [{"port": 80}]}}),
-        |new| new["spec"]["clusterIP"] = json!("10.0.0.77"),
-        &expect![[r#"spec.clusterIPs[0]: Invalid value: ["10.0.0.77"]: may not change once set"#]],
+        |new| new["spec"]["clusterIP"] = json!("10.96.0.77"),
+        &expect![[r#"spec.clusterIPs[0]: Invalid value: ["10.96.0.77"]: may not change once set"#]],
     );
 }
 
@@ -525,14 +525,14 @@ fn custom_resource_definitions() {
             metadata.name: Invalid value: "x": must be spec.names.plural+"."+spec.group
             spec.group: Invalid value: "single": should be a domain with at least one dot
             spec.scope: Unsupported value: "Galaxy": supported values: "Cluster", "Namespaced"
-            spec.versions[0].name: Invalid value: "V1": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')
             spec.versions[0].schema.openAPIV3Schema: Required value
-            spec.versions[1].name: Invalid value: "V1": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')
             spec.versions[1].schema.openAPIV3Schema: Required value
+            spec.versions[0].name: Invalid value: "V1": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')
+            spec.versions[1].name: Invalid value: "V1": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')
             spec.versions[1].additionalPrinterColumns[0].type: Invalid value: "x": must be one of boolean,date,integer,number,string
             spec.versions[1].additionalPrinterColumns[0].JSONPath: Invalid value: "a": must be a simple json path starting with .
-            spec.versions: Invalid value: [{"name":"V1","served":false,"storage":false},{"additionalPrinterColumns":[{"jsonPath":"a","name":"n","type":"x"}],"name":"V1","served":false,"storage":false}]: must contain unique version names
-            spec.versions: Invalid value: [{"name":"V1","served":false,"storage":false},{"additionalPrinterColumns":[{"jsonPath":"a","name":"n","type":"x"}],"name":"V1","served":false,"storage":false}]: must have exactly one version marked as storage version
+            spec.versions: Invalid value: [{"Name":"V1","Served":false,"Storage":false,"Deprecated":false,"DeprecationWarning":null,"Schema":null,"Subresources":null,"AdditionalPrinterColumns":null,"SelectableFields":null},{"Name":"V1","Served":false,"Storage":false,"Deprecated":false,"DeprecationWarning":null,"Schema":null,"Subresources":null,"AdditionalPrinterColumns":[{"Name":"n","Type":"x","Format":"","Description":"","Priority":0,"JSONPath":"a"}],"SelectableFields":null}]: must contain unique version names
+            spec.versions: Invalid value: [{"Name":"V1","Served":false,"Storage":false,"Deprecated":false,"DeprecationWarning":null,"Schema":null,"Subresources":null,"AdditionalPrinterColumns":null,"SelectableFields":null},{"Name":"V1","Served":false,"Storage":false,"Deprecated":false,"DeprecationWarning":null,"Schema":null,"Subresources":null,"AdditionalPrinterColumns":[{"Name":"n","Type":"x","Format":"","Description":"","Priority":0,"JSONPath":"a"}],"SelectableFields":null}]: must have exactly one version marked as storage version
             spec.version: Invalid value: "V1": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')
             spec.names.plural: Invalid value: "Foos": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')
             spec.names.shortNames[0]: Invalid value: "A": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')

@@ -1,0 +1,125 @@
+//! Items of a list without their `apiVersion` and `kind`, as lists of built-in kinds have them: the list says both.
+//!
+//! Works on the bytes that the store holds, so that nothing is parsed. Never changes anything else.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// The object without `apiVersion` and `kind`; bytes that are no compact JSON object stay as they are.
+pub(super) fn without_type(object: &Bytes) -> Bytes {
+    strip(object).unwrap_or_else(|| object.clone())
+}
+
+fn strip(object: &Bytes) -> Option<Bytes> {
+    let mut out = BytesMut::with_capacity(object.len());
+    out.put_u8(b'{');
+    let mut at = 1;
+    let mut left = 2;
+    while left > 0 && object.get(at) == Some(&b'"') {
+        let colon = string_end(object, at)?;
+        let end = value_end(object, colon + 1)?;
+        if matches!(&object[at..colon], b"\"apiVersion\"" | b"\"kind\"") {
+            left -= 1;
+        } else {
+            put_member(&mut out, &object[at..end]);
+        }
+        at = if object.get(end)? == &b',' { end + 1 } else { end };
+    }
+    // What follows the last of them needs no look.
+    match object.get(at)? {
+        b'}' => out.put_u8(b'}'),
+        _ => put_member(&mut out, &object[at..]),
+    }
+    Some(out.freeze())
+}
+
+fn put_member(out: &mut BytesMut, member: &[u8]) {
+    if out.len() > 1 {
+        out.put_u8(b',');
+    }
+    out.put_slice(member);
+}
+
+/// The position behind the string that starts at `at`.
+fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut position = at + 1;
+    loop {
+        match bytes.get(position)? {
+            b'"' => return Some(position + 1),
+            b'\\' => position += 2,
+            _ => position += 1,
+        }
+    }
+}
+
+/// The position behind the value that starts at `at`.
+fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut position = at;
+    loop {
+        match bytes.get(position)? {
+            b'"' => position = string_end(bytes, position)?,
+            b'{' | b'[' => {
+                depth += 1;
+                position += 1;
+            }
+            b'}' | b']' | b',' if depth == 0 => return Some(position),
+            b'}' | b']' => {
+                depth -= 1;
+                position += 1;
+            }
+            _ => position += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn stripped(object: &Value) -> Value {
+        serde_json::from_slice(&without_type(&Bytes::from(object.to_string()))).expect("JSON")
+    }
+
+    #[test]
+    fn both_fields_go_wherever_they_stand() {
+        for (object, expected) in [
+            (json!({"apiVersion": "v1", "kind": "A"}), json!({})),
+            (
+                json!({"action": 1, "apiVersion": "v1", "data": {"kind": "}\""}, "kind": "A"}),
+                json!({"action": 1, "data": {"kind": "}\""}}),
+            ),
+            (json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "x"}}), json!({"metadata": {"name": "x"}})),
+            (json!({"metadata": {}}), json!({"metadata": {}})),
+            (json!({}), json!({})),
+        ] {
+            assert_eq!(stripped(&object), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_stays() {
+        for text in ["", "[", "{\"a\":", "{\"kind\""] {
+            assert_eq!(without_type(&Bytes::from_static(text.as_bytes())), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_else_changes(
+            texts in proptest::collection::btree_map("[a-z\"\\\\{}\\[\\],:]{0,6}|kind|apiVersion", ".{0,8}", 0..6),
+            numbers in proptest::collection::btree_map("[a-z]{0,6}|kind", proptest::collection::vec(any::<i16>(), 0..3), 0..4),
+        ) {
+            let mut object = json!(texts);
+            for (key, list) in numbers {
+                object[key] = json!({"kind": list});
+            }
+            let mut expected = object.clone();
+            for key in ["apiVersion", "kind"] {
+                expected.as_object_mut().expect("object").remove(key);
+            }
+            prop_assert_eq!(stripped(&object), expected);
+        }
+    }
+}

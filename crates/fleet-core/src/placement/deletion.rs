@@ -1,0 +1,28 @@
+//! What becomes of a placement's snapshots when it is deleted.
+//!
+//! Decides the order: policy snapshots, resource snapshots, then our finalizer. Never waits for bindings or Works: what is
+//! on the clusters is taken back by others, who have finalizers of their own.
+
+use fleet_api::conditions::events::PlacementEvent;
+
+use super::observed::Observed;
+use super::report::{Outcome, Report};
+use super::{Plan, Write};
+
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let mut plan = Plan::nothing(Report::of(Outcome::Releasing));
+    if !observed.placement.held {
+        return plan;
+    }
+    let sorted = |mut names: Vec<&str>| {
+        names.sort_unstable();
+        names.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let policies = sorted(observed.policy_snapshots.iter().map(|one| one.name).collect());
+    plan.writes.extend(policies.into_iter().map(|snapshot| Write::DeletePolicySnapshot { snapshot }));
+    let resources = sorted(observed.resource_snapshots.iter().map(|one| one.name).collect());
+    plan.writes.extend(resources.into_iter().map(|snapshot| Write::DeleteResourceSnapshot { snapshot }));
+    plan.writes.push(Write::ReleasePlacement);
+    plan.report.events.push(PlacementEvent::CleanupFinalizerRemoved);
+    plan
+}

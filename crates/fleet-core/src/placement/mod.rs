@@ -1,0 +1,259 @@
+//! What a placement selects, what of it is frozen, and how far it got.
+//!
+//! Decides from the placement, what is on the hub, its snapshots and its bindings: which snapshots to make, mark or take
+//! away, and what the status says. One code for both scopes: a placement with a namespace is a ResourcePlacement. A plan
+//! wakes by time only while changed content waits for its turn. Never picks a cluster and never rolls anything out.
+//!
+//! | file | step |
+//! |---|---|
+//! | `observed`, `inventory` | the facts |
+//! | `propagation`, `select`, `order` | which objects are selected |
+//! | `capture` | what of them is frozen |
+//! | `policy_snapshots`, `resource_snapshots`, `groups`, `new_snapshot` | which snapshots there shall be |
+//! | `entries`, `status`, `status_copy`, `standing` | what the status says |
+//! | `concern` | whose plan a changed object may change |
+//! | `deletion` | what happens in the end |
+//! | `report` | what was found out, as values |
+
+mod capture;
+mod concern;
+mod deletion;
+mod entries;
+mod groups;
+mod inventory;
+mod new_snapshot;
+mod observed;
+mod order;
+mod policy_snapshots;
+mod propagation;
+mod report;
+mod resource_snapshots;
+mod select;
+mod standing;
+mod status;
+mod status_copy;
+
+#[cfg(test)]
+mod tests;
+
+use fleet_api::conditions::events::PlacementEvent;
+use fleet_api::conditions::per_cluster::RolloutStep;
+use fleet_api::conditions::placement::PlacementScheduled;
+use fleet_api::conditions::{ConditionState, put};
+use fleet_api::time::Time;
+use fleet_api::types::{PlacementStatus, RolloutStrategyType};
+use jiff::Timestamp;
+
+pub use capture::Captured;
+pub use concern::Changed;
+pub use inventory::{Inventory, Kind, LiveObject, Selected};
+pub use new_snapshot::{NewPart, NewResourceSnapshot};
+pub use observed::{
+    BindingFacts, MasterFacts, Noted, Observed, PartFacts, PlacementFacts, PolicySnapshotFacts, ResourceSnapshotFacts,
+    SnapshotPace, owner_of,
+};
+pub use policy_snapshots::NewPolicySnapshot;
+pub use propagation::{ApiList, ApiListError, Apis, GroupVersionKind, Propagation};
+pub use report::{Content, External, Fault, Outcome, Progress, Refusal, Report};
+pub use resource_snapshots::{NoRunSnapshot, RunSnapshot, WantedSnapshot, snapshot_for_run};
+pub use select::{InvalidSelector, SelectionError, select};
+pub use standing::Standing;
+pub use status_copy::{StatusCopy, copy_namespace};
+
+use crate::plan::{self, ObjectWrite, Wake};
+use groups::Groups;
+use resource_snapshots::Kept;
+use status::Subject;
+
+pub type Plan = plan::Plan<Write, PlacementStatus, Report>;
+
+/// One write to the placement or to something that belongs to it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Adds our finalizer to the placement.
+    HoldPlacement,
+    /// Takes our finalizer from the placement.
+    ReleasePlacement,
+    CreatePolicySnapshot(NewPolicySnapshot),
+    /// Marks a policy snapshot as the latest and notes what it now stands for. A number that is not given stays.
+    RefreshPolicySnapshot {
+        snapshot: String,
+        placement_generation: i64,
+        number_of_clusters: Option<i32>,
+    },
+    /// Takes the mark of the latest from a policy snapshot.
+    RetirePolicySnapshot {
+        snapshot: String,
+    },
+    DeletePolicySnapshot {
+        snapshot: String,
+    },
+    CreateResourceSnapshot(NewResourceSnapshot),
+    /// Gives the mark of the latest to a master, or takes it.
+    MarkResourceSnapshot {
+        snapshot: String,
+        latest: bool,
+    },
+    /// Notes on a master when other content was first seen.
+    NoteChange {
+        snapshot: String,
+        seen: Time,
+    },
+    DeleteResourceSnapshot {
+        snapshot: String,
+    },
+    CopyStatus(StatusCopy),
+}
+
+impl ObjectWrite for Write {
+    fn object(&self) -> (&'static str, &str) {
+        match self {
+            Write::HoldPlacement | Write::ReleasePlacement => ("placement", ""),
+            Write::CreatePolicySnapshot(new) => ("policy snapshot", &new.name),
+            Write::RefreshPolicySnapshot { snapshot, .. }
+            | Write::RetirePolicySnapshot { snapshot }
+            | Write::DeletePolicySnapshot { snapshot } => ("policy snapshot", snapshot),
+            Write::CreateResourceSnapshot(new) => ("resource snapshot", &new.name),
+            Write::MarkResourceSnapshot { snapshot, .. }
+            | Write::NoteChange { snapshot, .. }
+            | Write::DeleteResourceSnapshot { snapshot } => ("resource snapshot", snapshot),
+            Write::CopyStatus(copy) => ("status copy", &copy.namespace),
+        }
+    }
+
+    fn is_deletion(&self) -> bool {
+        matches!(self, Write::DeletePolicySnapshot { .. } | Write::DeleteResourceSnapshot { .. })
+    }
+
+    fn lets_subject_go(&self) -> bool {
+        matches!(self, Write::ReleasePlacement)
+    }
+}
+
+/// What to do so that what the placement selects is frozen and its status tells the truth.
+pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
+    let plan = if observed.placement.deleting {
+        deletion::plan(observed)
+    } else {
+        let mut plan = keep_up(observed, now);
+        let status = plan.status.as_ref().or(observed.placement.status);
+        plan.report.standing = Some(Standing::of(&observed.placement, status));
+        plan
+    };
+    debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
+    plan
+}
+
+fn keep_up(observed: &Observed<'_>, now: Timestamp) -> Plan {
+    let mut plan = Plan::nothing(Report::of(Outcome::AwaitingScheduler));
+    plan.writes.extend((!observed.placement.held).then_some(Write::HoldPlacement));
+    if let Some(refusal) = status_copy::check(&observed.placement) {
+        plan.status = changed(observed, refused(observed, &refusal, now));
+        plan.report.outcome = Outcome::Refused(refusal);
+        return plan;
+    }
+    let selectors = &observed.placement.spec.resource_selectors;
+    match select(observed.placement.key, selectors, observed.inventory, observed.propagation) {
+        Ok(selected) => {
+            if let Err(fault) = freeze_and_sum_up(observed, &selected, now, &mut plan) {
+                plan.report.outcome = Outcome::Stopped(fault);
+            }
+        }
+        Err(SelectionError::Incomplete { resource }) => plan.report.outcome = Outcome::AwaitingInventory { resource },
+        Err(SelectionError::User(invalid)) => {
+            let refusal = Refusal::Selectors(invalid);
+            let mut status = refused(observed, &refusal, now);
+            plan.writes.extend(status_copy::sync(observed, &mut status, now));
+            plan.status = changed(observed, status);
+            plan.report.outcome = Outcome::Refused(refusal);
+        }
+    }
+    plan
+}
+
+/// The status as it is, but for the reason why the placement is not acted on.
+fn refused(observed: &Observed<'_>, refusal: &Refusal, now: Timestamp) -> PlacementStatus {
+    let placement = &observed.placement;
+    let scheduled = match refusal.clone() {
+        Refusal::Selectors(invalid) => PlacementScheduled::InvalidSelectors { error: invalid.with_class() },
+        Refusal::NamespaceChanged { chosen, original } => PlacementScheduled::NamespaceChanged { chosen, original },
+        Refusal::NoNamespaceSelected => PlacementScheduled::NoNamespaceSelected,
+    };
+    let mut status = placement.status.cloned().unwrap_or_default();
+    put(&mut status.conditions, scheduled.finding_in(placement.scope(), placement.generation), now);
+    status
+}
+
+/// A status that is already there is not written again.
+fn changed(observed: &Observed<'_>, status: PlacementStatus) -> Option<PlacementStatus> {
+    (observed.placement.status != Some(&status)).then_some(status)
+}
+
+fn freeze_and_sum_up(
+    observed: &Observed<'_>,
+    selected: &[Selected<'_>],
+    now: Timestamp,
+    plan: &mut Plan,
+) -> Result<(), Fault> {
+    let placement = &observed.placement;
+    let (writes, policy) = policy_snapshots::keep_up(observed)?;
+    plan.writes.extend(writes);
+    let groups = Groups::new(&observed.resource_snapshots)?;
+    let kept = match placement.spec.strategy_type() {
+        RolloutStrategyType::External => None,
+        RolloutStrategyType::RollingUpdate => {
+            let captured = Captured::of(selected);
+            Some(resource_snapshots::keep_up(placement, &groups, &captured, observed.pace, now)?)
+        }
+    };
+    plan.report.content = content(kept.as_ref());
+    let identifiers = match kept {
+        Some(Kept { ref identifiers, .. }) => identifiers.clone(),
+        None => selected.iter().map(Selected::identifier).collect(),
+    };
+    if let Some(kept) = &kept {
+        plan.writes.extend(kept.writes.iter().cloned());
+        plan.wake = kept.delayed_until.map_or(Wake::OnChange, Wake::At);
+    }
+    let latest = kept.as_ref().map(|kept| (kept.master.as_str(), kept.index));
+    let summary = status::sum_up(Subject { observed, policy: &policy, latest, identifiers, groups: &groups, now })?;
+    let mut status = summary.status;
+    plan.writes.extend(status_copy::sync(observed, &mut status, now));
+    plan.report.outcome = summary.outcome;
+    plan.report.clusters = summary.clusters;
+    plan.report.events = events(placement, &status);
+    plan.status = changed(observed, status);
+    Ok(())
+}
+
+fn content(kept: Option<&Kept>) -> Content {
+    match kept {
+        None => Content::LeftToRuns,
+        Some(Kept { index, delayed_until: None, .. }) => Content::UpToDate { index: *index },
+        Some(Kept { index, delayed_until: Some(until), .. }) => Content::Delayed { index: *index, until: *until },
+    }
+}
+
+/// What was not true of this generation before and is now.
+fn events(placement: &PlacementFacts<'_>, after: &PlacementStatus) -> Vec<PlacementEvent> {
+    let before = placement.status.cloned().unwrap_or_default();
+    let became_true =
+        |step: &RolloutStep| status::is_true(placement, after, *step) && !status::is_true(placement, &before, *step);
+    let mut events: Vec<_> =
+        status::expected_steps(placement).iter().copied().filter(became_true).map(event_of).collect();
+    if status::is_complete(placement, after) && !status::is_complete(placement, &before) {
+        events.push(PlacementEvent::RolloutCompleted);
+    }
+    events
+}
+
+fn event_of(step: RolloutStep) -> PlacementEvent {
+    match step {
+        RolloutStep::RolloutStarted => PlacementEvent::RolloutStarted,
+        RolloutStep::Overridden => PlacementEvent::Overridden,
+        RolloutStep::WorkSynchronized => PlacementEvent::WorkSynchronized,
+        RolloutStep::Applied => PlacementEvent::Applied,
+        RolloutStep::Available => PlacementEvent::Available,
+        RolloutStep::DiffReported => PlacementEvent::DiffReported,
+    }
+}

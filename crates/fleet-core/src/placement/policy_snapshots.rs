@@ -1,0 +1,139 @@
+//! Policy snapshots: which one is in force.
+//!
+//! Decides whether the policy needs a new snapshot, what the one in force must say of the placement, and which old ones
+//! go. The old one loses its mark before the new one is made, so there are never two; none for a moment is repaired by
+//! taking the newest. Never picks a cluster.
+
+use std::collections::BTreeMap;
+
+use fleet_api::hashes::policy_hash;
+use fleet_api::kinds::{Obj, PolicySnapshot, Scope};
+use fleet_api::names::{Index, PlacementKey, PolicySnapshotName};
+use fleet_api::types::{PlacementType, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
+use fleet_api::well_known::{annotations, label_values, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use super::Write;
+use super::observed::{Noted, Observed, PlacementFacts, PolicySnapshotFacts};
+use super::report::Fault;
+
+/// The snapshot in force once the writes are done.
+#[derive(Debug)]
+pub(super) struct PolicyInForce<'a> {
+    pub name: String,
+    pub generation: i64,
+    /// What the scheduler says; `None` before it has seen the snapshot.
+    pub status: Option<&'a SchedulingPolicySnapshotStatus>,
+}
+
+/// A policy snapshot to be created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPolicySnapshot {
+    pub name: String,
+    pub index: Index,
+    pub placement_generation: i64,
+    /// Only where a number of clusters is wanted.
+    pub number_of_clusters: Option<i32>,
+    pub spec: SchedulingPolicySnapshotSpec,
+}
+
+impl NewPolicySnapshot {
+    /// The object to create for this placement.
+    pub fn object<S: Scope>(&self, placement: &PlacementKey, owner: OwnerReference) -> Obj<PolicySnapshot, S> {
+        let mut object = Obj::named(self.name.clone(), self.spec.clone());
+        object.metadata.namespace = placement.namespace.as_ref().map(ToString::to_string);
+        object.metadata.owner_references = Some(vec![owner]);
+        object.metadata.labels = Some(BTreeMap::from([
+            (labels::PARENT_PLACEMENT.to_owned(), placement.name.to_string()),
+            (labels::IS_LATEST_SNAPSHOT.to_owned(), label_values::TRUE.to_owned()),
+            (labels::POLICY_INDEX.to_owned(), self.index.to_string()),
+        ]));
+        let generation = (annotations::PLACEMENT_GENERATION.to_owned(), self.placement_generation.to_string());
+        let number = self.number_of_clusters.map(|number| number.to_string());
+        let number = number.map(|number| (annotations::NUMBER_OF_CLUSTERS.to_owned(), number));
+        object.metadata.annotations = Some([generation].into_iter().chain(number).collect());
+        object
+    }
+}
+
+/// What to write so that the placement's policy is in force.
+pub(super) fn keep_up<'a>(observed: &Observed<'a>) -> Result<(Vec<Write>, PolicyInForce<'a>), Fault> {
+    let placement = &observed.placement;
+    let hash = policy_hash(placement.spec.policy.as_ref());
+    let snapshots = by_index(&observed.policy_snapshots)?;
+    let marked: Vec<_> = snapshots.values().copied().filter(|snapshot| snapshot.latest).collect();
+    let current = match marked[..] {
+        [] => snapshots.values().next_back().copied(),
+        [one] => Some(one),
+        _ => return Err(Fault::SeveralLatest { kind: "policy snapshots", count: marked.len() }),
+    };
+    let mut writes = Vec::new();
+    let (index, in_force) = match current {
+        Some(current) if *current.hash == hash => {
+            writes.extend(refresh(current, placement)?);
+            let in_force =
+                PolicyInForce { name: current.name.to_owned(), generation: current.generation, status: current.status };
+            (current.index, in_force)
+        }
+        _ => {
+            let retired = current.filter(|current| current.latest);
+            writes.extend(retired.map(|old| Write::RetirePolicySnapshot { snapshot: old.name.to_owned() }));
+            let index = snapshots.keys().next_back().map_or(Index::FIRST, |index| index.next());
+            let spec = SchedulingPolicySnapshotSpec { policy: placement.spec.policy.clone(), policy_hash: hash };
+            let name = PolicySnapshotName { placement: placement.key.name.clone(), index }.to_string();
+            writes.push(Write::CreatePolicySnapshot(NewPolicySnapshot {
+                name: name.clone(),
+                index,
+                placement_generation: placement.generation,
+                number_of_clusters: wanted_number(placement),
+                spec,
+            }));
+            (Some(index), PolicyInForce { name, generation: 0, status: None })
+        }
+    };
+    let others: Vec<_> = snapshots.values().filter(|snapshot| snapshot.index != index).collect();
+    let excess = (others.len() + 1).saturating_sub(history_limit(placement));
+    let oldest = others.into_iter().take(excess);
+    writes.extend(oldest.map(|old| Write::DeletePolicySnapshot { snapshot: old.name.to_owned() }));
+    Ok((writes, in_force))
+}
+
+/// How many snapshots are kept, the latest included. The schema has no fewer than one.
+pub(super) fn history_limit(placement: &PlacementFacts<'_>) -> usize {
+    usize::try_from(placement.spec.revision_history_limit()).unwrap_or(1).max(1)
+}
+
+fn by_index<'s, 'a>(
+    snapshots: &'s [PolicySnapshotFacts<'a>],
+) -> Result<BTreeMap<Index, &'s PolicySnapshotFacts<'a>>, Fault> {
+    let indexed = snapshots.iter().map(|snapshot| {
+        let fault = || Fault::SnapshotIndex { snapshot: snapshot.name.to_owned() };
+        snapshot.index.map(|index| (index, snapshot)).ok_or_else(fault)
+    });
+    indexed.collect()
+}
+
+fn wanted_number(placement: &PlacementFacts<'_>) -> Option<i32> {
+    let policy = placement.spec.policy.as_ref()?;
+    policy.number_of_clusters.filter(|_| policy.placement_type() == PlacementType::PickN)
+}
+
+/// What a snapshot of the same policy must still be told; a changed number of clusters is no new policy.
+fn refresh(snapshot: &PolicySnapshotFacts<'_>, placement: &PlacementFacts<'_>) -> Result<Option<Write>, Fault> {
+    let malformed = |annotation| Fault::PolicyAnnotation { snapshot: snapshot.name.to_owned(), annotation };
+    if snapshot.placement_generation == Noted::Unreadable {
+        return Err(malformed(annotations::PLACEMENT_GENERATION));
+    }
+    let number = wanted_number(placement);
+    if number.is_some() && snapshot.number_of_clusters == Noted::Unreadable {
+        return Err(malformed(annotations::NUMBER_OF_CLUSTERS));
+    }
+    let is_current = snapshot.latest
+        && snapshot.placement_generation == Noted::Value(placement.generation)
+        && number.is_none_or(|number| snapshot.number_of_clusters == Noted::Value(number));
+    Ok((!is_current).then(|| Write::RefreshPolicySnapshot {
+        snapshot: snapshot.name.to_owned(),
+        placement_generation: placement.generation,
+        number_of_clusters: number,
+    }))
+}

@@ -1,0 +1,267 @@
+//! What a placement's status says as a whole.
+//!
+//! Decides the Scheduled condition, whether there is anything to say beyond it, the sums over the picked clusters, and
+//! what is said where staged runs roll out. Sentences come from the conditions' own tables. Never reads a binding itself.
+
+use fleet_api::conditions::per_cluster::{RolloutStep, Tally};
+use fleet_api::conditions::placement::{PlacementRolloutStarted, PlacementScheduled};
+use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
+use fleet_api::conditions::{ConditionState, ConditionStatus, Finding, decode, decode_in, put, remove};
+use fleet_api::names::Index;
+use fleet_api::types::{
+    ApplyStrategyType, ClusterDecision, PerClusterPlacementStatus, PlacementStatus, PlacementType, ResourceIdentifier,
+};
+use jiff::Timestamp;
+
+use super::entries::{ALL_STEPS, Entry, EntryContext, Measure, picked, unfilled};
+use super::groups::Groups;
+use super::observed::{BindingFacts, Observed, PlacementFacts};
+use super::policy_snapshots::PolicyInForce;
+use super::report::{External, Fault, Outcome, Progress};
+
+/// What the status speaks of.
+#[derive(Debug)]
+pub(super) struct Subject<'a> {
+    pub observed: &'a Observed<'a>,
+    pub policy: &'a PolicyInForce<'a>,
+    /// Master and index of the latest snapshot; absent where staged runs roll out.
+    pub latest: Option<(&'a str, Index)>,
+    /// What is selected, or was when the latest snapshot was taken.
+    pub identifiers: Vec<ResourceIdentifier>,
+    pub groups: &'a Groups<'a>,
+    pub now: Timestamp,
+}
+
+/// A status and what it rests on.
+#[derive(Debug)]
+pub(super) struct Summary {
+    pub status: PlacementStatus,
+    pub outcome: Outcome,
+    pub clusters: Vec<(String, Progress)>,
+}
+
+/// The steps that this placement's clusters go through.
+pub(super) fn expected_steps(placement: &PlacementFacts<'_>) -> &'static [RolloutStep] {
+    let strategy = placement.spec.strategy.as_ref().and_then(|strategy| strategy.apply_strategy.as_ref());
+    match strategy.map(fleet_api::types::ApplyStrategy::strategy_type).unwrap_or_default() {
+        ApplyStrategyType::ReportDiff => RolloutStep::REPORTING_DIFF,
+        ApplyStrategyType::ClientSideApply | ApplyStrategyType::ServerSideApply => RolloutStep::APPLYING,
+    }
+}
+
+/// Whether everything that is expected of the placement is True in this status.
+pub(super) fn is_complete(placement: &PlacementFacts<'_>, status: &PlacementStatus) -> bool {
+    let scheduled = decode_in::<PlacementScheduled>(placement.scope(), &status.conditions, placement.generation);
+    scheduled.is_true() && expected_steps(placement).iter().all(|step| is_true(placement, status, *step))
+}
+
+/// Whether a step is True for the whole placement in this status.
+pub(super) fn is_true(placement: &PlacementFacts<'_>, status: &PlacementStatus, step: RolloutStep) -> bool {
+    let word = step.placement_type_word(placement.scope());
+    status.conditions.iter().any(|condition| {
+        condition.type_ == word
+            && condition.status == ConditionStatus::True
+            && condition.observed_generation == placement.generation
+    })
+}
+
+pub(super) fn sum_up(subject: Subject<'_>) -> Result<Summary, Fault> {
+    let mut status = subject.observed.placement.status.cloned().unwrap_or_default();
+    status.observed_resource_index = subject.latest.map(|(_, index)| index.to_string()).unwrap_or_default();
+    status.selected_resources.clone_from(&subject.identifiers);
+    let verdict = subject.verdict();
+    let scheduled = verdict.status();
+    put(&mut status.conditions, verdict, subject.now);
+    if scheduled == ConditionStatus::Unknown {
+        status.placement_statuses.clear();
+        return Ok(Summary { status, outcome: Outcome::AwaitingScheduler, clusters: Vec::new() });
+    }
+    let entries = subject.entries();
+    let unfilled = subject.unfilled(entries.len())?;
+    let clusters = entries.iter().map(|entry| (entry.status.cluster_name.clone(), entry.progress)).collect();
+    let outcome = if entries.is_empty() {
+        subject.forget_steps(&mut status, 0);
+        Outcome::NoClusters { as_wanted: subject.wants_none() }
+    } else if subject.latest.is_some() {
+        subject.tally(&mut status, &entries)
+    } else {
+        subject.external(&mut status, &entries)
+    };
+    status.placement_statuses = entries.into_iter().map(|entry| entry.status).chain(unfilled).collect();
+    let outcome = match outcome {
+        Outcome::Complete if scheduled != ConditionStatus::True => Outcome::TooFewClusters,
+        other => other,
+    };
+    Ok(Summary { status, outcome, clusters })
+}
+
+impl Subject<'_> {
+    fn placement(&self) -> &PlacementFacts<'_> {
+        &self.observed.placement
+    }
+
+    /// The scheduler's verdict, if it is about the placement as it is now.
+    fn verdict(&self) -> Finding {
+        let (scope, generation) = (self.placement().scope(), self.placement().generation);
+        let current = self.policy.status.filter(|status| status.observed_crp_generation >= generation);
+        let verdict = current
+            .and_then(|status| decode::<PolicySnapshotScheduled>(&status.conditions, self.policy.generation).current())
+            .filter(|condition| condition.status != ConditionStatus::Unknown);
+        match verdict {
+            Some(condition) => Finding::copied::<PlacementScheduled>(scope, condition, generation),
+            None => PlacementScheduled::Pending.finding_in(scope, generation),
+        }
+    }
+
+    fn decisions(&self, selected: bool) -> impl Iterator<Item = &ClusterDecision> {
+        let all = self.policy.status.into_iter().flat_map(|status| &status.target_clusters);
+        all.filter(move |decision| decision.selected == selected)
+    }
+
+    fn context(&self) -> EntryContext<'_> {
+        EntryContext {
+            previous: self.placement().status,
+            generation: self.placement().generation,
+            steps: expected_steps(self.placement()),
+            now: self.now,
+        }
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let context = self.context();
+        let entry = |decision: &ClusterDecision| {
+            let binding = self.binding(&decision.cluster_name);
+            let measure = match self.latest {
+                Some((master, index)) => Measure::Latest { master, index },
+                None => Measure::OwnBinding { index: binding.and_then(|binding| self.index_of(binding)) },
+            };
+            picked(&context, decision, binding, measure)
+        };
+        self.decisions(true).map(entry).collect()
+    }
+
+    /// The binding of a cluster that the policy in force made; the first by name if there should be several.
+    fn binding(&self, cluster: &str) -> Option<&BindingFacts<'_>> {
+        let bindings = self.observed.bindings.iter().filter(|binding| {
+            binding.cluster == cluster && !binding.deleting && binding.policy_snapshot == self.policy.name
+        });
+        bindings.min_by_key(|binding| binding.name)
+    }
+
+    fn index_of(&self, binding: &BindingFacts<'_>) -> Option<Index> {
+        let named = self.observed.resource_snapshots.iter().find(|one| one.name == binding.resource_snapshot);
+        named.and_then(|snapshot| snapshot.index)
+    }
+
+    /// How many clusters the policy names or counts; `None` where it takes what fits.
+    fn wanted(&self) -> Option<i64> {
+        let policy = self.placement().spec.policy.as_ref()?;
+        match policy.placement_type() {
+            PlacementType::PickAll => None,
+            PlacementType::PickN => Some(policy.number_of_clusters.unwrap_or_default().into()),
+            PlacementType::PickFixed => {
+                let named = policy.cluster_names.as_ref().map_or(0, Vec::len);
+                Some(i64::try_from(named).unwrap_or(i64::MAX))
+            }
+        }
+    }
+
+    fn wants_none(&self) -> bool {
+        self.wanted() == Some(0)
+    }
+
+    fn unfilled(&self, picked: usize) -> Result<Vec<PerClusterPlacementStatus>, Fault> {
+        let Some(wanted) = self.wanted() else { return Ok(Vec::new()) };
+        let missing = wanted.saturating_sub(i64::try_from(picked).unwrap_or(i64::MAX));
+        let missing = usize::try_from(missing).map_err(|_| Fault::MoreClustersThanWanted { picked, wanted })?;
+        Ok(unfilled(&self.context(), self.decisions(false).take(missing)))
+    }
+
+    fn put(&self, status: &mut PlacementStatus, finding: Finding) {
+        put(&mut status.conditions, finding, self.now);
+    }
+
+    /// Takes away the steps after the first so many of those expected, and those that are not expected at all.
+    fn forget_steps(&self, status: &mut PlacementStatus, said: usize) {
+        let said = expected_steps(self.placement()).get(..said).unwrap_or_default();
+        for step in ALL_STEPS.iter().filter(|step| !said.contains(step)) {
+            remove(&mut status.conditions, step.placement_type_word(self.placement().scope()));
+        }
+    }
+
+    /// Sums up step by step. Undecided clusters come before failed ones: they may still fail.
+    fn tally(&self, status: &mut PlacementStatus, entries: &[Entry]) -> Outcome {
+        let (scope, generation) = (self.placement().scope(), self.placement().generation);
+        let any_override = entries.iter().any(|entry| {
+            !entry.status.applicable_resource_overrides.is_empty()
+                || !entry.status.applicable_cluster_resource_overrides.is_empty()
+        });
+        let steps = expected_steps(self.placement());
+        for (place, &step) in steps.iter().enumerate() {
+            let count = |wanted| entries.iter().filter(|entry| entry.reached.contains(&(step, wanted))).count();
+            let [unknown, failed, held] =
+                [ConditionStatus::Unknown, ConditionStatus::False, ConditionStatus::True].map(count);
+            let (decisive, clusters) = match (unknown, failed) {
+                (0, 0) => (ConditionStatus::True, held),
+                (0, failed) => (ConditionStatus::False, failed),
+                (unknown, _) => (ConditionStatus::Unknown, unknown),
+            };
+            let tally = Tally { status: decisive, clusters, any_override };
+            self.put(status, step.summed_up(scope, tally, generation));
+            let outcome = match decisive {
+                ConditionStatus::True => continue,
+                ConditionStatus::False => Outcome::Failing { step, clusters },
+                ConditionStatus::Unknown => Outcome::Undecided { step, clusters },
+            };
+            self.forget_steps(status, place + 1);
+            return outcome;
+        }
+        self.forget_steps(status, steps.len());
+        Outcome::Complete
+    }
+
+    /// Where staged runs roll out, the placement speaks of a snapshot only if all clusters have the same.
+    fn external(&self, status: &mut PlacementStatus, entries: &[Entry]) -> Outcome {
+        let indices = || entries.iter().map(|entry| entry.status.observed_resource_index.as_str());
+        let first = indices().next().unwrap_or_default();
+        if indices().any(|index| index != first) {
+            return self.left_to_runs(status, External::DifferentSnapshots);
+        }
+        let Some(index) = Index::parse(first) else {
+            return self.left_to_runs(status, External::NoSnapshot);
+        };
+        status.observed_resource_index = index.to_string();
+        status.selected_resources = self.groups.identifiers(index);
+        let undecided = entries
+            .iter()
+            .find(|entry| entry.reached.contains(&(RolloutStep::RolloutStarted, ConditionStatus::Unknown)));
+        match undecided {
+            Some(entry) => {
+                let cluster = entry.status.cluster_name.clone();
+                self.say_external(status, &External::ClusterUndecided { cluster: cluster.clone() });
+                Outcome::LeftToRuns(External::ClusterUndecided { cluster })
+            }
+            None => self.tally(status, entries),
+        }
+    }
+
+    fn left_to_runs(&self, status: &mut PlacementStatus, external: External) -> Outcome {
+        status.observed_resource_index.clear();
+        status.selected_resources.clear();
+        self.say_external(status, &external);
+        Outcome::LeftToRuns(external)
+    }
+
+    fn say_external(&self, status: &mut PlacementStatus, external: &External) {
+        let (scope, generation) = (self.placement().scope(), self.placement().generation);
+        let state = match external {
+            External::DifferentSnapshots => PlacementRolloutStarted::DifferentSnapshots,
+            External::NoSnapshot => PlacementRolloutStarted::NoSnapshot { scope },
+            External::ClusterUndecided { cluster } => {
+                PlacementRolloutStarted::ClusterUndecided { cluster: cluster.clone() }
+            }
+        };
+        self.put(status, state.finding_in(scope, generation));
+        self.forget_steps(status, 1);
+    }
+}

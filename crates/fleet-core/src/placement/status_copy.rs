@@ -1,0 +1,91 @@
+//! The copy of a placement's status in the namespace that it selects, for readers who see only that namespace.
+//!
+//! Decides which namespace that is, whether the placement may go on if it names another one, and when the copy has to be
+//! written. It is written when the status differs, not on every look. Never computes the status.
+
+use fleet_api::conditions::placement::PlacementStatusSynced;
+use fleet_api::conditions::{ConditionState, put, remove};
+use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj};
+use fleet_api::names::PlacementKey;
+use fleet_api::time::Time;
+use fleet_api::types::{PlacementScope, PlacementStatus, ResourceIdentifier, StatusReportingScope};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use super::Write;
+use super::observed::{Observed, PlacementFacts};
+use super::report::Refusal;
+
+/// A copy to be created or brought up to date.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusCopy {
+    pub namespace: String,
+    pub status: PlacementStatus,
+    pub updated: Time,
+}
+
+impl StatusCopy {
+    /// The object to create or to update to.
+    pub fn object(&self, placement: &PlacementKey, owner: OwnerReference) -> ClusterResourcePlacementStatus {
+        let mut object = Obj::named(placement.name.to_string(), self.status.clone())
+            .in_namespace(self.namespace.clone())
+            .with_status(self.updated);
+        object.metadata.owner_references = Some(vec![owner]);
+        object
+    }
+}
+
+/// Whether there is a copy to be kept.
+fn is_wanted(placement: &PlacementFacts<'_>) -> bool {
+    placement.scope() == PlacementScope::Cluster
+        && placement.spec.status_reporting_scope() == StatusReportingScope::NamespaceAccessible
+}
+
+/// The namespace that the placement selects by name; the copy lives there.
+pub fn copy_namespace<'a>(placement: &PlacementFacts<'a>) -> Option<&'a str> {
+    let term = placement.spec.resource_selectors.iter().find(|term| term.is_namespace())?;
+    Some(term.name.as_str()).filter(|name| !name.is_empty())
+}
+
+/// Why the placement may not go on: its readers would find the status in another namespace, or nowhere.
+pub(super) fn check(placement: &PlacementFacts<'_>) -> Option<Refusal> {
+    if !is_wanted(placement) {
+        return None;
+    }
+    let Some(chosen) = copy_namespace(placement) else { return Some(Refusal::NoNamespaceSelected) };
+    let is_namespace =
+        |one: &&ResourceIdentifier| one.group.is_empty() && one.version == "v1" && one.kind == "Namespace";
+    let original = &placement.status?.selected_resources.iter().find(is_namespace)?.name;
+    (chosen != original).then(|| Refusal::NamespaceChanged { chosen: chosen.to_owned(), original: original.clone() })
+}
+
+/// Brings the copy in line with the status, and says in the status how that goes.
+pub(super) fn sync(observed: &Observed<'_>, status: &mut PlacementStatus, now: Timestamp) -> Option<Write> {
+    let placement = &observed.placement;
+    let namespace = copy_namespace(placement).filter(|_| is_wanted(placement))?;
+    let mut copied = status.clone();
+    remove(&mut copied.conditions, PlacementStatusSynced::type_word(()));
+    let (synced, write) = if let Some(error) = obstacle(observed, namespace) {
+        (PlacementStatusSynced::Failed { error }, None)
+    } else {
+        let is_current = observed.status_copy == Some(&copied);
+        let copy = StatusCopy { namespace: namespace.to_owned(), status: copied, updated: Time::new(now) };
+        let synced = PlacementStatusSynced::Succeeded { namespace: namespace.to_owned() };
+        (synced, (!is_current).then_some(Write::CopyStatus(copy)))
+    };
+    put(&mut status.conditions, synced.finding(placement.generation), now);
+    write
+}
+
+/// What the API server would answer if a copy were written into a namespace that is not there or going.
+fn obstacle(observed: &Observed<'_>, namespace: &str) -> Option<String> {
+    let kind = observed.inventory.kind("", "v1", "Namespace")?;
+    match observed.inventory.get(kind, "", namespace) {
+        None => observed.inventory.is_complete(kind).then(|| format!("namespaces \"{namespace}\" not found")),
+        Some(found) if found.is_deleting() && observed.status_copy.is_none() => Some(format!(
+            "clusterresourceplacementstatuses.placement.kubernetes-fleet.io \"{}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
+            observed.placement.key.name
+        )),
+        Some(_) => None,
+    }
+}

@@ -1,0 +1,201 @@
+//! What holds for every plan, over random hubs, placements and histories: it leaves nothing to do, it may be cut short
+//! anywhere, and it depends on nothing but the facts.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::fixture::{ALL_GOOD, ClusterWorld};
+use super::render::{snapshots_text, status_text};
+use crate::placement::{Content, PartFacts, PolicySnapshotFacts, ResourceSnapshotFacts, SnapshotPace, plan};
+use crate::plan::Wake;
+
+fn object() -> impl Strategy<Value = String> {
+    let kind = prop::sample::select(vec!["ConfigMap", "Secret", "Widget", "Deployment", "ResourceEnvelope", "Role"]);
+    let size = prop_oneof![50 => Just(String::new()), 1 => Just(" size=500000".to_owned()), 1 => Just(" size=900000".to_owned())];
+    let mark = prop_oneof![8 => Just(""), 1 => Just(" deleting"), 1 => Just(" team=a")];
+    (kind, prop::sample::select(vec!["shop", "bank"]), "[a-c]", size, mark)
+        .prop_map(|(kind, namespace, name, size, mark)| format!("{kind} {namespace}/{name}{size}{mark}"))
+}
+
+fn hub() -> impl Strategy<Value = String> {
+    let namespace =
+        prop_oneof![Just("Namespace shop"), Just("Namespace shop team=a"), Just("Namespace shop deleting"), Just("")];
+    let objects = prop::collection::vec(object(), 0..6);
+    (namespace, objects).prop_map(|(namespace, objects)| format!("{namespace}\nNamespace bank\n{}", objects.join("\n")))
+}
+
+fn spec() -> impl Strategy<Value = String> {
+    let term = prop_oneof![
+        4 => Just("{group: '', version: v1, kind: Namespace, name: shop}"),
+        1 => Just("{group: '', version: v1, kind: Namespace, labelSelector: {matchLabels: {team: a}}}"),
+        1 => Just("{group: '', version: v1, kind: Namespace, name: shop, selectionScope: NamespaceWithResourceSelectors}, {group: '', version: v1, kind: ConfigMap}"),
+        1 => Just("{group: '', version: v1, kind: ConfigMap}"),
+    ];
+    let policy = prop_oneof![
+        Just(String::new()),
+        (0..4).prop_map(|n| format!(", policy: {{placementType: PickN, numberOfClusters: {n}}}")),
+        "[c-e]".prop_map(|name| format!(", policy: {{placementType: PickFixed, clusterNames: [{name}]}}")),
+    ];
+    let limit = prop_oneof![Just(String::new()), (1..4).prop_map(|limit| format!(", revisionHistoryLimit: {limit}"))];
+    let strategy = prop_oneof![5 => Just(""), 1 => Just(", strategy: {type: External}"), 1 => Just(", strategy: {applyStrategy: {type: ReportDiff}}")];
+    let copied = prop_oneof![3 => Just(""), 1 => Just(", statusReportingScope: NamespaceAccessible")];
+    (term, policy, limit, strategy, copied).prop_map(|(term, policy, limit, strategy, copied)| {
+        format!("{{resourceSelectors: [{term}]{policy}{limit}{strategy}{copied}}}")
+    })
+}
+
+/// What happens between two plans.
+#[derive(Debug, Clone)]
+enum Step {
+    Hub(String),
+    Spec(String),
+    Schedule(&'static str),
+    RollOut(&'static str),
+    Pass(i64),
+    Pace(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => object().prop_map(Step::Hub),
+        2 => spec().prop_map(Step::Spec),
+        2 => prop::sample::select(vec!["c d -e", "c", "-c -d", ""]).prop_map(Step::Schedule),
+        2 => prop::sample::select(vec![ALL_GOOD, "RolloutStarted=False", "RolloutStarted Overridden=False", ""]).prop_map(Step::RollOut),
+        2 => (1..40_i64).prop_map(Step::Pass),
+        1 => any::<bool>().prop_map(Step::Pace),
+    ]
+}
+
+fn take(world: &mut ClusterWorld, step: &Step) {
+    match step {
+        Step::Hub(line) => world.hub.set(line),
+        Step::Spec(text) => world.edit(text),
+        Step::Schedule(clusters) if world.policies.iter().any(super::fixture::is_marked) => {
+            world.schedule(clusters, true);
+        }
+        Step::RollOut(words) => {
+            let latest = world.snapshots.iter().rev().find(|one| super::fixture::is_marked(*one));
+            let name = latest.and_then(|one| one.metadata.name.clone()).unwrap_or_default();
+            let clusters: Vec<_> = world.bindings.iter().map(|one| one.spec.target_cluster.clone()).collect();
+            world.roll_out(&clusters.join(" "), &name, words);
+        }
+        Step::Pass(seconds) => world.pass(*seconds),
+        Step::Pace(slow) => world.pace = if *slow { SnapshotPace::default() } else { SnapshotPace::AT_ONCE },
+        Step::Schedule(_) => {}
+    }
+}
+
+/// A world after some history, with a step that no plan has seen yet.
+fn world() -> impl Strategy<Value = ClusterWorld> {
+    (hub(), spec(), prop::collection::vec(step(), 0..7)).prop_map(|(hub, spec, steps)| {
+        let mut world = ClusterWorld::new("web", &hub, &spec);
+        for step in &steps {
+            world.settle();
+            take(&mut world, step);
+        }
+        world
+    })
+}
+
+/// Where a world stands. The moment at which a change was first seen belongs to it.
+fn place(world: &ClusterWorld) -> String {
+    let copies: Vec<_> =
+        world.copies.iter().map(|(name, copy)| format!("{name} {}", status_text(&copy.spec))).collect();
+    let status = world.placement.status.as_ref().map(status_text);
+    let seen: Vec<_> = world.snapshots.iter().map(|one| one.metadata.annotations.clone()).collect();
+    format!("{}\n{status:?}\n{copies:?}\n{seen:?}\n{:?}", snapshots_text(world), world.placement.metadata.finalizers)
+}
+
+fn check_every_prefix(world: &ClusterWorld) -> Result<(), TestCaseError> {
+    let whole = world.plan();
+    let mut end = world.clone();
+    end.apply(&whole);
+    let mut cut_short = world.clone();
+    for write in &whole.writes {
+        cut_short.write(write);
+        let mut resumed = cut_short.clone();
+        let rest = resumed.plan();
+        resumed.apply(&rest);
+        prop_assert_eq!(place(&resumed), place(&end), "after {:?}", super::render::write_text(write));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_split_group_may_be_cut_short_too() {
+    let spec = "{resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}], revisionHistoryLimit: 1}";
+    let large = "Namespace shop\nSecret shop/a size=700000\nSecret shop/b size=700000\nSecret shop/c size=700000";
+    let mut world = ClusterWorld::new("web", large, spec);
+    check_every_prefix(&world).unwrap();
+    world.settle();
+    world.hub.set("Secret shop/c size=1");
+    check_every_prefix(&world).unwrap();
+}
+
+/// Indices are given in rising order, also when the groups that had them are gone.
+fn highest_index(world: &ClusterWorld) -> Option<u32> {
+    world.snapshots.iter().filter_map(|one| ResourceSnapshotFacts::of(one).index).map(|index| index.0).max()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_plan_leaves_nothing_to_do(mut world in world()) {
+        let plan = world.plan();
+        world.apply(&plan);
+        let again = world.plan();
+        prop_assert!(again.is_idle(), "{:#?}", again);
+        prop_assert_eq!(again.wake, plan.wake);
+        prop_assert_eq!(again.report.outcome, plan.report.outcome);
+        if plan.wake == Wake::OnChange {
+            world.pass(100_000);
+            prop_assert!(world.plan().is_idle(), "{:#?}", world.plan());
+        }
+    }
+
+    #[test]
+    fn a_plan_may_be_cut_short_after_any_write(mut world in world()) {
+        check_every_prefix(&world)?;
+        world.settle();
+        world.placement.metadata.deletion_timestamp = Some(serde_json::from_value(serde_json::json!(world.now)).unwrap());
+        check_every_prefix(&world)?;
+    }
+
+    #[test]
+    fn there_is_one_latest_of_each_and_no_more_than_the_limit(mut world in world()) {
+        let before = highest_index(&world);
+        let plan = world.run();
+        prop_assert!(highest_index(&world) >= before);
+        let Content::UpToDate { index } = plan.report.content else { return Ok(()) };
+        let limit = usize::try_from(world.placement.spec.revision_history_limit()).unwrap();
+        let policies: Vec<_> = world.policies.iter().map(PolicySnapshotFacts::of).collect();
+        prop_assert_eq!(policies.iter().filter(|one| one.latest).count(), 1);
+        prop_assert!(policies.len() <= limit);
+        let resources: Vec<_> = world.snapshots.iter().map(ResourceSnapshotFacts::of).collect();
+        let is_latest = |one: &&ResourceSnapshotFacts<'_>| matches!(one.part, PartFacts::Master(facts) if facts.latest);
+        let latest: Vec<_> = resources.iter().filter(is_latest).map(|one| one.index).collect();
+        prop_assert_eq!(latest, [Some(index)]);
+        let groups: BTreeSet<_> = resources.iter().map(|one| one.index).collect();
+        prop_assert!(groups.len() <= limit);
+    }
+
+    #[test]
+    fn the_order_of_the_facts_does_not_matter(
+        (world, hub) in world().prop_flat_map(|world| {
+            let hub = Just(world.hub.objects.clone()).prop_shuffle();
+            (Just(world), hub)
+        }),
+    ) {
+        let first = plan(&world.observe(), world.now);
+        prop_assert_eq!(&plan(&world.observe(), world.now), &first);
+        let mut shuffled = world.clone();
+        shuffled.hub.objects = hub;
+        let mut observed = shuffled.observe();
+        observed.policy_snapshots.reverse();
+        observed.resource_snapshots.reverse();
+        observed.bindings.reverse();
+        prop_assert_eq!(&plan(&observed, world.now), &first);
+    }
+}

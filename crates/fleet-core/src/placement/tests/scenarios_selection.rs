@@ -1,0 +1,295 @@
+//! Acceptance scenarios of selection, through whole plans. Names carry the scenario's number.
+
+use expect_test::{Expect, expect};
+use fleet_api::kinds::Scope;
+
+use super::fixture::{ALL_GOOD, ClusterWorld, NamespacedWorld, SHOP, World};
+use super::render::{resources_text, short_status, status_text, writes_text};
+
+fn check_plan<S: Scope>(world: &mut World<S>, expected: Expect) {
+    expected.assert_eq(&writes_text(&world.run()));
+}
+
+/// Lets scheduler, rollout and members do their part with the latest snapshot.
+fn place<S: Scope>(world: &mut World<S>) {
+    world.settle();
+    world.schedule("c1 c2 c3", true);
+    world.settle();
+    let master = format!("web-{}-snapshot", world.status().observed_resource_index);
+    world.roll_out("c1 c2 c3", &master, ALL_GOOD);
+    world.settle();
+}
+
+fn check_status<S: Scope>(world: &World<S>, expected: Expect) {
+    expected.assert_eq(&short_status(world.status()));
+}
+
+#[test]
+fn placement_01_a_namespace_is_placed_with_its_content() {
+    let mut world = ClusterWorld::new("web", "Namespace shop\nConfigMap shop/cm", SHOP);
+    check_plan(
+        &mut world,
+        expect![[r#"
+        hold placement
+        create policy web-0 generation=1
+        create web-0-snapshot (1 of 1, 0 envelopes): Namespace shop, ConfigMap cm
+        AwaitingScheduler"#]],
+    );
+    world.schedule("c1 c2 c3", true);
+    check_plan(&mut world, expect!["Undecided { step: RolloutStarted, clusters: 3 }"]);
+    world.roll_out("c1 c2 c3", "web-0-snapshot", ALL_GOOD);
+    let plan = world.run();
+    expect!["Complete"].assert_eq(&writes_text(&plan));
+    expect!["[RolloutStarted, Overridden, WorkSynchronized, Applied, Available, RolloutCompleted]"]
+        .assert_eq(&format!("{:?}", plan.report.events));
+    expect![[r#"
+        index "0": Namespace shop, ConfigMap shop/cm
+        Scheduled=True@1 SchedulingPolicyFulfilled: found 3
+        RolloutStarted=True@1 RolloutStarted: All 3 cluster(s) start rolling out the latest resource
+        Overridden=True@1 NoOverrideSpecified: No override rules are configured for the selected resources
+        WorkSynchronized=True@1 WorkSynchronized: Work(s) are successfully created or updated in 3 target cluster(s)' namespaces
+        Applied=True@1 ApplySucceeded: The selected resources are successfully applied to 3 cluster(s)
+        Available=True@1 ResourceAvailable: The selected resources in 3 cluster(s) are available now
+        "c1" index "0"
+          Scheduled=True@1 Scheduled: picked c1
+          RolloutStarted=True@1 RolloutStartedTrue: said by c1
+          Overridden=True@1 OverriddenTrue: said by c1
+          WorkSynchronized=True@1 WorkSynchronizedTrue: said by c1
+          Applied=True@1 AppliedTrue: said by c1
+          Available=True@1 AvailableTrue: said by c1
+        "c2" index "0"
+          Scheduled=True@1 Scheduled: picked c2
+          RolloutStarted=True@1 RolloutStartedTrue: said by c2
+          Overridden=True@1 OverriddenTrue: said by c2
+          WorkSynchronized=True@1 WorkSynchronizedTrue: said by c2
+          Applied=True@1 AppliedTrue: said by c2
+          Available=True@1 AvailableTrue: said by c2
+        "c3" index "0"
+          Scheduled=True@1 Scheduled: picked c3
+          RolloutStarted=True@1 RolloutStartedTrue: said by c3
+          Overridden=True@1 OverriddenTrue: said by c3
+          WorkSynchronized=True@1 WorkSynchronizedTrue: said by c3
+          Applied=True@1 AppliedTrue: said by c3
+          Available=True@1 AvailableTrue: said by c3"#]].assert_eq(&status_text(world.status()));
+}
+
+const BY_LABEL: &str =
+    "{resourceSelectors: [{group: '', version: v1, kind: Namespace, labelSelector: {matchLabels: {team: a}}}]}";
+
+#[test]
+fn placement_02_03_04_labels_come_and_go() {
+    let mut world = ClusterWorld::new("web", "Namespace shop\nConfigMap shop/cm", BY_LABEL);
+    place(&mut world);
+    check_status(
+        &world,
+        expect![[r#"
+            index "0": nothing
+            Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+            "c1" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+            "c2" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+            "c3" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1"#]],
+    );
+    world.hub.set("Namespace shop team=a");
+    place(&mut world);
+    check_status(
+        &world,
+        expect![[r#"
+        index "1": Namespace shop, ConfigMap shop/cm
+        Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "c1" "1": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "c2" "1": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "c3" "1": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1"#]],
+    );
+    world.hub.set("Namespace shop team=b");
+    place(&mut world);
+    check_status(
+        &world,
+        expect![[r#"
+            index "2": nothing
+            Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+            "c1" "2": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+            "c2" "2": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+            "c3" "2": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1"#]],
+    );
+}
+
+#[test]
+fn placement_05_every_change_inside_gets_an_index() {
+    let mut world = ClusterWorld::new("web", "Namespace shop", SHOP);
+    world.settle();
+    let mut indices = Vec::new();
+    for step in ["ConfigMap shop/cm value=1", "ConfigMap shop/cm value=2"] {
+        world.hub.set(step);
+        world.settle();
+        indices.push(world.status().observed_resource_index.clone());
+    }
+    world.hub.remove("ConfigMap shop/cm");
+    world.settle();
+    indices.push(world.status().observed_resource_index.clone());
+    assert_eq!(indices, ["1", "2", "3"]);
+}
+
+#[test]
+fn placement_06_reserved_namespaces_are_refused() {
+    for name in ["fleet-system", "kube-system"] {
+        let mut world = ClusterWorld::new("web", &format!("Namespace {name}"), &SHOP.replace("shop", name));
+        let plan = world.run();
+        assert_eq!(writes_text(&plan).lines().next(), Some("hold placement"));
+        assert!(world.policies.is_empty() && world.snapshots.is_empty());
+        assert_eq!(
+            status_text(world.status()),
+            format!(
+                "index \"\": nothing\nScheduled=False@1 InvalidResourceSelectors: The resource selectors are invalid: failed to process the request due to a client error: invalid clusterRresourcePlacement web: namespace {name} is not allowed to propagate"
+            )
+        );
+        world.placement.metadata.deletion_timestamp =
+            Some(serde_json::from_value(serde_json::json!(world.now)).unwrap());
+        check_plan(&mut world, expect!["release placement\nReleasing"]);
+    }
+}
+
+#[test]
+fn placement_07_a_duplicate_is_refused_until_it_is_gone() {
+    let twice = "{resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}, {group: '', version: v1, kind: Namespace, name: shop}]}";
+    let mut world = ClusterWorld::new("web", "Namespace shop", twice);
+    world.settle();
+    expect![[r#"
+        index "": nothing
+        Scheduled=False@1 InvalidResourceSelectors: The resource selectors are invalid: failed to process the request due to a client error: found duplicate resource {Group: Version:v1 Kind:Namespace Name:shop Namespace: Envelope:<nil>}"#]].assert_eq(&status_text(world.status()));
+    world.edit(SHOP);
+    place(&mut world);
+    check_status(
+        &world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 Applied=True@2 Available=True@2
+        "c1" "0": Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 Applied=True@2 Available=True@2
+        "c2" "0": Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 Applied=True@2 Available=True@2
+        "c3" "0": Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 Applied=True@2 Available=True@2"#]],
+    );
+}
+
+#[test]
+fn placement_08_what_controllers_make_is_passed_over_without_an_error() {
+    let spec = "{resourceSelectors: [{group: '', version: v1, kind: ConfigMap, name: kube-root-ca.crt}]}";
+    let mut world = NamespacedWorld::new("shop/web", "ConfigMap shop/kube-root-ca.crt", spec);
+    place(&mut world);
+    check_status(
+        &world,
+        expect![[r#"
+            index "0": nothing
+            Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+            "c1" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+            "c2" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+            "c3" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1"#]],
+    );
+}
+
+#[test]
+fn placement_09_claims_stay_where_workloads_run_on_the_hub() {
+    let hub = "Namespace shop\nPersistentVolumeClaim shop/disk\nRole shop/r\nConfigMap shop/c\nSecret shop/s";
+    let mut world = ClusterWorld::new("web", hub, SHOP);
+    world.settle();
+    expect!["Namespace shop, Secret shop/s, ConfigMap shop/c, PersistentVolumeClaim shop/disk, Role shop/r"]
+        .assert_eq(&resources_text(&world.status().selected_resources));
+    world.propagation.workloads_on_hub = true;
+    world.settle();
+    expect!["Namespace shop, Secret shop/s, ConfigMap shop/c, Role shop/r"]
+        .assert_eq(&resources_text(&world.status().selected_resources));
+}
+
+fn with_selectors(more: &str) -> String {
+    let scope = "NamespaceWithResourceSelectors";
+    format!(
+        "{{resourceSelectors: [{{group: '', version: v1, kind: Namespace, name: shop, selectionScope: {scope}}}{more}]}}"
+    )
+}
+
+#[test]
+fn placement_10_11_12_a_namespace_with_chosen_content() {
+    let hub = "Namespace shop\nConfigMap shop/a\nConfigMap shop/b\nConfigMap bank/a\nNamespace bank";
+    for (more, expected) in [
+        (", {group: '', version: v1, kind: ConfigMap, name: a}", "Namespace shop, ConfigMap shop/a"),
+        ("", "Namespace shop"),
+        (", {group: rbac.authorization.k8s.io, version: v1, kind: ClusterRole, name: none}", "Namespace shop"),
+    ] {
+        let mut world = ClusterWorld::new("web", hub, &with_selectors(more));
+        world.settle();
+        assert_eq!(resources_text(&world.status().selected_resources), expected);
+    }
+}
+
+#[test]
+fn placement_13_the_chosen_namespace_must_be_there() {
+    for hub in ["", "Namespace shop deleting"] {
+        let mut world = ClusterWorld::new("web", hub, &with_selectors(""));
+        check_plan(
+            &mut world,
+            expect![[r#"
+                hold placement
+                Refused(Selectors(NoNamespace { placement: "web" }))"#]],
+        );
+    }
+}
+
+#[test]
+fn placement_14_a_namespace_alone() {
+    let only = SHOP.replace("name: shop", "name: shop, selectionScope: NamespaceOnly");
+    let mut world = ClusterWorld::new("web", "Namespace shop\nConfigMap shop/cm", &only);
+    world.settle();
+    expect!["Namespace shop"].assert_eq(&resources_text(&world.status().selected_resources));
+    world.hub.set("ConfigMap shop/cm value=2");
+    assert!(world.plan().is_idle());
+}
+
+#[test]
+fn placement_15_what_workloads_leave_on_the_hub_is_not_selected() {
+    let hub = "Namespace shop\nDeployment shop/d\nReplicaSet shop/d-1 owned\nControllerRevision shop/s-1 owned\nPod shop/p owned\nJob shop/j";
+    let mut world = ClusterWorld::new("web", hub, SHOP);
+    world.settle();
+    expect!["Namespace shop, Deployment shop/d, Job shop/j"]
+        .assert_eq(&resources_text(&world.status().selected_resources));
+}
+
+#[test]
+fn placement_57_envelopes_are_selected_as_themselves_and_counted() {
+    let mut world = ClusterWorld::new("web", "Namespace shop\nResourceEnvelope shop/e", SHOP);
+    check_plan(
+        &mut world,
+        expect![[r#"
+        hold placement
+        create policy web-0 generation=1
+        create web-0-snapshot (1 of 1, 1 envelopes): Namespace shop, ResourceEnvelope e
+        AwaitingScheduler"#]],
+    );
+    expect!["Namespace shop, ResourceEnvelope shop/e"].assert_eq(&resources_text(&world.status().selected_resources));
+}
+
+#[test]
+fn placement_82_a_namespaced_placement_selects_nothing_outside() {
+    for term in [
+        "{group: '', version: v1, kind: Namespace, name: shop}",
+        "{group: rbac.authorization.k8s.io, version: v1, kind: ClusterRole, name: r}",
+    ] {
+        let spec = format!("{{resourceSelectors: [{term}]}}");
+        let mut world = NamespacedWorld::new("shop/web", "Namespace shop\nClusterRole r", &spec);
+        world.settle();
+        let condition = &world.status().conditions[0];
+        assert_eq!(
+            (condition.type_.as_str(), condition.reason.as_str()),
+            ("ResourcePlacementScheduled", "InvalidResourceSelectors")
+        );
+        assert!(world.policies.is_empty());
+    }
+}
+
+#[test]
+fn unknown_objects_leave_everything_as_it_is() {
+    let mut world = ClusterWorld::new("web", "Namespace shop", SHOP);
+    place(&mut world);
+    world.hub.incomplete.insert("Widget".to_owned());
+    world.hub.remove("Namespace shop");
+    world.hub.incomplete.insert("Namespace".to_owned());
+    check_plan(&mut world, expect![[r#"AwaitingInventory { resource: "/v1, Resource=namespaces" }"#]]);
+    assert!(world.plan().is_idle());
+}

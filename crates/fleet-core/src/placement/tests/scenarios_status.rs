@@ -1,0 +1,565 @@
+//! Acceptance scenarios of the status, of staged runs' placements and of deletion. Names carry the scenario's number.
+
+use expect_test::{Expect, expect};
+use fleet_api::kinds::Scope;
+use serde_json::json;
+
+use super::fixture::{ALL_GOOD, ClusterWorld, NamespacedWorld, SHOP, World};
+use super::render::{short_status, status_text, writes_text};
+use crate::placement::{External, Outcome, Progress};
+
+fn world(more: &str) -> ClusterWorld {
+    ClusterWorld::new("web", "Namespace shop", &with(more))
+}
+
+/// The shop's placement with more fields.
+fn with(more: &str) -> String {
+    SHOP.replace("}]}", &format!("}}]{more}}}"))
+}
+
+fn check<S: Scope>(world: &mut World<S>, expected: Expect) {
+    world.settle();
+    expected.assert_eq(&short_status(world.status()));
+}
+
+fn placed(more: &str) -> ClusterWorld {
+    let mut world = world(more);
+    world.settle();
+    world.schedule("c1 c2 c3", true);
+    world.roll_out("c1 c2 c3", "web-0-snapshot", ALL_GOOD);
+    world.settle();
+    world
+}
+
+#[test]
+fn placement_26_named_clusters_that_cannot_be_had() {
+    let mut world = world(", policy: {placementType: PickFixed, clusterNames: [a, b, c]}");
+    world.settle();
+    world.schedule("-a -b -c", false);
+    world.settle();
+    expect![[r#"
+        index "0": Namespace shop
+        Scheduled=False@1 SchedulingPolicyUnfulfilled: found 0
+        "" index ""
+          Scheduled=False@1 ScheduleFailed: a does not fit
+        "" index ""
+          Scheduled=False@1 ScheduleFailed: b does not fit
+        "" index ""
+          Scheduled=False@1 ScheduleFailed: c does not fit"#]]
+    .assert_eq(&status_text(world.status()));
+}
+
+#[test]
+fn placement_27_too_few_clusters_get_what_there_is() {
+    let mut world = world(", policy: {placementType: PickN, numberOfClusters: 4}");
+    world.settle();
+    world.schedule("c1 c2 c3 -c4 -c5", false);
+    world.roll_out("c1 c2 c3", "web-0-snapshot", ALL_GOOD);
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=False@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "c1" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "c2" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "c3" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "" "": Scheduled=False@1"#]],
+    );
+    assert_eq!(world.plan().report.outcome, Outcome::TooFewClusters);
+}
+
+#[test]
+fn placement_28_nothing_fits_and_nothing_was_promised() {
+    let mut world = world("");
+    world.settle();
+    world.schedule("-c1 -c2", true);
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@1"#]],
+    );
+    assert_eq!(world.plan().report.outcome, Outcome::NoClusters { as_wanted: false });
+}
+
+#[test]
+fn placement_29_scaled_to_nothing() {
+    let pick = |number: i32| with(&format!(", policy: {{placementType: PickN, numberOfClusters: {number}}}"));
+    let mut world = ClusterWorld::new("web", "Namespace shop", &pick(2));
+    world.settle();
+    world.schedule("c1 c2", true);
+    world.roll_out("c1 c2", "web-0-snapshot", ALL_GOOD);
+    world.settle();
+    world.edit(&pick(0));
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=Unknown@2 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1"#]],
+    );
+    world.schedule("-c1 -c2", true);
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@2"#]],
+    );
+    assert_eq!(world.plan().report.outcome, Outcome::NoClusters { as_wanted: true });
+}
+
+#[test]
+fn the_first_condition_that_is_not_true_is_where_a_placement_stands() {
+    let standing = |world: &ClusterWorld| format!("{:?}", world.plan().report.standing.unwrap());
+    let mut world = placed("");
+    expect!["Completed"].assert_eq(&standing(&world));
+    world.roll_out("c1", "", "RolloutStarted Overridden=False");
+    expect![[r#"At { condition: "ClusterResourcePlacementOverridden", said: Some((False, "OverriddenFailed")) }"#]]
+        .assert_eq(&standing(&world));
+    world.edit(SHOP);
+    expect![[r#"At { condition: "ClusterResourcePlacementScheduled", said: Some((Unknown, "SchedulePending")) }"#]]
+        .assert_eq(&standing(&world));
+    world.hub.incomplete.insert("Namespace".to_owned());
+    expect![[r#"At { condition: "ClusterResourcePlacementScheduled", said: None }"#]].assert_eq(&standing(&world));
+    world.placement.metadata.deletion_timestamp = Some(serde_json::from_value(json!(world.now)).unwrap());
+    assert_eq!(world.plan().report.standing, None);
+}
+
+#[test]
+fn more_clusters_than_wanted_stop_the_plan() {
+    let mut world = world(", policy: {placementType: PickN, numberOfClusters: 1}");
+    world.settle();
+    world.schedule("c1 c2", true);
+    expect!["Stopped(MoreClustersThanWanted { picked: 2, wanted: 1 })"].assert_eq(&writes_text(&world.run()));
+}
+
+#[test]
+fn placement_30_failures_are_named_where_they_happened() {
+    let mut world = placed("");
+    world.roll_out("c1", "", "RolloutStarted Overridden WorkSynchronized Applied=False");
+    let resource = json!({"version": "v1", "kind": "Namespace", "name": "shop"});
+    let mut failed = resource.clone();
+    failed["condition"] = json!({"type": "Applied", "status": "False", "reason": "Owned", "message": "", "lastTransitionTime": world.now});
+    world.binding("c1").status.as_mut().unwrap().failed_placements = vec![serde_json::from_value(failed).unwrap()];
+    world.settle();
+    expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@1 SchedulingPolicyFulfilled: found 3
+        RolloutStarted=True@1 RolloutStarted: All 3 cluster(s) start rolling out the latest resource
+        Overridden=True@1 NoOverrideSpecified: No override rules are configured for the selected resources
+        WorkSynchronized=True@1 WorkSynchronized: Work(s) are successfully created or updated in 3 target cluster(s)' namespaces
+        Applied=False@1 ApplyFailed: Failed to apply resources to 1 cluster(s), please check the `failedPlacements` status
+        "c1" index "0" failed=1
+          Scheduled=True@1 Scheduled: picked c1
+          RolloutStarted=True@1 RolloutStartedTrue: said by c1
+          Overridden=True@1 OverriddenTrue: said by c1
+          WorkSynchronized=True@1 WorkSynchronizedTrue: said by c1
+          Applied=False@1 AppliedFalse: said by c1
+        "c2" index "0"
+          Scheduled=True@1 Scheduled: picked c2
+          RolloutStarted=True@1 RolloutStartedTrue: said by c2
+          Overridden=True@1 OverriddenTrue: said by c2
+          WorkSynchronized=True@1 WorkSynchronizedTrue: said by c2
+          Applied=True@1 AppliedTrue: said by c2
+          Available=True@1 AvailableTrue: said by c2
+        "c3" index "0"
+          Scheduled=True@1 Scheduled: picked c3
+          RolloutStarted=True@1 RolloutStartedTrue: said by c3
+          Overridden=True@1 OverriddenTrue: said by c3
+          WorkSynchronized=True@1 WorkSynchronizedTrue: said by c3
+          Applied=True@1 AppliedTrue: said by c3
+          Available=True@1 AvailableTrue: said by c3"#]].assert_eq(&status_text(world.status()));
+    let plan = world.plan();
+    assert_eq!(
+        plan.report.clusters[0],
+        ("c1".to_owned(), Progress::Failed(fleet_api::conditions::per_cluster::RolloutStep::Applied))
+    );
+    assert_eq!(plan.report.clusters[1], ("c2".to_owned(), Progress::Arrived));
+}
+
+const DIFF: &str = ", strategy: {applyStrategy: {type: ReportDiff}}";
+
+#[test]
+fn placement_32_differences_are_reported_and_nothing_else() {
+    let mut world = world(DIFF);
+    world.settle();
+    world.schedule("c1", true);
+    world.roll_out("c1", "web-0-snapshot", "RolloutStarted Overridden WorkSynchronized DiffReported");
+    let diff = json!({"version": "v1", "kind": "Namespace", "name": "shop", "observationTime": world.now, "firstDiffedObservedTime": world.now});
+    world.binding("c1").status.as_mut().unwrap().diffed_placements = vec![serde_json::from_value(diff).unwrap()];
+    let plan = world.run();
+    expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@1 SchedulingPolicyFulfilled: found 1
+        RolloutStarted=True@1 RolloutStarted: All 1 cluster(s) start rolling out the latest resource
+        Overridden=True@1 NoOverrideSpecified: No override rules are configured for the selected resources
+        WorkSynchronized=True@1 WorkSynchronized: Work(s) are successfully created or updated in 1 target cluster(s)' namespaces
+        DiffReported=True@1 DiffReportingCompleted: Diff reporting in 1 cluster(s) has been completed
+        "c1" index "0" diffed=1
+          Scheduled=True@1 Scheduled: picked c1
+          RolloutStarted=True@1 RolloutStartedTrue: said by c1
+          Overridden=True@1 OverriddenTrue: said by c1
+          WorkSynchronized=True@1 WorkSynchronizedTrue: said by c1
+          DiffReported=True@1 DiffReportedTrue: said by c1"#]].assert_eq(&status_text(world.status()));
+    expect!["[RolloutStarted, Overridden, WorkSynchronized, DiffReported, RolloutCompleted]"]
+        .assert_eq(&format!("{:?}", plan.report.events));
+}
+
+#[test]
+fn placement_33_conditions_follow_the_strategy() {
+    let mut world = placed("");
+    world.edit(&with(DIFF));
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=Unknown@2 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1"#]],
+    );
+    world.schedule("c1 c2 c3", true);
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 DiffReported=Unknown@2
+        "c1" "0": Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 DiffReported=Unknown@2
+        "c2" "0": Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 DiffReported=Unknown@2
+        "c3" "0": Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 DiffReported=Unknown@2"#]],
+    );
+    world.roll_out("c1 c2 c3", "", "RolloutStarted Overridden WorkSynchronized DiffReported");
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 DiffReported=True@2
+        "c1" "0": Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 DiffReported=True@2
+        "c2" "0": Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 DiffReported=True@2
+        "c3" "0": Scheduled=True@2 RolloutStarted=True@2 Overridden=True@2 WorkSynchronized=True@2 DiffReported=True@2"#]],
+    );
+}
+
+#[test]
+fn placement_34_drifts_are_listed_whether_or_not_they_fail() {
+    let mut world = placed("");
+    let drift = json!({"version": "v1", "kind": "Namespace", "name": "shop", "observationTime": world.now, "targetClusterObservedGeneration": 1, "firstDriftedObservedTime": world.now});
+    for cluster in ["c1", "c2"] {
+        let status = world.binding(cluster).status.as_mut().unwrap();
+        status.drifted_placements = vec![serde_json::from_value(drift.clone()).unwrap()];
+    }
+    let conditions = &mut world.binding("c1").status.as_mut().unwrap().conditions;
+    conditions[3].status = fleet_api::conditions::ConditionStatus::False;
+    world.settle();
+    let drifted: Vec<_> = world.status().placement_statuses.iter().map(|one| one.drifted_placements.len()).collect();
+    assert_eq!(drifted, [1, 1, 0]);
+}
+
+#[test]
+fn placement_35_a_deleted_placement_takes_its_snapshots_along() {
+    let mut world = placed("");
+    world.placement.metadata.deletion_timestamp = Some(serde_json::from_value(json!(world.now)).unwrap());
+    expect![[r#"
+        delete policy web-0
+        delete web-0-snapshot
+        release placement
+        Releasing"#]]
+    .assert_eq(&writes_text(&world.run()));
+    assert!(world.plan().is_idle());
+}
+
+const COPIED: &str = ", statusReportingScope: NamespaceAccessible";
+
+#[test]
+fn placement_36_the_status_is_copied_and_the_copy_kept() {
+    let mut world = world(COPIED);
+    expect![[r#"
+        hold placement
+        create policy web-0 generation=1
+        create web-0-snapshot (1 of 1, 0 envelopes): Namespace shop
+        copy status to shop
+        AwaitingScheduler"#]]
+    .assert_eq(&writes_text(&world.run()));
+    world.schedule("c1", true);
+    expect![[r#"
+        copy status to shop
+        Undecided { step: RolloutStarted, clusters: 1 }"#]]
+    .assert_eq(&writes_text(&world.run()));
+    expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@1 SchedulingPolicyFulfilled: found 1
+        StatusSynced=True@1 StatusSyncSucceeded: Successfully created or updated ClusterResourcePlacementStatus in namespace 'shop'
+        RolloutStarted=Unknown@1 RolloutStartedUnknown: There are still 1 cluster(s) in the process of deciding whether to roll out the latest resources or not
+        "c1" index "0"
+          Scheduled=True@1 Scheduled: picked c1
+          RolloutStarted=Unknown@1 RolloutStartedUnknown: In the process of deciding whether to roll out some version of the resources or not"#]].assert_eq(&status_text(world.status()));
+    let mut copied = world.status().clone();
+    copied.conditions.retain(|one| one.type_ != "ClusterResourcePlacementStatusSynced");
+    assert_eq!(world.copies["shop"].spec, copied);
+    world.copies.clear();
+    expect![[r#"
+        copy status to shop
+        Undecided { step: RolloutStarted, clusters: 1 }"#]]
+    .assert_eq(&writes_text(&world.run()));
+}
+
+#[test]
+fn placement_37_without_the_namespace_there_is_no_copy() {
+    let mut world = world(COPIED);
+    world.settle();
+    world.schedule("c1", true);
+    world.settle();
+    world.hub.set("Namespace shop deleting");
+    world.copies.clear();
+    world.settle();
+    expect![[r#"
+        index "1": nothing
+        Scheduled=True@1 SchedulingPolicyFulfilled: found 1
+        StatusSynced=False@1 StatusSyncFailed: Failed to create or update ClusterResourcePlacementStatus: clusterresourceplacementstatuses.placement.kubernetes-fleet.io "web" is forbidden: unable to create new content in namespace shop because it is being terminated
+        RolloutStarted=Unknown@1 RolloutStartedUnknown: There are still 1 cluster(s) in the process of deciding whether to roll out the latest resources or not
+        "c1" index "1"
+          Scheduled=True@1 Scheduled: picked c1
+          RolloutStarted=Unknown@1 RolloutStartedUnknown: In the process of deciding whether to roll out some version of the resources or not"#]].assert_eq(&status_text(world.status()));
+    world.hub.remove("Namespace shop");
+    world.settle();
+    expect![[r#"
+        index "1": nothing
+        Scheduled=True@1 SchedulingPolicyFulfilled: found 1
+        StatusSynced=False@1 StatusSyncFailed: Failed to create or update ClusterResourcePlacementStatus: namespaces "shop" not found
+        RolloutStarted=Unknown@1 RolloutStartedUnknown: There are still 1 cluster(s) in the process of deciding whether to roll out the latest resources or not
+        "c1" index "1"
+          Scheduled=True@1 Scheduled: picked c1
+          RolloutStarted=Unknown@1 RolloutStartedUnknown: In the process of deciding whether to roll out some version of the resources or not"#]].assert_eq(&status_text(world.status()));
+    world.hub.set("Namespace shop");
+    check(
+        &mut world,
+        expect![[r#"
+        index "2": Namespace shop
+        Scheduled=True@1 StatusSynced=True@1 RolloutStarted=Unknown@1
+        "c1" "2": Scheduled=True@1 RolloutStarted=Unknown@1"#]],
+    );
+}
+
+#[test]
+fn placement_38_readers_of_one_namespace_are_not_sent_to_another() {
+    let mut world = placed(COPIED);
+    let before = world.status().clone();
+    world.edit(&with(COPIED).replace("shop", "bank"));
+    expect![[r#"Refused(NamespaceChanged { chosen: "bank", original: "shop" })"#]]
+        .assert_eq(&writes_text(&world.run()));
+    expect!["Scheduled=False@2 InvalidResourceSelectors: namespace resource selector is choosing a different namespace 'bank' from what was originally picked 'shop'. This is not allowed for NamespaceAccessible ClusterResourcePlacement"].assert_eq(status_text(world.status()).lines().nth(1).unwrap_or_default());
+    assert_eq!(world.status().placement_statuses, before.placement_statuses);
+    assert_eq!(world.status().conditions[1..], before.conditions[1..]);
+    world.edit(&with(COPIED));
+    world.settle();
+    world.schedule("c1 c2 c3", true);
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@3 StatusSynced=True@3 RolloutStarted=True@3 Overridden=True@3 WorkSynchronized=True@3 Applied=True@3 Available=True@3
+        "c1" "0": Scheduled=True@3 RolloutStarted=True@3 Overridden=True@3 WorkSynchronized=True@3 Applied=True@3 Available=True@3
+        "c2" "0": Scheduled=True@3 RolloutStarted=True@3 Overridden=True@3 WorkSynchronized=True@3 Applied=True@3 Available=True@3
+        "c3" "0": Scheduled=True@3 RolloutStarted=True@3 Overridden=True@3 WorkSynchronized=True@3 Applied=True@3 Available=True@3"#]],
+    );
+}
+
+#[test]
+fn placement_38_a_copy_needs_a_namespace_with_a_name() {
+    let mut world = world(COPIED);
+    world.edit(&with(COPIED).replace("name: shop", "labelSelector: {matchLabels: {team: a}}"));
+    expect![[r#"
+        hold placement
+        Refused(NoNamespaceSelected)"#]]
+    .assert_eq(&writes_text(&world.run()));
+    expect![[r#"
+        index "": nothing
+        Scheduled=False@2 InvalidResourceSelectors: NamespaceAccessible ClusterResourcePlacement doesn't specify a resource selector which selects a namespace"#]].assert_eq(&status_text(world.status()));
+}
+
+#[test]
+fn placement_39_no_copy_unless_asked_for() {
+    let world = placed("");
+    assert!(world.copies.is_empty());
+    assert!(!world.status().conditions.iter().any(|one| one.type_.ends_with("StatusSynced")));
+}
+
+#[test]
+fn placement_40_clusters_that_are_held_back() {
+    let mut world = placed("");
+    world.hub.set("ConfigMap shop/cm value=1");
+    world.settle();
+    world.roll_out("c1", "web-1-snapshot", "RolloutStarted Overridden WorkSynchronized Applied Available=False");
+    world.roll_out("c2", "", "RolloutStarted=False");
+    world.roll_out("c3", "", "RolloutStarted=False");
+    world.settle();
+    expect![[r#"
+        index "1": Namespace shop, ConfigMap shop/cm
+        Scheduled=True@1 SchedulingPolicyFulfilled: found 3
+        RolloutStarted=False@1 RolloutNotStartedYet: The rollout is being blocked by the rollout strategy in 2 cluster(s)
+        "c1" index "1"
+          Scheduled=True@1 Scheduled: picked c1
+          RolloutStarted=True@1 RolloutStartedTrue: said by c1
+          Overridden=True@1 OverriddenTrue: said by c1
+          WorkSynchronized=True@1 WorkSynchronizedTrue: said by c1
+          Applied=True@1 AppliedTrue: said by c1
+          Available=False@1 AvailableFalse: said by c1
+        "c2" index "1"
+          Scheduled=True@1 Scheduled: picked c2
+          RolloutStarted=False@1 RolloutNotStartedYet: The rollout is being blocked by the rollout strategy
+        "c3" index "1"
+          Scheduled=True@1 Scheduled: picked c3
+          RolloutStarted=False@1 RolloutNotStartedYet: The rollout is being blocked by the rollout strategy"#]].assert_eq(&status_text(world.status()));
+    let progress: Vec<_> = world.plan().report.clusters.into_iter().map(|(_, progress)| progress).collect();
+    assert_eq!(progress[1..], [Progress::HeldBack, Progress::HeldBack]);
+}
+
+#[test]
+fn what_a_binding_said_of_an_older_generation_decides_nothing() {
+    let mut world = placed("");
+    world.binding("c2").metadata.generation = Some(2);
+    world.binding("c3").metadata.deletion_timestamp = Some(serde_json::from_value(json!(world.now)).unwrap());
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@1 RolloutStarted=Unknown@1
+        "c1" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "c2" "0": Scheduled=True@1 RolloutStarted=Unknown@1
+        "c3" "": Scheduled=True@1 RolloutStarted=Unknown@1"#]],
+    );
+}
+
+#[test]
+fn placement_49_clusters_that_leave_and_come_back() {
+    let mut world = placed("");
+    world.schedule("", true);
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@1"#]],
+    );
+    world.schedule("c1", true);
+    world.roll_out("c1", "web-0-snapshot", ALL_GOOD);
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "c1" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1"#]],
+    );
+}
+
+const EXTERNAL: &str = ", strategy: {type: External}";
+
+#[test]
+fn placement_50_51_52_staged_runs() {
+    let mut world = world(EXTERNAL);
+    expect![[r#"
+        hold placement
+        create policy web-0 generation=1
+        AwaitingScheduler"#]]
+    .assert_eq(&writes_text(&world.run()));
+    expect![[r#"
+        index "": Namespace shop
+        Scheduled=Unknown@1"#]]
+    .assert_eq(&short_status(world.status()));
+    world.schedule("c1 c2", true);
+    world.settle();
+    expect![[r#"
+        index "": nothing
+        Scheduled=True@1 SchedulingPolicyFulfilled: found 2
+        RolloutStarted=Unknown@1 RolloutControlledByExternalController: Rollout is controlled by an external controller and no resource snapshot name is observed across clusters, probably rollout has not started yet. To determine rollout status, check the ClusterStagedUpdateRun resources with spec.placementName matching this placement
+        "c1" index ""
+          Scheduled=True@1 Scheduled: picked c1
+          RolloutStarted=Unknown@1 RolloutStartedUnknown: In the process of deciding whether to roll out some version of the resources or not
+        "c2" index ""
+          Scheduled=True@1 Scheduled: picked c2
+          RolloutStarted=Unknown@1 RolloutStartedUnknown: In the process of deciding whether to roll out some version of the resources or not"#]].assert_eq(&status_text(world.status()));
+    let captured = crate::placement::snapshot_for_run(&world.observe(), crate::placement::WantedSnapshot::Current);
+    for write in captured.unwrap().writes {
+        world.write(&write);
+    }
+    world.roll_out("c2", "web-0-snapshot", ALL_GOOD);
+    world.settle();
+    expect![[r#"
+        index "": nothing
+        Scheduled=True@1 SchedulingPolicyFulfilled: found 2
+        RolloutStarted=Unknown@1 RolloutControlledByExternalController: Rollout is controlled by an external controller and different resource snapshot versions are observed across clusters
+        "c1" index ""
+          Scheduled=True@1 Scheduled: picked c1
+          RolloutStarted=Unknown@1 RolloutStartedUnknown: In the process of deciding whether to roll out some version of the resources or not
+        "c2" index "0"
+          Scheduled=True@1 Scheduled: picked c2
+          RolloutStarted=True@1 RolloutStartedTrue: said by c2
+          Overridden=True@1 OverriddenTrue: said by c2
+          WorkSynchronized=True@1 WorkSynchronizedTrue: said by c2
+          Applied=True@1 AppliedTrue: said by c2
+          Available=True@1 AvailableTrue: said by c2"#]].assert_eq(&status_text(world.status()));
+    world.roll_out("c1", "web-0-snapshot", "");
+    let plan = world.run();
+    assert_eq!(plan.report.outcome, Outcome::LeftToRuns(External::ClusterUndecided { cluster: "c1".to_owned() }));
+    expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@1 RolloutStarted=Unknown@1
+        "c1" "0": Scheduled=True@1 RolloutStarted=Unknown@1
+        "c2" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1"#]].assert_eq(&short_status(world.status()));
+    world.roll_out("c1", "", ALL_GOOD);
+    check(
+        &mut world,
+        expect![[r#"
+        index "0": Namespace shop
+        Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "c1" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1
+        "c2" "0": Scheduled=True@1 RolloutStarted=True@1 Overridden=True@1 WorkSynchronized=True@1 Applied=True@1 Available=True@1"#]],
+    );
+    world.hub.set("ConfigMap shop/cm value=1");
+    assert!(world.plan().is_idle());
+    world.roll_out("c1 c2", "web-9-snapshot", ALL_GOOD);
+    assert_eq!(world.plan().report.outcome, Outcome::LeftToRuns(External::NoSnapshot));
+}
+
+#[test]
+fn placement_50_the_hint_names_the_kind_of_run() {
+    let spec = "{resourceSelectors: [{group: '', version: v1, kind: ConfigMap}], strategy: {type: External}}";
+    let mut world = NamespacedWorld::new("shop/web", "", spec);
+    world.settle();
+    world.schedule("c1", true);
+    world.settle();
+    expect!["Rollout is controlled by an external controller and no resource snapshot name is observed across clusters, probably rollout has not started yet. To determine rollout status, check the StagedUpdateRun resources with spec.placementName matching this placement"].assert_eq(&world.status().conditions[1].message);
+}
+
+#[test]
+fn placement_62_73_overrides_are_listed_and_named_in_the_sum() {
+    let mut world = placed("");
+    world.binding("c2").spec.cluster_resource_override_snapshots = Some(vec!["cro-0".to_owned()]);
+    world.settle();
+    let status = world.status();
+    let overridden = status.conditions.iter().find(|one| one.type_.ends_with("Overridden")).unwrap();
+    expect!["OverriddenSucceeded: The selected resources are successfully overridden in 3 cluster(s)"]
+        .assert_eq(&format!("{}: {}", overridden.reason, overridden.message));
+    let listed: Vec<_> =
+        status.placement_statuses.iter().map(|one| one.applicable_cluster_resource_overrides.len()).collect();
+    assert_eq!(listed, [0, 1, 0]);
+}
+
+#[test]
+fn placement_78_a_slot_that_stays_open() {
+    let spec = "{resourceSelectors: [{group: '', version: v1, kind: ConfigMap}], policy: {placementType: PickN, numberOfClusters: 3}}";
+    let mut world = NamespacedWorld::new("shop/web", "ConfigMap shop/cm", spec);
+    world.settle();
+    world.schedule("c1 c2 -c3", false);
+    world.settle();
+    expect![[r#"
+        index "0": ConfigMap shop/cm
+        Scheduled=False@1 SchedulingPolicyUnfulfilled: found 2
+        RolloutStarted=Unknown@1 RolloutStartedUnknown: There are still 2 cluster(s) in the process of deciding whether to roll out the latest resources or not
+        "c1" index "0"
+          Scheduled=True@1 Scheduled: picked c1
+          RolloutStarted=Unknown@1 RolloutStartedUnknown: In the process of deciding whether to roll out some version of the resources or not
+        "c2" index "0"
+          Scheduled=True@1 Scheduled: picked c2
+          RolloutStarted=Unknown@1 RolloutStartedUnknown: In the process of deciding whether to roll out some version of the resources or not
+        "" index ""
+          Scheduled=False@1 ScheduleFailed: c3 does not fit"#]].assert_eq(&status_text(world.status()));
+    // Time that passes changes nothing in what is said of the open slot.
+    world.pass(60);
+    assert!(world.plan().is_idle());
+}
