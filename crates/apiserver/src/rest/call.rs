@@ -3,6 +3,7 @@
 //!
 //! Decides which options of a request contradict each other. Never writes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -133,6 +134,15 @@ impl Call<'_> {
     pub(crate) fn shown_value(&self, entry: &Entry) -> Value {
         let object = entry.parse();
         if is_stored_form(&self.served, entry) { object } else { from_storage(&self.served, object) }
+    }
+
+    /// As `shown_value`, for an entry that is parsed already; borrowed where nothing differs.
+    pub(crate) fn shown_parsed<'s>(&self, entry: &Entry, stored: &'s Value) -> Cow<'s, Value> {
+        if is_stored_form(&self.served, entry) {
+            Cow::Borrowed(stored)
+        } else {
+            Cow::Owned(from_storage(&self.served, stored.clone()))
+        }
     }
 }
 

@@ -190,15 +190,18 @@ impl From<ApiError> for Failure {
 
 async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry>) -> Result<Written, Failure> {
     let info = call.served.info.clone();
-    let old = call.shown_value(entry);
+    let parsed = entry.parse();
+    let old = call.shown_parsed(entry, &parsed);
     // What a changed schema made of a custom object since it was stored is no change of this request.
-    let old_stored = if info.is_custom() { to_storage(&call.served, old.clone()) } else { entry.parse() };
-    let mut new = (update.make)(Some(&old))?;
+    let custom = info.is_custom().then(|| to_storage(&call.served, old.clone().into_owned()));
+    let old_stored: &Value = custom.as_ref().unwrap_or(&parsed);
+    let old: &Value = &old;
+    let mut new = (update.make)(Some(old))?;
     check_placement(call, &new)?;
     check_preconditions(call, update, &new, entry)?;
     if let Some(refusal) = update.unreadable {
         if let Err(why) = shape::complete(&call.served, &mut new) {
-            return Err(refusal(&(update.make)(Some(&old))?, &why).into());
+            return Err(refusal(&(update.make)(Some(old))?, &why).into());
         }
     } else {
         shape::prune_and_default(&call.served, &mut new)?;
@@ -209,40 +212,38 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     // Custom objects remember also who wanted to change what a write to the status cannot.
     let tracked = update.tracked || info.is_custom() && update.part == Part::Status;
     if tracked && !update.tracked {
-        meta::carry_over(&mut new, &old);
-        shape::track_update(&call.served, Some(&old), &mut new, &writer(call, &call.manager()));
+        meta::carry_over(&mut new, old);
+        shape::track_update(&call.served, Some(old), &mut new, &writer(call, &call.manager()));
     }
     let owners = new["metadata"].get("managedFields").cloned();
-    keep_other_parts(&mut new, &old, update.part, call.served.version().has_status());
-    meta::carry_over(&mut new, &old);
+    keep_other_parts(&mut new, old, update.part, call.served.version().has_status());
+    meta::carry_over(&mut new, old);
     if tracked {
         set_field(&mut new["metadata"], "managedFields", owners);
     } else {
-        shape::track_update(&call.served, Some(&old), &mut new, &writer(call, &call.manager()));
+        shape::track_update(&call.served, Some(old), &mut new, &writer(call, &call.manager()));
         forget_time_of_scaling(call, &mut new);
     }
-    let old = Some(old);
-    let new = admit(call, Phase::Mutating, Operation::Update, Some(new), old.as_ref(), update.options_kind).await?;
+    let new = admit(call, Phase::Mutating, Operation::Update, Some(new), Some(old), update.options_kind).await?;
     let mut new = new.unwrap_or_default();
-    meta::carry_over(&mut new, old.as_ref().unwrap_or(&Value::Null));
+    meta::carry_over(&mut new, old);
     let mut stored = to_storage(&call.served, new);
-    let findings = prepare_and_validate(call, update.part, &mut stored, &old_stored, old.as_ref());
+    let findings = prepare_and_validate(call, update.part, &mut stored, old_stored, Some(old));
     if !findings.is_empty() {
-        info.hooks.settle(&stored, &old_stored, false, call.cluster.addresses());
+        info.hooks.settle(&stored, old_stored, false, call.cluster.addresses());
         return Err(call.invalid(call.name(), &findings).into());
     }
-    call.warnings.extend(info.hooks.warnings(&stored, Some(&old_stored)));
+    call.warnings.extend(info.hooks.warnings(&stored, Some(old_stored)));
     let shown = shown_form(call, &stored);
-    admit_unchanged(call, Operation::Update, &shown, old.as_ref(), update.options_kind).await?;
+    admit_unchanged(call, Operation::Update, &shown, Some(old), update.options_kind).await?;
     if call.request.options.is_dry_run() {
         return Ok(Written::Answer { object: shown.into_owned(), created: false });
     }
-    let before = if info.is_custom() { Cow::Owned(entry.parse()) } else { Cow::Borrowed(&old_stored) };
-    if let Some(written) = unchanged(&stored, &before, entry) {
+    if let Some(written) = unchanged(&stored, &parsed, entry) {
         return Ok(written);
     }
     let outcome = store_update(call, entry, &stored).await;
-    info.hooks.settle(&stored, &old_stored, outcome.is_ok(), call.cluster.addresses());
+    info.hooks.settle(&stored, old_stored, outcome.is_ok(), call.cluster.addresses());
     outcome
 }
 

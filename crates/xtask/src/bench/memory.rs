@@ -24,10 +24,10 @@ pub(super) fn of_descendants(names: &[&str]) -> Option<u64> {
         }
         false
     };
-    let named = |status: &str| names.contains(&field(status, "Name:").unwrap_or_default());
+    let is_wanted = |status: &str| names.contains(&field(status, "Name:").unwrap_or_default());
     let found: Vec<u64> = statuses
         .iter()
-        .filter(|(id, status)| named(status) && descends(**id))
+        .filter(|(id, status)| is_wanted(status) && descends(**id))
         .filter_map(|(_, status)| resident(status))
         .collect();
     (!found.is_empty()).then(|| found.iter().sum())

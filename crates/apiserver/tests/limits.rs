@@ -1,0 +1,135 @@
+//! Clients that ask for too much or are too slow, on the whole server: what they are told, and that others go on.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "the helpers are part of the tests")]
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use apiserver::auth::User;
+use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
+use apiserver::http::body::ResponseBody;
+use apiserver::http::{Limits, LocalService};
+use apiserver::server::Server;
+use apiserver::store::HistoryLimits;
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use tower_service::Service as _;
+use xtask::http::Endpoint;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn master(name: &str) -> User {
+    User::authenticated(name, ["system:masters".to_owned()])
+}
+
+async fn open(service: &LocalService, method: &str, path: &str, body: &Value) -> (u16, HeaderMap, ResponseBody) {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let request = Request::builder().method(method).uri(path).body(Full::<Bytes>::from(body)).expect("a request");
+    let response = service.clone().call(request).await.expect("an answer");
+    let (parts, body) = response.into_parts();
+    (parts.status.as_u16(), parts.headers, body)
+}
+
+async fn send(service: &LocalService, method: &str, path: &str, body: &Value) -> (u16, HeaderMap, Value) {
+    let (status, headers, body) = open(service, method, path, body).await;
+    let bytes = body.collect().await.expect("a body").to_bytes();
+    (status, headers, serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+fn object(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"app": name}}})
+}
+
+#[tokio::test]
+async fn a_user_with_too_many_watches_is_told_to_come_back() {
+    let limits = Limits { max_watches_per_user: 2, ..Limits::default() };
+    let server = Embedded::start(Options { limits, ..Options::default() }).await.expect("a server");
+    let (jane, joe) = (server.service(ROOT_CLUSTER, master("jane")), server.service(ROOT_CLUSTER, master("joe")));
+    let path = format!("{CONFIG_MAPS}?watch=true");
+    let first = open(&jane, "GET", &path, &Value::Null).await;
+    let second = open(&jane, "GET", &path, &Value::Null).await;
+    assert_eq!((first.0, second.0), (200, 200));
+    let (status, headers, refused) = send(&jane, "GET", &path, &Value::Null).await;
+    assert_eq!((status, headers["retry-after"].as_bytes()), (429, b"1".as_slice()));
+    assert_eq!((&refused["reason"], &refused["kind"]), (&json!("TooManyRequests"), &json!("Status")));
+    assert_eq!(open(&joe, "GET", &path, &Value::Null).await.0, 200, "another user has places of their own");
+    assert_eq!(send(&jane, "GET", CONFIG_MAPS, &Value::Null).await.0, 200, "other requests are not watches");
+    drop(first);
+    assert_eq!(open(&jane, "GET", &path, &Value::Null).await.0, 200, "a watch that ended makes room");
+}
+
+#[tokio::test]
+async fn a_watch_that_is_not_read_ends_with_an_error_and_not_with_a_gap() {
+    const HISTORY: usize = 32;
+    let builder = Server::builder().history(HistoryLimits { events: HISTORY, bytes: 1 << 20 });
+    let server = Embedded::with(builder, Options::default()).await.expect("a server");
+    let service = server.service(ROOT_CLUSTER, master("slow"));
+    let (_, _, list) = send(&service, "GET", CONFIG_MAPS, &Value::Null).await;
+    let revision = list["metadata"]["resourceVersion"].as_str().expect("a revision");
+    let path = format!("{CONFIG_MAPS}?watch=true&resourceVersion={revision}&labelSelector=app");
+    let (_, _, mut watch) = open(&service, "GET", &path, &Value::Null).await;
+    let mut next = async || {
+        let frame = watch.frame().await?.expect("a piece");
+        Some(serde_json::from_slice::<Value>(&frame.into_data().expect("data")).expect("an event"))
+    };
+    assert_eq!(send(&service, "POST", CONFIG_MAPS, &object("first")).await.0, 201);
+    let event = next().await.expect("an event");
+    assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("first")));
+    for number in 0..HISTORY * 2 {
+        assert_eq!(send(&service, "POST", CONFIG_MAPS, &object(&format!("unread-{number}"))).await.0, 201);
+    }
+    let event = next().await.expect("an event");
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)), "{event}");
+    assert_eq!(next().await, None, "nothing follows the error");
+}
+
+#[tokio::test]
+async fn huge_selectors_are_answered_or_refused_but_never_fatal() {
+    let server = Embedded::start(Options::default()).await.expect("a server");
+    let service = server.service(ROOT_CLUSTER, master("admin"));
+    assert_eq!(send(&service, "POST", CONFIG_MAPS, &object("a")).await.0, 201);
+    let listing = |selector: &str| format!("{CONFIG_MAPS}?labelSelector={selector}");
+    // Near the longest query that is read (32 KiB).
+    let values: Vec<String> = (0..4_000).map(|number| format!("v{number}")).collect();
+    let many = listing(&format!("app%20in%20(a,{})", values.join(",")));
+    let (status, _, list) = send(&service, "GET", &many, &Value::Null).await;
+    assert_eq!((status, list["items"].as_array().map(Vec::len)), (200, Some(1)), "{list}");
+    let requirements = listing(&format!("app=a{}", ",app".repeat(8_000)));
+    assert_eq!(send(&service, "GET", &requirements, &Value::Null).await.0, 200);
+    for bad in [
+        "(".repeat(30_000),
+        "!".repeat(30_000),
+        "a,".repeat(20_000),
+        "a".repeat(30_000),
+        "app%20in%20(".to_owned() + &"a,".repeat(15_000),
+    ] {
+        let (status, _, refused) = send(&service, "GET", &listing(&bad), &Value::Null).await;
+        assert_eq!((status, &refused["reason"]), (400, &json!("BadRequest")), "{}", &bad[..12]);
+    }
+    let fields = format!("{CONFIG_MAPS}?fieldSelector=metadata.name=a{}", ",metadata.name=a".repeat(1_900));
+    assert_eq!(send(&service, "GET", &fields, &Value::Null).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_request_line_without_end_is_refused_and_the_server_goes_on() {
+    let server = Embedded::start(Options::default()).await.expect("a server");
+    let listening = server.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &[]).await.expect("a listener");
+    let url = server.url(listening.address(), ROOT_CLUSTER);
+    let ca_pem = server.authority().ca_pem().to_owned();
+    let get = |path: String, filler: usize| {
+        let request = hyper::Request::get(path).header("x-filler", "x".repeat(filler));
+        (
+            Endpoint::new(&url, Some(&ca_pem)).expect("an endpoint"),
+            request.body(Full::new(Bytes::new())).expect("a request"),
+        )
+    };
+    let (endpoint, request) = get("/version".to_owned(), 1 << 20);
+    // The refusal may overtake the request, which then breaks off.
+    if let Ok(answer) = endpoint.send(request).await {
+        assert_eq!(answer.status().as_u16(), 431);
+    }
+    let (endpoint, request) = get(format!("/version?labelSelector={}", "a".repeat(30_000)), 1);
+    assert_eq!(endpoint.send(request).await.expect("an answer").status().as_u16(), 200);
+    listening.shutdown().await;
+}
