@@ -5,7 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::observed::{MailboxFacts, Setback, Sounding};
+use super::observed::{MailboxFacts, Memory, Setback, Sounding};
 use crate::membership::after;
 
 /// After a failure the agent tries again this soon; each further failure doubles it.
@@ -18,8 +18,8 @@ const DOUBLINGS_MAX: u32 = 20;
 /// When the heartbeat after this look is due: a period later, give or take a twentieth, or sooner if the look failed.
 pub fn next_beat(sounding: &Sounding, heartbeat_period_seconds: i32, seed: u64) -> Timestamp {
     let period = SignedDuration::from_secs(i64::from(heartbeat_period_seconds.max(1)));
-    let spread = u128::from(mixed(seed, sounding.taken_at)) * (period.as_millis() / 10).unsigned_abs() >> 64;
-    let spread = SignedDuration::from_millis(i64::try_from(spread).unwrap_or(0));
+    let share = u128::from(mixed(seed, sounding.taken_at)) * (period.as_millis() / 10).unsigned_abs();
+    let spread = SignedDuration::from_millis(i64::try_from(share >> 64).unwrap_or(0));
     let regular = period - period / 20 + spread;
     let wait = match sounding.failed_in_a_row {
         0 => regular,
@@ -41,9 +41,15 @@ pub(super) fn valid_until<'s>(
     counts.then_some((sounding, until))
 }
 
-/// When to try to join or to leave again.
-pub(super) fn retry_at(setback: &Setback) -> Timestamp {
-    after(setback.at, backoff(setback.in_a_row).min(RETRY_AT_LEAST_EVERY))
+/// The last setback in what the hub asks for now, and when to try again; nothing once that time has come.
+pub(super) fn setback<'m>(
+    memory: &'m Memory,
+    mailbox: &MailboxFacts<'_>,
+    now: Timestamp,
+) -> Option<(&'m Setback, Timestamp)> {
+    let setback = memory.setback_in(mailbox.generation)?;
+    let retry_at = after(setback.at, backoff(setback.in_a_row).min(RETRY_AT_LEAST_EVERY));
+    (setback.at <= now && now < retry_at).then_some((setback, retry_at))
 }
 
 fn backoff(failures: u32) -> SignedDuration {

@@ -80,9 +80,9 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
 fn join(observed: &Observed<'_>, mailbox: &MailboxFacts<'_>, now: Timestamp) -> Plan {
     let memory = observed.memory;
     let start = (!memory.applier_running).then_some(Write::StartApplier);
-    if let Some(setback) = memory.setback_in(mailbox.generation).filter(|_| start.is_some()) {
+    if let Some((setback, retry_at)) = beat::setback(memory, mailbox, now).filter(|_| start.is_some()) {
         let failed = AgentJoined::FailedToJoin { error: setback.error.clone() };
-        return after_setback(mailbox, setback, &failed, start.into_iter().collect(), now);
+        return await_retry(mailbox, setback, retry_at, &failed, now);
     }
     let mut plan = Plan::nothing(Report::of(Outcome::SoundingDue));
     plan.writes.extend(start);
@@ -104,9 +104,9 @@ fn leave(observed: &Observed<'_>, mailbox: &MailboxFacts<'_>, now: Timestamp) ->
     let stop = memory.applier_running.then_some(Write::StopApplier);
     let release = works.into_iter().map(|work| Write::ReleaseWork { work: work.to_owned() });
     let writes: Vec<_> = stop.into_iter().chain(release).collect();
-    if let Some(setback) = memory.setback_in(mailbox.generation).filter(|_| !writes.is_empty()) {
+    if let Some((setback, retry_at)) = beat::setback(memory, mailbox, now).filter(|_| !writes.is_empty()) {
         let failed = AgentJoined::FailedToLeave { error: setback.error.clone() };
-        return after_setback(mailbox, setback, &failed, writes, now);
+        return await_retry(mailbox, setback, retry_at, &failed, now);
     }
     let mut plan = Plan::nothing(Report::of(Outcome::Left));
     plan.writes = writes;
@@ -114,21 +114,16 @@ fn leave(observed: &Observed<'_>, mailbox: &MailboxFacts<'_>, now: Timestamp) ->
     plan
 }
 
-/// Says what went wrong, and tries again when it is time.
-fn after_setback(
+/// Says what went wrong, and waits until it is time to try again.
+fn await_retry(
     mailbox: &MailboxFacts<'_>,
     setback: &Setback,
+    retry_at: Timestamp,
     failed: &AgentJoined,
-    writes: Vec<Write>,
     now: Timestamp,
 ) -> Plan {
-    let retry_at = beat::retry_at(setback);
     let mut plan = Plan::nothing(Report::of(Outcome::SetBack { error: setback.error.clone(), retry_at }));
     plan.status = status::joined(mailbox, failed, now).publish(mailbox, &mut plan.report);
-    if now >= retry_at {
-        plan.writes = writes;
-    } else {
-        plan.wake = Wake::At(retry_at);
-    }
+    plan.wake = Wake::At(retry_at);
     plan
 }

@@ -93,7 +93,11 @@ fn properties(status: &mut InternalMemberClusterStatus, sounding: &Sounding, gen
 
 impl Told<'_> {
     /// Puts what is new into the report and gives the status, if it is not what is there.
-    pub(super) fn publish(self, mailbox: &MailboxFacts<'_>, report: &mut Report) -> Option<InternalMemberClusterStatus> {
+    pub(super) fn publish(
+        self,
+        mailbox: &MailboxFacts<'_>,
+        report: &mut Report,
+    ) -> Option<InternalMemberClusterStatus> {
         let Told { status, started } = self;
         if mailbox.status == Some(&status) {
             return None;

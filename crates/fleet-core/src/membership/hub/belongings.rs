@@ -216,7 +216,6 @@ impl Mailbox {
     }
 
     pub(super) fn is(&self, found: &InternalMemberClusterSpec) -> bool {
-        found.state == self.spec.state
-            && found.heartbeat_period_seconds() == self.spec.heartbeat_period_seconds()
+        found.state == self.spec.state && found.heartbeat_period_seconds() == self.spec.heartbeat_period_seconds()
     }
 }

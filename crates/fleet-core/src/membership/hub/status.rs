@@ -7,9 +7,7 @@ use std::collections::BTreeSet;
 
 use fleet_api::conditions::events::MemberClusterEvent;
 use fleet_api::conditions::member::{AgentJoined, MemberJoined, MemberReadyToJoin};
-use fleet_api::conditions::{
-    Condition, ConditionState, ConditionStatus, Finding, decode_ignoring_generation, put,
-};
+use fleet_api::conditions::{Condition, ConditionState, ConditionStatus, Finding, decode_ignoring_generation, put};
 use fleet_api::types::{AgentStatus, AgentType, InternalMemberClusterStatus, MemberClusterStatus};
 use jiff::Timestamp;
 

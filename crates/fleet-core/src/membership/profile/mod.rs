@@ -107,7 +107,9 @@ pub enum Outcome {
     /// The member has not joined since it was last changed; an entry that is there stays as it is.
     AwaitingJoin,
     /// Another manager has an entry of this name, and who manages an entry cannot be changed.
-    ManagedByAnother { manager: String },
+    ManagedByAnother {
+        manager: String,
+    },
     /// Somebody deletes the entry; a new one is made when it is gone.
     ProfileGoing,
     Kept(ControlPlaneHealthy),
@@ -149,9 +151,7 @@ fn keep(observed: &Observed<'_>, member: &MemberFacts<'_>, now: Timestamp) -> Pl
             return at(Outcome::ManagedByAnother { manager: profile.spec.cluster_manager.name.clone() });
         }
         Some(profile) if profile.deleting => return at(Outcome::ProfileGoing),
-        Some(profile) if *profile.spec != wanted.spec() => {
-            (Some(Write::UpdateProfile(wanted)), profile.generation + 1)
-        }
+        Some(profile) if *profile.spec != wanted.spec() => (Some(Write::UpdateProfile(wanted)), profile.generation + 1),
         Some(profile) if !profile.labelled => (Some(Write::UpdateProfile(wanted)), profile.generation),
         Some(profile) => (None, profile.generation),
     };

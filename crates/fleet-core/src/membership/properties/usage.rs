@@ -113,10 +113,7 @@ pub(super) fn capacity(nodes: &[NodeFacts<'_>]) -> Amounts {
 }
 
 /// What the nodes offer and, where pods are given, what of it is free. Does not say when.
-pub(super) fn usage<'p>(
-    nodes: &[NodeFacts<'_>],
-    pods: Option<impl Iterator<Item = &'p PodFacts>>,
-) -> ResourceUsage {
+pub(super) fn usage<'p>(nodes: &[NodeFacts<'_>], pods: Option<impl Iterator<Item = &'p PodFacts>>) -> ResourceUsage {
     let allocatable = sum(nodes.iter().map(|node| &node.allocatable));
     let available = pods.map(|pods| allocatable.without(&sum(pods.filter_map(|pod| pod.requested.as_ref()))));
     ResourceUsage {

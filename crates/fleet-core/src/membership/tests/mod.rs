@@ -1,0 +1,11 @@
+mod agent;
+mod agent_status;
+mod hub;
+mod hub_leave;
+mod hub_status;
+mod laws;
+mod profile;
+mod properties;
+mod render;
+mod scenarios;
+mod world;
