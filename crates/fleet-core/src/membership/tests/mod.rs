@@ -1,3 +1,5 @@
+//! Tests of membership: `world` carries plans out, `render` prints them, `laws` hold for all, the others per module.
+
 mod agent;
 mod agent_status;
 mod hub;
