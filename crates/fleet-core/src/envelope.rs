@@ -6,7 +6,7 @@
 use std::fmt;
 
 use fleet_api::kinds::PLACEMENT_GROUP;
-use fleet_api::types::{EmbeddedObject, EnvelopeType};
+use fleet_api::types::{EmbeddedObject, EnvelopeIdentifier, EnvelopeType};
 use serde_json::Value;
 
 /// A selected resource that wraps others.
@@ -39,6 +39,10 @@ impl<'a> Envelope<'a> {
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
         let data = self.object.get("data").and_then(Value::as_object).into_iter().flatten();
         data.map(|(key, value)| (key.as_str(), value))
+    }
+
+    pub(crate) fn identifier(&self) -> EnvelopeIdentifier {
+        EnvelopeIdentifier { name: self.name.to_owned(), namespace: self.namespace.to_owned(), type_: Some(self.kind) }
     }
 }
 

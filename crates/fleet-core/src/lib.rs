@@ -8,3 +8,4 @@ pub mod overrides;
 pub mod placement;
 pub mod plan;
 pub mod scheduler;
+pub mod workgen;

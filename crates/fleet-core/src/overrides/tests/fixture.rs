@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet_api::kinds::{ClusterResourceOverrideSnapshot, Family, Obj, Part, ResourceOverrideSnapshot, Scope};
-use fleet_api::types::{EmbeddedObject, OverrideSnapshotSpec};
+use fleet_api::types::{ApplyStrategy, EmbeddedObject, OverrideSnapshotSpec};
 use fleet_api::well_known::{label_values, labels};
 use fleet_api::yaml;
 use serde_json::{Value, json};
@@ -15,6 +15,10 @@ pub(crate) fn parse(text: &str) -> Value {
 }
 
 pub(crate) fn spec<O: Part>(text: &str) -> O {
+    serde_json::from_value(parse(text)).unwrap()
+}
+
+pub(crate) fn apply_strategy(text: &str) -> ApplyStrategy {
     serde_json::from_value(parse(text)).unwrap()
 }
 
