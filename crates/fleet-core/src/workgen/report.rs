@@ -95,8 +95,21 @@ impl SyncError {
         }
     }
 
-    /// Whether it usually passes in a moment and without anybody's help.
+    /// Whether it may pass in a moment and without anybody's help: what is missed may be on its way, and what is in the
+    /// way may be going.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::IncompleteGroup { .. } | Self::WorkStillGoing { .. } | Self::WorkOfAnother { .. })
+        match self {
+            Self::MasterMissing
+            | Self::IncompleteGroup { .. }
+            | Self::OverrideMissing(_)
+            | Self::WorkStillGoing { .. }
+            | Self::WorkOfAnother { .. } => true,
+            Self::MalformedSnapshot { .. }
+            | Self::Override(_)
+            | Self::MalformedResource { .. }
+            | Self::Envelope(_)
+            | Self::DuplicateEnvelopeWorks { .. }
+            | Self::Refused { .. } => false,
+        }
     }
 }

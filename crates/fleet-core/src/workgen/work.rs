@@ -25,10 +25,9 @@ pub struct Stamp {
 
 impl Stamp {
     pub(super) fn of(binding: &BindingFacts<'_>, index: Index) -> Self {
-        // An empty list is written as none at all by other agents.
-        let given = |is_empty: bool| (!is_empty).then_some(());
-        let overrides = given(binding.overrides.is_empty()).map(|()| binding.overrides);
-        let cluster_overrides = given(binding.cluster_overrides.is_empty()).map(|()| binding.cluster_overrides);
+        // An empty list is none at all: that is how other agents write it.
+        let overrides = Some(binding.overrides).filter(|list| !list.is_empty());
+        let cluster_overrides = Some(binding.cluster_overrides).filter(|list| !list.is_empty());
         Self {
             snapshot: binding.resource_snapshot.to_owned(),
             index,

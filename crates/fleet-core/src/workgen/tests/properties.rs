@@ -184,7 +184,7 @@ proptest! {
             (Just(world), works, snapshots)
         })
     ) {
-        let shuffled = World { works, snapshots, ..world.clone() };
+        let shuffled = World { snapshots, works, ..world.clone() };
         let mut observed = shuffled.observe();
         observed.overrides.reverse();
         prop_assert_eq!(plan(&observed, world.now), world.plan());

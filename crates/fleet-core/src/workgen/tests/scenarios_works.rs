@@ -320,13 +320,13 @@ fn placement_42_56_works_outlive_the_snapshot_that_they_were_made_from() {
 fn a_snapshot_that_is_gone_and_was_never_made_into_works_is_missed() {
     let mut world = ClusterWorld::with("web", &shop());
     world.forget(0);
-    check(&mut world, expect!["hold binding\nstatus\nFailed(MasterMissing)"]);
+    check(&mut world, expect!["hold binding\nstatus (interim)\nFailed(MasterMissing)"]);
     expect!["Failed to apply the override rules on the resources: the master resource snapshot is not found"]
         .assert_eq(&world.status().conditions[1].message);
     world.freeze(0, &[&shop()]);
     world.settle();
     world.bind(1);
-    check(&mut world, expect!["status\nFailed(MasterMissing)"]);
+    check(&mut world, expect!["status (interim)\nFailed(MasterMissing)"]);
     expect!["web-work index=0: Namespace shop, ConfigMap shop/settings"].assert_eq(&works_text(&world));
 }
 
