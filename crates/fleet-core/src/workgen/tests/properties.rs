@@ -149,7 +149,7 @@ fn check_every_prefix(world: &ClusterWorld) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn a_plan_leaves_nothing_to_do(mut world in world()) {
