@@ -6,3 +6,4 @@
 pub mod placement;
 pub mod plan;
 pub mod scheduler;
+pub mod updaterun;

@@ -1,0 +1,5 @@
+//! Tests of the runs' decisions: scenarios by number, then what holds for every plan.
+
+mod fixture;
+mod render;
+mod troubleshooting_initialization;
