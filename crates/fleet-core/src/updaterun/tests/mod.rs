@@ -2,4 +2,6 @@
 
 mod fixture;
 mod render;
+mod troubleshooting_execution;
 mod troubleshooting_initialization;
+mod troubleshooting_waiting;
