@@ -2,6 +2,7 @@
 
 mod fixture;
 mod render;
+mod small_worlds;
 mod troubleshooting_execution;
 mod troubleshooting_initialization;
 mod troubleshooting_waiting;
