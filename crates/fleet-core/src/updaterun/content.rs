@@ -41,9 +41,7 @@ fn wanted(pass: &Pass<'_>) -> Result<WantedSnapshot, RunFault> {
 fn refusal(pass: &Pass<'_>, none: NoRunSnapshot) -> Halt {
     let placement = pass.observed.run.key_of(&pass.observed.run.spec.placement_name);
     match none {
-        NoRunSnapshot::Missing { index } => {
-            RunFault::SnapshotNotFound { index: u64::from(index.0), placement }.into()
-        }
+        NoRunSnapshot::Missing { index } => RunFault::SnapshotNotFound { index: u64::from(index.0), placement }.into(),
         NoRunSnapshot::WithoutMaster { .. } => RunFault::NoMasterSnapshot { placement }.into(),
         NoRunSnapshot::Selection(SelectionError::User(invalid)) => {
             RunFault::ResourcesNotSelectable { error: invalid.to_string() }.into()
@@ -74,7 +72,9 @@ fn record_overrides(pass: &mut Pass<'_>, resources: &[&EmbeddedObject]) -> Resul
     let matched = matched.map_err(|error| RunFault::OverridesNotFound { error })?;
     for (cluster, mut matched) in clusters.iter_mut().zip(matched) {
         matched.cluster_overrides.sort_unstable();
-        matched.overrides.sort_unstable_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+        matched
+            .overrides
+            .sort_unstable_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
         cluster.cluster_resource_override_snapshots = matched.cluster_overrides;
         cluster.resource_override_snapshots = matched.overrides;
     }

@@ -34,8 +34,7 @@ pub struct NewRequest {
 
 impl NewRequest {
     pub fn object<S: Scope>(&self) -> Obj<Approval, S> {
-        let spec =
-            ApprovalRequestSpec { parent_stage_rollout: self.run.clone(), target_stage: self.stage.clone() };
+        let spec = ApprovalRequestSpec { parent_stage_rollout: self.run.clone(), target_stage: self.stage.clone() };
         let mut object = Obj::named(self.name.clone(), spec);
         object.metadata.namespace.clone_from(&self.namespace);
         let task = match self.position {

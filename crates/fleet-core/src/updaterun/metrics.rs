@@ -4,9 +4,9 @@
 
 use fleet_api::conditions::run_fault::RunFailure;
 use fleet_api::conditions::update_run::{
-    ClusterUpdateSucceeded, StageProgressing, StageProgressingReason, TaskApprovalRequestApproved, TaskApprovalRequestCreated,
-    UpdateRunInitialized, UpdateRunInitializedReason, UpdateRunProgressing, UpdateRunProgressingReason,
-    UpdateRunSucceeded, UpdateRunSucceededReason,
+    ClusterUpdateSucceeded, StageProgressing, StageProgressingReason, TaskApprovalRequestApproved,
+    TaskApprovalRequestCreated, UpdateRunInitialized, UpdateRunInitializedReason, UpdateRunProgressing,
+    UpdateRunProgressingReason, UpdateRunSucceeded, UpdateRunSucceededReason,
 };
 use fleet_api::conditions::{Condition, ConditionState, ConditionStatus, Reason, decode_ignoring_generation};
 use fleet_api::names::GatePosition;
@@ -101,7 +101,11 @@ fn latency(task: &StageTaskStatus) -> Option<SignedDuration> {
 }
 
 /// For each stage whose last cluster is done with this change of status, the time since the stage started.
-pub fn stage_durations(before: Option<&UpdateRunStatus>, after: &UpdateRunStatus, now: Timestamp) -> Vec<SignedDuration> {
+pub fn stage_durations(
+    before: Option<&UpdateRunStatus>,
+    after: &UpdateRunStatus,
+    now: Timestamp,
+) -> Vec<SignedDuration> {
     let mut durations = Vec::new();
     for (index, stage) in after.stages_status.iter().enumerate() {
         let old = before.and_then(|status| status.stages_status.get(index));

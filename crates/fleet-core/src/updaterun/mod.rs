@@ -172,16 +172,13 @@ fn keep_going(observed: &Observed<'_>, now: Timestamp) -> Plan {
         let report = Report { stages: outline(&pass.status), ..Report::of(outcome) };
         return Plan { writes: pass.writes, ..Plan::nothing(report) };
     }
-    let started = if pass.initialized().is_true() {
-        go_on(&mut pass)
-    } else {
-        begin(&mut pass)
-    };
+    let started = if pass.initialized().is_true() { go_on(&mut pass) } else { begin(&mut pass) };
     match started {
         Ok((outcome, ahead)) => conclude(pass, outcome, None, ahead),
         Err(Stop::Failed(outcome, failure)) => conclude(pass, outcome, Some(failure), None),
         Err(Stop::Unknown(halt)) => {
-            let mut report = Report { stages: observed.run.status.map_or(Vec::new(), outline), ..Report::of(Outcome::Retrying) };
+            let mut report =
+                Report { stages: observed.run.status.map_or(Vec::new(), outline), ..Report::of(Outcome::Retrying) };
             report.blockers.push(halt.blocker());
             let hold = pass.writes.into_iter().filter(|write| *write == Write::HoldRun).collect();
             Plan { writes: hold, ..Plan::nothing(report) }
@@ -210,7 +207,8 @@ fn ended(pass: &Pass<'_>) -> Option<Outcome> {
 }
 
 fn begin(pass: &mut Pass<'_>) -> Result<(Outcome, Ahead), Stop> {
-    let targets = initialize::initialize(pass).map_err(|halt| final_or_not(pass, Outcome::InitializationFailed, halt))?;
+    let targets =
+        initialize::initialize(pass).map_err(|halt| final_or_not(pass, Outcome::InitializationFailed, halt))?;
     if pass.observed.run.spec.state() == UpdateRunState::Run {
         pass.writes.push(Write::Record(Box::new(pass.status.clone())));
     }

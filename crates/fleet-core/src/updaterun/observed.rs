@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fleet_api::conditions::Condition;
+use fleet_api::conditions::update_run::UpdateRunInitialized;
+use fleet_api::conditions::{Condition, decode_ignoring_generation};
 use fleet_api::kinds::{Approval, Binding, Cluster, Family, Member, Obj, PolicySnapshot, Scope, UpdateRun};
 use fleet_api::names::RunName;
 use fleet_api::types::{
@@ -132,6 +133,12 @@ impl<'a> RunFacts<'a> {
             status: run.status.as_ref(),
             stored: run.status.as_ref(),
         }
+    }
+
+    /// Whether the content has been chosen, so that `Observed::content` is no longer asked for.
+    pub fn is_initialized(&self) -> bool {
+        let conditions = self.status.map_or(&[][..], |status| &status.conditions);
+        decode_ignoring_generation::<UpdateRunInitialized>(conditions).current().is_some()
     }
 
     /// `namespace/name`, with nothing before the slash for a cluster-scoped object, as messages have it.

@@ -117,16 +117,38 @@ pub enum Cause {
     /// Not everything that was true when the run was made is known yet.
     FactsBehind,
     /// Not all objects of this resource are known yet, so the current content cannot be captured.
-    ContentUnknown { resource: String },
-    ApprovalPending { stage: String, generation: i64 },
+    ContentUnknown {
+        resource: String,
+    },
+    ApprovalPending {
+        stage: String,
+        generation: i64,
+    },
     /// Somebody approved, but not what stands there now.
-    ApprovalOfOtherGeneration { stage: String, approved: i64, generation: i64 },
-    TimedWait { stage: String, until: Timestamp },
-    Updating { cluster: String, stage: String, progress: Progress, stuck: bool },
+    ApprovalOfOtherGeneration {
+        stage: String,
+        approved: i64,
+        generation: i64,
+    },
+    TimedWait {
+        stage: String,
+        until: Timestamp,
+    },
+    Updating {
+        cluster: String,
+        stage: String,
+        progress: Progress,
+        stuck: bool,
+    },
     /// The binding is being deleted by others before its turn came.
-    BindingGoing { cluster: String },
+    BindingGoing {
+        cluster: String,
+    },
     /// The binding was deleted by the run and has not gone yet.
-    Removing { cluster: String, binding: String },
+    Removing {
+        cluster: String,
+        binding: String,
+    },
 }
 
 impl Cause {

@@ -30,11 +30,8 @@ pub(super) fn compute(
     let mut stages = Vec::with_capacity(strategy.stages.len());
     for (index, stage) in strategy.stages.iter().enumerate() {
         task_rules::check(&key, stage)?;
-        let invalid = |error: String| RunFault::InvalidStageSelector {
-            strategy: key.clone(),
-            stage: stage.name.clone(),
-            error,
-        };
+        let invalid =
+            |error: String| RunFault::InvalidStageSelector { strategy: key.clone(), stage: stage.name.clone(), error };
         let selector = Selector::new(stage.label_selector.as_ref()).map_err(|error| invalid(error.to_string()))?;
         // The schema lets no other name through; a gate could not be named after it.
         let name = StageName::parse(&stage.name).map_err(|error| invalid(error.to_string()))?;

@@ -185,11 +185,7 @@ fn check_order(
     Ok(())
 }
 
-fn check_delete_stage(
-    pass: &Pass<'_>,
-    targets: &Targets<'_>,
-    progress: StageProgress,
-) -> Result<Position, RunFault> {
+fn check_delete_stage(pass: &Pass<'_>, targets: &Targets<'_>, progress: StageProgress) -> Result<Position, RunFault> {
     let stage = pass.status.deletion_stage_status.as_ref().ok_or(RunFault::NoDeleteStageRecorded)?;
     for cluster in targets.leaving.keys().copied() {
         if !stage.clusters.iter().any(|entry| entry.cluster_name == cluster) {

@@ -363,7 +363,9 @@ impl<S: Scope> World<S> {
     pub(crate) fn serve(&mut self, cluster: &str) -> bool {
         let (now, settings) = (self.now, self.settings);
         let (broken, silent) = (self.broken.get(cluster).copied(), self.silent.contains(cluster));
-        let Some(binding) = self.bindings.iter_mut().find(|one| one.spec.target_cluster == cluster) else { return false };
+        let Some(binding) = self.bindings.iter_mut().find(|one| one.spec.target_cluster == cluster) else {
+            return false;
+        };
         if silent || binding.spec.state != fleet_api::types::BindingState::Bound {
             return false;
         }

@@ -16,7 +16,8 @@ fn seconds(time: fleet_api::time::Time) -> String {
 
 /// `Progressing=False UpdateRunWaiting +5s`, all in one line.
 fn conditions(list: &[Condition]) -> String {
-    let one = |one: &Condition| format!(" {}={}/{}@{}", one.type_, one.status, one.reason, seconds(one.last_transition_time));
+    let one =
+        |one: &Condition| format!(" {}={}/{}@{}", one.type_, one.status, one.reason, seconds(one.last_transition_time));
     list.iter().map(one).collect()
 }
 

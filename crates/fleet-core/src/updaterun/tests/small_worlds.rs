@@ -84,8 +84,9 @@ fn successors<S: Scope>(node: &Node<S>) -> Vec<(String, Node<S>)> {
         next.world.now = instant;
         all.push(("wait".to_owned(), next));
     }
-    for cluster in ["a", "b", "c"] {
-        let mut next = node.clone();
+    let waiting = node.world.bindings.iter().filter(|one| one.spec.state == BindingState::Bound);
+    for binding in waiting.filter(|one| !is_available(&BindingFacts::of(*one))) {
+        let (cluster, mut next) = (&binding.spec.target_cluster, node.clone());
         if next.world.serve(cluster) {
             all.push((format!("{cluster} answers"), next));
         }
@@ -156,7 +157,8 @@ fn check_plan<S: Scope>(node: &Node<S>, plan: &Plan) {
     }
     let moves: Vec<_> = plan.writes.iter().filter_map(moved_cluster).collect();
     if world.runs[RUN].spec.state() != UpdateRunState::Run {
-        let starts = |write: &&Write| !matches!(write, Write::HoldRun | Write::Content(_) | Write::SayRolloutStarted { .. });
+        let starts =
+            |write: &&Write| !matches!(write, Write::HoldRun | Write::Content(_) | Write::SayRolloutStarted { .. });
         assert_eq!(plan.writes.iter().find(starts), None, "a stopped run starts nothing");
     }
     if plan.report.outcome == Outcome::Stopped {
@@ -217,8 +219,7 @@ fn is_available(binding: &BindingFacts<'_>) -> bool {
     let available = binding.conditions.iter().find(|one| one.type_ == "Available");
     has_rollout_started(binding)
         && available.is_some_and(|one| {
-            one.observed_generation == binding.generation
-                && one.status == fleet_api::conditions::ConditionStatus::True
+            one.observed_generation == binding.generation && one.status == fleet_api::conditions::ConditionStatus::True
         })
 }
 
@@ -239,16 +240,28 @@ fn key<S: Scope>(node: &Node<S>) -> String {
     let world = &node.world;
     let mut text = format!("{:?} {:?} {} ", node.budget, node.approved, world.now);
     let run = &world.runs[RUN];
-    write!(text, "{:?} {:?} {:?} {:?}", run.spec.state, run.metadata.generation, run.status, run.metadata.finalizers).unwrap();
+    write!(text, "{:?} {:?} {:?} {:?}", run.spec.state, run.metadata.generation, run.status, run.metadata.finalizers)
+        .unwrap();
     for binding in &world.bindings {
-        write!(text, "\n{:?} {:?} {:?}", binding.spec.resource_snapshot_name, binding.metadata.generation, binding.metadata.annotations).unwrap();
+        write!(
+            text,
+            "\n{:?} {:?} {:?}",
+            binding.spec.resource_snapshot_name, binding.metadata.generation, binding.metadata.annotations
+        )
+        .unwrap();
         write!(text, " {:?}", binding.status).unwrap();
     }
     for request in &world.approvals {
         write!(text, "\n{:?} {:?}", request.metadata.name, request.status).unwrap();
     }
     write!(text, "\n{} {} {:?}", world.placement.is_some(), world.strategy.is_some(), world.hub).unwrap();
-    write!(text, " {:?} {}", world.members.iter().map(|one| &one.metadata.labels).collect::<Vec<_>>(), world.snapshots.len()).unwrap();
+    write!(
+        text,
+        " {:?} {}",
+        world.members.iter().map(|one| &one.metadata.labels).collect::<Vec<_>>(),
+        world.snapshots.len()
+    )
+    .unwrap();
     text
 }
 

@@ -14,9 +14,11 @@ const ABORT: &str = "cannot continue the updateRun: ";
 
 /// Two stages with an approval before the second; the first one is done, the second one waits.
 fn waiting<S: Scope>(world: &mut World<S>) {
-    world.strategy = Some(strategy("{stages: [
+    world.strategy = Some(strategy(
+        "{stages: [
         {name: staging, labelSelector: {matchLabels: {env: staging}}, sortingLabelKey: order, maxConcurrency: 2},
-        {name: prod, labelSelector: {matchLabels: {env: prod}}, beforeStageTasks: [{type: Approval}]}]}"));
+        {name: prod, labelSelector: {matchLabels: {env: prod}}, beforeStageTasks: [{type: Approval}]}]}",
+    ));
     world.join("member1 env=staging order=1, member2 env=staging order=2, member3 env=prod");
     drop(world.start(Run));
     world.pass(1);
@@ -36,7 +38,10 @@ fn check_abort<S: Scope>(world: &mut World<S>, expected: &str, remedy: Remedy) {
     assert_eq!(message(status, "Succeeded"), expected);
     assert_eq!(message(status, "Progressing"), "The stages are aborted due to a non-recoverable error");
     assert_eq!(message(status, "Initialized"), "The UpdateRun initialized successfully");
-    assert_eq!((&status.stages_status, &status.deletion_stage_status), (&before.stages_status, &before.deletion_stage_status));
+    assert_eq!(
+        (&status.stages_status, &status.deletion_stage_status),
+        (&before.stages_status, &before.deletion_stage_status)
+    );
     world.set_state(RUN, Stop);
     assert!(world.plan(RUN).is_idle());
 }

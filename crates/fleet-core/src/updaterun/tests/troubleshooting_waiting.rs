@@ -4,7 +4,7 @@ use expect_test::expect;
 use fleet_api::kinds::Scope;
 use fleet_api::types::UpdateRunState::{Run, Stop};
 
-use super::fixture::{RUN, World, both_scopes, condition, add_condition, named, set_deleting, strategy};
+use super::fixture::{RUN, World, add_condition, both_scopes, condition, named, set_deleting, strategy};
 use super::render::{message, status_text, writes_text};
 use crate::plan::Wake;
 use crate::updaterun::{Blocker, Cause, Object, Outcome, Plan, Progress, Remedy};
