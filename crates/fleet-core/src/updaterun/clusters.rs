@@ -68,7 +68,7 @@ pub(super) fn let_finish(
                 && wanted.is_in(binding, cluster)
                 && binding.note.as_ref().is_some_and(|note| note.run == ours)
         };
-        if !is_started(pass.pen, cluster) && binding.filter(moved_by_us).is_some() {
+        if !is_started(pass.pen, cluster) && binding.as_ref().is_some_and(moved_by_us) {
             pass.pen.put(&mut cluster.conditions, &ClusterUpdateStarted::Started);
         }
     }

@@ -26,6 +26,9 @@ pub(super) fn initialize<'a>(pass: &mut Pass<'a>) -> Result<Targets<'a>, Halt> {
     targets
 }
 
+/// Shown while the number of clusters is not known yet.
+const NOT_COUNTED: i64 = -1;
+
 fn record<'a>(pass: &mut Pass<'a>) -> Result<Targets<'a>, Halt> {
     let observed = pass.observed;
     let status = &mut pass.status;
@@ -34,8 +37,6 @@ fn record<'a>(pass: &mut Pass<'a>) -> Result<Targets<'a>, Halt> {
     let policy = ground::latest_policy(observed)?;
     policy.index.clone_into(&mut status.policy_snapshot_index_used);
     let wanted = policy.cluster_count(observed)?;
-    /// Shown while the number of clusters is not known yet.
-    const NOT_COUNTED: i64 = -1;
     status.policy_observed_cluster_count = nonzero(wanted.unwrap_or(NOT_COUNTED));
     policy.check_scheduled()?;
 

@@ -26,13 +26,13 @@ fn stage_report(stage: &StageUpdatingStatus) -> StageReport {
 }
 
 fn stage_step(stage: &StageUpdatingStatus) -> StageStep {
+    use StageProgressingReason as Is;
     match decode_ignoring_generation::<StageSucceeded>(&stage.conditions).reason() {
         Some(StageSucceededReason::Succeeded) => return StageStep::Succeeded,
         Some(StageSucceededReason::SkippedNoClusters) => return StageStep::Skipped,
         Some(StageSucceededReason::Failed) => return StageStep::Failed,
         None => {}
     }
-    use StageProgressingReason as Is;
     match decode_ignoring_generation::<StageProgressing>(&stage.conditions).reason() {
         None => StageStep::NotReached,
         Some(Is::Waiting) if stage.start_time.is_none() => StageStep::AwaitingStart,

@@ -67,7 +67,9 @@ impl<'a> Pass<'a> {
         let pen = Pen { generation: observed.run.generation, now };
         let mut status = observed.run.status.cloned().unwrap_or_default();
         for conditions in condition_lists(&mut status) {
-            conditions.iter_mut().for_each(|condition| condition.observed_generation = pen.generation);
+            for condition in conditions {
+                condition.observed_generation = pen.generation;
+            }
         }
         if let Some(strategy) = &mut status.staged_update_strategy_snapshot {
             task_rules::drop_waits_of_approvals(strategy);

@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_api::kinds::{
-    Approval, Binding, Cluster, Family, Member, Namespaced, Obj, Placement, PolicySnapshot, Scope, ScopeKind, Snapshot,
-    UpdateRun,
+    Approval, Binding, Cluster, Family, Member, Obj, Placement, PolicySnapshot, Scope, ScopeKind, Snapshot, UpdateRun,
 };
 use fleet_api::names::{NamespaceName, PlacementKey, PlacementName, RunName};
 use fleet_api::types::{EmbeddedObject, UpdateRunState, UpdateRunStatus, UpdateStrategySpec};
@@ -550,6 +549,3 @@ impl Inventory for Hub {
         self.list(kind, Some(namespace)).into_iter().find(|object| object.name() == name)
     }
 }
-
-pub(crate) type ClusterWorld = World<Cluster>;
-pub(crate) type NamespacedWorld = World<Namespaced>;

@@ -10,7 +10,7 @@ use crate::updaterun::{ApprovalLatency, FailureType, approval_latencies, stage_d
 both_scopes! {
     fn the_series_tells_the_most_telling_condition_and_whose_fault_it_is(mut world) {
         world.join("member1 env=staging");
-        let mut check = |world: &super::fixture::World<S>, condition: &str, reason: &str, failure: FailureType| {
+        let check = |world: &super::fixture::World<S>, condition: &str, reason: &str, failure: FailureType| {
             let series = status_series(world.status(RUN)).unwrap();
             assert_eq!((series.condition.as_str(), series.reason.as_str(), series.failure_type), (condition, reason, failure));
         };

@@ -90,7 +90,9 @@ fn take<S: Scope>(world: &mut World<S>, step: &Step) {
         Step::Mend => world.broken.clear(),
         Step::Approve => {
             let names: Vec<_> = world.approvals.iter().map(|one| one.metadata.name.clone().unwrap()).collect();
-            names.iter().for_each(|name| world.approve(name, "True", 1));
+            for name in &names {
+                world.approve(name, "True", 1);
+            }
         }
         Step::Withdraw => world.approvals.clear(),
         Step::State(run) => world.set_state(RUN, if *run { Run } else { Stop }),

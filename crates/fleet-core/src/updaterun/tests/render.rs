@@ -84,5 +84,5 @@ pub(crate) fn write_text(write: &Write) -> String {
 /// The message of a condition of the run.
 pub(crate) fn message(status: &UpdateRunStatus, type_: &str) -> String {
     let found = status.conditions.iter().find(|one| one.type_ == type_);
-    found.map(|one| one.message.clone()).unwrap_or_else(|| format!("no {type_}"))
+    found.map_or_else(|| format!("no {type_}"), |one| one.message.clone())
 }

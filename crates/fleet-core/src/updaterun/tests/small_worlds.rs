@@ -165,7 +165,7 @@ fn check_plan<S: Scope>(node: &Node<S>, plan: &Plan) {
         assert_eq!(updating(world, &["a", "b", "c"]), 0, "stopped, but not at rest");
     }
     let Some(after) = after else { return };
-    if moves.iter().any(|cluster| *cluster == "c") {
+    if moves.contains(&"c") {
         let one = &after.stages_status[0];
         assert!(has(&one.conditions, "Succeeded"), "stage two before stage one is done");
         assert!(has(&one.after_stage_task_status[1].conditions, "WaitTimeElapsed"));

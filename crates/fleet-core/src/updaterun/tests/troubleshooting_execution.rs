@@ -239,7 +239,7 @@ both_scopes! {
     fn ur_30_every_impossible_order_of_stages_is_named(mut world) {
         waiting(&mut world);
         let unexpected = format!("{ABORT}unexpected behavior which cannot be handled by the controller: ");
-        let mut check = |edit: &dyn Fn(&mut fleet_api::types::UpdateRunStatus), expected: &str| {
+        let check = |edit: &dyn Fn(&mut fleet_api::types::UpdateRunStatus), expected: &str| {
             let mut world = world.clone();
             edit(world.runs.get_mut(RUN).unwrap().status.as_mut().unwrap());
             drop(world.run(RUN));
