@@ -88,6 +88,8 @@ pub mod annotations {
     pub const NEXT_SNAPSHOT_DETECTED_AT: &str = "kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time";
     /// State of a binding before it became Unscheduled.
     pub const PREVIOUS_BINDING_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
+    /// On a binding: the staged run that last moved it, as `<index in the run's spec>/<run>`.
+    pub const MOVED_BY_RUN: &str = "kubernetes-fleet.io/moved-by-update-run";
     /// Master snapshot that a Work was made from.
     pub const PARENT_RESOURCE_SNAPSHOT: &str = "kubernetes-fleet.io/parent-resource-snapshot-name";
     /// Hash of the ResourceOverride snapshots that a Work was made with.

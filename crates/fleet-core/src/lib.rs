@@ -9,4 +9,5 @@ pub mod overrides;
 pub mod placement;
 pub mod plan;
 pub mod scheduler;
+pub mod updaterun;
 pub mod workgen;
