@@ -83,6 +83,7 @@ pub enum Write {
     Content(placement::Write),
     /// Stores the run's status before the first binding moves, so that a restart finds the same content and stages.
     Record(Box<UpdateRunStatus>),
+    /// To be carried out on the version of the binding that was observed: if another run was faster, the plan is void.
     MoveBinding(Box<BindingChange>),
     /// Puts `RolloutStarted` on a binding, with a new transition time, for the generation that it has then.
     SayRolloutStarted {
