@@ -12,29 +12,42 @@ use fleet_api::conditions::update_run::{
 };
 use fleet_api::conditions::{Condition, ConditionState, decode_ignoring_generation};
 use fleet_api::types::{ClusterUpdatingStatus, StageTaskStatus, StageUpdatingStatus, UpdateRunStatus};
+use jiff::{SignedDuration, Timestamp};
 
 use super::evidence::Progress;
 use super::pass::Pass;
 use super::report::Cause;
 
-/// About so many statuses are written for the steps of a run's clusters, however many there are; the first and the last
-/// one and those at gates come on top.
-const WRITES_FOR_CLUSTERS: usize = 20;
+/// About so many statuses are written because clusters took steps, however many there are; the first and the last one,
+/// those at gates and those whose time has come are on top.
+const WRITES_FOR_CLUSTERS: usize = 16;
 
-/// Whether a status may be held back because more is sure to follow by itself: the run was going and goes on, and few
+/// However young a run is, a status may wait this long: clusters that are quick share a write.
+const HELD_AT_LEAST: SignedDuration = SignedDuration::from_secs(1);
+
+/// The longer a run takes, the longer a status may wait, by this part of the run's age: a slow run writes few, too.
+const HELD_PART_OF_AGE: i32 = 2;
+
+/// Until when a status may be held back because more is sure to follow by itself: the run was going and goes on, and few
 /// clusters took a step since the status that is stored.
-pub(super) fn is_interim(stored: Option<&UpdateRunStatus>, new: &UpdateRunStatus) -> bool {
-    let Some(stored) = stored else { return false };
+pub(super) fn held_until(stored: Option<&UpdateRunStatus>, new: &UpdateRunStatus, now: Timestamp) -> Option<Timestamp> {
+    let stored = stored?;
     let is_going = |status: &UpdateRunStatus| {
         progressing(status) == Some(UpdateRunProgressingReason::Progressing)
             && decode_ignoring_generation::<UpdateRunSucceeded>(&status.conditions).current().is_none()
     };
-    let generation = |status: &UpdateRunStatus| status.conditions.first().map(|one| one.observed_generation);
-    if !is_going(stored) || !is_going(new) || generation(stored) != generation(new) {
-        return false;
+    let initialized = decode_ignoring_generation::<UpdateRunInitialized>(&stored.conditions).current()?;
+    let same_generation =
+        new.conditions.first().is_some_and(|one| one.observed_generation == initialized.observed_generation);
+    if !is_going(stored) || !is_going(new) || !same_generation {
+        return None;
     }
     let all = 2 * clusters(new).count();
-    steps(new).saturating_sub(steps(stored)) < all.div_ceil(WRITES_FOR_CLUSTERS)
+    if steps(new).saturating_sub(steps(stored)) >= all.div_ceil(WRITES_FOR_CLUSTERS) {
+        return None;
+    }
+    let age = now.duration_since(initialized.last_transition_time.instant());
+    now.checked_add((age / HELD_PART_OF_AGE).max(HELD_AT_LEAST)).ok()
 }
 
 fn clusters(status: &UpdateRunStatus) -> impl Iterator<Item = &ClusterUpdatingStatus> {

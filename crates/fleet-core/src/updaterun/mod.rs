@@ -49,7 +49,7 @@ mod tests;
 use fleet_api::conditions::run_fault::RunFailure;
 use fleet_api::conditions::update_run::UpdateRunProgressingReason;
 use fleet_api::types::{ApplyStrategy, NamespacedName, UpdateRunState, UpdateRunStatus};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 pub use evidence::Progress;
 pub use gates::NewRequest;
@@ -83,6 +83,7 @@ pub enum Write {
     Content(placement::Write),
     /// Stores the run's status before the first binding moves, so that a restart finds the same content and stages.
     Record(Box<UpdateRunStatus>),
+    /// To be carried out on the version of the binding that was observed: if another run was faster, the plan is void.
     MoveBinding(Box<BindingChange>),
     /// Puts `RolloutStarted` on a binding, with a new transition time, for the generation that it has then.
     SayRolloutStarted {
@@ -120,14 +121,9 @@ pub struct BindingChange {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewStatus {
     pub status: UpdateRunStatus,
-    /// Whether more is sure to follow by itself. Such a status may be held back for [`NewStatus::HELD_AT_MOST`]; until it is
-    /// written, plans are made on it as if it had been.
-    pub interim: bool,
-}
-
-impl NewStatus {
-    /// Short enough that a person who watches does not notice, long enough that clusters that are quick share a write.
-    pub const HELD_AT_MOST: SignedDuration = SignedDuration::from_secs(2);
+    /// Given where more is sure to follow by itself: such a status may be held back until then, counted from the first one
+    /// that was held. Until it is written, plans are made on it as if it had been (see [`RunFacts::stored`]).
+    pub interim: Option<Timestamp>,
 }
 
 impl ObjectWrite for Write {
@@ -283,7 +279,7 @@ fn conclude(mut pass: Pass<'_>, outcome: Outcome, failure: Option<RunFailure>, a
         events: changes::events(&pass, failure.as_ref()),
         blockers: std::mem::take(&mut pass.blockers),
     };
-    let interim = changes::is_interim(pass.observed.run.stored, &pass.status);
+    let interim = changes::held_until(pass.observed.run.stored, &pass.status, pass.pen.now);
     let is_new = pass.observed.run.status != Some(&pass.status);
     let status = is_new.then_some(NewStatus { status: pass.status, interim });
     Plan { writes: pass.writes, status, wake: pass.wake, report }

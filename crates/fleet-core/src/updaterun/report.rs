@@ -152,10 +152,13 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The entry of the troubleshooting catalogue that explains it, if there is one.
-    pub fn entry(&self) -> Option<&'static str> {
+    /// The entry of the troubleshooting catalogue that explains it in a run that got so far, if there is one.
+    pub fn entry(&self, outcome: Outcome) -> Option<&'static str> {
         Some(match self {
-            Cause::Fault(fault) => fault_entry(fault)?,
+            Cause::Fault(fault) => {
+                let late = if outcome == Outcome::Failed { late_fault_entry(fault) } else { None };
+                late.or_else(|| fault_entry(fault))?
+            }
             Cause::NotAskedToRun => "UR-02",
             Cause::AskedToStop => "UR-60",
             Cause::FactsBehind | Cause::ContentUnknown { .. } => "UR-16",
@@ -174,7 +177,20 @@ impl Cause {
     }
 }
 
-/// The entry under which a fault at initialization is found; later looks have entries of their own where texts differ.
+/// What fails a run that was initialized has entries of its own: something has changed since then.
+fn late_fault_entry(fault: &RunFault) -> Option<&'static str> {
+    Some(match fault.id() {
+        "I-01" => "UR-20",
+        "I-11" => "UR-21",
+        "I-12" | "I-13" => "UR-22",
+        "I-15" => "UR-23",
+        "I-03" | "I-04" | "I-07" => "UR-25",
+        "I-09" | "I-10" => "UR-26",
+        "I-16" | "I-17" => "UR-27",
+        _ => return None,
+    })
+}
+
 fn fault_entry(fault: &RunFault) -> Option<&'static str> {
     Some(match fault.id() {
         "I-19" => "UR-04",

@@ -520,6 +520,10 @@ impl Hub {
         Self { kinds, object, complete: true }
     }
 
+    pub(crate) fn value(&self) -> &str {
+        self.object["metadata"]["labels"]["value"].as_str().unwrap()
+    }
+
     pub(crate) fn set(&mut self, value: &str) {
         self.object["metadata"]["labels"]["value"] = json!(value);
     }

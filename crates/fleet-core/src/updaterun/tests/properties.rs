@@ -225,8 +225,8 @@ proptest! {
 }
 
 /// What a run over so many clusters costs: writes of its own status, and the world at the end. Statuses that may be held
-/// back are, and clusters answer one after the other, ten a second.
-fn costs(clusters: usize) -> (usize, World<Cluster>) {
+/// back are, and clusters answer one after the other with a pause.
+fn costs(clusters: usize, pause: SignedDuration) -> (usize, World<Cluster>) {
     let mut world = World::<Cluster>::new();
     world.settings.rollout_started = WhoSaysRolloutStarted::WorkGenerator;
     let stages = (0..4).map(|stage| {
@@ -238,7 +238,7 @@ fn costs(clusters: usize) -> (usize, World<Cluster>) {
     world.create_run(RUN, "", Run);
     let mut writes = 0;
     let mut stored: Option<UpdateRunStatus> = None;
-    let mut held_since = None;
+    let mut write_by = None;
     for _ in 0..20 * clusters {
         let plan = world.look(RUN, |observed| {
             let mut observed = observed.clone();
@@ -248,21 +248,21 @@ fn costs(clusters: usize) -> (usize, World<Cluster>) {
         writes += plan.writes.iter().filter(|write| matches!(write, crate::updaterun::Write::Record(_))).count();
         world.apply(RUN, &plan);
         match plan.status {
-            Some(NewStatus { interim: true, .. }) => held_since = held_since.or(Some(world.now)),
-            Some(NewStatus { status, interim: false }) => {
-                (stored, held_since) = (Some(status), None);
+            Some(NewStatus { interim: Some(until), .. }) => write_by = write_by.or(Some(until)),
+            Some(NewStatus { status, interim: None }) => {
+                (stored, write_by) = (Some(status), None);
                 writes += 1;
             }
             None => {}
         }
-        if held_since.is_some_and(|since| world.now.duration_since(since) >= NewStatus::HELD_AT_MOST) {
-            (stored, held_since) = (world.runs[RUN].status.clone(), None);
+        if write_by.is_some_and(|until| world.now >= until) {
+            (stored, write_by) = (world.runs[RUN].status.clone(), None);
             writes += 1;
         }
         if plan.report.outcome == Outcome::Succeeded {
             return (writes, world);
         }
-        world.now += SignedDuration::from_millis(100);
+        world.now += pause;
         let pending = world.bindings.iter().find(|one| one.metadata.annotations.is_some() && one.status.is_none());
         let pending = pending.map(|one| one.spec.target_cluster.clone());
         pending.map(|cluster| world.serve(&cluster));
@@ -272,10 +272,12 @@ fn costs(clusters: usize) -> (usize, World<Cluster>) {
 
 #[test]
 fn a_run_over_100_clusters_writes_its_status_at_most_30_times_and_each_binding_once() {
-    let (writes, world) = costs(100);
-    assert!(writes <= 30, "{writes} writes");
-    assert_eq!(world.writes["binding"], 100);
-    assert_eq!(world.writes.get("binding status"), None);
+    for milliseconds in [1, 100, 1_000, 3_000, 30_000] {
+        let (writes, world) = costs(100, SignedDuration::from_millis(milliseconds));
+        assert!(writes <= 30, "{writes} writes where clusters take {milliseconds} ms");
+        assert_eq!(world.writes["binding"], 100);
+        assert_eq!(world.writes.get("binding status"), None);
+    }
 }
 
 #[test]
@@ -285,7 +287,7 @@ fn a_small_run_shows_every_step_at_once() {
     drop(world.start(Run));
     world.serve_all();
     let plan = world.plan(RUN);
-    assert!(!plan.status.unwrap().interim);
+    assert_eq!(plan.status.unwrap().interim, None);
 }
 
 /// The API server refuses objects of more than 1.5 MiB.

@@ -29,11 +29,12 @@ fn waiting<S: Scope>(world: &mut World<S>) {
 }
 
 /// Expects the next look to end the run with this message, and stages to keep what they say.
-fn check_abort<S: Scope>(world: &mut World<S>, expected: &str, remedy: Remedy) {
+fn check_abort<S: Scope>(world: &mut World<S>, entry: &str, expected: &str, remedy: Remedy) {
     let before = world.status(RUN).clone();
     let plan = world.run(RUN);
     assert_eq!(plan.report.outcome, Outcome::Failed);
     assert_eq!(plan.report.blockers[0].remedy, remedy);
+    assert_eq!(plan.report.blockers[0].cause.entry(plan.report.outcome), Some(entry));
     let status = world.status(RUN);
     assert_eq!(message(status, "Succeeded"), expected);
     assert_eq!(message(status, "Progressing"), "The stages are aborted due to a non-recoverable error");
@@ -50,7 +51,7 @@ both_scopes! {
     fn ur_20_the_placement_is_deleted(mut world) {
         waiting(&mut world);
         world.placement = None;
-        check_abort(&mut world, &format!("{USER}parent placement not found"), Remedy::CreatePlacement);
+        check_abort(&mut world, "UR-20", &format!("{USER}parent placement not found"), Remedy::CreatePlacement);
         expect![[r#"
             run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=False/UpdateRunFailed@1s Succeeded=False/UpdateRunFailed@2s
             staging 0s..1s Progressing=False/StageUpdatingSucceeded@1s Succeeded=True/StageUpdatingSucceeded@1s
@@ -68,7 +69,7 @@ both_scopes! {
         world.strategy = None;
         let mut tolerant = world.clone();
         let key = world.key_of("example-strategy");
-        check_abort(&mut world, &format!("{USER}referenced updateStrategy not found: `{key}`"), Remedy::CreateStrategy);
+        check_abort(&mut world, "UR-21", &format!("{USER}referenced updateStrategy not found: `{key}`"), Remedy::CreateStrategy);
         tolerant.settings.tolerate_strategy_changes = true;
         assert!(tolerant.plan(RUN).is_idle());
     }
@@ -83,7 +84,7 @@ both_scopes! {
         world.strategy = Some(strategy("{stages: [{name: prod, beforeStageTasks: [{type: TimedWait, waitTime: 1m}]}]}"));
         let mut tolerant = world.clone();
         let error = "task 0 of type TimedWait is not allowed in beforeStageTasks, allowed type: Approval";
-        check_abort(&mut world, &format!("{USER}the before stage tasks are invalid, updateStrategy: `{key}`, stage: prod, err: {error}"), Remedy::MendStrategy);
+        check_abort(&mut world, "UR-22", &format!("{USER}the before stage tasks are invalid, updateStrategy: `{key}`, stage: prod, err: {error}"), Remedy::MendStrategy);
         tolerant.settings.tolerate_strategy_changes = true;
         assert!(tolerant.plan(RUN).is_idle());
     }
@@ -95,7 +96,7 @@ both_scopes! {
         world.join("member-1 environment=staging, member-2 region=west");
         drop(world.start(Run));
         world.label("member-1", "environment=staging region=west");
-        check_abort(&mut world, &format!("{USER}cluster `member-1` appears in more than one stages"), Remedy::MendClusterLabels);
+        check_abort(&mut world, "UR-23", &format!("{USER}cluster `member-1` appears in more than one stages"), Remedy::MendClusterLabels);
     }
 
     fn ur_24_a_concurrent_run_takes_the_cluster(mut world) {
@@ -148,14 +149,14 @@ both_scopes! {
         world.set_policy(1, "{placementType: PickFixed, clusterNames: [member1]}");
         // Caught while the scheduler is still at it or afterwards, the answer is the same.
         world.say_scheduled(false);
-        check_abort(&mut world, &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
+        check_abort(&mut world, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
     }
 
     fn ur_25_the_policy_is_no_longer_fulfilled(mut world) {
         waiting(&mut world);
         world.say_scheduled(false);
         let expected = format!("{ABORT}failed to validate the updateRun: policy snapshot `{}-0` not fully scheduled yet", world.key.name);
-        check_abort(&mut world, &expected, Remedy::WaitForScheduling);
+        check_abort(&mut world, "UR-25", &expected, Remedy::WaitForScheduling);
     }
 
     fn ur_26_the_number_of_clusters_changes(mut world) {
@@ -164,45 +165,45 @@ both_scopes! {
         world.number_of_clusters("3");
         waiting(&mut world);
         world.number_of_clusters("4");
-        check_abort(&mut world, &format!("{ABORT}the cluster count initialized in the updateRun is outdated, latest: 4, recorded: 3"), Remedy::NewRun);
+        check_abort(&mut world, "UR-26", &format!("{ABORT}the cluster count initialized in the updateRun is outdated, latest: 4, recorded: 3"), Remedy::NewRun);
     }
 
     fn ur_27_a_cluster_joins(mut world) {
         waiting(&mut world);
         let mut nowhere = world.clone();
         world.join("member4 env=prod");
-        check_abort(&mut world, &format!("{ABORT}the number of clusters in index `1` stage has changed, new: 2, existing: 1"), Remedy::NewRun);
+        check_abort(&mut world, "UR-27", &format!("{ABORT}the number of clusters in index `1` stage has changed, new: 2, existing: 1"), Remedy::NewRun);
         nowhere.join("member4 env=none");
-        check_abort(&mut nowhere, &format!("{USER}some clusters are not placed in any stage, total 1, showing up to 10: member4"), Remedy::MendClusterLabels);
+        check_abort(&mut nowhere, "UR-27", &format!("{USER}some clusters are not placed in any stage, total 1, showing up to 10: member4"), Remedy::MendClusterLabels);
     }
 
     fn ur_27_a_cluster_leaves_even_one_of_a_finished_stage(mut world) {
         waiting(&mut world);
         world.deselect("member1");
-        check_abort(&mut world, &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
+        check_abort(&mut world, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
     }
 
     fn ur_27_the_order_of_a_stage_changes(mut world) {
         waiting(&mut world);
         let mut unsorted = world.clone();
         world.label("member1", "env=staging order=3");
-        check_abort(&mut world, &format!("{ABORT}the `0` cluster in the `0` stage has changed, new: member2, existing: member1"), Remedy::NewRun);
+        check_abort(&mut world, "UR-27", &format!("{ABORT}the `0` cluster in the `0` stage has changed, new: member2, existing: member1"), Remedy::NewRun);
         unsorted.label("member1", "env=staging");
         let expected = format!("{USER}the sorting label `order:` on cluster `member1` is not valid: strconv.Atoi: parsing \"\": invalid syntax");
-        check_abort(&mut unsorted, &expected, Remedy::MendClusterLabels);
+        check_abort(&mut unsorted, "UR-27", &expected, Remedy::MendClusterLabels);
     }
 
     fn ur_27_a_cluster_moves_to_another_stage(mut world) {
         waiting(&mut world);
         world.label("member2", "env=prod");
-        check_abort(&mut world, &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
+        check_abort(&mut world, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
     }
 
     fn ur_27_a_binding_that_leaves_was_not_recorded(mut world) {
         waiting(&mut world);
         world.join("member9 env=none");
         world.deselect("member9");
-        check_abort(&mut world, &format!("{ABORT}unexpected behavior which cannot be handled by the controller: the cluster `member9` to be deleted is not in the delete stage"), Remedy::NewRun);
+        check_abort(&mut world, "UR-27", &format!("{ABORT}unexpected behavior which cannot be handled by the controller: the cluster `member9` to be deleted is not in the delete stage"), Remedy::NewRun);
     }
 
     fn ur_28_the_apply_strategy_changes(mut world) {

@@ -25,7 +25,7 @@ fn check_failure<S: fleet_api::kinds::Scope>(
     assert_eq!(message(world.status(RUN), "Initialized"), expected);
     assert_eq!(plan.report.outcome, Outcome::InitializationFailed);
     let [blocker] = &plan.report.blockers[..] else { panic!("{:?}", plan.report.blockers) };
-    assert_eq!(blocker.cause.entry(), Some(entry));
+    assert_eq!(blocker.cause.entry(plan.report.outcome), Some(entry));
     assert_eq!(blocker.remedy, remedy);
     let types: Vec<_> = world.status(RUN).conditions.iter().map(|one| one.type_.as_str()).collect();
     assert_eq!(types, ["Initialized"]);
@@ -53,7 +53,7 @@ both_scopes! {
         }));
         assert_eq!(plan.report.outcome, Outcome::Idle);
         let blocker = &plan.report.blockers[0];
-        assert_eq!((blocker.cause.entry(), blocker.remedy), (Some("UR-02"), Remedy::SetStateRun));
+        assert_eq!((blocker.cause.entry(plan.report.outcome), blocker.remedy), (Some("UR-02"), Remedy::SetStateRun));
     }
 
     fn ur_03_a_run_created_stopped_is_initialized_and_rolls_out_nothing(mut world) {
@@ -223,7 +223,7 @@ both_scopes! {
         assert!(world.runs[RUN].status.is_none());
         let blocker = &plan.report.blockers[0];
         let binding = world.key_of(&format!("{}-member1-01234567", world.key.name));
-        assert_eq!((blocker.cause.entry(), &blocker.object), (Some("UR-16"), &Object::Binding(binding.clone())));
+        assert_eq!((blocker.cause.entry(plan.report.outcome), &blocker.object), (Some("UR-16"), &Object::Binding(binding.clone())));
         let Cause::Fault(fault) = &blocker.cause else { panic!() };
         let policy = world.key_of(&format!("{}-0", world.key.name));
         assert_eq!(fault.to_string(), format!("binding `{binding}` with old policy snapshot `{policy}` has state Scheduled, we might observe a transient state, need retry"));

@@ -24,7 +24,11 @@ fn after_staging<S: Scope>(world: &mut World<S>) -> Plan {
 }
 
 fn entries(plan: &Plan) -> Vec<(Option<&'static str>, Remedy)> {
-    plan.report.blockers.iter().map(|Blocker { cause, remedy, .. }| (cause.entry(), *remedy)).collect()
+    plan.report
+        .blockers
+        .iter()
+        .map(|Blocker { cause, remedy, .. }| (cause.entry(plan.report.outcome), *remedy))
+        .collect()
 }
 
 both_scopes! {
