@@ -88,6 +88,9 @@ pub mod annotations {
     pub const NEXT_SNAPSHOT_DETECTED_AT: &str = "kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time";
     /// State of a binding before it became Unscheduled.
     pub const PREVIOUS_BINDING_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
+    /// `Abandon` on a binding whose placement is deleted and leaves its resources on the clusters, and on the Works of such a
+    /// binding.
+    pub const DELETE_PROPAGATION: &str = "kubernetes-fleet.io/delete-propagation-policy";
     /// Master snapshot that a Work was made from.
     pub const PARENT_RESOURCE_SNAPSHOT: &str = "kubernetes-fleet.io/parent-resource-snapshot-name";
     /// Hash of the ResourceOverride snapshots that a Work was made with.

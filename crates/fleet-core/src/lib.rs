@@ -5,4 +5,5 @@
 
 pub mod placement;
 pub mod plan;
+pub mod rollout;
 pub mod scheduler;
