@@ -90,6 +90,9 @@ pub mod annotations {
     pub const PREVIOUS_BINDING_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
     /// On a binding: the staged run that last moved it, as `<index in the run's spec>/<run>`.
     pub const MOVED_BY_RUN: &str = "kubernetes-fleet.io/moved-by-update-run";
+    /// `Abandon` on a binding whose placement is deleted and leaves its resources on the clusters, and on the Works of such a
+    /// binding.
+    pub const DELETE_PROPAGATION: &str = "kubernetes-fleet.io/delete-propagation-policy";
     /// Master snapshot that a Work was made from.
     pub const PARENT_RESOURCE_SNAPSHOT: &str = "kubernetes-fleet.io/parent-resource-snapshot-name";
     /// Hash of the ResourceOverride snapshots that a Work was made with.

@@ -8,6 +8,7 @@ pub mod membership;
 pub mod overrides;
 pub mod placement;
 pub mod plan;
+pub mod rollout;
 pub mod scheduler;
 pub mod updaterun;
 pub mod workgen;
