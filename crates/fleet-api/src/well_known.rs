@@ -223,6 +223,12 @@ pub mod override_variables {
     pub const CLUSTER_LABEL_PREFIX: &str = "${MEMBER-CLUSTER-LABEL-KEY-";
 }
 
+/// The taint that keeps placements off a cluster that is drained; its effect is NoSchedule.
+pub mod cordon {
+    pub const KEY: &str = "cordon-key";
+    pub const VALUE: &str = "cordon-value";
+}
+
 /// Name of the stage in which a run removes what is no longer wanted.
 pub const DELETE_STAGE: &str = "kubernetes-fleet.io/deleteStage";
 

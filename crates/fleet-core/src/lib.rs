@@ -4,6 +4,7 @@
 //! clock, draws a random number or logs: whoever calls brings facts, time and random bits, and carries the plan out.
 
 mod envelope;
+pub mod eviction;
 pub mod membership;
 pub mod overrides;
 pub mod placement;

@@ -30,7 +30,7 @@ mod report;
 mod writes;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use fleet_api::kinds::NoStatus;
 use fleet_api::types::RolloutStrategyType;

@@ -2,7 +2,7 @@
 
 mod abandoning;
 mod examples;
-mod fixture;
+pub(crate) mod fixture;
 mod properties;
 mod reporting;
 mod scenarios;
