@@ -9,13 +9,13 @@
 //! | `caches` | which kinds are held, how, and by what they are found |
 //! | `ownership` | which controller writes which field |
 //! | `keys`, `meta` | from objects to the placements that they belong to; labels, annotations, finalizers |
-//! | `scheduler` | the shell of `fleet_core::scheduler` |
+//! | `scheduler/` | the shell of `fleet_core::scheduler` |
 //! | `placement/` | the shell of `fleet_core::placement` |
 
 mod caches;
 pub mod keys;
 mod meta;
-mod names;
+pub mod names;
 pub mod options;
 mod ownership;
 mod placement;
