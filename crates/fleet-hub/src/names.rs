@@ -1,0 +1,6 @@
+//! What the hub's controllers are called in logs, metrics and the table of owners.
+
+pub const CLUSTER_PLACEMENT: &str = "cluster-placement";
+pub const NAMESPACED_PLACEMENT: &str = "namespaced-placement";
+pub const CLUSTER_SCHEDULER: &str = "cluster-scheduler";
+pub const NAMESPACED_SCHEDULER: &str = "namespaced-scheduler";
