@@ -250,6 +250,7 @@ impl<S: Scope> World<S> {
             resource_snapshots: self.snapshots.iter().map(placement::ResourceSnapshotFacts::of).collect(),
             bindings: Vec::new(),
             status_copy: None,
+            selection: None,
             inventory: &self.hub,
             propagation: &propagation,
             pace: placement::SnapshotPace::default(),
