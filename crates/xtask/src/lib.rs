@@ -6,6 +6,7 @@ pub mod bench;
 pub mod codegen;
 pub mod codegen_builtin;
 pub mod console;
+pub mod coverage;
 pub mod http;
 pub mod parity;
 pub mod real;
