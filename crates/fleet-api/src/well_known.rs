@@ -155,6 +155,29 @@ pub mod field_managers {
     pub const WORK_APPLIER: &str = "work-api-agent";
 }
 
+/// API groups of others that we give rights on or read from.
+pub mod api_groups {
+    /// Kinds of the networking agents, which share a member's identity.
+    pub const NETWORKING: &str = "networking.fleet.azure.com";
+    pub const RBAC: &str = "rbac.authorization.k8s.io";
+}
+
+/// Labels of Kubernetes' own that member agents read from nodes.
+pub mod node_labels {
+    /// The machine's size. An old name, but the one that the cost of a node is looked up by.
+    pub const INSTANCE_TYPE: &str = "beta.kubernetes.io/instance-type";
+    pub const REGION: &str = "topology.kubernetes.io/region";
+}
+
+/// Counters that hub and member agents keep of joining and leaving.
+pub mod metrics {
+    pub const JOIN_RESULT: &str = "join_result_counter";
+    pub const LEAVE_RESULT: &str = "leave_result_counter";
+    /// The one label of both; its value is always `RESULT_SUCCESS`.
+    pub const RESULT_LABEL: &str = "result";
+    pub const RESULT_SUCCESS: &str = "success";
+}
+
 /// Leases that agents hold while they lead.
 pub mod leases {
     pub const HUB: &str = "136224848560.hub.fleet.azure.com";
@@ -180,6 +203,11 @@ pub mod properties {
     pub const AZURE_MEMORY_COST: &str = "kubernetes.azure.com/per-gb-memory-cost";
     /// Followed by `<sku>/count`.
     pub const AZURE_VM_SIZES: &str = "kubernetes.azure.com/vm-sizes";
+
+    /// Name of the property that counts the nodes of one machine size.
+    pub fn azure_vm_size_count(sku: &str) -> String {
+        format!("{AZURE_VM_SIZES}/{sku}/count")
+    }
 }
 
 /// What may stand in the value of an override's patch for something of the cluster.
