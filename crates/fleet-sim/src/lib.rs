@@ -3,7 +3,11 @@
 //! Decides how a simulated world is put together and what goes wrong in it, all from one seed. Never decides anything about
 //! placements: the controllers are those of real hubs, and they cannot tell the difference.
 
+pub mod agents;
+pub mod member;
 pub mod network;
 mod random;
+pub mod setup;
+pub mod world;
 
 pub use random::Random;

@@ -91,7 +91,14 @@ impl Network {
     /// A client of a server, for the present life of an actor.
     pub fn client(&self, actor: &str, server: LocalService) -> kube::Client {
         let life = self.0.lock().actors.entry(actor.to_owned()).or_default().life;
-        let wire = Wire { network: self.clone(), actor: actor.into(), life, server };
+        let wire = Wire { network: self.clone(), actor: actor.into(), life, server, steady: false };
+        kube::Client::new(wire, "default")
+    }
+
+    /// A client that no weather touches. What it does is written down all the same.
+    pub fn steady_client(&self, actor: &str, server: LocalService) -> kube::Client {
+        let life = self.0.lock().actors.entry(actor.to_owned()).or_default().life;
+        let wire = Wire { network: self.clone(), actor: actor.into(), life, server, steady: true };
         kube::Client::new(wire, "default")
     }
 

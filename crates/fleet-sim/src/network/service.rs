@@ -18,7 +18,7 @@ use serde_json::json;
 use tower_service::Service;
 
 use super::watching;
-use super::weather::{Fate, Refusal, Sort};
+use super::weather::{Fate, Refusal, Sort, Way};
 use super::{CrashMoment, Judgement, Network};
 
 /// The body of every answer: a whole one, or the lines of a watch.
@@ -31,6 +31,8 @@ pub(super) struct Wire {
     pub(super) actor: Arc<str>,
     pub(super) life: u64,
     pub(super) server: LocalService,
+    /// Whether the weather leaves it alone.
+    pub(super) steady: bool,
 }
 
 impl Service<Request<kube::client::Body>> for Wire {
@@ -57,6 +59,7 @@ pub(super) struct Call {
     pub(super) verb: String,
     pub(super) path: String,
     pub(super) at: Duration,
+    pub(super) steady: bool,
     sort: Sort,
 }
 
@@ -73,7 +76,7 @@ impl Call {
         let verb = if is_watch { "WATCH".to_owned() } else { request.method().to_string() };
         let (network, actor, life) = (wire.network.clone(), wire.actor.clone(), wire.life);
         let at = network.elapsed();
-        Self { network, actor, life, verb, path, at, sort }
+        Self { network, actor, life, verb, path, at, steady: wire.steady, sort }
     }
 
     async fn carry(
@@ -81,7 +84,7 @@ impl Call {
         server: LocalService,
         request: Request<kube::client::Body>,
     ) -> Result<Response<WireBody>, io::Error> {
-        let way = self.network.way(self.sort);
+        let way = if self.steady { Way::CALM } else { self.network.way(self.sort) };
         sleep(way.to).await;
         match way.fate {
             Fate::Refused(refusal) => self.refuse(refusal, way.back).await,

@@ -72,7 +72,9 @@ mod tests {
             path: "/api/v1/namespaces/a?fieldManager=hub".to_owned(),
             outcome: "200, answer lost".to_owned(),
         });
-        expect!["    61.007 +1.003 hub PATCH /api/v1/namespaces/a?fieldManager=hub -> 200, answer lost\n"]
-            .assert_eq(&trace.to_string());
+        expect![[r#"
+                61.007 +1.003 hub PATCH /api/v1/namespaces/a?fieldManager=hub -> 200, answer lost
+        "#]]
+        .assert_eq(&trace.to_string());
     }
 }

@@ -77,7 +77,8 @@ impl Watching {
         if !self.call.network.lives(&self.call.actor, self.call.life) {
             std::future::pending::<()>().await;
         }
-        match self.call.network.event_fate() {
+        let fate = if self.call.steady { EventFate::Passes } else { self.call.network.event_fate() };
+        match fate {
             EventFate::Passes => self.pass(line),
             EventFate::Late(time) => {
                 tokio::time::sleep(time).await;

@@ -116,6 +116,11 @@ pub struct Way {
     pub fate: Fate,
 }
 
+impl Way {
+    /// Nothing happens on it.
+    pub const CALM: Self = Self { to: Duration::ZERO, back: Duration::ZERO, fate: Fate::Answered };
+}
+
 /// What a request is, as far as the network cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
@@ -200,8 +205,7 @@ mod tests {
     fn in_calm_weather_everything_arrives_at_once() {
         let mut random = Random::new(1);
         for sort in [Sort::Read, Sort::Watch, Sort::Create, Sort::Change] {
-            let calm = Way { to: Duration::ZERO, back: Duration::ZERO, fate: Fate::Answered };
-            assert_eq!(way(&Weather::calm(), sort, &mut random), calm);
+            assert_eq!(way(&Weather::calm(), sort, &mut random), Way::CALM);
         }
         assert_eq!(event_fate(&Weather::calm(), &mut random), EventFate::Passes);
     }
