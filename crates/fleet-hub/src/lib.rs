@@ -1,0 +1,37 @@
+//! The hub's controllers: which change wakes which key, what is observed, how a plan is carried out.
+//!
+//! Decides nothing about the fleet: that is `fleet-core`. Never spawns, reads a clock or calls a server itself: that is
+//! `fleet-runtime`. Twin kinds have one controller that is generic over the scope and started twice.
+//!
+//! | file | what |
+//! |---|---|
+//! | `options` | what the agent's flags set |
+//! | `caches` | which kinds are held, how, and by what they are found |
+//! | `ownership` | which controller writes which field |
+//! | `keys` | from objects to the placements that they belong to |
+//! | `scheduler` | the shell of `fleet_core::scheduler` |
+//! | `placement/` | the shell of `fleet_core::placement` |
+
+mod caches;
+pub mod keys;
+mod names;
+mod options;
+mod ownership;
+
+pub use caches::{Caches, PlacementCaches, by};
+pub use options::HubOptions;
+pub use ownership::ownership;
+
+use fleet_runtime::Runtime;
+
+/// What is installed: handles for probes, tests and simulations.
+#[derive(Debug, Clone)]
+pub struct Hub {
+    pub caches: Caches,
+}
+
+/// Adds all of the hub's caches and controllers to a runtime.
+pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
+    let caches = Caches::new(runtime, options);
+    Hub { caches }
+}
