@@ -37,6 +37,7 @@ struct Families {
     not_owned: Family<OfController, Counter>,
     unreadable: Family<OfKind, Counter>,
     watch_restarts: Family<Restart, Counter>,
+    events: Family<Published, Counter>,
     writes_made: Counter,
     reads_made: Counter,
 }
@@ -86,6 +87,11 @@ struct Requested {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Published {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Restart {
     kind: String,
     cause: &'static str,
@@ -114,6 +120,7 @@ impl Metrics {
         registry.register("not_owned", "Writes of fields that the controller does not own", all.not_owned.clone());
         registry.register("unreadable_objects", "Versions of objects that could not be read", all.unreadable.clone());
         registry.register("watch_restarts", "Watches that were started again", all.watch_restarts.clone());
+        registry.register("events", "Events for people, written or dropped", all.events.clone());
         metrics
     }
 
@@ -186,6 +193,11 @@ impl Metrics {
 
     pub(crate) fn unreadable(&self, kind: &KindId) {
         self.0.unreadable.get_or_create(&OfKind { kind: kind.to_string() }).inc();
+    }
+
+    pub(crate) fn published(&self, written: bool) {
+        let outcome = if written { "ok" } else { "dropped" };
+        self.0.events.get_or_create(&Published { outcome }).inc();
     }
 
     pub(crate) fn watch_restarted(&self, kind: &KindId, cause: &'static str) {

@@ -8,15 +8,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, Cached, Kind, Sink};
 use crate::clock::{Clock, Seeds};
-use crate::controller::Controller;
+use crate::controller::{Controller, KubeEvent};
 use crate::discovery::Discovery;
-use crate::events::Recorder;
-use crate::leader::Election;
+use crate::events::{Publisher, Recorder};
+use crate::leader::{Candidate, Election};
 use crate::metadata::MetadataCaches;
 use crate::metrics::Metrics;
 use crate::ownership::Ownership;
@@ -60,6 +60,8 @@ type Start = Box<dyn FnOnce(&Arc<Context>, &Signals) -> Pin<Box<dyn Future<Outpu
 
 /// Collects caches and controllers, then runs them.
 pub struct Runtime {
+    client: kube::Client,
+    /// By `Side`; the first is the main one.
     clients: Vec<kube::Client>,
     options: Options,
     sinks: Vec<Arc<dyn Sink>>,
@@ -87,7 +89,8 @@ impl fmt::Debug for Runtime {
 impl Runtime {
     pub fn new(client: kube::Client, options: Options) -> Self {
         Self {
-            clients: vec![client],
+            clients: vec![client.clone()],
+            client,
             options,
             sinks: Vec::new(),
             metadata: Vec::new(),
@@ -119,7 +122,7 @@ impl Runtime {
 
     /// The kinds that a server has, kept up to date.
     pub fn discovery(&mut self, side: Side) -> Discovery {
-        let discovery = Discovery::new(side);
+        let discovery = Discovery::new(side, &self.options.metrics);
         self.discoveries.push(discovery.clone());
         discovery
     }
@@ -173,32 +176,76 @@ impl Runtime {
 
     /// Runs everything until `shutdown` is ready. Then no key is taken any more, what has begun may end within
     /// `SHUTDOWN_GRACE`, and everything stops.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
         let (stop, stopping) = watch::channel(false);
-        let (_lead, leading) = watch::channel(self.options.election.is_none());
-        let signals = Signals { stopping, leading: leading.clone() };
-        let (recorder, _events) = Recorder::new();
-        let context = Arc::new(self.context(leading, recorder));
-        let mut followers = JoinSet::new();
-        for sink in &self.sinks {
-            let client = self.clients.get(sink.side().0).or(self.clients.first());
-            if let Some(client) = client.cloned() {
+        let (lead, leading) = watch::channel(self.options.election.is_none());
+        let (recorder, events) = Recorder::new();
+        let context = Arc::new(self.context(leading.clone(), recorder));
+        let signals = Signals { stopping, leading };
+        // Everything in this set ends when it is dropped.
+        let mut background = JoinSet::new();
+        self.follow_all(&mut background);
+        background.spawn(self.publisher(events).run());
+        let mut controllers = JoinSet::new();
+        for start in std::mem::take(&mut self.controllers) {
+            controllers.spawn(start(&context, &signals));
+        }
+        drop(context);
+        let candidate = self.candidate(lead);
+        let campaign = async {
+            match &candidate {
+                Some(candidate) => candidate.run().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = shutdown => {}
+            () = campaign => {}
+        }
+        stop.send_replace(true);
+        while controllers.join_next().await.is_some() {}
+        // Only now: until here writes of ours were under way.
+        if let Some(candidate) = candidate {
+            candidate.release().await;
+        }
+    }
+
+    fn follow_all(&self, background: &mut JoinSet<()>) {
+        let own = self.sinks.iter().cloned();
+        let of_discoveries = self.discoveries.iter().flat_map(Discovery::sinks);
+        for sink in own.chain(of_discoveries) {
+            if let Some(client) = self.clients.get(sink.side().0).cloned() {
                 let (seeds, metrics) = (self.options.seeds.clone(), self.options.metrics.clone());
-                followers.spawn(follow(client, sink.clone(), seeds, metrics));
+                background.spawn(follow(client, sink, seeds, metrics));
             }
         }
         for (side, caches) in &self.metadata {
             if let Some(client) = self.clients.get(side.0).cloned() {
-                followers.spawn(caches.clone().run(client, self.options.seeds.clone()));
+                background.spawn(caches.clone().run(client, self.options.seeds.clone()));
             }
         }
-        let mut controllers = JoinSet::new();
-        for start in self.controllers {
-            controllers.spawn(start(&context, &signals));
+        for discovery in &self.discoveries {
+            if let Some(client) = self.clients.get(discovery.side().0).cloned() {
+                background.spawn(discovery.clone().run(client));
+            }
         }
-        shutdown.await;
-        stop.send_replace(true);
-        while controllers.join_next().await.is_some() {}
+    }
+
+    fn publisher(&self, events: mpsc::Receiver<KubeEvent>) -> Publisher {
+        Publisher {
+            client: self.client.clone(),
+            component: self.options.component.clone(),
+            clock: self.options.clock,
+            seeds: self.options.seeds.clone(),
+            metrics: self.options.metrics.clone(),
+            events,
+        }
+    }
+
+    fn candidate(&self, leading: watch::Sender<bool>) -> Option<Candidate> {
+        let (client, clock) = (self.client.clone(), self.options.clock);
+        self.options.election.clone().map(|election| Candidate { election, client, clock, leading })
     }
 
     fn context(&self, leading: watch::Receiver<bool>, recorder: Recorder) -> Context {

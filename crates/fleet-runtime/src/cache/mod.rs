@@ -13,6 +13,7 @@ pub(crate) use store::{Change, Origin};
 
 use std::fmt;
 use std::fmt::Debug;
+use std::panic;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -264,7 +265,12 @@ impl<K: Cached> Cache<K> {
                 let reason = if self.is_synced() { Reason::Change } else { Reason::Initial };
                 let event = Event { old: old.as_deref(), new: new.as_deref() };
                 for subscriber in self.shared.subscribers.read().iter() {
-                    subscriber(event, reason);
+                    // A trigger that panics must not end the watch that everybody lives on.
+                    let told = panic::catch_unwind(panic::AssertUnwindSafe(|| subscriber(event, reason)));
+                    if told.is_err() {
+                        self.shared.metrics.panicked("trigger");
+                        tracing::error!(kind = %self.shared.kind, "a trigger panicked; its keys were not woken");
+                    }
                 }
             }
         }
@@ -282,7 +288,6 @@ pub(crate) trait Sink: Send + Sync {
     fn begin_list(&self, revision: Revision);
     fn end_list(&self);
     fn passed(&self, revision: Revision);
-    fn synced(&self) -> watch::Receiver<bool>;
 }
 
 impl<K: Cached> Sink for Cache<K> {
@@ -312,8 +317,5 @@ impl<K: Cached> Sink for Cache<K> {
     }
     fn passed(&self, revision: Revision) {
         Cache::passed(self, revision);
-    }
-    fn synced(&self) -> watch::Receiver<bool> {
-        Cache::synced(self)
     }
 }

@@ -5,7 +5,6 @@
 //! deleted stays deleted until the watch says so too; what cannot be read changes nothing but a mark. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -67,6 +66,7 @@ pub(crate) struct Store<K> {
     /// The watch has told everything up to here.
     seen: Revision,
     listing: Option<Listing>,
+    no_name: Arc<str>,
 }
 
 struct Entry<K> {
@@ -111,6 +111,7 @@ impl<K: Cached> Store<K> {
             broken: BTreeMap::new(),
             seen: Revision::default(),
             listing: None,
+            no_name: Arc::from(""),
         }
     }
 
@@ -210,17 +211,32 @@ impl<K: Cached> Store<K> {
         !passed && self.entries.get(key).is_none_or(|entry| entry.revision < revision)
     }
 
-    fn insert(&mut self, key: ObjectKey, revision: Revision, object: &Arc<K>, value: &Value) {
+    fn insert(&mut self, mut key: ObjectKey, revision: Revision, object: &Arc<K>, value: &Value) {
+        self.share_namespace(&mut key);
         for indexed in &mut self.indexes {
             for found in (indexed.index.keys)(object) {
                 indexed.found.entry(found.into()).or_default().insert(key.clone());
             }
         }
         let held = match &mut self.packer {
-            Some(packer) => Held::Packed(packer.pack(value)),
+            Some(packer) => {
+                let packed = packer.pack(value);
+                debug_assert!(packer.unpack::<K>(&packed).is_ok(), "this type cannot be held packed");
+                Held::Packed(packed)
+            }
             None => Held::Parsed(object.clone()),
         };
         self.entries.insert(key, Entry { revision, held });
+    }
+
+    /// Objects of one namespace share its name: the neighbour has it already.
+    fn share_namespace(&self, key: &mut ObjectKey) {
+        let Some(namespace) = &key.namespace else { return };
+        let first = ObjectKey { namespace: Some(namespace.clone()), name: self.no_name.clone() };
+        let neighbour = self.entries.range(first..).next().and_then(|(key, _)| key.namespace.clone());
+        if neighbour.as_ref() == Some(namespace) {
+            key.namespace = neighbour;
+        }
     }
 
     /// Removes an entry and all that refers to it.
@@ -256,9 +272,8 @@ impl<K: Cached> Store<K> {
     }
 
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
-        let first = ObjectKey::namespaced(namespace, "");
-        let range = self.entries.range((Bound::Included(first), Bound::Unbounded));
-        range
+        self.entries
+            .range(ObjectKey::namespaced(namespace, "")..)
             .take_while(|(key, _)| key.namespace() == Some(namespace))
             .filter_map(|(_, entry)| open(self.packer.as_ref(), &entry.held))
             .collect()
