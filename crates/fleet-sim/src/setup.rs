@@ -74,6 +74,17 @@ pub async fn add_member(client: &kube::Client, member: &SimulatedMember) -> Resu
     }
 }
 
+/// The names of the members that the hub knows.
+pub async fn known_members(client: &kube::Client) -> Result<Vec<String>, SetupError> {
+    let path = KindId::of::<MemberCluster>().collection_path(None);
+    let list: Value = match get(&path) {
+        Ok(request) => client.request(request).await.map_err(failed("a question for its members"))?,
+        Err(error) => return Err(failed("a question for its members")(error)),
+    };
+    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok(items.iter().map(name_of).collect())
+}
+
 /// Waits until all of these members have joined; `progress` is told how many have, whenever that changes.
 pub async fn all_joined(
     client: &kube::Client,
