@@ -11,27 +11,35 @@
 //! | `keys` | from objects to the placements that they belong to |
 //! | `scheduler` | the shell of `fleet_core::scheduler` |
 //! | `placement/` | the shell of `fleet_core::placement` |
+//! | `membership` | the shell of `fleet_core::membership::hub` |
+//! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
 
 mod caches;
+mod cluster_profile;
 pub mod keys;
+mod membership;
 mod names;
 mod options;
 mod ownership;
 
-pub use caches::{Caches, PlacementCaches, by};
+pub use caches::{Belongings, Caches, PlacementCaches, by};
 pub use options::HubOptions;
 pub use ownership::ownership;
 
-use fleet_runtime::Runtime;
+use fleet_runtime::{Counters, Runtime};
 
 /// What is installed: handles for probes, tests and simulations.
 #[derive(Debug, Clone)]
 pub struct Hub {
     pub caches: Caches,
+    /// How many members have joined and left.
+    pub joins: Counters,
 }
 
 /// Adds all of the hub's caches and controllers to a runtime.
 pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     let caches = Caches::new(runtime, options);
-    Hub { caches }
+    let joins = membership::start(runtime, options, &caches);
+    cluster_profile::start(runtime, options, &caches);
+    Hub { caches, joins }
 }
