@@ -8,8 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube::core::{DynamicObject, PartialObjectMeta};
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, Event, Kind, Sink};
@@ -25,6 +25,7 @@ use crate::write::Side;
 pub type MetadataObject = PartialObjectMeta<DynamicObject>;
 
 type Subscriber = Arc<dyn Fn(&KindId, Event<'_, MetadataObject>, Reason) + Send + Sync>;
+type Listener = Box<dyn Fn(&KindId) + Send + Sync>;
 
 /// One cache of metadata per kind that is wanted at the moment. Clones are the same.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ struct Shared {
     metrics: Metrics,
     caches: Mutex<BTreeMap<KindId, Cache<MetadataObject>>>,
     subscribers: Mutex<Vec<Subscriber>>,
+    /// Told once all objects of a kind are known.
+    listeners: RwLock<Vec<Listener>>,
     wanted: Notify,
 }
 
@@ -48,8 +51,14 @@ impl fmt::Debug for MetadataCaches {
 
 impl MetadataCaches {
     pub(crate) fn new(side: Side, metrics: Metrics) -> Self {
-        let shared =
-            Shared { side, metrics, caches: Mutex::default(), subscribers: Mutex::default(), wanted: Notify::new() };
+        let shared = Shared {
+            side,
+            metrics,
+            caches: Mutex::default(),
+            subscribers: Mutex::default(),
+            listeners: RwLock::default(),
+            wanted: Notify::new(),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -122,6 +131,20 @@ impl MetadataCaches {
         }
     }
 
+    /// Calls `listener` whenever all objects of a kind have become known.
+    pub(crate) fn listen(&self, listener: Listener) {
+        self.shared.listeners.write().push(listener);
+    }
+
+    /// Ends without a word if the kind is no longer wanted before it is complete.
+    async fn announce(self, kind: KindId, mut synced: watch::Receiver<bool>) {
+        if synced.wait_for(|complete| *complete).await.is_ok() {
+            for listener in self.shared.listeners.read().iter() {
+                listener(&kind);
+            }
+        }
+    }
+
     /// Starts and stops watches as kinds are wanted, for as long as it is polled.
     pub(crate) async fn run(self, client: kube::Client, seeds: Seeds) {
         let mut watches = JoinSet::new();
@@ -136,7 +159,8 @@ impl MetadataCaches {
                 keep
             });
             for (kind, cache) in wanted {
-                running.entry(kind).or_insert_with(|| {
+                running.entry(kind.clone()).or_insert_with(|| {
+                    watches.spawn(self.clone().announce(kind, cache.synced()));
                     let sink: Arc<dyn Sink> = Arc::new(cache.clone());
                     let (client, seeds, metrics) = (client.clone(), seeds.clone(), self.shared.metrics.clone());
                     (cache, watches.spawn(follow(client, sink, seeds, metrics)))

@@ -121,6 +121,21 @@ impl<Key: Ord + Clone + Send + Sync + 'static> Triggers<Key> {
         self
     }
 
+    /// Wakes keys when all objects of a kind that `caches` watches have become known.
+    #[must_use]
+    pub fn on_complete<I: IntoIterator<Item = Key>>(
+        mut self,
+        caches: &MetadataCaches,
+        keys: impl Fn(&KindId) -> I + Send + Sync + 'static,
+    ) -> Self {
+        let followed = caches.clone();
+        self.attach.push(Box::new(move |lane| {
+            let lane = lane.clone();
+            followed.listen(Box::new(move |kind| lane.mark(keys(kind), Reason::Change)));
+        }));
+        self
+    }
+
     /// Wakes keys whenever the set of kinds that the server has changes.
     #[must_use]
     pub fn on_discovery<I: IntoIterator<Item = Key>>(

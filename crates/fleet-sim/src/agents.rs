@@ -66,10 +66,16 @@ pub fn hub_agent(hub: kube::Client, options: &HubOptions, around: &Surroundings)
     Ok(runtime)
 }
 
-/// The agent of a simulated member, behind a client of the hub that acts as `member::identity`.
-pub fn member_agent(hub: kube::Client, member: &SimulatedMember, around: &Surroundings) -> Result<Runtime, AgentError> {
+/// The agent of a simulated member, behind a client of the hub that acts as `member::identity` and one of its own server.
+pub fn member_agent(
+    hub: kube::Client,
+    own: kube::Client,
+    member: &SimulatedMember,
+    around: &Surroundings,
+) -> Result<Runtime, AgentError> {
     let ownership = member::ownership().map_err(AgentError::Owners)?;
     let mut runtime = Runtime::new(hub, around.options("fleet-member-agent", ownership));
-    member::install(&mut runtime, member, &around.seeds)?;
+    let own = runtime.connect(own);
+    member::install(&mut runtime, own, member)?;
     Ok(runtime)
 }

@@ -59,18 +59,29 @@ fn is_established(definition: &Value) -> bool {
 }
 
 /// Tells the hub of a member, unless it knows it.
-pub async fn add_member(client: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
-    let object = serde_json::to_vec(&member.member_cluster()).unwrap_or_default();
-    let path = KindId::of::<MemberCluster>().collection_path(None);
-    let request = http::Request::post(path).header(http::header::CONTENT_TYPE, "application/json").body(object);
-    let sent = match request {
-        Ok(request) => client.request::<Value>(request).await,
-        Err(error) => Err(kube::Error::HttpError(error)),
-    };
-    match sent {
-        Ok(_) => Ok(()),
+pub async fn add_member(hub: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
+    create(hub, &member.member_cluster()).await.map_err(failed(format_args!("the member {}", member.name)))
+}
+
+/// Puts a member's nodes into its own API server, unless they are there.
+pub async fn furnish_member(own: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
+    for node in member.node_objects() {
+        create(own, &node).await.map_err(failed(format_args!("a node of {}", member.name)))?;
+    }
+    Ok(())
+}
+
+/// Creates an object of a cluster-scoped kind. One that is there already is as good.
+async fn create<K>(client: &kube::Client, object: &K) -> Result<(), kube::Error>
+where
+    K: kube::Resource<DynamicType = ()> + serde::Serialize,
+{
+    let path = KindId::of::<K>().collection_path(None);
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let request = http::Request::post(path).header(http::header::CONTENT_TYPE, "application/json").body(body);
+    match client.request::<Value>(request.map_err(kube::Error::HttpError)?).await {
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
-        Err(error) => Err(failed(format_args!("the member {}", member.name))(error)),
+        other => other.map(drop),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::Random;
 use crate::agents::{AgentError, Surroundings, hub_agent, hub_identity, member_agent, prompt_hub};
 use crate::member::{SimulatedMember, identity};
 use crate::network::{CrashMoment, Network, Weather};
-use crate::setup::{SetupError, prepare_hub};
+use crate::setup::{SetupError, furnish_member, prepare_hub};
 
 /// The hub agent's name on the network.
 pub const HUB: &str = "hub";
@@ -97,12 +97,14 @@ impl World {
         Ok(())
     }
 
-    /// Starts a member's agent. The hub must be told of the member by a user.
-    pub fn start_member(&mut self, member: &SimulatedMember) -> Result<(), WorldError> {
-        self.stop(member.name.as_str());
-        let server = self.server.service(ROOT_CLUSTER, identity(&member.name));
-        let client = self.network.client(member.name.as_str(), server);
-        let agent = member_agent(client, member, &self.surroundings(Metrics::default()))?;
+    /// Starts a member's API server and agent. The hub must be told of the member by a user.
+    pub async fn start_member(&mut self, member: &SimulatedMember) -> Result<(), WorldError> {
+        let name = member.name.as_str();
+        self.stop(name);
+        let own = self.network.steady_client(&format!("{name}-own"), self.server.service(name, hub_identity()));
+        furnish_member(&own, member).await?;
+        let client = self.network.client(name, self.server.service(ROOT_CLUSTER, identity(&member.name)));
+        let agent = member_agent(client, own, member, &self.surroundings(Metrics::default()))?;
         self.agents.insert(member.name.to_string(), tokio::spawn(agent.run(std::future::pending())));
         Ok(())
     }

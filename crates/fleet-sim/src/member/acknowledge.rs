@@ -1,24 +1,34 @@
 //! Says of every Work that it is applied and available.
 //!
-//! Decides from the Work and from whether the member belongs to the fleet: a Work is held by the agent's finalizer, reported
-//! on at its present generation, and let go of when it is deleted or the member leaves. Never applies a manifest.
+//! Decides from the Work and from whether the member applies Works at all: it has joined and does not leave. Reports at the
+//! Work's present generation. Never applies a manifest.
 
 use fleet_api::conditions::work::{ManifestApplied, ManifestAvailable, WorkApplied, WorkAvailable};
 use fleet_api::conditions::{ConditionState as _, put};
-use fleet_api::kinds::{InternalMemberCluster, Work};
-use fleet_api::names::{ClusterName, MemberNamespace};
-use fleet_api::types::{ClusterState, EmbeddedObject, ManifestCondition, WorkResourceIdentifier, WorkStatus};
-use fleet_api::well_known::finalizers;
-use fleet_runtime::{Actions, Cache, Controller, Moment, ObjectKey, Write};
+use fleet_api::kinds::Work;
+use fleet_api::types::{EmbeddedObject, ManifestCondition, WorkResourceIdentifier, WorkStatus};
+use fleet_member::Member;
+use fleet_runtime::{Actions, Cache, Controller, Moment, ObjectKey, Runtime, Triggers, Write};
 use jiff::Timestamp;
+use tokio::sync::watch;
 
 pub(super) const NAME: &str = "simulated-applier";
+/// Works that are in hand at once. Acknowledging costs one small write.
+const WORKS_AT_ONCE: usize = 4;
 
-pub(super) struct Acknowledge {
-    pub(super) member: ClusterName,
-    pub(super) namespace: MemberNamespace,
-    pub(super) mailboxes: Cache<InternalMemberCluster>,
-    pub(super) works: Cache<Work>,
+struct Acknowledge {
+    works: Cache<Work>,
+    applying: watch::Receiver<bool>,
+}
+
+pub(super) fn start(runtime: &mut Runtime, member: &Member) {
+    let works = member.caches.works.clone();
+    let acknowledge = Acknowledge { works: works.clone(), applying: member.applying.clone() };
+    let triggers = Triggers::new()
+        .on(&member.caches.works, |event| [event.key()])
+        // The agent's own report that it has joined comes by here.
+        .on(&member.caches.mailboxes, move |_| works.keys());
+    runtime.controller(acknowledge, triggers, WORKS_AT_ONCE);
 }
 
 impl Controller for Acknowledge {
@@ -27,33 +37,14 @@ impl Controller for Acknowledge {
     type Facts = ();
 
     fn plan(&self, key: &ObjectKey, (): (), moment: Moment) -> Actions {
-        let mailbox = self.mailboxes.get(&ObjectKey::namespaced(self.namespace.as_str(), self.member.as_str()));
-        let (Some(work), Some(mailbox)) = (self.works.get(key), mailbox) else { return Actions::none() };
-        let staying = mailbox.spec.state == ClusterState::Join;
-        if !staying || work.metadata.deletion_timestamp.is_some() {
-            return Actions::none().with(Write::change(&*work, &released(&work)));
+        match self.works.get(key) {
+            Some(work) if *self.applying.borrow() && work.metadata.deletion_timestamp.is_none() => {
+                let reported = Work::clone(&work).with_status(acknowledged(&work, moment.now));
+                Actions::none().with(Write::status(&*work, &reported))
+            }
+            Some(_) | None => Actions::none(),
         }
-        let held = held(&work);
-        let reported = held.clone().with_status(acknowledged(&work, moment.now));
-        Actions::none().with(Write::change(&*work, &held)).with(Write::status(&held, &reported))
     }
-}
-
-fn released(work: &Work) -> Work {
-    let mut work = work.clone();
-    if let Some(all) = &mut work.metadata.finalizers {
-        all.retain(|finalizer| finalizer != finalizers::WORK);
-    }
-    work
-}
-
-fn held(work: &Work) -> Work {
-    let mut work = work.clone();
-    let all = work.metadata.finalizers.get_or_insert_default();
-    if !all.iter().any(|finalizer| finalizer == finalizers::WORK) {
-        all.push(finalizers::WORK.to_owned());
-    }
-    work
 }
 
 /// The status of a Work whose manifests are all there.
@@ -134,15 +125,5 @@ mod tests {
         let first = acknowledged(&work, Timestamp::UNIX_EPOCH);
         let again = acknowledged(&work.with_status(first.clone()), Timestamp::MAX);
         assert_eq!(first, again);
-    }
-
-    #[test]
-    fn holding_and_releasing_touch_our_finalizer_alone() {
-        let mut foreign = work();
-        foreign.metadata.finalizers = Some(vec!["other".to_owned()]);
-        let held = held(&foreign);
-        assert_eq!(held.metadata.finalizers, Some(vec!["other".to_owned(), finalizers::WORK.to_owned()]));
-        assert_eq!(super::held(&held), held);
-        assert_eq!(released(&held).metadata.finalizers, foreign.metadata.finalizers);
     }
 }

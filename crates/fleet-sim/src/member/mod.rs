@@ -1,35 +1,25 @@
 //! Simulated member clusters: they join, report and acknowledge what they are given.
 //!
-//! Decides what such a cluster looks like: its name, labels, nodes. Its agent runs on the same runtime as every other, in
-//! real or virtual time, and speaks to the hub as the identity that its MemberCluster names. Never applies a manifest.
-//!
-//! | file | what |
-//! |---|---|
-//! | `membership` | joins, sends heartbeats, leaves |
-//! | `acknowledge` | says of every Work that it is applied and available |
+//! Decides what such a cluster looks like: its name, labels, nodes. Its agent is the real one, in real or virtual time, and
+//! speaks to the hub as the identity that its MemberCluster names; only the work applier is replaced by one that says yes
+//! (`acknowledge`). Never applies a manifest.
 
 mod acknowledge;
-mod membership;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use apiserver::auth::User;
-use fleet_api::kinds::{InternalMemberCluster, MemberCluster, Work};
+use fleet_api::kinds::MemberCluster;
 use fleet_api::names::{ClusterName, MemberNamespace, NameError};
 use fleet_api::types::{MemberClusterSpec, Subject};
 use fleet_api::well_known::api_groups;
-use fleet_runtime::{Grant, Kind, Ownership, Runtime, Seeds, Triggers};
+use fleet_member::{Member, MemberOptions};
+use fleet_runtime::{Grant, Overlap, Ownership, Runtime, Side};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use parking_lot::Mutex;
-
-use membership::Membership;
 
 /// Who the agent of a member is on the hub: this, and the member's name behind it.
 const IDENTITY_PREFIX: &str = "fleet-member-agent-";
-/// Keys of Works that are in hand at once. Acknowledging costs one small write.
-const WORKS_AT_ONCE: usize = 4;
 
 /// A cluster that exists only in this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,39 +93,15 @@ pub fn identity(member: &ClusterName) -> User {
 }
 
 /// What the agents of simulated members write.
-pub fn ownership() -> Result<Ownership, Vec<fleet_runtime::Overlap>> {
-    let grant = |controller, kind, fields| Grant { controller, kind, creates: false, deletes: false, fields };
-    Ownership::new([
-        grant(membership::NAME, "InternalMemberCluster", &["status"]),
-        // Leaving lets go of Works that acknowledging holds; the two never do it at the same time.
-        grant(acknowledge::NAME, "Work", &["metadata.finalizers", "status"]),
-    ])
+pub fn ownership() -> Result<Ownership, Vec<Overlap>> {
+    let fields = &["status"];
+    let acknowledge = Grant { controller: acknowledge::NAME, kind: "Work", creates: false, deletes: false, fields };
+    Ownership::new(fleet_member::ownership().into_iter().chain([acknowledge]))
 }
 
-/// Adds a member's agent to a runtime whose client speaks to the hub.
-pub fn install(runtime: &mut Runtime, member: &SimulatedMember, seeds: &Seeds) -> Result<(), NameError> {
-    let namespace = MemberNamespace::of(&member.name)?;
-    let mailboxes = runtime.cache(Kind::<InternalMemberCluster>::new().in_namespace(namespace.as_str()));
-    let works = runtime.cache(Kind::<Work>::new().in_namespace(namespace.as_str()));
-    let memory = Arc::new(Mutex::default());
-    let membership = Membership {
-        member: member.clone(),
-        namespace: namespace.clone(),
-        mailboxes: mailboxes.clone(),
-        works: works.clone(),
-        memory,
-        seed: seeds.next(),
-    };
-    let own = member.name.clone();
-    let also_own = member.name.clone();
-    let triggers = Triggers::new().on(&mailboxes, move |_| [own.clone()]).on(&works, move |_| [also_own.clone()]);
-    runtime.controller(membership, triggers, 1);
-    let (boxes, all_works) = (mailboxes.clone(), works.clone());
-    let acknowledge = acknowledge::Acknowledge { member: member.name.clone(), namespace, mailboxes, works };
-    let triggers = Triggers::new().on(&all_works, |event| [event.key()]).on(&boxes, {
-        let works = all_works.clone();
-        move |_| works.keys()
-    });
-    runtime.controller(acknowledge, triggers, WORKS_AT_ONCE);
-    Ok(())
+/// Adds a member's agent to a runtime whose main client speaks to the hub; `own` is the member's API server.
+pub fn install(runtime: &mut Runtime, own: Side, member: &SimulatedMember) -> Result<Member, NameError> {
+    let installed = fleet_member::install(runtime, own, &MemberOptions::new(member.name.as_str())?);
+    acknowledge::start(runtime, &installed);
+    Ok(installed)
 }

@@ -13,7 +13,7 @@ use apiserver::http::Listening;
 use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 use fleet_sim::agents::{Surroundings, hub_agent, hub_identity, member_agent, prompt_hub};
 use fleet_sim::member::{SimulatedMember, identity};
-use fleet_sim::setup::{add_member, all_joined, known_members, prepare_hub};
+use fleet_sim::setup::{add_member, all_joined, furnish_member, known_members, prepare_hub};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -58,10 +58,11 @@ impl Fleet {
         let hub = hub_agent(client, &prompt_hub(), &around)?;
         self.agents.spawn(hub.run(self.stopped()));
         for member in &self.members {
-            self.server.cluster(member.name.as_str());
+            let own = kube::Client::new(self.server.service(member.name.as_str(), administrator()), "default");
+            furnish_member(&own, member).await?;
             add_member(admin, member).await?;
             let client = kube::Client::new(self.server.service(ROOT_CLUSTER, identity(&member.name)), "default");
-            let agent = member_agent(client, member, &Surroundings::real())?;
+            let agent = member_agent(client, own, member, &Surroundings::real())?;
             self.agents.spawn(agent.run(self.stopped()));
         }
         Ok(())
@@ -153,7 +154,7 @@ fn explain(error: EmbeddedError, data_dir: Option<&Path>) -> anyhow::Error {
         other => {
             let what = format!("{:#}", anyhow::Error::new(other));
             match data_dir {
-                Some(path) if what.contains("in use by process") => {
+                Some(_) if what.contains("in use by process") => {
                     let hint = "end that process, or choose another directory with --data-dir".to_owned();
                     Hinted { what, hint }.into()
                 }
