@@ -9,7 +9,7 @@
 //! | `caches` | which kinds are held, how, and by what they are found |
 //! | `ownership` | which controller writes which field |
 //! | `keys`, `meta` | from objects to the placements that they belong to; labels, annotations, finalizers |
-//! | `scheduler` | the shell of `fleet_core::scheduler` |
+//! | `scheduler/` | the shell of `fleet_core::scheduler` |
 //! | `placement/` | the shell of `fleet_core::placement` |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
 //! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
@@ -19,7 +19,7 @@ mod cluster_profile;
 pub mod keys;
 mod membership;
 mod meta;
-mod names;
+pub mod names;
 pub mod options;
 mod ownership;
 mod placement;

@@ -8,8 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube::core::{DynamicObject, PartialObjectMeta};
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Notify, watch};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, Event, Kind, Sink};
@@ -19,13 +19,14 @@ use crate::kind::KindId;
 use crate::metrics::Metrics;
 use crate::queue::Reason;
 use crate::watch::follow;
+use crate::worker::becomes;
 use crate::write::Side;
 
 /// An object of which only the metadata is known.
 pub type MetadataObject = PartialObjectMeta<DynamicObject>;
 
+type OnComplete = Arc<dyn Fn(&KindId) + Send + Sync>;
 type Subscriber = Arc<dyn Fn(&KindId, Event<'_, MetadataObject>, Reason) + Send + Sync>;
-type Listener = Box<dyn Fn(&KindId) + Send + Sync>;
 
 /// One cache of metadata per kind that is wanted at the moment. Clones are the same.
 #[derive(Clone)]
@@ -38,8 +39,7 @@ struct Shared {
     metrics: Metrics,
     caches: Mutex<BTreeMap<KindId, Cache<MetadataObject>>>,
     subscribers: Mutex<Vec<Subscriber>>,
-    /// Told once all objects of a kind are known.
-    listeners: RwLock<Vec<Listener>>,
+    on_complete: Mutex<Vec<OnComplete>>,
     wanted: Notify,
 }
 
@@ -56,7 +56,7 @@ impl MetadataCaches {
             metrics,
             caches: Mutex::default(),
             subscribers: Mutex::default(),
-            listeners: RwLock::default(),
+            on_complete: Mutex::default(),
             wanted: Notify::new(),
         };
         Self { shared: Arc::new(shared) }
@@ -131,18 +131,21 @@ impl MetadataCaches {
         }
     }
 
-    /// Calls `listener` whenever all objects of a kind have become known.
-    pub(crate) fn listen(&self, listener: Listener) {
-        self.shared.listeners.write().push(listener);
+    /// Calls `f` when all objects of a kind are known for the first time.
+    pub(crate) fn on_complete(&self, f: OnComplete) {
+        self.shared.on_complete.lock().push(f);
     }
 
-    /// Ends without a word if the kind is no longer wanted before it is complete.
-    async fn announce(self, kind: KindId, mut synced: watch::Receiver<bool>) {
-        if synced.wait_for(|complete| *complete).await.is_ok() {
-            for listener in self.shared.listeners.read().iter() {
+    async fn follow(self, kind: KindId, cache: Cache<MetadataObject>, client: kube::Client, seeds: Seeds) {
+        let sink: Arc<dyn Sink> = Arc::new(cache.clone());
+        let complete = async {
+            becomes(&mut cache.synced(), true).await;
+            let listeners = self.shared.on_complete.lock().clone();
+            for listener in listeners {
                 listener(&kind);
             }
-        }
+        };
+        futures::future::join(follow(client, sink, seeds, self.shared.metrics.clone()), complete).await;
     }
 
     /// Starts and stops watches as kinds are wanted, for as long as it is polled.
@@ -160,10 +163,8 @@ impl MetadataCaches {
             });
             for (kind, cache) in wanted {
                 running.entry(kind.clone()).or_insert_with(|| {
-                    watches.spawn(self.clone().announce(kind, cache.synced()));
-                    let sink: Arc<dyn Sink> = Arc::new(cache.clone());
-                    let (client, seeds, metrics) = (client.clone(), seeds.clone(), self.shared.metrics.clone());
-                    (cache, watches.spawn(follow(client, sink, seeds, metrics)))
+                    let following = self.clone().follow(kind, cache.clone(), client.clone(), seeds.clone());
+                    (cache, watches.spawn(following))
                 });
             }
             while watches.try_join_next().is_some() {}

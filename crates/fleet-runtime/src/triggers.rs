@@ -121,7 +121,8 @@ impl<Key: Ord + Clone + Send + Sync + 'static> Triggers<Key> {
         self
     }
 
-    /// Wakes keys when all objects of a kind that `caches` watches have become known.
+    /// Wakes keys when all objects of a kind have become known, which may be none. Until then a plan cannot conclude
+    /// anything from what is not there.
     #[must_use]
     pub fn on_complete<I: IntoIterator<Item = Key>>(
         mut self,
@@ -131,7 +132,7 @@ impl<Key: Ord + Clone + Send + Sync + 'static> Triggers<Key> {
         let followed = caches.clone();
         self.attach.push(Box::new(move |lane| {
             let lane = lane.clone();
-            followed.listen(Box::new(move |kind| lane.mark(keys(kind), Reason::Change)));
+            followed.on_complete(Arc::new(move |kind| lane.mark(keys(kind), Reason::Change)));
         }));
         self
     }

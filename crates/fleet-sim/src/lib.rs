@@ -4,10 +4,14 @@
 //! placements: the controllers are those of real hubs, and they cannot tell the difference.
 
 pub mod agents;
+pub mod laws;
 pub mod member;
 pub mod network;
 mod random;
 pub mod setup;
+pub mod state;
+pub mod story;
+pub mod trial;
 pub mod world;
 
 pub use random::Random;

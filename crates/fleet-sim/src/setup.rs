@@ -13,7 +13,7 @@ use fleet_api::kinds::{MemberCluster, all_crds};
 use fleet_api::well_known::namespaces;
 use fleet_runtime::KindId;
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Node};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
@@ -23,6 +23,7 @@ use crate::member::SimulatedMember;
 /// The name under which fields of definitions are owned.
 const FIELD_MANAGER: &str = "kubefleet";
 const APPLY: &str = "application/apply-patch+yaml";
+const MERGE: &str = "application/merge-patch+json";
 
 /// What could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +67,13 @@ pub async fn add_member(hub: &kube::Client, member: &SimulatedMember) -> Result<
 /// Puts a member's nodes into its own API server, unless they are there.
 pub async fn furnish_member(own: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
     for node in member.node_objects() {
-        create(own, &node).await.map_err(failed(format_args!("a node of {}", member.name)))?;
+        let furnished = async {
+            create(own, &node).await?;
+            let name = node.metadata.name.as_deref().unwrap_or_default();
+            let path = KindId::of::<Node>().object_path(None, name, Some("status"));
+            patch(own, &path, MERGE, &json!({"status": node.status})).await
+        };
+        furnished.await.map_err(failed(format_args!("a node of {}", member.name)))?;
     }
     Ok(())
 }
@@ -119,15 +126,16 @@ fn has_joined(object: &Value) -> bool {
     status.is_some_and(|status| decode_ignoring_generation::<MemberJoined>(&status.conditions).is_true())
 }
 
-async fn apply(client: &kube::Client, kind: &KindId, object: &Value) -> Result<Value, SetupError> {
+async fn apply(client: &kube::Client, kind: &KindId, object: &Value) -> Result<(), SetupError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let path = format!("{}?fieldManager={FIELD_MANAGER}&force=true", kind.object_path(None, name, None));
-    let request = http::Request::patch(path).header(http::header::CONTENT_TYPE, APPLY).body(object.to_string().into());
-    let applied = match request {
-        Ok(request) => client.request(request).await,
-        Err(error) => Err(kube::Error::HttpError(error)),
-    };
-    applied.map_err(failed(format_args!("{} {name}", kind.kind)))
+    patch(client, &path, APPLY, object).await.map_err(failed(format_args!("{} {name}", kind.kind)))
+}
+
+async fn patch(client: &kube::Client, path: &str, format: &str, body: &Value) -> Result<(), kube::Error> {
+    let request = http::Request::patch(path).header(http::header::CONTENT_TYPE, format);
+    let request = request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
+    client.request::<Value>(request).await.map(drop)
 }
 
 /// Follows a kind until what there is of it (by name) is as wanted.

@@ -50,8 +50,9 @@ pub struct World {
 }
 
 impl World {
-    /// A hub without members, whose agent does not run yet. The weather is calm.
-    pub async fn new(seed: u64) -> Result<Self, WorldError> {
+    /// A hub without members, whose agent does not run yet. The weather is calm. `hub_metrics` count for all lives of the
+    /// hub agent.
+    pub async fn new(seed: u64, hub_metrics: Metrics) -> Result<Self, WorldError> {
         let mut random = Random::new(seed);
         // The instant at which all worlds begin: a whole second, far from any leap.
         let origin = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(24 * 365 * 56);
@@ -60,7 +61,7 @@ impl World {
         let server = Embedded::with(builder, ServerOptions::default()).await?;
         let network = Network::new(random.fork(), Weather::calm());
         let seeds = Seeds::starting_with(random.number());
-        let world = Self { server, network, clock, seeds, hub_metrics: Metrics::default(), agents: BTreeMap::new() };
+        let world = Self { server, network, clock, seeds, hub_metrics, agents: BTreeMap::new() };
         prepare_hub(&world.user()).await?;
         Ok(world)
     }
@@ -71,11 +72,6 @@ impl World {
 
     pub fn clock(&self) -> Clock {
         self.clock
-    }
-
-    /// What the hub agent has counted, over all its lives.
-    pub fn hub_metrics(&self) -> &Metrics {
-        &self.hub_metrics
     }
 
     /// A client that may do everything on the hub and that no fault touches.

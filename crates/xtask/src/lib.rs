@@ -11,4 +11,5 @@ pub mod http;
 pub mod parity;
 pub mod real;
 pub mod signals;
+pub mod sim;
 pub mod test;

@@ -22,6 +22,7 @@ enum Chore {
     Parity(xtask::parity::command::Parity),
     Bench(xtask::bench::Bench),
     Coverage(xtask::coverage::Coverage),
+    Sim(xtask::sim::Sim),
 }
 
 #[tokio::main]
@@ -34,6 +35,7 @@ async fn main() -> ExitCode {
         Chore::Parity(chore) => chore.execute(divergence::KNOWN).await,
         Chore::Bench(chore) => chore.execute().await,
         Chore::Coverage(chore) => chore.execute(),
+        Chore::Sim(chore) => chore.execute(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -100,11 +100,11 @@ impl<S: Scope> Performer<'_, S> {
     }
 
     fn policy(&self, name: &str, change: impl FnOnce(&mut Obj<PolicySnapshot, S>)) -> Option<Write> {
-        changed(self.policy_snapshots.get(name).copied()?, change)
+        Some(changed(self.policy_snapshots.get(name).copied()?, change))
     }
 
     fn resource(&self, name: &str, change: impl FnOnce(&mut Obj<Snapshot, S>)) -> Option<Write> {
-        changed(self.resource_snapshots.get(name).copied()?, change)
+        Some(changed(self.resource_snapshots.get(name).copied()?, change))
     }
 
     pub(super) fn event(&self, event: &PlacementEvent) -> KubeEvent {
@@ -117,10 +117,10 @@ impl<S: Scope> Performer<'_, S> {
     }
 }
 
-fn changed<K: fleet_runtime::Writable + Clone>(old: &K, change: impl FnOnce(&mut K)) -> Option<Write> {
+fn changed<K: fleet_runtime::Writable + Clone>(old: &K, change: impl FnOnce(&mut K)) -> Write {
     let mut new = old.clone();
     change(&mut new);
-    Some(Write::change(old, &new))
+    Write::change(old, &new)
 }
 
 /// Whether nothing differs but what is said of single clusters, and how many of them there are.

@@ -16,8 +16,7 @@ impl Waits {
     /// completed it did not know of this placement.
     pub(super) fn add(&self, resource: &str, key: &PlacementKey, metadata: &MetadataCaches) -> bool {
         self.0.lock().entry(resource.to_owned()).or_default().insert(key.clone());
-        let complete = metadata.kinds().iter().any(|kind| resource_of(kind) == resource && metadata.is_complete(kind));
-        complete
+        metadata.kinds().iter().any(|kind| resource_of(kind) == resource && metadata.is_complete(kind))
     }
 
     /// Those that waited for this kind.

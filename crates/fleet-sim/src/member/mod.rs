@@ -15,7 +15,7 @@ use fleet_api::types::{MemberClusterSpec, Subject};
 use fleet_api::well_known::api_groups;
 use fleet_member::{Member, MemberOptions};
 use fleet_runtime::{Grant, Overlap, Ownership, Runtime, Side};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 /// Who the agent of a member is on the hub: this, and the member's name behind it.
@@ -80,6 +80,8 @@ fn node(name: &str) -> Node {
     let status = node.status.get_or_insert_default();
     status.capacity = list("4", "16Gi");
     status.allocatable = list("3800m", "14Gi");
+    let ready = NodeCondition { type_: "Ready".to_owned(), status: "True".to_owned(), ..NodeCondition::default() };
+    status.conditions = Some(vec![ready]);
     node
 }
 

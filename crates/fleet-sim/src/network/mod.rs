@@ -124,6 +124,13 @@ impl Network {
         ended
     }
 
+    /// Takes a planned death back.
+    pub fn spare(&self, actor: &str) {
+        if let Some(actor) = self.0.lock().actors.get_mut(actor) {
+            actor.end = None;
+        }
+    }
+
     /// What has happened so far, as text.
     pub fn trace(&self) -> String {
         self.0.lock().trace.to_string()

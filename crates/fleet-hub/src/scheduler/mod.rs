@@ -1,31 +1,33 @@
 //! Runs the scheduler for placements of one scope.
 //!
-//! Decides which changes can lead to another choice of clusters, and how each write of a plan becomes a request. A member
-//! that cannot be read counts as a member that nobody hears of: it keeps what it has. Never picks a cluster: that is
+//! Decides what is observed and how each write of a plan becomes a request; `changes` has what wakes it. A member that
+//! cannot be read counts as a member that nobody hears of: it keeps what it has. Never picks a cluster: that is
 //! `fleet_core::scheduler`.
+
+mod changes;
+
+pub(crate) use changes::{OPEN, is_open};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use fleet_api::conditions::ConditionStatus;
-use fleet_api::conditions::decode_ignoring_generation;
-use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
 use fleet_api::kinds::{Binding, MemberCluster, Obj, Placement, PolicySnapshot, Scope, ScopeKind};
 use fleet_api::names::{ClusterName, PlacementKey};
-use fleet_api::types::{BindingState, ObservedCluster, PlacementPolicy, PlacementType, PropertyValue};
+use fleet_api::types::{BindingState, PropertyValue};
 use fleet_api::well_known::{annotations, finalizers};
 use fleet_core::scheduler::{
     BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Namespaces, Observed, PlacementFacts,
     Write as Planned, eligibility, plan,
 };
-use fleet_runtime::{Actions, Cache, Clock, Controller, Event, Marks, Moment, ObjectKey, Runtime, Triggers, Write};
+use fleet_runtime::{Actions, Cache, Controller, Marks, Moment, ObjectKey, Runtime, Triggers, Write};
 
 use crate::caches::{Caches, PlacementCaches, by};
-use crate::keys::{key_of, object_key, parent_of};
+use crate::keys::object_key;
 use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
+use changes::{FleetChanges, on_binding, on_placement, on_policy_snapshot};
 
 /// Starts the scheduler for one scope.
 pub(crate) fn start<S: Scope>(
@@ -183,125 +185,4 @@ impl<S: Scope> Performer<'_, S> {
         change(&mut new);
         Some(Write::change(old, &new))
     }
-}
-
-/// A placement is scheduled for the first time when its policy snapshot comes; of its own changes only its end counts.
-fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Option<PlacementKey> {
-    let placement = event.new?;
-    let is_news = event.old.is_none_or(|old| !meta::is_deleting(old) && meta::is_deleting(placement));
-    key_of(placement).filter(|_| is_news)
-}
-
-/// What the scheduler reads of a policy snapshot, and the moment when it stops being fulfilled: members that changed
-/// while that was being found out were not told of it.
-fn on_policy_snapshot<S: Scope>(event: Event<'_, Obj<PolicySnapshot, S>>) -> Vec<PlacementKey> {
-    let read = |snapshot: &Obj<PolicySnapshot, S>| {
-        let number = meta::annotation(snapshot, annotations::NUMBER_OF_CLUSTERS).map(str::to_owned);
-        let generation = meta::annotation(snapshot, annotations::PLACEMENT_GENERATION).map(str::to_owned);
-        let parent = parent_of(snapshot);
-        (number, generation, meta::is_latest(snapshot), meta::is_deleting(snapshot), parent)
-    };
-    let lapsed = matches!((event.old, event.new), (Some(old), Some(new)) if is_fulfilled(old) && !is_fulfilled(new));
-    if !lapsed && !event.changed(read) {
-        return Vec::new();
-    }
-    event.sides().filter_map(parent_of).collect()
-}
-
-/// A binding that goes frees its place, whoever deletes it.
-fn on_binding<S: Scope>(event: Event<'_, Obj<Binding, S>>) -> Option<PlacementKey> {
-    let was_there = event.old.is_some_and(|old| !meta::is_deleting(old));
-    let is_going = event.new.is_none_or(|new| meta::is_deleting(new));
-    // One that was going when this process started must be let go of too.
-    let found_going = event.old.is_none() && event.new.is_some_and(|new| meta::is_deleting(new));
-    let binding = event.new.or(event.old)?;
-    parent_of(binding).filter(|_| (was_there && is_going) || found_going)
-}
-
-/// The value under which `by::OPEN` has all snapshots that members may be added to.
-pub(crate) const OPEN: &str = "open";
-
-/// Whether a change in the fleet may change what this policy leads to: it takes every cluster that fits, or it has not got
-/// what it wants.
-pub(crate) fn is_open<S: Scope>(snapshot: &Obj<PolicySnapshot, S>) -> bool {
-    let takes_all = snapshot
-        .spec
-        .policy
-        .as_ref()
-        .is_none_or(|policy: &PlacementPolicy| policy.placement_type() == PlacementType::PickAll);
-    meta::is_latest(snapshot) && (takes_all || !is_fulfilled(snapshot))
-}
-
-fn is_fulfilled<S: Scope>(snapshot: &Obj<PolicySnapshot, S>) -> bool {
-    let conditions = snapshot.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    decode_ignoring_generation::<PolicySnapshotScheduled>(conditions)
-        .any()
-        .is_some_and(|condition| condition.status == ConditionStatus::True)
-}
-
-/// Which placements a change of a member concerns.
-struct FleetChanges<S: Scope> {
-    members: Cache<MemberCluster>,
-    policy_snapshots: Cache<Obj<PolicySnapshot, S>>,
-    bindings: Cache<Obj<Binding, S>>,
-    limits: EligibilityLimits,
-    clock: Clock,
-}
-
-impl<S: Scope> FleetChanges<S> {
-    fn concerned(&self, event: Event<'_, MemberCluster>) -> BTreeSet<PlacementKey> {
-        // While members are listed for the first time, no placement has been looked at: each will be, with all of them.
-        if !self.members.is_synced() || !self.matters(event) {
-            return BTreeSet::new();
-        }
-        let open = self.policy_snapshots.by(by::OPEN, OPEN);
-        let mut concerned: BTreeSet<PlacementKey> = open.iter().filter_map(|snapshot| parent_of(&**snapshot)).collect();
-        if event.new.is_none() {
-            let stranded = self.bindings.by(by::CLUSTER, event.key().name());
-            concerned.extend(stranded.iter().filter_map(|binding| parent_of(&**binding)));
-        }
-        concerned
-    }
-
-    /// Whether a cluster may be picked that was not, or is gone. Growing old, sick or tainted takes nothing from anybody.
-    fn matters(&self, event: Event<'_, MemberCluster>) -> bool {
-        let Some(new) = event.new else { return true };
-        if meta::is_deleting(new) {
-            return false;
-        }
-        let Some(old) = event.old else { return self.is_eligible(new) };
-        labels_differ(old, new)
-            || lost_a_taint(old, new)
-            || reports_differ(old, new)
-            || (!self.is_eligible(old) && self.is_eligible(new))
-    }
-
-    fn is_eligible(&self, member: &MemberCluster) -> bool {
-        let Ok(name) = ClusterName::parse(meta::name(member)) else { return false };
-        eligibility(&ClusterFacts::of(name, member), self.clock.now(), self.limits).is_ok()
-    }
-}
-
-fn labels_differ(old: &MemberCluster, new: &MemberCluster) -> bool {
-    old.metadata.labels.as_ref().unwrap_or(&NO_LABELS) != new.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
-}
-
-fn lost_a_taint(old: &MemberCluster, new: &MemberCluster) -> bool {
-    old.spec.taints.iter().any(|taint| !new.spec.taints.contains(taint))
-}
-
-/// What agents report and policies read, but for the times of the reports.
-fn reports_differ(old: &MemberCluster, new: &MemberCluster) -> bool {
-    let [old, new] = [old, new].map(|member| member.status.as_ref().map(|status| &status.observed));
-    let properties = |observed: Option<&ObservedCluster>| -> Vec<(String, String)> {
-        let all = observed.into_iter().flat_map(|observed| &observed.properties);
-        all.map(|(name, property)| (name.clone(), property.value.clone())).collect()
-    };
-    let usage = |observed: Option<&ObservedCluster>| {
-        let usage = observed.and_then(|observed| observed.resource_usage.as_ref());
-        usage.map(|usage| (usage.capacity.clone(), usage.allocatable.clone(), usage.available.clone()))
-    };
-    let namespaces =
-        |observed: Option<&ObservedCluster>| observed.map(|observed| observed.namespaces.clone()).unwrap_or_default();
-    properties(old) != properties(new) || namespaces(old) != namespaces(new) || usage(old) != usage(new)
 }
