@@ -19,11 +19,13 @@ use crate::kind::KindId;
 use crate::metrics::Metrics;
 use crate::queue::Reason;
 use crate::watch::follow;
+use crate::worker::becomes;
 use crate::write::Side;
 
 /// An object of which only the metadata is known.
 pub type MetadataObject = PartialObjectMeta<DynamicObject>;
 
+type OnComplete = Arc<dyn Fn(&KindId) + Send + Sync>;
 type Subscriber = Arc<dyn Fn(&KindId, Event<'_, MetadataObject>, Reason) + Send + Sync>;
 
 /// One cache of metadata per kind that is wanted at the moment. Clones are the same.
@@ -37,6 +39,7 @@ struct Shared {
     metrics: Metrics,
     caches: Mutex<BTreeMap<KindId, Cache<MetadataObject>>>,
     subscribers: Mutex<Vec<Subscriber>>,
+    on_complete: Mutex<Vec<OnComplete>>,
     wanted: Notify,
 }
 
@@ -48,8 +51,14 @@ impl fmt::Debug for MetadataCaches {
 
 impl MetadataCaches {
     pub(crate) fn new(side: Side, metrics: Metrics) -> Self {
-        let shared =
-            Shared { side, metrics, caches: Mutex::default(), subscribers: Mutex::default(), wanted: Notify::new() };
+        let shared = Shared {
+            side,
+            metrics,
+            caches: Mutex::default(),
+            subscribers: Mutex::default(),
+            on_complete: Mutex::default(),
+            wanted: Notify::new(),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -122,6 +131,23 @@ impl MetadataCaches {
         }
     }
 
+    /// Calls `f` when all objects of a kind are known for the first time.
+    pub(crate) fn on_complete(&self, f: OnComplete) {
+        self.shared.on_complete.lock().push(f);
+    }
+
+    async fn follow(self, kind: KindId, cache: Cache<MetadataObject>, client: kube::Client, seeds: Seeds) {
+        let sink: Arc<dyn Sink> = Arc::new(cache.clone());
+        let complete = async {
+            becomes(&mut cache.synced(), true).await;
+            let listeners = self.shared.on_complete.lock().clone();
+            for listener in listeners {
+                listener(&kind);
+            }
+        };
+        futures::future::join(follow(client, sink, seeds, self.shared.metrics.clone()), complete).await;
+    }
+
     /// Starts and stops watches as kinds are wanted, for as long as it is polled.
     pub(crate) async fn run(self, client: kube::Client, seeds: Seeds) {
         let mut watches = JoinSet::new();
@@ -136,10 +162,9 @@ impl MetadataCaches {
                 keep
             });
             for (kind, cache) in wanted {
-                running.entry(kind).or_insert_with(|| {
-                    let sink: Arc<dyn Sink> = Arc::new(cache.clone());
-                    let (client, seeds, metrics) = (client.clone(), seeds.clone(), self.shared.metrics.clone());
-                    (cache, watches.spawn(follow(client, sink, seeds, metrics)))
+                running.entry(kind.clone()).or_insert_with(|| {
+                    let following = self.clone().follow(kind, cache.clone(), client.clone(), seeds.clone());
+                    (cache, watches.spawn(following))
                 });
             }
             while watches.try_join_next().is_some() {}

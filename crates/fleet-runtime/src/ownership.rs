@@ -61,7 +61,10 @@ impl Ownership {
         let grants = self.grants.iter().find(|((who, kind), _)| *who == controller && *kind == &*write.kind.kind);
         let grants: &[Grant] = grants.map(|(_, grants)| grants.as_slice()).unwrap_or_default();
         match &write.op {
-            Op::Create { .. } if !grants.iter().any(|grant| grant.creates) => vec!["create".to_owned()],
+            // A replacement may touch everything, as a creation does.
+            Op::Create { .. } | Op::Replace { .. } if !grants.iter().any(|grant| grant.creates) => {
+                vec!["create".to_owned()]
+            }
             Op::Delete { .. } if !grants.iter().any(|grant| grant.deletes) => vec!["delete".to_owned()],
             _ => {
                 let owned =
@@ -94,4 +97,73 @@ fn overlap(first: &Grant, second: &Grant) -> Vec<Overlap> {
 /// Whether a field is another or lies below it.
 fn covers(owned: &str, field: &str) -> bool {
     field.strip_prefix(owned).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::key::ObjectKey;
+    use crate::kind::KindId;
+    use crate::write::PatchFormat;
+
+    const fn grant(controller: &'static str, fields: &'static [&'static str]) -> Grant {
+        Grant { controller, kind: "Binding", creates: false, deletes: false, fields }
+    }
+
+    fn overlaps(a: &'static [&'static str], b: &'static [&'static str]) -> Vec<String> {
+        let table = Ownership::new([grant("a", a), grant("b", b)]);
+        table.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn two_writers_of_one_field_are_found() {
+        assert_eq!(overlaps(&["spec.state"], &["spec.state"]), ["Binding: a writes spec.state, b writes spec.state"]);
+        assert_eq!(overlaps(&["spec"], &["status", "spec.x"]), ["Binding: a writes spec, b writes spec.x"]);
+        assert_eq!(overlaps(&["status.conditions[A]"], &["status"]).len(), 1);
+        assert!(overlaps(&["spec.state"], &["spec.stateful", "spec.other"]).is_empty());
+        assert!(overlaps(&["status.conditions[A]"], &["status.conditions[B]"]).is_empty());
+        assert!(Ownership::new([grant("a", &["spec"]), grant("a", &["spec.x"])]).is_ok(), "one writer twice is one");
+        let other_kind = Grant { kind: "Work", ..grant("b", &["spec"]) };
+        assert!(Ownership::new([grant("a", &["spec"]), other_kind]).is_ok());
+    }
+
+    fn patch(body: Value) -> Write {
+        let kind = KindId::new("g", "v1", "Binding", "bindings");
+        Write::patch_raw(kind, ObjectKey::cluster("x"), PatchFormat::Merge, body)
+    }
+
+    #[test]
+    fn a_write_stays_within_what_its_controller_owns() {
+        let table = Ownership::new([
+            grant("a", &["spec.state", "metadata.finalizers[mine]", "status.conditions[A]"]),
+            Grant { creates: true, ..grant("b", &["spec.cluster"]) },
+            Grant { deletes: true, ..grant("c", &[]) },
+        ])
+        .unwrap();
+        let violations = |controller: &str, body| table.violations(controller, &patch(body));
+        assert!(violations("a", json!({"spec": {"state": "x"}, "status": {"conditions": [{"type": "A"}]}})).is_empty());
+        assert_eq!(
+            violations(
+                "a",
+                json!({"spec": {"state": "x", "cluster": "y"}, "metadata": {"finalizers": ["mine", "his"]}})
+            ),
+            ["metadata.finalizers[his]", "spec.cluster"]
+        );
+        assert_eq!(violations("nobody", json!({"spec": {"state": "x"}})), ["spec.state"]);
+        let kind = KindId::new("g", "v1", "Binding", "bindings");
+        let create = Write::create_raw(kind.clone(), json!({"metadata": {"name": "x"}}));
+        let replace = Write::replace_raw(kind.clone(), json!({"metadata": {"name": "x"}}));
+        let delete = Write::delete_raw(kind, ObjectKey::cluster("x"), None);
+        for (who, expected) in [("a", [1, 1, 1]), ("b", [0, 0, 1]), ("c", [1, 1, 0])] {
+            let found = [&create, &replace, &delete].map(|write| table.violations(who, write).len());
+            assert_eq!(found, expected, "{who}");
+        }
+    }
+
+    #[test]
+    fn an_empty_table_allows_everything() {
+        assert!(Ownership::default().violations("a", &patch(json!({"spec": 1}))).is_empty());
+    }
 }

@@ -217,3 +217,6 @@ pub fn retry_delay(failures: u32) -> Duration {
     let doubled = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
     FIRST_RETRY.saturating_mul(doubled).min(LONGEST_RETRY)
 }
+
+#[cfg(test)]
+mod tests;

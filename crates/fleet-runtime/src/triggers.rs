@@ -121,6 +121,22 @@ impl<Key: Ord + Clone + Send + Sync + 'static> Triggers<Key> {
         self
     }
 
+    /// Wakes keys when all objects of a kind have become known, which may be none. Until then a plan cannot conclude
+    /// anything from what is not there.
+    #[must_use]
+    pub fn on_complete<I: IntoIterator<Item = Key>>(
+        mut self,
+        caches: &MetadataCaches,
+        keys: impl Fn(&KindId) -> I + Send + Sync + 'static,
+    ) -> Self {
+        let followed = caches.clone();
+        self.attach.push(Box::new(move |lane| {
+            let lane = lane.clone();
+            followed.on_complete(Arc::new(move |kind| lane.mark(keys(kind), Reason::Change)));
+        }));
+        self
+    }
+
     /// Wakes keys whenever the set of kinds that the server has changes.
     #[must_use]
     pub fn on_discovery<I: IntoIterator<Item = Key>>(

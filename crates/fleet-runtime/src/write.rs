@@ -141,16 +141,16 @@ impl Write {
             metadata.remove("resourceVersion");
             metadata.remove("uid");
         }
-        let named = Self::new(kind, key, Op::Create { body, if_absent: false });
-        named
+        Self::new(kind, key, Op::Create { body, if_absent: false })
     }
 
     /// A patch in any format, of any kind, without a precondition unless the body has one.
     pub fn patch_raw(kind: KindId, key: ObjectKey, format: PatchFormat, body: Value) -> Self {
         let fields = match format {
-            PatchFormat::Json => Vec::new(),
+            PatchFormat::Json => fields_of_operations(&body),
             _ => changed_fields(&json!({}), &body),
         };
+        let fields = fields.into_iter().filter(|field| !NAMES_THE_OBJECT.contains(&field.as_str())).collect();
         let op = Op::Patch { subresource: None, format, body, base: None };
         Self { fields, ..Self::new(kind, key, op) }
     }
@@ -311,6 +311,26 @@ impl Write {
     }
 }
 
+/// Fields of a patch that say which object is meant and change nothing.
+const NAMES_THE_OBJECT: [&str; 6] =
+    ["apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"];
+
+/// The fields that a JSON patch touches: `/spec/a/0` is `spec.a`.
+fn fields_of_operations(operations: &Value) -> Vec<String> {
+    let field = |operation: &Value| {
+        let path = operation["path"].as_str()?.strip_prefix('/')?;
+        let named = path.split('/').take_while(|name| *name != "-" && name.parse::<usize>().is_err());
+        Some(named.collect::<Vec<_>>().join("."))
+    };
+    operations
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|operation| operation["op"] != "test")
+        .filter_map(field)
+        .collect()
+}
+
 fn set_base(body: &mut Value, version: &str) {
     if let Some(fields) = body.as_object_mut() {
         let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
@@ -345,4 +365,116 @@ fn part_of<K: Writable>(object: &K, subresource: Option<&str>) -> Result<Value, 
         }
     }
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use expect_test::{Expect, expect};
+    use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+
+    use super::*;
+
+    fn map(version: Option<&str>, data: &[(&str, &str)]) -> ConfigMap {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some("a".into());
+        map.metadata.namespace = Some("ns".into());
+        map.metadata.uid = version.map(|_| "u1".into());
+        map.metadata.resource_version = version.map(str::to_owned);
+        map.data = Some(data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect());
+        map
+    }
+
+    fn check(write: &Write, expected: Expect) {
+        let body = write.body().map_or_else(String::new, ToString::to_string);
+        expected.assert_eq(&format!("{} {} {} {body} {:?}", write.verb(), write.kind(), write.key(), write.fields()));
+    }
+
+    #[test]
+    fn a_creation_has_no_version_and_says_what_it_is() {
+        let write = Write::create(&map(Some("5"), &[("k", "v")]));
+        check(
+            &write,
+            expect![[
+                r#"create configmaps ns/a {"apiVersion":"v1","data":{"k":"v"},"kind":"ConfigMap","metadata":{"name":"a","namespace":"ns"}} []"#
+            ]],
+        );
+        assert!(!write.is_nothing());
+    }
+
+    #[test]
+    fn a_change_carries_what_differs_and_the_version_it_was_based_on() {
+        let (old, new) = (map(Some("5"), &[("k", "v"), ("x", "y")]), map(Some("5"), &[("k", "w")]));
+        check(
+            &Write::change(&old, &new),
+            expect![[
+                r#"patch configmaps ns/a {"data":{"k":"w","x":null},"metadata":{"resourceVersion":"5"}} ["data.k", "data.x"]"#
+            ]],
+        );
+        check(
+            &Write::change(&old, &new).unconditional(),
+            expect![[r#"patch configmaps ns/a {"data":{"k":"w","x":null}} ["data.k", "data.x"]"#]],
+        );
+        check(&Write::change(&old, &old), expect!["none configmaps ns/a  []"]);
+        assert!(Write::change(&old, &old).is_nothing());
+        let mut newer = old.clone();
+        newer.metadata.resource_version = Some("9".into());
+        newer.metadata.generation = Some(4);
+        assert!(Write::change(&old, &newer).is_nothing(), "what the server keeps is not ours to change");
+    }
+
+    #[test]
+    fn a_status_is_a_part_of_its_own() {
+        let mut old = Namespace::default();
+        old.metadata.name = Some("a".into());
+        old.metadata.resource_version = Some("7".into());
+        let mut new = old.clone();
+        new.metadata.labels = Some(BTreeMap::from([("k".into(), "v".into())]));
+        new.status.get_or_insert_default().phase = Some("Active".into());
+        check(
+            &Write::status(&old, &new),
+            expect![[
+                r#"status namespaces a {"metadata":{"resourceVersion":"7"},"status":{"phase":"Active"}} ["status.phase"]"#
+            ]],
+        );
+        check(
+            &Write::change(&old, &new),
+            expect![[
+                r#"patch namespaces a {"metadata":{"labels":{"k":"v"},"resourceVersion":"7"}} ["metadata.labels[k]"]"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn a_deletion_is_of_what_was_seen() {
+        let write = Write::delete(&map(Some("5"), &[])).of_version("5").propagating(Propagation::Foreground);
+        let Op::Delete { uid, base, propagation } = &write.op else { panic!("{write:?}") };
+        assert_eq!((uid.as_deref(), base.as_deref(), propagation.wire()), (Some("u1"), Some("5"), "Foreground"));
+    }
+
+    #[test]
+    fn raw_patches_name_the_fields_they_touch() {
+        let (kind, key) = (KindId::of::<ConfigMap>(), ObjectKey::namespaced("ns", "a"));
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
+        let apply = PatchFormat::Apply { manager: "m".into(), force: true };
+        let write = Write::patch_raw(kind.clone(), key.clone(), apply, body);
+        assert_eq!((write.verb(), write.fields()), ("apply", ["data.k".to_owned()].as_slice()));
+        let operations = json!([
+            {"op": "test", "path": "/metadata/uid", "value": "u1"},
+            {"op": "add", "path": "/metadata/finalizers/-", "value": "x"},
+            {"op": "remove", "path": "/spec/list/0/deep"},
+        ]);
+        let write = Write::patch_raw(kind, key, PatchFormat::Json, operations);
+        assert_eq!(write.fields(), ["metadata.finalizers", "spec.list"]);
+    }
+
+    #[test]
+    fn a_second_write_of_a_plan_follows_the_first() {
+        let (old, new) = (map(Some("5"), &[]), map(Some("5"), &[("k", "v")]));
+        let mut write = Write::change(&old, &new);
+        assert_eq!(write.base(), Some("5"));
+        write.rebase("6");
+        assert_eq!((write.base(), &write.body().unwrap()["metadata"]["resourceVersion"]), (Some("6"), &json!("6")));
+    }
 }

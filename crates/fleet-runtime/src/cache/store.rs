@@ -317,3 +317,6 @@ fn open<K: Cached>(packer: Option<&Packer>, held: &Held<K>) -> Option<Arc<K>> {
         Held::Packed(packed) => packer?.unpack(packed).ok().map(Arc::new),
     }
 }
+
+#[cfg(test)]
+mod tests;
