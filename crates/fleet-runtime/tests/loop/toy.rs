@@ -1,16 +1,19 @@
 //! A small world for the runtime's own tests: an API server in this process with virtual time, and a controller that
 //! keeps as many children of a parent as the parent asks for.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
-
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
+use apiserver::http::LocalService;
+use apiserver::registry::StorageKey;
 use apiserver::server::Server;
+use apiserver::store::{Action, Change, Encoded, Expect, Index, key_of};
+use fleet_runtime::diff::apply_merge_patch;
 use fleet_runtime::{
     Actions, Cache, Clock, Controller, Kind, Metrics, Moment, ObjectKey, Options, Progress, Runtime, Seeds, Triggers,
     Write,
@@ -18,23 +21,27 @@ use fleet_runtime::{
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub const PARENTS: &str = "parents";
-pub const CHILDREN: &str = "children";
-pub const PARENT_LABEL: &str = "parent";
-pub const BY_PARENT: &str = "parent";
-/// Virtual time after which a world that has not settled never will.
-pub const PATIENCE: Duration = Duration::from_mins(30);
+use crate::meddler::Meddler;
 
-pub struct World {
-    pub server: Embedded,
-    pub clock: Clock,
+pub(crate) const PARENTS: &str = "parents";
+pub(crate) const CHILDREN: &str = "children";
+pub(crate) const PARENT_LABEL: &str = "parent";
+pub(crate) const BY_PARENT: &str = "parent";
+/// Virtual time after which a world that has not settled never will.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(30);
+
+pub(crate) struct World {
+    pub(crate) server: Embedded,
+    pub(crate) clock: Clock,
 }
 
 impl World {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
@@ -46,20 +53,29 @@ impl World {
         world
     }
 
-    pub fn client(&self) -> Client {
-        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
-        Client::new(self.server.service(ROOT_CLUSTER, admin), "default")
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.service(), "default")
     }
 
-    pub fn parents(&self) -> Api<ConfigMap> {
+    fn service(&self) -> LocalService {
+        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
+        self.server.service(ROOT_CLUSTER, admin)
+    }
+
+    /// A connection that can be meddled with.
+    pub(crate) fn meddler(&self) -> Meddler {
+        Meddler::new(self.service())
+    }
+
+    pub(crate) fn parents(&self) -> Api<ConfigMap> {
         Api::namespaced(self.client(), PARENTS)
     }
 
-    pub fn children(&self) -> Api<ConfigMap> {
+    pub(crate) fn children(&self) -> Api<ConfigMap> {
         Api::namespaced(self.client(), CHILDREN)
     }
 
-    pub async fn put_parent(&self, name: &str, count: usize) {
+    pub(crate) async fn put_parent(&self, name: &str, count: impl ToString) {
         let parents = self.parents();
         let mut parent = ConfigMap { metadata: named(name), ..ConfigMap::default() };
         parent.data = Some(BTreeMap::from([("count".to_owned(), count.to_string())]));
@@ -70,7 +86,25 @@ impl World {
         }
     }
 
-    pub async fn child_names(&self) -> Vec<String> {
+    /// Stores copies of an object under many names, without the ceremony of a request each.
+    pub(crate) async fn copy(&self, namespace: &str, name: &str, copies: impl IntoIterator<Item = (String, Value)>) {
+        let (store, resource) = (self.server.cluster(ROOT_CLUSTER).store().clone(), StorageKey::new("", "configmaps"));
+        let original = store.peek(&resource, &key_of(Some(namespace), name)).unwrap();
+        let mut changes = Vec::new();
+        for (name, changed) in copies {
+            let mut object = original.parse();
+            object["metadata"]["uid"] = format!("uid-of-{name}").into();
+            object["metadata"]["name"] = name.as_str().into();
+            apply_merge_patch(&mut object, &changed);
+            let body = Encoded::new(&object);
+            let action = Action::Put { body, index: Index::of(&object), shape: original.shape };
+            let key = key_of(Some(namespace), &name);
+            changes.push(Change { resource: resource.clone(), key, expect: Expect::Absent, action });
+        }
+        store.commit(changes, &[]).await.unwrap();
+    }
+
+    pub(crate) async fn child_names(&self) -> Vec<String> {
         let list = self.children().list(&kube::api::ListParams::default()).await.unwrap();
         list.items
             .into_iter()
@@ -79,7 +113,11 @@ impl World {
             .collect()
     }
 
-    pub fn options(&self) -> Options {
+    pub(crate) async fn maps_everywhere(&self) -> usize {
+        Api::<ConfigMap>::all(self.client()).list(&kube::api::ListParams::default()).await.unwrap().items.len()
+    }
+
+    pub(crate) fn options(&self) -> Options {
         Options {
             component: "toy".to_owned(),
             clock: self.clock,
@@ -91,19 +129,19 @@ impl World {
     }
 }
 
-pub fn named(name: &str) -> ObjectMeta {
+pub(crate) fn named(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
 }
 
 /// A runtime that runs in the background.
-pub struct Running {
+pub(crate) struct Running {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
-    pub progress: Progress,
-    pub metrics: Metrics,
+    pub(crate) progress: Progress,
+    pub(crate) metrics: Metrics,
 }
 
-pub fn start(runtime: Runtime) -> Running {
+pub(crate) fn start(runtime: Runtime) -> Running {
     let (stop, stopped) = oneshot::channel();
     let (progress, metrics) = (runtime.progress(), runtime.metrics().clone());
     let task = tokio::spawn(runtime.run(async move { drop(stopped.await) }));
@@ -111,19 +149,25 @@ pub fn start(runtime: Runtime) -> Running {
 }
 
 impl Running {
-    pub async fn stop(self) {
+    /// Ends without any goodbye, as a crash does.
+    pub(crate) async fn crash(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+
+    pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
         self.task.await.unwrap();
     }
 
     /// Waits until all is done that there is to do. With paused time this takes no time.
-    pub async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         until("everything is settled", || self.progress.is_synced() && self.progress.is_idle()).await;
     }
 }
 
 /// Waits for a level; time moves only when nobody has anything to do.
-pub async fn until(what: &str, mut reached: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut reached: impl FnMut() -> bool) {
     let begun = tokio::time::Instant::now();
     let mut held = 0;
     // Twice in a row, with everybody else idle in between: news may be on its way.
@@ -134,20 +178,56 @@ pub async fn until(what: &str, mut reached: impl FnMut() -> bool) {
     }
 }
 
-/// The same for a question to the server.
-pub async fn until_async<F: Future<Output = bool>>(what: &str, mut reached: impl FnMut() -> F) {
-    let begun = tokio::time::Instant::now();
-    while !reached().await {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+/// A ConfigMap whose `data.count` must be a number if it is there.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Parent {
+    pub(crate) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(crate) data: ParentData,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct ParentData {
+    #[serde(default, deserialize_with = "number")]
+    pub(crate) count: usize,
+}
+
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+impl kube::Resource for Parent {
+    type DynamicType = ();
+    type Scope = kube::core::NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "ConfigMap".into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        "configmaps".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
     }
 }
 
+/// A parent of this name makes the plan panic.
+pub(crate) const EXPLOSIVE: &str = "explosive";
+
 /// Keeps `count` children per parent.
-pub struct Toy {
-    pub parents: Cache<ConfigMap>,
-    pub children: Cache<ConfigMap>,
-    pub plans: Arc<AtomicUsize>,
+pub(crate) struct Toy {
+    pub(crate) parents: Cache<Parent>,
+    pub(crate) children: Cache<ConfigMap>,
+    pub(crate) plans: Arc<AtomicUsize>,
 }
 
 impl Controller for Toy {
@@ -157,24 +237,24 @@ impl Controller for Toy {
 
     fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
         self.plans.fetch_add(1, Ordering::Relaxed);
-        let wanted = self.parents.get(key).map_or(0, |parent| count_of(&parent));
+        assert_ne!(key.name(), EXPLOSIVE, "boom");
+        let wanted = self.parents.get(key).map_or(0, |parent| parent.data.count);
         let mut actions = Actions::none();
+        let wanted: Vec<ConfigMap> = (0..wanted).map(|number| child_of(key.name(), number)).collect();
+        let names: BTreeSet<ObjectKey> = wanted.iter().map(ObjectKey::of).collect();
         let children = self.children.by(BY_PARENT, key.name());
-        for child in children.iter().skip(wanted) {
+        let there: BTreeSet<ObjectKey> = children.iter().map(|child| ObjectKey::of(&**child)).collect();
+        for child in children.iter().filter(|child| !names.contains(&ObjectKey::of(&***child))) {
             actions.write(Write::delete(&**child));
         }
-        for number in children.len()..wanted {
-            actions.write(Write::create(&child_of(key.name(), number)));
+        for child in wanted.iter().filter(|child| !there.contains(&ObjectKey::of(*child))) {
+            actions.write(Write::create(child));
         }
         actions
     }
 }
 
-pub fn count_of(parent: &ConfigMap) -> usize {
-    parent.data.as_ref().and_then(|data| data.get("count")).map_or(0, |count| count.parse().unwrap())
-}
-
-pub fn child_of(parent: &str, number: usize) -> ConfigMap {
+pub(crate) fn child_of(parent: &str, number: usize) -> ConfigMap {
     let labels = BTreeMap::from([(PARENT_LABEL.to_owned(), parent.to_owned())]);
     let metadata = ObjectMeta {
         name: Some(format!("{parent}-{number:03}")),
@@ -185,22 +265,22 @@ pub fn child_of(parent: &str, number: usize) -> ConfigMap {
     ConfigMap { metadata, ..ConfigMap::default() }
 }
 
-pub fn parent_of(child: &ConfigMap) -> Option<String> {
+pub(crate) fn parent_of(child: &ConfigMap) -> Option<String> {
     child.metadata.labels.as_ref()?.get(PARENT_LABEL).cloned()
 }
 
-pub fn parents_kind() -> Kind<ConfigMap> {
+pub(crate) fn parents_kind() -> Kind<Parent> {
     Kind::new().in_namespace(PARENTS)
 }
 
-pub fn children_kind() -> Kind<ConfigMap> {
+pub(crate) fn children_kind() -> Kind<ConfigMap> {
     let by_parent = |child: &ConfigMap| parent_of(child).into_iter().collect();
     Kind::new().in_namespace(CHILDREN).packed().index(BY_PARENT, by_parent)
 }
 
 /// A runtime with the toy controller in it.
-pub fn toy(world: &World, options: Options) -> (Runtime, Arc<AtomicUsize>) {
-    let mut runtime = Runtime::new(world.client(), options);
+pub(crate) fn toy(client: Client, options: Options) -> (Runtime, Arc<AtomicUsize>) {
+    let mut runtime = Runtime::new(client, options);
     let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
     let plans = Arc::new(AtomicUsize::new(0));
     let triggers = Triggers::new().on(&parents, |event| [event.key()]).on(&children, |event| {
