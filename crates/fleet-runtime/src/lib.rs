@@ -13,6 +13,7 @@ pub mod diff;
 mod discovery;
 mod error;
 mod events;
+mod flag;
 mod key;
 mod kind;
 pub mod leader;
