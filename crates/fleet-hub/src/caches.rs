@@ -4,11 +4,13 @@
 //! bindings and Works as packed bytes. Controllers share these caches. Never decides what a change means.
 
 use fleet_api::kinds::{
-    Binding, Cluster, ClusterResourcePlacementStatus, MemberCluster, Namespaced, Obj, Placement, PolicySnapshot, Scope,
-    Snapshot, Work,
+    Binding, Cluster, ClusterProfile, ClusterResourcePlacementStatus, InternalMemberCluster, MemberCluster, Namespaced,
+    Obj, Placement, PolicySnapshot, Scope, Snapshot, Work,
 };
-use fleet_api::well_known::labels;
+use fleet_api::well_known::{labels, namespaces};
 use fleet_runtime::{Cache, Kind, Runtime};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::{Map, Value, json};
 
 use crate::keys::parent_of;
@@ -35,11 +37,24 @@ pub mod by {
 pub struct Caches {
     pub members: Cache<MemberCluster>,
     pub works: Cache<Work>,
+    pub belongings: Belongings,
+    /// Absent where the inventory is turned off.
+    pub profiles: Option<Cache<ClusterProfile>>,
     /// Copies of placements' statuses, in the namespaces that those select.
     pub status_copies: Cache<ClusterResourcePlacementStatus>,
     pub cluster: PlacementCaches<Cluster>,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementCaches<Namespaced>>,
+}
+
+/// What members have on the hub beside their Works.
+#[derive(Debug, Clone)]
+pub struct Belongings {
+    /// All namespaces, because one of a member's name may be there already. With metadata only.
+    pub namespaces: Cache<Namespace>,
+    pub roles: Cache<Role>,
+    pub role_bindings: Cache<RoleBinding>,
+    pub mailboxes: Cache<InternalMemberCluster>,
 }
 
 /// The kinds around placements of one scope.
@@ -76,6 +91,15 @@ impl Caches {
         Self {
             members: runtime.cache(Kind::new()),
             works: runtime.cache(works),
+            belongings: Belongings {
+                namespaces: runtime.cache(Kind::new().slim(metadata_only)),
+                roles: runtime.cache(Kind::new().packed()),
+                role_bindings: runtime.cache(Kind::new().packed()),
+                mailboxes: runtime.cache(Kind::new()),
+            },
+            profiles: options
+                .cluster_inventory
+                .then(|| runtime.cache(Kind::new().in_namespace(namespaces::FLEET_SYSTEM))),
             status_copies: runtime.cache(Kind::new().packed()),
             cluster: PlacementCaches::new(runtime),
             namespaced: options.resource_placements.then(|| PlacementCaches::new(runtime)),
@@ -109,6 +133,14 @@ impl<S: Scope> PlacementCaches<S> {
 fn without_manifests(work: &mut Value) {
     if let Some(manifests) = work.pointer_mut("/spec/workload/manifests") {
         *manifests = json!([]);
+    }
+}
+
+/// Whether a namespace is there, going or marked stands in its metadata.
+fn metadata_only(object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("spec");
+        fields.remove("status");
     }
 }
 

@@ -11,9 +11,13 @@
 //! | `keys`, `meta` | from objects to the placements that they belong to; labels, annotations, finalizers |
 //! | `scheduler/` | the shell of `fleet_core::scheduler` |
 //! | `placement/` | the shell of `fleet_core::placement` |
+//! | `membership` | the shell of `fleet_core::membership::hub` |
+//! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
 
 mod caches;
+mod cluster_profile;
 pub mod keys;
+mod membership;
 mod meta;
 pub mod names;
 pub mod options;
@@ -21,12 +25,12 @@ mod ownership;
 mod placement;
 mod scheduler;
 
-pub use caches::{Caches, PlacementCaches, by};
+pub use caches::{Belongings, Caches, PlacementCaches, by};
 pub use options::HubOptions;
 pub use ownership::ownership;
 
 use fleet_api::names::PlacementKey;
-use fleet_runtime::{Discovery, Marks, MetadataCaches, Runtime, Side};
+use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, Runtime, Side};
 
 use placement::World;
 
@@ -34,6 +38,8 @@ use placement::World;
 #[derive(Debug, Clone)]
 pub struct Hub {
     pub caches: Caches,
+    /// How many members have joined and left.
+    pub joins: Counters,
     /// Metadata of the kinds that some placement may select.
     pub metadata: MetadataCaches,
     pub discovery: Discovery,
@@ -59,6 +65,8 @@ impl Hub {
 /// Adds all of the hub's caches and controllers to a runtime.
 pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     let caches = Caches::new(runtime, options);
+    let joins = membership::start(runtime, options, &caches);
+    cluster_profile::start(runtime, options, &caches);
     let (metadata, discovery) = (runtime.metadata(Side::MAIN), runtime.discovery(Side::MAIN));
     let world = World::new(metadata.clone(), discovery.clone(), options.propagation.clone());
     let copies = Some(&caches.status_copies);
@@ -70,5 +78,5 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
         placement: placement::start(runtime, options, scope, None, &world),
         scheduler: scheduler::start(runtime, options, &caches, scope),
     });
-    Hub { caches, metadata, discovery, cluster, namespaced }
+    Hub { caches, joins, metadata, discovery, cluster, namespaced }
 }

@@ -9,8 +9,33 @@ use crate::names;
 
 /// What the hub's controllers may write.
 pub fn ownership() -> Vec<Grant> {
-    PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants).collect()
+    PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants).chain(MEMBERSHIP).collect()
 }
+
+/// Who writes what about members.
+const MEMBERSHIP: [Grant; 8] = [
+    fields(
+        names::MEMBERSHIP,
+        "MemberCluster",
+        &[
+            "metadata.finalizers[kubernetes-fleet.io/membercluster-finalizer]",
+            "metadata.labels[kubernetes-fleet.io/member-name]",
+            "status",
+        ],
+    ),
+    makes(names::MEMBERSHIP, "Namespace", &["metadata.labels[kubernetes-fleet.io/is-fleet-resource]"]),
+    makes(names::MEMBERSHIP, "Role", &["rules"]),
+    makes(names::MEMBERSHIP, "RoleBinding", &["subjects"]),
+    makes(names::MEMBERSHIP, "InternalMemberCluster", &["spec"]),
+    // Of a member that leaves: whoever put a finalizer there is not waited for.
+    fields(names::MEMBERSHIP, "Work", &["metadata.finalizers"]),
+    fields(
+        names::CLUSTER_PROFILE,
+        "MemberCluster",
+        &["metadata.finalizers[kubernetes-fleet.io/cluster-profile-cleanup]"],
+    ),
+    makes(names::CLUSTER_PROFILE, "ClusterProfile", &["metadata.labels[x-k8s.io/cluster-manager]", "spec", "status"]),
+];
 
 /// The kinds and controllers of one scope.
 struct PlacementKinds {
@@ -127,6 +152,7 @@ mod tests {
             finalizers::CLUSTER_PROFILE,
             labels::MEMBER_NAME,
             labels::IS_FLEET_RESOURCE,
+            labels::CLUSTER_MANAGER,
         ];
         for grant in ownership() {
             for field in grant.fields {
