@@ -4,8 +4,8 @@
 //! bindings and Works as packed bytes. Controllers share these caches. Never decides what a change means.
 
 use fleet_api::kinds::{
-    Binding, Cluster, ClusterProfile, InternalMemberCluster, MemberCluster, Namespaced, Obj, Placement, PolicySnapshot,
-    Scope, Snapshot, Work,
+    Binding, Cluster, ClusterProfile, ClusterResourcePlacementStatus, InternalMemberCluster, MemberCluster, Namespaced,
+    Obj, Placement, PolicySnapshot, Scope, Snapshot, Work,
 };
 use fleet_api::well_known::{labels, namespaces};
 use fleet_runtime::{Cache, Kind, Runtime};
@@ -15,11 +15,17 @@ use serde_json::{Map, Value, json};
 
 use crate::keys::parent_of;
 use crate::options::HubOptions;
+use crate::placement::interests;
+use crate::scheduler::{OPEN, is_open};
 
 /// Names of indexes.
 pub mod by {
     /// Snapshots and bindings by the key of their placement.
     pub const PLACEMENT: &str = "placement";
+    /// Placements by what they may select, see `placement::interest`.
+    pub const INTEREST: &str = "interest";
+    /// Policy snapshots that a change in the fleet may matter to, under `scheduler::OPEN`.
+    pub const OPEN: &str = "open";
     /// Bindings by the cluster that they are for.
     pub const CLUSTER: &str = "cluster";
     /// Works by `namespace/name` of their binding, or its name alone.
@@ -34,6 +40,8 @@ pub struct Caches {
     pub belongings: Belongings,
     /// Absent where the inventory is turned off.
     pub profiles: Option<Cache<ClusterProfile>>,
+    /// Copies of placements' statuses, in the namespaces that those select.
+    pub status_copies: Cache<ClusterResourcePlacementStatus>,
     pub cluster: PlacementCaches<Cluster>,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementCaches<Namespaced>>,
@@ -92,6 +100,7 @@ impl Caches {
             profiles: options
                 .cluster_inventory
                 .then(|| runtime.cache(Kind::new().in_namespace(namespaces::FLEET_SYSTEM))),
+            status_copies: runtime.cache(Kind::new().packed()),
             cluster: PlacementCaches::new(runtime),
             namespaced: options.resource_placements.then(|| PlacementCaches::new(runtime)),
         }
@@ -101,7 +110,8 @@ impl Caches {
 impl<S: Scope> PlacementCaches<S> {
     fn new(runtime: &mut Runtime) -> Self {
         let policy_snapshots = Kind::<Obj<PolicySnapshot, S>>::new()
-            .index(by::PLACEMENT, |snapshot| parent_of(snapshot).iter().map(ToString::to_string).collect());
+            .index(by::PLACEMENT, |snapshot| parent_of(snapshot).iter().map(ToString::to_string).collect())
+            .index(by::OPEN, |snapshot| is_open(snapshot).then(|| OPEN.to_owned()).into_iter().collect());
         let resource_snapshots = Kind::<Obj<Snapshot, S>>::new()
             .slim(names_only)
             .packed()
@@ -111,7 +121,7 @@ impl<S: Scope> PlacementCaches<S> {
             .index(by::PLACEMENT, |binding| parent_of(binding).iter().map(ToString::to_string).collect())
             .index(by::CLUSTER, |binding| vec![binding.spec.target_cluster.clone()]);
         Self {
-            placements: runtime.cache(Kind::new()),
+            placements: runtime.cache(Kind::new().index(by::INTEREST, interests)),
             policy_snapshots: runtime.cache(policy_snapshots),
             resource_snapshots: runtime.cache(resource_snapshots),
             bindings: runtime.cache(bindings),

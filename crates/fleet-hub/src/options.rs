@@ -11,7 +11,7 @@ use fleet_core::scheduler::EligibilityLimits;
 /// How long a leaving member's agent has to take back what it applied, before its Works are let go of without it.
 pub const DEFAULT_FORCE_DELETE_WAIT: Duration = Duration::from_mins(15);
 /// How old a member's heartbeat may be before its inventory entry says that the control plane is not healthy.
-pub const DEFAULT_UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
+pub const DEFAULT_UNHEALTHY_AFTER: Duration = Duration::from_mins(1);
 /// Members that a hub is meant for; sizes pools of workers.
 pub const DEFAULT_FLEET_SIZE: usize = 100;
 /// Placements that change at the same time; sizes pools of workers.
