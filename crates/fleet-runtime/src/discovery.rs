@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use kube::client::{APIGroupDiscovery, APIVersionDiscovery};
 use parking_lot::RwLock;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::cache::{Cache, Kind, Sink};
+use crate::flag::Flag;
 use crate::kind::KindId;
 use crate::metadata::MetadataObject;
 use crate::metrics::Metrics;
@@ -67,7 +68,7 @@ struct Shared {
     services: Cache<MetadataObject>,
     kinds: RwLock<Arc<Vec<DiscoveredKind>>>,
     subscribers: RwLock<Vec<Subscriber>>,
-    known: watch::Sender<bool>,
+    known: Flag,
 }
 
 impl fmt::Debug for Discovery {
@@ -88,7 +89,7 @@ impl Discovery {
             services: metadata_of("apiregistration.k8s.io", "APIService", "apiservices"),
             kinds: RwLock::default(),
             subscribers: RwLock::default(),
-            known: watch::Sender::new(false),
+            known: Flag::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -112,11 +113,11 @@ impl Discovery {
 
     /// Whether the server has answered at all.
     pub fn is_known(&self) -> bool {
-        *self.shared.known.borrow()
+        self.shared.known.is_up()
     }
 
-    pub(crate) fn known(&self) -> watch::Receiver<bool> {
-        self.shared.known.subscribe()
+    pub(crate) fn known(&self) -> Flag {
+        self.shared.known.clone()
     }
 
     pub(crate) fn side(&self) -> Side {
@@ -170,7 +171,7 @@ impl Discovery {
         if kinds != **before || first {
             tracing::debug!(kinds = kinds.len(), "the kinds of the server changed");
             *self.shared.kinds.write() = Arc::new(kinds);
-            self.shared.known.send_replace(true);
+            self.shared.known.set(true);
             let reason = if first { Reason::Initial } else { Reason::Change };
             for subscriber in self.shared.subscribers.read().iter() {
                 subscriber(reason);

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
+use crate::flag::Flag;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 
@@ -70,7 +70,7 @@ pub(crate) struct Candidate {
     pub(crate) election: Election,
     pub(crate) client: kube::Client,
     pub(crate) clock: Clock,
-    pub(crate) leading: watch::Sender<bool>,
+    pub(crate) leading: Flag,
 }
 
 impl Candidate {
@@ -104,7 +104,7 @@ impl Candidate {
 
     /// Gives the Lease up, so that another process need not wait for it to run out.
     pub(crate) async fn release(&self) {
-        if !*self.leading.borrow() {
+        if !self.leading.is_up() {
             return;
         }
         self.set_leading(false);
@@ -126,8 +126,7 @@ impl Candidate {
     }
 
     fn set_leading(&self, leads: bool) {
-        let changed = self.leading.send_if_modified(|leading| std::mem::replace(leading, leads) != leads);
-        if changed {
+        if self.leading.set(leads) {
             let (lease, identity) = (&self.election.name, &self.election.identity);
             tracing::info!(lease, identity, leads, "leadership changed");
         }

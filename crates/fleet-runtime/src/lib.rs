@@ -14,6 +14,7 @@ pub mod diff;
 mod discovery;
 mod error;
 mod events;
+mod flag;
 mod key;
 mod kind;
 pub mod leader;

@@ -19,7 +19,6 @@ use crate::kind::KindId;
 use crate::metrics::Metrics;
 use crate::queue::Reason;
 use crate::watch::follow;
-use crate::worker::becomes;
 use crate::write::Side;
 
 /// An object of which only the metadata is known.
@@ -139,7 +138,7 @@ impl MetadataCaches {
     async fn follow(self, kind: KindId, cache: Cache<MetadataObject>, client: kube::Client, seeds: Seeds) {
         let sink: Arc<dyn Sink> = Arc::new(cache.clone());
         let complete = async {
-            becomes(&mut cache.synced(), true).await;
+            cache.synced().becomes(true).await;
             let listeners = self.shared.on_complete.lock().clone();
             for listener in listeners {
                 listener(&kind);

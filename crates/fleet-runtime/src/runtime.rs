@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, Cached, Kind, Sink};
@@ -16,6 +16,7 @@ use crate::clock::{Clock, Seeds};
 use crate::controller::{Controller, KubeEvent};
 use crate::discovery::Discovery;
 use crate::events::{Publisher, Recorder};
+use crate::flag::Flag;
 use crate::leader::{Candidate, Election};
 use crate::metadata::MetadataCaches;
 use crate::metrics::Metrics;
@@ -73,8 +74,8 @@ pub struct Runtime {
 
 /// What loops listen to.
 struct Signals {
-    stopping: watch::Receiver<bool>,
-    leading: watch::Receiver<bool>,
+    stopping: Flag,
+    leading: Flag,
 }
 
 impl fmt::Debug for Runtime {
@@ -177,11 +178,9 @@ impl Runtime {
     /// Runs everything until `shutdown` is ready. Then no key is taken any more, what has begun may end within
     /// `SHUTDOWN_GRACE`, and everything stops.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
-        let (stop, stopping) = watch::channel(false);
-        let (lead, leading) = watch::channel(self.options.election.is_none());
+        let signals = Signals { stopping: Flag::default(), leading: Flag::new(self.options.election.is_none()) };
         let (recorder, events) = Recorder::new();
-        let context = Arc::new(self.context(leading.clone(), recorder));
-        let signals = Signals { stopping, leading };
+        let context = Arc::new(self.context(signals.leading.clone(), recorder));
         // Everything in this set ends when it is dropped.
         let mut background = JoinSet::new();
         self.follow_all(&mut background);
@@ -191,7 +190,7 @@ impl Runtime {
             controllers.spawn(start(&context, &signals));
         }
         drop(context);
-        let candidate = self.candidate(lead);
+        let candidate = self.candidate(signals.leading.clone());
         let campaign = async {
             match &candidate {
                 Some(candidate) => candidate.run().await,
@@ -203,7 +202,7 @@ impl Runtime {
             () = shutdown => {}
             () = campaign => {}
         }
-        stop.send_replace(true);
+        signals.stopping.set(true);
         while controllers.join_next().await.is_some() {}
         // Only now: until here writes of ours were under way.
         if let Some(candidate) = candidate {
@@ -243,12 +242,12 @@ impl Runtime {
         }
     }
 
-    fn candidate(&self, leading: watch::Sender<bool>) -> Option<Candidate> {
+    fn candidate(&self, leading: Flag) -> Option<Candidate> {
         let (client, clock) = (self.client.clone(), self.options.clock);
         self.options.election.clone().map(|election| Candidate { election, client, clock, leading })
     }
 
-    fn context(&self, leading: watch::Receiver<bool>, recorder: Recorder) -> Context {
+    fn context(&self, leading: Flag, recorder: Recorder) -> Context {
         let mut sinks: BTreeMap<_, Vec<Arc<dyn Sink>>> = BTreeMap::new();
         for sink in &self.sinks {
             sinks.entry((sink.side(), sink.kind().clone())).or_default().push(sink.clone());
@@ -280,7 +279,7 @@ type Probe = Arc<dyn Fn() -> bool + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Progress {
     idle: Vec<Probe>,
-    gates: Vec<watch::Receiver<bool>>,
+    gates: Vec<Flag>,
 }
 
 impl fmt::Debug for Progress {
@@ -290,7 +289,7 @@ impl fmt::Debug for Progress {
 }
 
 impl Progress {
-    fn watch<Key: Ord + Clone + Send + 'static>(&mut self, lane: &Arc<Lane<Key>>, gates: &[watch::Receiver<bool>]) {
+    fn watch<Key: Ord + Clone + Send + 'static>(&mut self, lane: &Arc<Lane<Key>>, gates: &[Flag]) {
         let lane = lane.clone();
         self.idle.push(Arc::new(move || lane.queue.lock().is_idle()));
         self.gates.extend_from_slice(gates);
@@ -298,7 +297,7 @@ impl Progress {
 
     /// Whether all caches that controllers read are complete.
     pub fn is_synced(&self) -> bool {
-        self.gates.iter().all(|gate| *gate.borrow())
+        self.gates.iter().all(Flag::is_up)
     }
 
     /// Whether no key is due or in hand. Wake-ups may be set, and news may be on its way.

@@ -6,11 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::cache::{Cache, Cached, Event};
 use crate::clock::Clock;
 use crate::discovery::Discovery;
+use crate::flag::Flag;
 use crate::kind::KindId;
 use crate::metadata::{MetadataCaches, MetadataObject};
 use crate::queue::{Queue, Reason};
@@ -69,7 +70,7 @@ type Attach<Key> = Box<dyn FnOnce(&Arc<Lane<Key>>) + Send>;
 /// The changes that a controller looks at, and the caches it reads. Its first reconcile waits until all are complete.
 pub struct Triggers<Key> {
     pub(crate) attach: Vec<Attach<Key>>,
-    pub(crate) gates: Vec<watch::Receiver<bool>>,
+    pub(crate) gates: Vec<Flag>,
 }
 
 impl<Key> fmt::Debug for Triggers<Key> {

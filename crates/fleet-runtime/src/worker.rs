@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -18,6 +17,7 @@ use crate::clock::{Clock, Seeds, later};
 use crate::controller::{Actions, Controller, Moment, Next, Outcome};
 use crate::error::Error;
 use crate::events::Recorder;
+use crate::flag::Flag;
 use crate::metrics::Metrics;
 use crate::queue::{Done, Taken};
 use crate::reader::Reader;
@@ -33,9 +33,9 @@ pub(crate) struct Worker<C: Controller> {
     pub(crate) controller: Arc<C>,
     pub(crate) lane: Arc<Lane<C::Key>>,
     pub(crate) workers: usize,
-    pub(crate) gates: Vec<watch::Receiver<bool>>,
-    pub(crate) leading: watch::Receiver<bool>,
-    pub(crate) stopping: watch::Receiver<bool>,
+    pub(crate) gates: Vec<Flag>,
+    pub(crate) leading: Flag,
+    pub(crate) stopping: Flag,
     pub(crate) context: Arc<Context>,
 }
 
@@ -49,32 +49,24 @@ pub(crate) struct Context {
     pub(crate) metrics: Metrics,
 }
 
-/// Waits until a flag has a value; a flag whose owner is gone will not change any more.
-pub(crate) async fn becomes(flag: &mut watch::Receiver<bool>, value: bool) {
-    if flag.wait_for(|now| *now == value).await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
 impl<C: Controller> Worker<C> {
     /// Runs until the process stops. Reconciles that have begun get `SHUTDOWN_GRACE` to end.
-    pub(crate) async fn run(mut self) {
-        let mut stopping = self.stopping.clone();
+    pub(crate) async fn run(self) {
         tokio::select! {
             biased;
-            () = becomes(&mut stopping, true) => return,
-            () = wait_for_all(std::mem::take(&mut self.gates)) => {}
+            () = self.stopping.becomes(true) => return,
+            () = wait_for_all(&self.gates) => {}
         }
         tracing::info!(controller = C::NAME, "caches are complete");
         let mut flights = Flights { tasks: JoinSet::new(), keys: BTreeMap::new() };
         loop {
             self.dispatch(&mut flights);
             let due = self.lane.queue.lock().next_due();
-            let leading = *self.leading.borrow();
+            let leading = self.leading.is_up();
             tokio::select! {
                 biased;
-                () = becomes(&mut stopping, true) => break,
-                () = becomes(&mut self.leading, !leading) => if leading { self.stand_down(&mut flights).await },
+                () = self.stopping.becomes(true) => break,
+                () = self.leading.becomes(!leading) => if leading { self.stand_down(&mut flights).await },
                 Some(ended) = flights.tasks.join_next_with_id() => self.landed(&mut flights, ended),
                 () = self.lane.marked.notified() => {}
                 () = self.context.clock.sleep_until(due.unwrap_or(Timestamp::MAX)), if leading && due.is_some() => {}
@@ -92,7 +84,7 @@ impl<C: Controller> Worker<C> {
 
     /// Hands out keys while there are hands.
     fn dispatch(&self, flights: &mut Flights<C::Key>) {
-        if !*self.leading.borrow() {
+        if !self.leading.is_up() {
             return;
         }
         let now = self.context.clock.now();
@@ -136,9 +128,9 @@ struct Flights<Key> {
     keys: BTreeMap<Id, Key>,
 }
 
-async fn wait_for_all(gates: Vec<watch::Receiver<bool>>) {
-    for mut gate in gates {
-        becomes(&mut gate, true).await;
+async fn wait_for_all(gates: &[Flag]) {
+    for gate in gates {
+        gate.becomes(true).await;
     }
 }
 

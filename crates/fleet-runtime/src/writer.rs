@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cache::{Origin, Sink};
 use crate::error::Error;
+use crate::flag::Flag;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 use crate::metrics::Metrics;
@@ -29,7 +29,7 @@ pub(crate) struct Writer {
     pub(crate) ownership: Ownership,
     pub(crate) strict: bool,
     pub(crate) component: String,
-    pub(crate) leading: watch::Receiver<bool>,
+    pub(crate) leading: Flag,
     pub(crate) reader: Reader,
     pub(crate) metrics: Metrics,
 }
@@ -42,7 +42,7 @@ impl Writer {
             return Err(Error::Unwritable { kind, key, problem });
         }
         self.check_owned(controller, write)?;
-        if !*self.leading.borrow() {
+        if !self.leading.is_up() {
             return Err(Error::NotLeading);
         }
         let started = Instant::now();

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 /// Virtual time after which a hub that has not settled never will.
 const PATIENCE: Duration = Duration::from_mins(10);
 pub(crate) const PLACEMENT: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 
 pub(crate) struct World {
@@ -30,8 +31,26 @@ impl World {
     pub(crate) async fn new(members: &[&str]) -> Self {
         let world = Self::bare().await;
         for crd in all_crds() {
-            world.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd.object).await;
+            world.create(DEFINITIONS, crd.object).await;
         }
+        world.furnish(members).await
+    }
+
+    /// The same on a server that lets everything through, as an older or a careless one may have done.
+    pub(crate) async fn without_schemas(members: &[&str]) -> Self {
+        let world = Self::bare().await;
+        for mut crd in all_crds() {
+            for version in crd.object["spec"]["versions"].as_array_mut().unwrap() {
+                let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+                version["schema"]["openAPIV3Schema"] = schema;
+            }
+            world.create(DEFINITIONS, crd.object).await;
+        }
+        world.furnish(members).await
+    }
+
+    async fn furnish(self, members: &[&str]) -> Self {
+        let world = self;
         world.create("/api/v1/namespaces", json!({"metadata": {"name": "shop"}})).await;
         for member in members {
             world.join(member, json!({})).await;
@@ -229,6 +248,13 @@ impl Running {
             held = if settled { held + 1 } else { 0 };
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+    }
+
+    /// Waits until a change of the server's kinds has been noticed, which a server may need a moment for.
+    pub(crate) async fn hub_learns(&self) {
+        self.settled().await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        self.settled().await;
     }
 
     pub(crate) fn reconciles(&self, controller: &'static str) -> u64 {

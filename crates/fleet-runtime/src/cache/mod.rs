@@ -19,8 +19,8 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::watch;
 
+use crate::flag::Flag;
 use crate::key::{ObjectKey, Revision};
 use crate::kind::KindId;
 use crate::metrics::Metrics;
@@ -93,7 +93,7 @@ struct Shared<K> {
     slim: Option<fn(&mut Value)>,
     store: RwLock<Store<K>>,
     subscribers: RwLock<Vec<Subscriber<K>>>,
-    synced: watch::Sender<bool>,
+    synced: Flag,
     metrics: Metrics,
 }
 
@@ -119,7 +119,7 @@ impl<K: Cached> Cache<K> {
             slim: kind.slim,
             store: RwLock::new(store),
             subscribers: RwLock::default(),
-            synced: watch::Sender::new(false),
+            synced: Flag::default(),
             metrics,
         };
         Self { shared: Arc::new(shared) }
@@ -164,7 +164,7 @@ impl<K: Cached> Cache<K> {
 
     /// Whether everything that was there at the start has been seen.
     pub fn is_synced(&self) -> bool {
-        *self.shared.synced.borrow()
+        self.shared.synced.is_up()
     }
 
     /// Whether the newest version of this object could not be read; `get` then gives the last good one, if any.
@@ -194,8 +194,8 @@ impl<K: Cached> Cache<K> {
         &self.shared.selection
     }
 
-    pub(crate) fn synced(&self) -> watch::Receiver<bool> {
-        self.shared.synced.subscribe()
+    pub(crate) fn synced(&self) -> Flag {
+        self.shared.synced.clone()
     }
 
     /// Calls `f` for every change from now on, and once for every object that is there already.
@@ -246,7 +246,7 @@ impl<K: Cached> Cache<K> {
         for change in changes {
             self.tell(change);
         }
-        self.shared.synced.send_replace(true);
+        self.shared.synced.set(true);
     }
 
     pub(crate) fn passed(&self, revision: Revision) {
