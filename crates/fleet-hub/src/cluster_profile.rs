@@ -14,6 +14,7 @@ use fleet_runtime::{Actions, Cache, Controller, Moment, Next, ObjectKey, Runtime
 
 use crate::caches::Caches;
 use crate::membership::{changed, signed};
+use crate::meta::{with_finalizer, without_finalizer};
 use crate::names;
 use crate::options::HubOptions;
 
@@ -78,12 +79,10 @@ impl Controller for Inventory {
 /// `None` for what was not observed, of which no plan speaks.
 fn write(planned: &Planned, member: Option<&MemberCluster>, profile: Option<&ClusterProfile>) -> Option<Write> {
     match planned {
-        Planned::HoldMember => Some(changed(member?, |member| {
-            member.metadata.finalizers.get_or_insert_default().push(finalizers::CLUSTER_PROFILE.to_owned());
-        })),
-        Planned::ReleaseMember => Some(changed(member?, |member| {
-            member.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != finalizers::CLUSTER_PROFILE));
-        })),
+        Planned::HoldMember => Some(Write::change(member?, &with_finalizer(member?, finalizers::CLUSTER_PROFILE))),
+        Planned::ReleaseMember => {
+            Some(Write::change(member?, &without_finalizer(member?, finalizers::CLUSTER_PROFILE)))
+        }
         Planned::CreateProfile(wanted) => Some(Write::create(&wanted.object())),
         Planned::UpdateProfile(wanted) => Some(changed(profile?, |profile| {
             profile.spec = wanted.spec();

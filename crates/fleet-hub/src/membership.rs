@@ -30,6 +30,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 
 use crate::caches::{Belongings, Caches};
+use crate::meta::{is_deleting, name, with_finalizer, without_finalizer};
 use crate::names;
 use crate::options::HubOptions;
 
@@ -91,8 +92,7 @@ fn member_with(key: &ObjectKey, name: impl Fn(ClusterName) -> String) -> Option<
 fn on_work(members: &Cache<MemberCluster>, event: Event<'_, Work>) -> Option<ClusterName> {
     let held = |work: &Work| WorkFacts::of(work).held;
     let member = MemberNamespace::cluster_of(event.key().namespace()?).filter(|_| event.changed(held))?;
-    let leaving = members.get(&ObjectKey::cluster(member.as_str()))?.metadata.deletion_timestamp.is_some();
-    leaving.then_some(member)
+    is_deleting(&*members.get(&ObjectKey::cluster(member.as_str()))?).then_some(member)
 }
 
 struct Membership {
@@ -161,7 +161,7 @@ impl Membership {
         seen.role_binding = find(&own.role_bindings, &inside(MemberRoleBindingName(name.clone()).to_string()))?;
         seen.mailbox = find(&own.mailboxes, &inside(name.to_string()))?;
         // A member may have thousands, and as long as it stays they are of no interest here.
-        if seen.member.metadata.deletion_timestamp.is_some() {
+        if is_deleting(&*seen.member) {
             seen.works = self.works.in_namespace(namespace.as_str());
         }
         Ok(Some(seen))
@@ -234,14 +234,11 @@ impl Seen {
     fn write(&self, planned: &Planned, actions: &mut Actions) {
         let owner = || owner_of(&self.member);
         match planned {
-            Planned::HoldMember => actions.write(changed(&*self.member, |member| hold(&mut member.metadata))),
-            Planned::ReleaseMember => actions.write(changed(&*self.member, |member| {
-                member
-                    .metadata
-                    .finalizers
-                    .iter_mut()
-                    .for_each(|all| all.retain(|one| one != finalizers::MEMBER_CLUSTER));
-            })),
+            Planned::HoldMember => actions.write(Write::change(&*self.member, &held(&self.member))),
+            Planned::ReleaseMember => {
+                let released = without_finalizer(&*self.member, finalizers::MEMBER_CLUSTER);
+                actions.write(Write::change(&*self.member, &released));
+            }
             Planned::CreateNamespace(namespace) => actions.write(Write::create(&namespace.object(owner()))),
             Planned::MarkNamespace(_) => change(self.namespace.as_deref(), actions, |namespace| {
                 namespace.metadata.labels.get_or_insert_default().extend(NewNamespace::labels());
@@ -266,20 +263,19 @@ impl Seen {
                 found.spec = mailbox.spec.clone();
             }),
             Planned::ReleaseWork { work } => {
-                let found = self.works.iter().find(|found| found.metadata.name.as_deref() == Some(work));
+                let found = self.works.iter().find(|found| name(&***found) == work);
                 change(found.map(|work| &**work), actions, |work| work.metadata.finalizers = None);
             }
         }
     }
 }
 
-fn hold(metadata: &mut ObjectMeta) {
-    let finalizers = metadata.finalizers.get_or_insert_default();
-    if !finalizers.iter().any(|one| one == finalizers::MEMBER_CLUSTER) {
-        finalizers.push(finalizers::MEMBER_CLUSTER.to_owned());
-    }
-    let name = metadata.name.clone().unwrap_or_default();
-    metadata.labels.get_or_insert_default().insert(labels::MEMBER_NAME.to_owned(), name);
+/// With our finalizer, and the label that repeats its name.
+fn held(member: &MemberCluster) -> MemberCluster {
+    let mut held = with_finalizer(member, finalizers::MEMBER_CLUSTER);
+    let name = name(member).to_owned();
+    held.metadata.labels.get_or_insert_default().insert(labels::MEMBER_NAME.to_owned(), name);
+    held
 }
 
 /// The write that changes an object so.

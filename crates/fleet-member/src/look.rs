@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use fleet_api::conditions::member::PropertyProviderStarted;
 use fleet_core::membership::agent::{COLLECTION_DEADLINE, Collected, Method, Probe, collection_method};
-use fleet_core::membership::properties::{AzureFacts, NamespaceFacts, NodeFacts, PODS_MAX, PodFacts, azure, built_in};
+use fleet_core::membership::properties::{
+    AzureFacts, NamespaceFacts, NodeFacts, PODS_MAX, PodFacts, ProviderAnswer, azure, built_in,
+};
 use fleet_runtime::{Error, Reader};
 use futures::future::join;
 use jiff::Timestamp;
@@ -102,20 +104,20 @@ async fn collect(member: &Reader, properties: &Properties) -> Found {
 
 async fn take_inventory(member: &Reader, properties: &Properties) -> Result<Inventory, Error> {
     let nodes = all(member, "/api/v1/nodes", usize::MAX, |node: Node| node).await?;
-    let pods = |pod: Pod| PodFacts::of(&pod);
     let (pods, namespaces) = match properties {
-        Properties::BuiltIn => (Some(all(member, "/api/v1/pods", PODS_MAX, pods).await?), None),
+        Properties::BuiltIn => (Some(("/api/v1/pods", PODS_MAX)), false),
         Properties::Provider(options) => {
-            let pods = match options.available_resources {
-                true => Some(all(member, RUNNING_PODS, usize::MAX, pods).await?),
-                false => None,
-            };
-            let namespaces = match options.namespaces {
-                true => Some(all(member, "/api/v1/namespaces", usize::MAX, |namespace: Namespace| namespace).await?),
-                false => None,
-            };
-            (pods, namespaces)
+            (options.available_resources.then_some((RUNNING_PODS, usize::MAX)), options.namespaces)
         }
+    };
+    let pods = match pods {
+        Some((path, at_most)) => Some(all(member, path, at_most, |pod: Pod| PodFacts::of(&pod)).await?),
+        None => None,
+    };
+    let namespaces = if namespaces {
+        Some(all(member, "/api/v1/namespaces", usize::MAX, |namespace: Namespace| namespace).await?)
+    } else {
+        None
     };
     Ok(Inventory { nodes, pods, namespaces, version: version(member).await })
 }
@@ -126,11 +128,7 @@ impl Inventory {
         built_in(&self.node_facts(), pods, self.version.as_deref(), now)
     }
 
-    fn by_provider(
-        &self,
-        options: &ProviderOptions,
-        now: Timestamp,
-    ) -> fleet_core::membership::properties::ProviderAnswer {
+    fn by_provider(&self, options: &ProviderOptions, now: Timestamp) -> ProviderAnswer {
         let namespaces: Option<Vec<_>> =
             self.namespaces.as_ref().map(|all| all.iter().map(NamespaceFacts::of).collect());
         let facts = AzureFacts {
