@@ -18,7 +18,7 @@ use fleet_api::types::{BindingState, PropertyValue};
 use fleet_api::well_known::{annotations, finalizers};
 use fleet_core::scheduler::{
     BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Namespaces, Observed, PlacementFacts,
-    Write as Planned, eligibility, plan,
+    Write as Planned, plan,
 };
 use fleet_runtime::{Actions, Cache, Controller, Marks, Moment, ObjectKey, Runtime, Triggers, Write};
 
