@@ -160,7 +160,7 @@ async fn wait_until(
         while let Some(Ok(event)) = events.next().await {
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    drop(found.insert(name_of(&object), object))
+                    drop(found.insert(name_of(&object), object));
                 }
                 WatchEvent::Deleted(object) => drop(found.remove(&name_of(&object))),
                 WatchEvent::Bookmark(_) => {}

@@ -61,7 +61,7 @@ struct Results {
     requests: usize,
     faults: usize,
     crashes: usize,
-    failures: Vec<Box<Failure>>,
+    failures: Vec<Failure>,
 }
 
 impl Results {
@@ -73,7 +73,7 @@ impl Results {
                 self.faults += faults;
                 self.crashes += crashes;
             }
-            Err(failure) => self.failures.push(failure),
+            Err(failure) => self.failures.push(*failure),
         }
     }
 }
@@ -121,7 +121,8 @@ mod tests {
         let mut results = Results::default();
         results.add(Ok(Outcome { requests: 10, faults: 2, crashes: 1 }));
         results.add(Ok(Outcome { requests: 5, faults: 1, crashes: 0 }));
-        let failure = Failure { seed: 7, why: "because".to_owned(), story: "  join m1".to_owned(), trace: String::new() };
+        let failure =
+            Failure { seed: 7, why: "because".to_owned(), story: "  join m1".to_owned(), trace: String::new() };
         results.add(Err(Box::new(failure)));
         assert_eq!(
             summary(&results, Duration::from_secs(3)),

@@ -53,7 +53,7 @@ type Item = Result<Frame<Bytes>, io::Error>;
 impl Watching {
     async fn next(mut self) -> Option<(Item, Self)> {
         if let Some(line) = self.again.take() {
-            return self.pass(line);
+            return Some(self.pass(line));
         }
         match self.ended {
             Some(End::Quiet) => return None,
@@ -79,14 +79,14 @@ impl Watching {
         }
         let fate = if self.call.steady { EventFate::Passes } else { self.call.network.event_fate() };
         match fate {
-            EventFate::Passes => self.pass(line),
+            EventFate::Passes => Some(self.pass(line)),
             EventFate::Late(time) => {
                 tokio::time::sleep(time).await;
-                self.pass(line)
+                Some(self.pass(line))
             }
             EventFate::Twice => {
                 self.again = Some(line.clone());
-                self.pass(line)
+                Some(self.pass(line))
             }
             EventFate::Cut(Cut::Clean) => self.end("ended (fault)", End::Quiet),
             EventFate::Cut(Cut::Broken) => self.end("broken (fault)", End::Broken),
@@ -104,9 +104,9 @@ impl Watching {
         }
     }
 
-    fn pass(mut self, line: Bytes) -> Option<(Item, Self)> {
+    fn pass(mut self, line: Bytes) -> (Item, Self) {
         self.events += 1;
-        Some((Ok(Frame::data(line)), self))
+        (Ok(Frame::data(line)), self)
     }
 
     fn end(mut self, how: &str, end: End) -> Option<(Item, Self)> {
