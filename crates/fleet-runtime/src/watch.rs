@@ -71,7 +71,8 @@ impl Follower {
                 self.sink.begin_list(Revision::parse(&revision));
                 from = Some(revision);
             }
-            if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
+            // The page is freed as a whole at the end: what is kept of it would otherwise lie scattered between the holes.
+            if let Some(Value::Array(items)) = page.get_mut("items") {
                 for object in items {
                     self.sink.put(object, Origin::List);
                     tokio::task::coop::consume_budget().await;
@@ -130,10 +131,9 @@ impl Follower {
         let mut events = pin!(opened.map_err(dead)??);
         while let Some(event) = tokio::time::timeout(DEAD_AFTER, events.next()).await.map_err(dead)? {
             let reached = match event? {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    let reached = version_of(&object);
-                    self.sink.put(object, Origin::Watch);
-                    reached
+                WatchEvent::Added(mut object) | WatchEvent::Modified(mut object) => {
+                    self.sink.put(&mut object, Origin::Watch);
+                    version_of(&object)
                 }
                 WatchEvent::Deleted(object) => {
                     self.sink.remove(&object);

@@ -126,7 +126,7 @@ impl Writer {
             return;
         }
         for sink in self.sinks_of(write) {
-            sink.put(object.clone(), Origin::Answer);
+            sink.put(&mut object.clone(), Origin::Answer);
         }
     }
 

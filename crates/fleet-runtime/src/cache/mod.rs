@@ -209,20 +209,20 @@ impl<K: Cached> Cache<K> {
     }
 
     /// Takes in a version of an object.
-    pub(crate) fn put(&self, object: Value, origin: Origin) {
-        let Some(prepared) = self.prepare(object) else { return };
+    pub(crate) fn put(&self, object: &mut Value, origin: Origin) {
+        self.slim(object);
+        let Some(prepared) = Prepared::new(object) else { return };
         let change = self.shared.store.write().put(prepared, origin);
         self.tell(change);
     }
 
-    fn prepare(&self, mut object: Value) -> Option<Prepared<K>> {
+    fn slim(&self, object: &mut Value) {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
         if let Some(slim) = self.shared.slim {
-            slim(&mut object);
+            slim(object);
         }
-        Prepared::new(object)
     }
 
     /// The server says that this object is gone.
@@ -282,7 +282,8 @@ pub(crate) trait Sink: Send + Sync {
     fn kind(&self) -> &KindId;
     fn side(&self) -> Side;
     fn selection(&self) -> &Selection;
-    fn put(&self, object: Value, origin: Origin);
+    /// Takes in a version of an object; what nobody reads is taken out of it first.
+    fn put(&self, object: &mut Value, origin: Origin);
     fn remove(&self, object: &Value);
     fn deleted_by_us(&self, key: &ObjectKey, uid: Option<&str>);
     fn begin_list(&self, revision: Revision);
@@ -300,7 +301,7 @@ impl<K: Cached> Sink for Cache<K> {
     fn selection(&self) -> &Selection {
         Cache::selection(self)
     }
-    fn put(&self, object: Value, origin: Origin) {
+    fn put(&self, object: &mut Value, origin: Origin) {
         Cache::put(self, object, origin);
     }
     fn remove(&self, object: &Value) {

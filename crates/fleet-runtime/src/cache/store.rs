@@ -35,22 +35,22 @@ pub(crate) enum Change<K> {
 
 /// A version of an object, parsed before any lock is taken.
 #[derive(Debug)]
-pub(crate) struct Prepared<K> {
+pub(crate) struct Prepared<'a, K> {
     key: ObjectKey,
     revision: Revision,
     uid: Option<String>,
-    value: Value,
+    value: &'a Value,
     parsed: Result<Arc<K>, String>,
 }
 
-impl<K: Cached> Prepared<K> {
+impl<'a, K: Cached> Prepared<'a, K> {
     /// `None` for something that has no name: it is no object.
-    pub(crate) fn new(value: Value) -> Option<Self> {
+    pub(crate) fn new(value: &'a Value) -> Option<Self> {
         Some(Self {
-            key: ObjectKey::of_value(&value)?,
-            revision: Revision::of_value(&value),
+            key: ObjectKey::of_value(value)?,
+            revision: Revision::of_value(value),
             uid: value["metadata"]["uid"].as_str().map(str::to_owned),
-            parsed: K::deserialize(&value).map(Arc::new).map_err(|error| error.to_string()),
+            parsed: K::deserialize(value).map(Arc::new).map_err(|error| error.to_string()),
             value,
         })
     }
@@ -115,7 +115,7 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    pub(crate) fn put(&mut self, version: Prepared<K>, origin: Origin) -> Change<K> {
+    pub(crate) fn put(&mut self, version: Prepared<'_, K>, origin: Origin) -> Change<K> {
         let Prepared { key, revision, uid, value, parsed } = version;
         if origin == Origin::Watch {
             self.passed(revision);
@@ -130,7 +130,7 @@ impl<K: Cached> Store<K> {
             Ok(object) => {
                 self.broken.remove(&key);
                 let old = self.take(&key);
-                self.insert(key, revision, &object, &value);
+                self.insert(key, revision, &object, value);
                 Change::Changed { old, new: Some(object) }
             }
             Err(problem) => {

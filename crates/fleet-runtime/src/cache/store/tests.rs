@@ -50,7 +50,8 @@ fn check(commands: &str, expected: Expect) {
             let words: Vec<&str> = command.split_whitespace().collect();
             let number = |at: usize| words[at].parse::<u64>().unwrap();
             let object = || object(words[1], words[2], number(3), words.get(4).unwrap_or(&""));
-            let put = |store: &mut Store<ConfigMap>, value, origin| store.put(Prepared::new(value).unwrap(), origin);
+            let put =
+                |store: &mut Store<ConfigMap>, value: Value, origin| store.put(Prepared::new(&value).unwrap(), origin);
             let key = || ObjectKey::namespaced("ns", words[1]);
             match words[0] {
                 "watch" => out.push(shown(&put(&mut store, object(), Origin::Watch))),
@@ -174,7 +175,7 @@ fn a_server_whose_revisions_are_no_numbers_is_followed_by_its_watch_alone() {
     for (origin, text, expected) in
         [(Origin::Answer, "x1", "same"), (Origin::Watch, "x2", "-→x2"), (Origin::Watch, "x1", "x2→x1")]
     {
-        assert_eq!(shown(&store.put(Prepared::new(opaque(text)).unwrap(), origin)), expected);
+        assert_eq!(shown(&store.put(Prepared::new(&opaque(text)).unwrap(), origin)), expected);
     }
 }
 
@@ -183,7 +184,7 @@ fn a_namespace_is_listed_alone() {
     let mut store = store(Keep::Packed);
     for (namespace, name) in [("a", "z"), ("b", "y"), ("b", "x"), ("c", "w")] {
         let value = json!({"metadata": {"name": name, "namespace": namespace, "resourceVersion": "1"}});
-        store.put(Prepared::new(value).unwrap(), Origin::Watch);
+        store.put(Prepared::new(&value).unwrap(), Origin::Watch);
     }
     let names = |namespace: &str| -> Vec<String> {
         store.in_namespace(namespace).iter().filter_map(|object| object.metadata.name.clone()).collect()
@@ -269,7 +270,7 @@ struct Client {
 impl Client {
     fn hear(&mut self, answer: Answer) {
         match answer {
-            Answer::Stored(object) => drop(self.store.put(Prepared::new(object).unwrap(), Origin::Answer)),
+            Answer::Stored(object) => drop(self.store.put(Prepared::new(&object).unwrap(), Origin::Answer)),
             Answer::Deleted(key, uid) => drop(self.store.deleted_by_us(&key, Some(&uid))),
         }
     }
@@ -281,7 +282,7 @@ impl Client {
         for (revision, told) in news {
             self.cursor = revision;
             match told {
-                Told::Put(object) => drop(self.store.put(Prepared::new(object).unwrap(), Origin::Watch)),
+                Told::Put(object) => drop(self.store.put(Prepared::new(&object).unwrap(), Origin::Watch)),
                 Told::Gone(object) => drop(self.store.remove(&object)),
             }
         }
@@ -293,7 +294,7 @@ impl Client {
             Some((0, revision, objects)) => {
                 self.store.begin_list(Revision(revision));
                 for object in objects {
-                    self.store.put(Prepared::new(object).unwrap(), Origin::List);
+                    self.store.put(Prepared::new(&object).unwrap(), Origin::List);
                 }
                 self.store.end_list();
                 self.cursor = revision;
