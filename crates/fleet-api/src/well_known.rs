@@ -88,6 +88,11 @@ pub mod annotations {
     pub const NEXT_SNAPSHOT_DETECTED_AT: &str = "kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time";
     /// State of a binding before it became Unscheduled.
     pub const PREVIOUS_BINDING_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
+    /// On a binding: the staged run that last moved it, as `<index in the run's spec>/<run>`.
+    pub const MOVED_BY_RUN: &str = "kubernetes-fleet.io/moved-by-update-run";
+    /// `Abandon` on a binding whose placement is deleted and leaves its resources on the clusters, and on the Works of such a
+    /// binding.
+    pub const DELETE_PROPAGATION: &str = "kubernetes-fleet.io/delete-propagation-policy";
     /// Master snapshot that a Work was made from.
     pub const PARENT_RESOURCE_SNAPSHOT: &str = "kubernetes-fleet.io/parent-resource-snapshot-name";
     /// Hash of the ResourceOverride snapshots that a Work was made with.
@@ -216,6 +221,12 @@ pub mod override_variables {
     pub const CLUSTER_NAME: &str = "${MEMBER-CLUSTER-NAME}";
     /// Followed by a label key and `}`: the value of that label of the member.
     pub const CLUSTER_LABEL_PREFIX: &str = "${MEMBER-CLUSTER-LABEL-KEY-";
+}
+
+/// The taint that keeps placements off a cluster that is drained; its effect is NoSchedule.
+pub mod cordon {
+    pub const KEY: &str = "cordon-key";
+    pub const VALUE: &str = "cordon-value";
 }
 
 /// Name of the stage in which a run removes what is no longer wanted.

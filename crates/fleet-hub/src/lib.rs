@@ -38,14 +38,14 @@ use placement::World;
 #[derive(Debug, Clone)]
 pub struct Hub {
     pub caches: Caches,
+    /// How many members have joined and left.
+    pub joins: Counters,
     /// Metadata of the kinds that some placement may select.
     pub metadata: MetadataCaches,
     pub discovery: Discovery,
     pub cluster: PlacementMarks,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementMarks>,
-    /// How many members have joined and left.
-    pub joins: Counters,
 }
 
 /// Ask for a look at a placement.
@@ -65,6 +65,8 @@ impl Hub {
 /// Adds all of the hub's caches and controllers to a runtime.
 pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     let caches = Caches::new(runtime, options);
+    let joins = membership::start(runtime, options, &caches);
+    cluster_profile::start(runtime, options, &caches);
     let (metadata, discovery) = (runtime.metadata(Side::MAIN), runtime.discovery(Side::MAIN));
     let world = World::new(metadata.clone(), discovery.clone(), options.propagation.clone());
     let copies = Some(&caches.status_copies);
@@ -76,7 +78,5 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
         placement: placement::start(runtime, options, scope, None, &world),
         scheduler: scheduler::start(runtime, options, &caches, scope),
     });
-    let joins = membership::start(runtime, options, &caches);
-    cluster_profile::start(runtime, options, &caches);
-    Hub { caches, metadata, discovery, cluster, namespaced, joins }
+    Hub { caches, joins, metadata, discovery, cluster, namespaced }
 }

@@ -35,6 +35,13 @@ const PARTS: &[Part] = &[
         arguments: &["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"],
     },
     Part { name: "tests", program: "cargo", arguments: &["test", "--workspace", "--locked"] },
+    // The last two need Go once: they build Kubernetes' own binaries and keep them.
+    Part {
+        name: "real-servers",
+        program: "cargo",
+        arguments: &["test", "--package", "xtask", "--test", "real", "--locked", "--", "--include-ignored"],
+    },
+    Part { name: "parity", program: "cargo", arguments: &["xtask", "parity"] },
 ];
 
 impl Test {

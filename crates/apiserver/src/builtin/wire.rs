@@ -74,7 +74,7 @@ fn is_zero(value: &Value) -> bool {
 }
 
 struct Reader {
-    path: Vec<String>,
+    path: Vec<&'static str>,
 }
 
 impl Reader {
@@ -85,7 +85,7 @@ impl Reader {
         };
         for (name, field) in definition.fields() {
             let Some(inner) = object.get_mut(name) else { continue };
-            self.path.push(name.clone());
+            self.path.push(name);
             if !inner.is_null() {
                 self.value(&field.shape, inner, definition.go_type())?;
             }

@@ -7,6 +7,8 @@ use fleet_api::kinds::{Obj, Placement, Scope};
 use fleet_api::types::SelectionScope;
 use fleet_core::placement::Kind;
 
+/// In place of a namespace: none. No namespace is called so.
+const NOWHERE: &str = "-";
 /// In place of a name: any.
 const ANY: &str = "*";
 
@@ -38,7 +40,7 @@ pub(super) fn words_of<S: Scope>(kind: &Kind, namespace: &str, name: &str) -> Ve
 }
 
 fn object_word(own: Option<&str>, group: &str, version: &str, kind: &str, name: &str) -> String {
-    format!("{} {group}/{version}/{kind} {name}", own.unwrap_or_default())
+    format!("{} {group}/{version}/{kind} {name}", own.unwrap_or(NOWHERE))
 }
 
 fn inside_word(namespace: &str) -> String {
@@ -81,10 +83,10 @@ mod tests {
         check(
             interests(&placement::<Cluster>(None, selectors)),
             expect![[r#"
-                 /v1/Namespace *
-                 /v1/Namespace bare
-                 /v1/Namespace shop
-                 r.io/v1/ClusterRole *
+                - /v1/Namespace *
+                - /v1/Namespace bare
+                - /v1/Namespace shop
+                - r.io/v1/ClusterRole *
                 inside *
                 inside shop"#]],
         );
@@ -97,8 +99,8 @@ mod tests {
         check(
             words_of::<Cluster>(&kind("ConfigMap", true), "shop", "settings"),
             expect![[r#"
-                 /v1/ConfigMap settings
-                 /v1/ConfigMap *
+                - /v1/ConfigMap settings
+                - /v1/ConfigMap *
                 inside shop
                 inside *"#]],
         );
@@ -111,8 +113,8 @@ mod tests {
         check(
             words_of::<Cluster>(&kind("Namespace", false), "", "shop"),
             expect![[r#"
-                 /v1/Namespace shop
-                 /v1/Namespace *"#]],
+                - /v1/Namespace shop
+                - /v1/Namespace *"#]],
         );
     }
 }

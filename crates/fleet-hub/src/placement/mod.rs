@@ -24,7 +24,7 @@ mod waits;
 pub(crate) use interest::interests;
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, ScopeKind};
 use fleet_api::names::PlacementKey;
@@ -106,9 +106,12 @@ pub(crate) fn start<S: Scope>(
         world: world.clone(),
         memory: Memory::default(),
         waits,
+        marks: Arc::default(),
         pace: options.snapshot_pace,
     };
-    runtime.controller(controller, triggers, options.placement_workers())
+    let again = controller.marks.clone();
+    let marks = runtime.controller(controller, triggers, options.placement_workers());
+    again.get_or_init(|| marks).clone()
 }
 
 struct Placements<S: Scope> {
@@ -117,6 +120,8 @@ struct Placements<S: Scope> {
     world: World,
     memory: Memory,
     waits: Arc<Waits>,
+    /// Asks for another look at a placement that is in hand.
+    marks: Arc<OnceLock<Marks<PlacementKey>>>,
     pace: SnapshotPace,
 }
 
@@ -175,16 +180,13 @@ impl<S: Scope> Placements<S> {
         let plan = plan(&observed, moment.now);
         if plan.report.outcome == Outcome::Stopped(Fault::ContentNotRead) {
             self.memory.forget(key);
-            return Actions::none().then(Next::At(moment.now));
+            self.look_again(key);
+            return Actions::none();
         }
-        let mut next = match plan.wake {
-            Wake::OnChange => Next::OnChange,
-            Wake::At(instant) => Next::At(instant),
-        };
         if let Outcome::AwaitingInventory { resource } = &plan.report.outcome
             && self.waits.add(resource, key, &self.world.metadata)
         {
-            next = Next::At(moment.now);
+            self.look_again(key);
         }
         let performer = Performer {
             key,
@@ -194,12 +196,22 @@ impl<S: Scope> Placements<S> {
             status_copy: status_copy.as_deref(),
             status: plan.status.as_ref(),
         };
-        let mut actions = Actions::none().then(next);
+        let mut actions = Actions::none().then(match plan.wake {
+            Wake::OnChange => Next::OnChange,
+            Wake::At(instant) => Next::At(instant),
+        });
         actions.writes.extend(plan.writes.iter().filter_map(|write| performer.write(write)));
         actions.writes.extend(performer.status());
         actions.events.extend(plan.report.events.iter().map(|event| performer.event(event)));
         actions.note = Some(format!("{:?}, {:?}", plan.report.outcome, plan.report.content));
         actions
+    }
+
+    /// As soon as this look is over.
+    fn look_again(&self, key: &PlacementKey) {
+        if let Some(marks) = self.marks.get() {
+            marks.mark(key.clone());
+        }
     }
 
     fn status_copy(

@@ -17,15 +17,15 @@ async fn nothing_is_read_again_while_the_versions_stay() {
     world.place("web", shop_on(1)).await;
     let running = world.start();
     running.settled().await;
-    let reads = running.metrics.reads();
+    let reads = running.content_reads();
     assert!(reads > 0);
     world.edit("web", json!({"policy": {"numberOfClusters": 2}})).await;
     running.settled().await;
     assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Scheduled");
-    assert_eq!(running.metrics.reads(), reads, "a placement that changed in other ways");
+    assert_eq!(running.content_reads(), reads, "a placement that changed in other ways");
     world.patch("/api/v1/namespaces/shop/configmaps/a", json!({"data": {"value": "2"}})).await;
     running.settled().await;
-    assert_eq!(running.metrics.reads(), reads + 4, "the namespace and three objects");
+    assert_eq!(running.content_reads(), reads + 4, "the namespace and three objects");
     running.stop().await;
 }
 
@@ -38,7 +38,7 @@ async fn many_objects_of_a_kind_are_read_by_one_list() {
     world.place("web", shop()).await;
     let running = world.start();
     running.settled().await;
-    assert_eq!(running.metrics.reads(), 2, "the namespace, and all maps at once");
+    assert_eq!(running.content_reads(), 2, "the namespace, and all maps at once");
     let resources = world.placement("web").await["status"]["selectedResources"].as_array().unwrap().len();
     assert_eq!(resources, 21, "without what Kubernetes puts into every namespace");
     running.stop().await;
@@ -101,10 +101,10 @@ async fn tokens_of_service_accounts_stay_and_are_looked_into_once() {
     let running = world.start();
     running.settled().await;
     assert_eq!(world.selected("web").await, "0: Namespace shop, ServiceAccount robot, Secret plain");
-    let reads = running.metrics.reads();
+    let reads = running.content_reads();
     world.edit("web", json!({"revisionHistoryLimit": 3})).await;
     running.settled().await;
-    assert_eq!(running.metrics.reads(), reads);
+    assert_eq!(running.content_reads(), reads);
     assert_eq!(world.selected("web").await, "0: Namespace shop, ServiceAccount robot, Secret plain");
     running.stop().await;
 }
@@ -119,7 +119,7 @@ async fn placement_50_nothing_is_read_for_placements_that_runs_roll_out() {
     let running = world.start();
     running.settled().await;
     assert!(world.snapshots().await.is_empty());
-    assert_eq!(running.metrics.reads(), 0);
+    assert_eq!(running.content_reads(), 0);
     assert_eq!(
         world.conditions("web").await,
         [
@@ -127,9 +127,23 @@ async fn placement_50_nothing_is_read_for_placements_that_runs_roll_out() {
             "ClusterResourcePlacementRolloutStarted=Unknown RolloutControlledByExternalController"
         ]
     );
-    world.edit("web", json!({"strategy": {"type": "RollingUpdate"}})).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_48_a_placement_that_is_left_to_runs_keeps_its_snapshots_and_takes_no_more() {
+    let world = World::new(&["c1"]).await;
+    world.config_map("settings", "1").await;
+    world.place("web", shop()).await;
+    let running = world.start();
     running.settled().await;
-    assert_eq!(world.selected("web").await, "0: Namespace shop, ConfigMap settings");
+    world.edit("web", json!({"strategy": {"type": "External"}})).await;
+    running.settled().await;
+    let reads = running.content_reads();
+    world.patch("/api/v1/namespaces/shop/configmaps/settings", json!({"data": {"value": "2"}})).await;
+    running.settled().await;
+    assert_eq!(running.content_reads(), reads);
+    assert_eq!(world.snapshots().await, ["web-0-snapshot*: shop settings"]);
     running.stop().await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use fleet_hub::names;
 use serde_json::json;
 
 use crate::world::{PLACEMENT, Running, World, shop};
@@ -102,6 +103,11 @@ async fn restart_of_a_large_hub() {
         begun.elapsed(),
         before,
         resident_megabytes()
+    );
+    println!(
+        "reconciles: {} of placements, {} of the scheduler",
+        running.reconciles(names::CLUSTER_PLACEMENT),
+        running.reconciles(names::CLUSTER_SCHEDULER)
     );
     assert_eq!(running.metrics.writes(), 0);
     assert_eq!(running.hub.caches.cluster.bindings.len(), placements * members);

@@ -7,10 +7,10 @@ use std::time::Duration;
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
 use apiserver::server::Server;
-use fleet_api::kinds::all_crds;
+use fleet_api::kinds::{ClusterResourcePlacement, all_crds};
 use fleet_core::placement::SnapshotPace;
 use fleet_hub::{Hub, HubOptions, install, ownership};
-use fleet_runtime::{Clock, Metrics, Options, Ownership, Progress, Runtime, Seeds};
+use fleet_runtime::{Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -140,7 +140,7 @@ impl World {
         let mut texts: Vec<_> = list
             .iter()
             .filter(|one| one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == placement)
-            .filter(|one| one["metadata"]["deletionTimestamp"].is_null())
+            .filter(|one| one["metadata"]["deletionTimestamp"].is_null() && one["spec"].is_object())
             .map(|one| {
                 format!("{}={}", one["spec"]["targetCluster"].as_str().unwrap(), one["spec"]["state"].as_str().unwrap())
             })
@@ -255,6 +255,13 @@ impl Running {
         self.settled().await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         self.settled().await;
+    }
+
+    /// How often content was read; after a conflict the object itself is read too, which does not count.
+    pub(crate) fn content_reads(&self) -> u64 {
+        let kind = KindId::of::<ClusterResourcePlacement>();
+        let conflicts = |verb| self.metrics.writes_of(&kind, verb, "conflict");
+        self.metrics.reads() - conflicts("patch") - conflicts("status")
     }
 
     pub(crate) fn reconciles(&self, controller: &'static str) -> u64 {
