@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 /// Sleeps on a real clock are cut into pieces of this length, so that a wall clock that was set is noticed.
-const LONGEST_REAL_SLEEP: Duration = Duration::from_secs(60);
+const LONGEST_REAL_SLEEP: Duration = Duration::from_mins(1);
 
 /// Where the present moment comes from.
 #[derive(Debug, Clone, Copy)]

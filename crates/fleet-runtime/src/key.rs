@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn keys_print_as_kubectl_names_them_and_sort_by_namespace_then_name() {
-        let mut keys = vec![
+        let mut keys = [
             ObjectKey::namespaced("b", "a"),
             ObjectKey::namespaced("a", "z"),
             ObjectKey::cluster("z"),

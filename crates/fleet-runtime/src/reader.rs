@@ -2,6 +2,7 @@
 //!
 //! Decides how a read is bounded and counted. Never writes.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -86,7 +87,7 @@ impl Reader {
             let mut path = format!("{}?limit={PAGE_SIZE}", kind.collection_path(namespace));
             for (option, value) in [("labelSelector", labels), ("continue", more.as_deref())] {
                 if let Some(value) = value {
-                    path.push_str(&format!("&{option}={}", crate::watch::escaped(value)));
+                    let _ = write!(path, "&{option}={}", crate::watch::escaped(value));
                 }
             }
             let key = ObjectKey::new(namespace, "");
@@ -134,12 +135,12 @@ impl Reader {
         let request = http::Request::get(path).body(Vec::new());
         let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
         let client = self.clients.get(self.side.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
-        let outcome = match tokio::time::timeout(LONGEST_READ, client.request::<Value>(request)).await {
-            Ok(answer) => answer.map_err(failed),
-            Err(_) => {
-                let (kind, key) = (kind.clone(), key.clone());
-                Err(Error::Timeout { verb, kind, key, seconds: LONGEST_READ.as_secs() })
-            }
+        let answer = tokio::time::timeout(LONGEST_READ, client.request::<Value>(request)).await;
+        let outcome = if let Ok(answer) = answer {
+            answer.map_err(failed)
+        } else {
+            let (kind, key) = (kind.clone(), key.clone());
+            Err(Error::Timeout { verb, kind, key, seconds: LONGEST_READ.as_secs() })
         };
         self.metrics.read(kind, verb, outcome.as_ref().err());
         outcome

@@ -70,12 +70,11 @@ impl Writer {
         };
         let client = self.clients.get(write.side.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
         let request = request_of(write, &self.component).map_err(failed)?;
-        match tokio::time::timeout(LONGEST_WRITE, client.request(request)).await {
-            Ok(answer) => answer.map_err(failed),
-            Err(_) => {
-                let (kind, key) = (kind.clone(), key.clone());
-                Err(Error::Timeout { verb, kind, key, seconds: LONGEST_WRITE.as_secs() })
-            }
+        if let Ok(answer) = tokio::time::timeout(LONGEST_WRITE, client.request(request)).await {
+            answer.map_err(failed)
+        } else {
+            let (kind, key) = (kind.clone(), key.clone());
+            Err(Error::Timeout { verb, kind, key, seconds: LONGEST_WRITE.as_secs() })
         }
     }
 

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fleet_runtime::{
     Actions, Cache, Controller, Error, Grant, Kind, KindId, Moment, Next, ObjectKey, Outcome, Ownership, PatchFormat,
-    Reader, Runtime, SHUTDOWN_GRACE, Triggers, Write,
+    Reader, Runtime, SHUTDOWN_GRACE, Side, Triggers, Write,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -145,7 +145,7 @@ async fn soft_writes_wait_for_what_follows_but_not_longer_than_their_window() {
         let mut child = child_of("a", 0);
         child.metadata.name = Some("a".into());
         child.data = Some(BTreeMap::from([("count".into(), "0".into())]));
-        world.children().create(&Default::default(), &child).await.unwrap();
+        world.children().create(&PostParams::default(), &child).await.unwrap();
         let running = start(copier(&world, window));
         running.settled().await;
         let begun = running.metrics.writes();
@@ -206,7 +206,7 @@ impl Controller for Several {
 #[tokio::test(start_paused = true)]
 async fn writes_of_one_plan_follow_each_other_and_observed_ones_stop_nothing() {
     let world = World::new().await;
-    world.children().create(&Default::default(), &child_of("a", 0)).await.unwrap();
+    world.children().create(&PostParams::default(), &child_of("a", 0)).await.unwrap();
     let mut runtime = Runtime::new(world.client(), world.options());
     let children: Cache<ConfigMap> = runtime.cache(Kind::new().in_namespace(CHILDREN));
     let concluded = Arc::new(Mutex::new(Vec::new()));
@@ -272,7 +272,7 @@ async fn facts_are_read_before_the_plan_is_made() {
     let world = World::new().await;
     world.put_parent("a", 0).await;
     for number in 0..1203 {
-        world.children().create(&Default::default(), &child_of("a", number)).await.unwrap();
+        world.children().create(&PostParams::default(), &child_of("a", number)).await.unwrap();
     }
     let mut runtime = Runtime::new(world.client(), world.options());
     let facts = Arc::new(Mutex::new(Vec::new()));
@@ -304,6 +304,25 @@ async fn what_has_begun_may_end_when_the_process_stops_but_not_for_ever() {
     }
 }
 
+/// Makes the first child of each parent on the other side.
+struct Across {
+    parents: Cache<ConfigMap>,
+    children: Cache<ConfigMap>,
+    side: Side,
+}
+impl Controller for Across {
+    const NAME: &'static str = "across";
+    type Key = ObjectKey;
+    type Facts = ();
+    fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
+        let child = child_of(key.name(), 0);
+        if self.parents.get(key).is_none() || self.children.get(&ObjectKey::of(&child)).is_some() {
+            return Actions::none();
+        }
+        Actions::none().with(Write::create(&child).on(self.side))
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_runtime_with_two_servers_keeps_them_apart() {
     let (hub, member) = (World::new().await, World::new().await);
@@ -312,29 +331,9 @@ async fn a_runtime_with_two_servers_keeps_them_apart() {
     let side = runtime.connect(member.client());
     let parents = runtime.cache(Kind::<ConfigMap>::new().in_namespace(PARENTS));
     let children = runtime.cache(Kind::<ConfigMap>::new().in_namespace(CHILDREN).on(side));
-    let plans = Arc::new(AtomicUsize::new(0));
-    struct Across {
-        parents: Cache<ConfigMap>,
-        children: Cache<ConfigMap>,
-        side: fleet_runtime::Side,
-        plans: Arc<AtomicUsize>,
-    }
-    impl Controller for Across {
-        const NAME: &'static str = "across";
-        type Key = ObjectKey;
-        type Facts = ();
-        fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
-            self.plans.fetch_add(1, Ordering::Relaxed);
-            let child = child_of(key.name(), 0);
-            if self.parents.get(key).is_none() || self.children.get(&ObjectKey::of(&child)).is_some() {
-                return Actions::none();
-            }
-            Actions::none().with(Write::create(&child).on(self.side))
-        }
-    }
     let triggers =
         Triggers::new().on(&parents, |event| (event.key().name() == "a").then(|| event.key())).reads(&children);
-    runtime.controller(Across { parents, children: children.clone(), side, plans: plans.clone() }, triggers, 1);
+    runtime.controller(Across { parents, children: children.clone(), side }, triggers, 1);
     let running = start(runtime);
     running.settled().await;
     assert_eq!((hub.child_names().await.len(), member.child_names().await), (0, vec!["a-000".to_owned()]));

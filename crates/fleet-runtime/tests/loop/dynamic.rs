@@ -10,7 +10,7 @@ use fleet_runtime::{
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Event as StoredEvent, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -51,7 +51,7 @@ fn noting(world: &World) -> (Runtime, MetadataCaches, Discovery, Arc<Mutex<Vec<S
 async fn metadata_is_watched_for_the_kinds_that_are_wanted_and_no_others() {
     let world = World::new().await;
     let (maps, secrets) = (KindId::of::<ConfigMap>(), KindId::of::<Secret>());
-    world.children().create(&Default::default(), &child_of("a", 1)).await.unwrap();
+    world.children().create(&PostParams::default(), &child_of("a", 1)).await.unwrap();
     let (runtime, metadata, _, notes) = noting(&world);
     let running = start(runtime);
     running.settled().await;
@@ -74,10 +74,10 @@ async fn metadata_is_watched_for_the_kinds_that_are_wanted_and_no_others() {
     assert!(metadata.get(&maps, &ObjectKey::namespaced(CHILDREN, "a-001")).is_none());
 
     metadata.want(&kinds(&[&secrets]));
-    world.children().create(&Default::default(), &child_of("a", 2)).await.unwrap();
+    world.children().create(&PostParams::default(), &child_of("a", 2)).await.unwrap();
     running.settled().await;
     assert!(notes.lock().is_empty() && metadata.list(&maps).is_empty() && !metadata.is_complete(&maps));
-    assert_eq!(metadata.kinds(), [secrets.clone()]);
+    assert_eq!(metadata.kinds(), [KindId::of::<Secret>()]);
 
     metadata.want(&kinds(&[&maps, &secrets]));
     until("maps are complete again", || metadata.is_complete(&maps)).await;
@@ -123,7 +123,7 @@ async fn new_kinds_are_known_at_once_without_polling() {
     let definitions: Api<DynamicObject> = Api::all_with(world.client(), &resource);
     let begun = tokio::time::Instant::now();
     definitions
-        .create(&Default::default(), &serde_json::from_value(definition(&["v1beta1", "v1"])).unwrap())
+        .create(&PostParams::default(), &serde_json::from_value(definition(&["v1beta1", "v1"])).unwrap())
         .await
         .unwrap();
     until("cars are known", || discovery.preferred("example.com", "Car").is_some()).await;

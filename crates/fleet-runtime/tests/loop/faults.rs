@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fleet_runtime::{KindId, ObjectKey, Runtime, Triggers};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
 use crate::meddler::Meddling;
@@ -149,7 +149,7 @@ async fn after_a_gap_everything_is_listed_anew_and_only_what_changed_is_looked_a
     tokio::time::sleep(Duration::from_millis(10)).await;
     world.children().delete("a-001", &DeleteParams::default()).await.unwrap();
     world.put_parent("b", 1).await;
-    world.children().create(&Default::default(), &child_of("gone-parent", 0)).await.unwrap();
+    world.children().create(&PostParams::default(), &child_of("gone-parent", 0)).await.unwrap();
     running.settled().await;
     assert_eq!(plans.load(Ordering::Relaxed), before, "nothing is heard while the connection is gone");
     meddler.relent();
@@ -213,7 +213,7 @@ async fn a_connection_that_died_without_a_word_is_noticed() {
 async fn nothing_is_looked_at_before_all_caches_are_complete() {
     let world = World::new().await;
     world.put_parent("a", 1).await;
-    world.children().create(&Default::default(), &child_of("a", 0)).await.unwrap();
+    world.children().create(&PostParams::default(), &child_of("a", 0)).await.unwrap();
     let meddler = world.meddler();
     meddler.meddle("GET", CHILDREN, 3, Meddling::Answer(500));
     let (runtime, plans): (_, Arc<AtomicUsize>) = toy(meddler.client(), world.options());

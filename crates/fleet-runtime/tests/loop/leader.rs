@@ -60,7 +60,7 @@ async fn a_crashed_leader_is_followed_when_its_lease_has_run_out() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     first.crash().await;
     world.put_parent("a", 1).await;
-    tokio::time::sleep(LEASE_DURATION - RETRY_PERIOD * 2).await;
+    tokio::time::sleep(LEASE_DURATION.saturating_sub(RETRY_PERIOD * 2)).await;
     assert_eq!((holder(&world).await, world.child_names().await.len()), ("first".to_owned(), 0), "not yet");
     tokio::time::sleep(RETRY_PERIOD * 4).await;
     assert_eq!((holder(&world).await, world.child_names().await.len()), ("second".to_owned(), 1));

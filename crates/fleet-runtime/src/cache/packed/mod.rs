@@ -23,6 +23,8 @@ pub(crate) struct Packed(Box<[u8]>);
 #[derive(Debug, Default)]
 pub(crate) struct Packer {
     pool: Pool,
+    /// Where objects are packed before their length is known: what is held is allocated once, in its exact size.
+    scratch: Vec<u8>,
 }
 
 /// What follows a header. The number in the header is the meaning in brackets.
@@ -45,9 +47,12 @@ const LARGE: u8 = 15;
 
 impl Packer {
     pub(crate) fn pack(&mut self, value: &Value) -> Packed {
-        let mut bytes = Vec::with_capacity(512);
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
         self.add(&mut bytes, value);
-        Packed(bytes.into_boxed_slice())
+        let packed = Packed(bytes.as_slice().into());
+        self.scratch = bytes;
+        packed
     }
 
     /// Fails only for types that want JSON text itself.
@@ -132,11 +137,15 @@ fn header(bytes: &mut Vec<u8>, tag: u8, number: u64) {
 
 /// Seven bits a byte, the lowest first; the highest bit says that more follow.
 fn varint(bytes: &mut Vec<u8>, mut number: u64) {
-    while number > 0x7f {
-        bytes.push((number & 0x7f) as u8 | 0x80);
+    loop {
+        let [lowest, ..] = number.to_le_bytes();
         number >>= 7;
+        if number == 0 {
+            bytes.push(lowest & 0x7f);
+            return;
+        }
+        bytes.push(lowest | 0x80);
     }
-    bytes.push(number as u8);
 }
 
 /// The number that a string spells without a superfluous digit, as resource versions do.

@@ -65,15 +65,12 @@ impl Pool {
     fn add(&mut self, text: &str) -> Option<u32> {
         let text: Arc<str> = text.into();
         let slot = Slot { text: text.clone(), uses: 1 };
-        let id = match self.free.pop() {
-            Some(id) => {
-                *self.slots.get_mut(id as usize)? = slot;
-                id
-            }
-            None => {
-                self.slots.push(slot);
-                u32::try_from(self.slots.len() - 1).ok()?
-            }
+        let id = if let Some(id) = self.free.pop() {
+            *self.slots.get_mut(id as usize)? = slot;
+            id
+        } else {
+            self.slots.push(slot);
+            u32::try_from(self.slots.len() - 1).ok()?
         };
         self.ids.insert(text, id);
         Some(id)

@@ -13,7 +13,7 @@ use crate::cache::Keep;
 const BY_TEAM: &str = "team";
 
 fn teams(object: &ConfigMap) -> Vec<String> {
-    object.metadata.labels.iter().flat_map(|labels| labels.get("team")).cloned().collect()
+    object.metadata.labels.iter().filter_map(|labels| labels.get("team")).cloned().collect()
 }
 
 fn store(keep: Keep) -> Store<ConfigMap> {
@@ -335,9 +335,8 @@ proptest! {
                     let answer = client.late.remove(0);
                     client.hear(answer);
                 }
-                Step::Answer => {}
                 Step::Watch(most) if client.list.is_none() => client.watch(&server, usize::from(most)),
-                Step::Watch(_) => {}
+                Step::Answer | Step::Watch(_) => {}
                 Step::List(delay) => {
                     client.list = Some((delay, server.revision, server.objects.values().cloned().collect()));
                 }
