@@ -77,7 +77,8 @@ async fn scheduling_16_33_a_placement_that_lacks_clusters_takes_those_that_come(
     running.settled().await;
     assert_eq!(world.conditions("web").await[0], "ClusterResourcePlacementScheduled=False SchedulingPolicyUnfulfilled");
     let before = running.reconciles(names::CLUSTER_SCHEDULER);
-    world.join("c2", json!({})).await;
+    // With the label that it would otherwise be given, which is a change that a scheduler looks at.
+    world.join("c2", json!({"kubernetes-fleet.io/member-name": "c2"})).await;
     running.settled().await;
     assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Scheduled");
     assert_eq!(world.conditions("web").await[0], "ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled");
