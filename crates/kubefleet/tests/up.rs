@@ -49,15 +49,14 @@ impl Up {
     }
 
     fn wait_for_ready(&mut self) {
-        match self.lines.recv_timeout(PATIENCE) {
-            Ok(line) => assert_eq!(line, "ready", "the first line of output"),
-            Err(_) => {
-                let _ = self.child.kill();
-                let mut errors = String::new();
-                let _ = self.child.stderr.take().unwrap().read_to_string(&mut errors);
-                panic!("never ready; standard error: {errors}");
-            }
+        if let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            assert_eq!(line, "ready", "the first line of output");
+            return;
         }
+        let _ = self.child.kill();
+        let mut errors = String::new();
+        let _ = self.child.stderr.take().unwrap().read_to_string(&mut errors);
+        panic!("never ready; standard error: {errors}");
     }
 
     /// Ctrl-C.
