@@ -207,7 +207,8 @@ impl World {
             election: None,
         };
         let mut runtime = Runtime::new(self.client(), runtime_options);
-        let hub = install(&mut runtime, &options);
+        // Members are only objects here; who writes about them is tested with their agents, in fleet-member.
+        let hub = install(&mut runtime, &HubOptions { cluster_inventory: false, ..options });
         let (stop, stopped) = oneshot::channel();
         let (progress, metrics) = (runtime.progress(), runtime.metrics().clone());
         let task = tokio::spawn(runtime.run(async move { drop(stopped.await) }));
