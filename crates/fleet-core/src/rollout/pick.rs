@@ -6,8 +6,10 @@
 
 use std::collections::BTreeSet;
 
+use fleet_api::types::ApplyStrategyType;
+
 use super::classify::{Case, Need};
-use super::health::{Health, is_diff_only};
+use super::health::Health;
 use super::limits::{Budget, Limits};
 
 /// How much of the limits is used before this plan.
@@ -24,10 +26,12 @@ pub(super) fn budget(limits: &Limits, cases: &[Case<'_>]) -> Budget {
     }
 }
 
-/// Where differences are only reported, the cluster has nothing.
+/// Where differences are only reported, the cluster has nothing. What the binding asks for counts, not what was reported: a
+/// report is of the past as soon as the binding moves.
 fn takes_room(case: &Case<'_>) -> bool {
-    let reported = is_diff_only(case.binding.conditions, case.binding.generation) && !case.strategy_changed;
-    case.binding.carries() && !reported
+    let strategy = case.binding.spec.apply_strategy.as_ref().and_then(|strategy| strategy.type_.as_ref());
+    let reports_only = strategy == Some(&ApplyStrategyType::ReportDiff) && !case.strategy_changed;
+    case.binding.carries() && !reports_only
 }
 
 /// For each case, whether it is served now.
