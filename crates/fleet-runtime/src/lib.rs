@@ -15,6 +15,7 @@ mod discovery;
 mod error;
 mod events;
 mod flag;
+mod hands;
 mod key;
 mod kind;
 pub mod leader;
@@ -36,6 +37,7 @@ pub use controller::{Actions, Controller, KubeEvent, Moment, Next, Outcome, Rega
 pub use counters::{CounterName, Counters};
 pub use discovery::{DiscoveredKind, Discovery};
 pub use error::Error;
+pub use hands::Hands;
 pub use key::{ObjectKey, Revision};
 pub use kind::KindId;
 pub use leader::Election;

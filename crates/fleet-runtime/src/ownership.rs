@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::write::{Op, Write};
+use crate::write::{Op, Side, Write};
 
 /// What one controller may write of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub struct Grant {
     pub creates: bool,
     pub deletes: bool,
     /// Fields and all below them: `spec.state`, `status`, `status.conditions[Applied]`, `metadata.finalizers[x]`,
-    /// `metadata.labels[a]`. Each field has one writer.
+    /// `metadata.labels[a]`. Each field has one writer, unless all who have it write `by turns:` before it: a flag between
+    /// them sees to it that never two of them may.
     pub fields: &'static [&'static str],
 }
 
@@ -53,9 +54,10 @@ impl Ownership {
         if overlaps.is_empty() { Ok(table) } else { Err(overlaps) }
     }
 
-    /// The fields (or `create`, `delete`) of a write that its controller does not own.
+    /// The fields (or `create`, `delete`) of a write that its controller does not own. The table is about the main server,
+    /// which many agents write to; what happens on an agent's other servers is for its controllers to know.
     pub fn violations(&self, controller: &str, write: &Write) -> Vec<String> {
-        if self.grants.is_empty() {
+        if self.grants.is_empty() || write.side != Side::MAIN || write.dry_run {
             return Vec::new();
         }
         let grants = self.grants.iter().find(|((who, kind), _)| *who == controller && *kind == &*write.kind.kind);
@@ -81,7 +83,7 @@ fn overlap(first: &Grant, second: &Grant) -> Vec<Overlap> {
     }
     let mut found = Vec::new();
     for a in first.fields {
-        for b in second.fields.iter().filter(|b| covers(a, b) || covers(b, a)) {
+        for b in second.fields.iter().filter(|b| (covers(a, b) || covers(b, a)) && !(is_shared(a) && is_shared(b))) {
             found.push(Overlap {
                 kind: first.kind,
                 first: first.controller,
@@ -94,8 +96,16 @@ fn overlap(first: &Grant, second: &Grant) -> Vec<Overlap> {
     found
 }
 
+/// Marks a field that several controllers write, one at a time.
+const BY_TURNS: &str = "by turns:";
+
+fn is_shared(field: &str) -> bool {
+    field.starts_with(BY_TURNS)
+}
+
 /// Whether a field is another or lies below it.
 fn covers(owned: &str, field: &str) -> bool {
+    let (owned, field) = (owned.trim_start_matches(BY_TURNS), field.trim_start_matches(BY_TURNS));
     field.strip_prefix(owned).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 

@@ -1,0 +1,5 @@
+//! The work applier against a hub and a member in this process, in virtual time. Scenario ids are those of the applier's
+//! specification, section 11.
+
+mod basics;
+mod world;
