@@ -17,6 +17,7 @@ mod membership;
 mod options;
 mod ownership;
 
+pub use applier::Processed;
 pub use options::{ApplierOptions, MemberOptions, Properties, ProviderOptions};
 pub use ownership::ownership;
 
@@ -33,6 +34,8 @@ pub struct Member {
     pub applying: watch::Receiver<bool>,
     /// How often this member has joined and left.
     pub joins: Counters,
+    /// How often Works were processed.
+    pub processed: Processed,
 }
 
 /// What the agent holds of the hub: its own namespace.
@@ -51,13 +54,14 @@ pub fn install(runtime: &mut Runtime, member: Side, options: &MemberOptions) -> 
         works: runtime.cache(Kind::new().packed().in_namespace(namespace)),
     };
     let (applying, listener) = watch::channel(false);
+    let processed = Processed::default();
     let wake: membership::Wake = if options.applier.enabled {
-        let marks = applier::start(runtime, member, options, &caches, listener.clone());
+        let marks = applier::start(runtime, member, options, &caches, listener.clone(), processed.clone());
         let works = caches.works.clone();
         Box::new(move || works.keys().into_iter().for_each(|work| marks.mark(work)))
     } else {
         Box::new(|| {})
     };
     let joins = membership::start(runtime, member, options, &caches, applying, wake);
-    Member { caches, applying: listener, joins }
+    Member { caches, applying: listener, joins, processed }
 }

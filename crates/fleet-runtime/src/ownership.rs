@@ -139,6 +139,25 @@ mod tests {
         assert!(Ownership::new([grant("a", &["spec"]), other_kind]).is_ok());
     }
 
+    #[test]
+    fn a_field_may_be_shared_only_if_all_say_that_they_take_turns() {
+        let shared = &["by turns:metadata.finalizers[a]"];
+        assert!(overlaps(shared, shared).is_empty());
+        assert_eq!(overlaps(shared, &["metadata.finalizers[a]"]).len(), 1);
+        let table = Ownership::new([grant("a", shared)]).unwrap();
+        assert!(table.violations("a", &patch(json!({"metadata": {"finalizers": ["a"]}}))).is_empty());
+        assert_eq!(table.violations("a", &patch(json!({"metadata": {"finalizers": ["b"]}}))).len(), 1);
+    }
+
+    #[test]
+    fn the_table_is_about_the_main_server_and_about_what_is_stored() {
+        let table = Ownership::new([grant("a", &["spec.x"])]).unwrap();
+        let write = patch(json!({"spec": {"y": 1}}));
+        assert_eq!(table.violations("a", &write).len(), 1);
+        assert!(table.violations("a", &write.clone().on(Side(1))).is_empty());
+        assert!(table.violations("a", &write.dry_run()).is_empty());
+    }
+
     fn patch(body: Value) -> Write {
         let kind = KindId::new("g", "v1", "Binding", "bindings");
         Write::patch_raw(kind, ObjectKey::cluster("x"), PatchFormat::Merge, body)

@@ -288,7 +288,17 @@ impl Write {
     }
 
     fn new(kind: KindId, key: ObjectKey, op: Op) -> Self {
-        Self { side: Side::MAIN, kind, key, op, fields: Vec::new(), soft: None, observed: false, manager: None, dry_run: false }
+        Self {
+            side: Side::MAIN,
+            kind,
+            key,
+            op,
+            fields: Vec::new(),
+            soft: None,
+            observed: false,
+            manager: None,
+            dry_run: false,
+        }
     }
 
     fn difference<K: Writable>(old: &K, new: &K, subresource: Option<&'static str>) -> Self {

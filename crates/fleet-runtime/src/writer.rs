@@ -159,9 +159,12 @@ fn request_of(write: &Write, component: &str) -> Result<http::Request<Vec<u8>>, 
     let manager = crate::watch::escaped(write.manager.unwrap_or(component));
     let dry_run = if write.dry_run { "&dryRun=All" } else { "" };
     let (method, path, format, body) = match &write.op {
-        Op::Create { body, .. } => {
-            ("POST", format!("{}?fieldManager={manager}{dry_run}", kind.collection_path(namespace)), JSON, body.to_string())
-        }
+        Op::Create { body, .. } => (
+            "POST",
+            format!("{}?fieldManager={manager}{dry_run}", kind.collection_path(namespace)),
+            JSON,
+            body.to_string(),
+        ),
         Op::Replace { subresource, body } => {
             let path = kind.object_path(namespace, name, *subresource);
             ("PUT", format!("{path}?fieldManager={manager}{dry_run}"), JSON, body.to_string())

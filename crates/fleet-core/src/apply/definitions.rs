@@ -26,7 +26,8 @@ pub fn awaits_own_kinds(manifests: &[Manifest<'_>], results: &[ManifestResult]) 
             Some((text("/spec/group")?, text("/spec/names/kind")?))
         })
         .collect();
-    manifests.iter().filter(|manifest| manifest.is_unknown_kind()).any(|manifest| {
-        defined.contains(&(manifest.identifier.group.as_str(), manifest.identifier.kind.as_str()))
-    })
+    manifests
+        .iter()
+        .filter(|manifest| manifest.is_unknown_kind())
+        .any(|manifest| defined.contains(&(manifest.identifier.group.as_str(), manifest.identifier.kind.as_str())))
 }

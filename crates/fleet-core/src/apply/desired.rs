@@ -19,7 +19,10 @@ pub enum Operation {
     Create(Value),
     Patch(Patch),
     /// Server-side apply.
-    Apply { body: Value, force: bool },
+    Apply {
+        body: Value,
+        force: bool,
+    },
     /// The live object is what it should be.
     Nothing,
 }
@@ -49,12 +52,7 @@ pub fn operation(
     Ok(Operation::Apply { body: wanted, force: asked || is_managed_by_us_alone(live) })
 }
 
-fn merged(
-    mut wanted: Value,
-    live: &Value,
-    owner: &Owner,
-    version: Option<&Value>,
-) -> Result<Operation, MergeFailure> {
+fn merged(mut wanted: Value, live: &Value, owner: &Owner, version: Option<&Value>) -> Result<Operation, MergeFailure> {
     // Other owners stay, also where lists are replaced as a whole. That there may be others was checked before.
     let all = owners(live).iter().map(|reference| {
         let is_ours = reference["uid"] == *owner.uid;

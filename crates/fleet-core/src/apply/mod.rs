@@ -14,7 +14,7 @@
 //! | `desired`, `sanitize`, `manifest_hash`, `last_applied`, `merge` | what is sent |
 //! | `compare` | drift and difference |
 //! | `availability`, `back_report` | what an applied object tells |
-//! | `status` | the Work's status and the member's ledger |
+//! | `status`, `tally` | the Work's status, the member's ledger, how both are counted |
 //! | `definitions` | custom resources whose definition comes with them |
 //! | `requeue` | when to look again |
 //! | `farewell`, `budget` | how a Work goes, and how much may go at once |
@@ -36,6 +36,7 @@ pub mod records;
 pub mod requeue;
 pub mod sanitize;
 pub mod status;
+pub mod tally;
 pub mod waves;
 
 #[cfg(test)]

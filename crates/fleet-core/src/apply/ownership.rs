@@ -73,9 +73,8 @@ pub fn remaining_owners(
     works: &BTreeSet<String>,
     co_ownership: bool,
 ) -> Result<Vec<Value>, TakeOverError> {
-    let is_left_behind = |reference: &Value| {
-        is_ledger(reference) && reference["name"].as_str().is_none_or(|name| !works.contains(name))
-    };
+    let is_left_behind =
+        |reference: &Value| is_ledger(reference) && reference["name"].as_str().is_none_or(|name| !works.contains(name));
     let remaining: Vec<Value> = owners(live).iter().filter(|reference| !is_left_behind(reference)).cloned().collect();
     if !remaining.is_empty() && !co_ownership {
         return Err(TakeOverError::OwnedByOthers { owners: Value::Array(remaining).to_string() });
@@ -160,8 +159,7 @@ pub fn removal(live: &Value, owner: &Owner) -> Removal {
     if goes_already || !owner.owns(live) {
         return Removal::Leave;
     }
-    let others: Vec<Value> =
-        owners(live).iter().filter(|reference| !owner.is_named_by(reference)).cloned().collect();
+    let others: Vec<Value> = owners(live).iter().filter(|reference| !owner.is_named_by(reference)).cloned().collect();
     if !others.is_empty() {
         return Removal::LetGo { object: with_owners(live, others) };
     }

@@ -117,7 +117,9 @@ enum Awaited {
 #[derive(Debug, Clone, PartialEq)]
 enum Purpose {
     /// To become an owner beside these if nothing differs.
-    TakeOver { remaining: Vec<Value> },
+    TakeOver {
+        remaining: Vec<Value>,
+    },
     ReportDiff,
     Drift,
 }
@@ -167,9 +169,7 @@ impl<'a> Process<'a> {
             },
             Awaited::Write(what) => match answer {
                 Ok(applied) => self.applied(applied),
-                Err(failure) => {
-                    self.not_applied(ManifestAppliedReason::ApplyFailed, format!("{APPLY}{what}{failure}"))
-                }
+                Err(failure) => self.not_applied(ManifestAppliedReason::ApplyFailed, format!("{APPLY}{what}{failure}")),
             },
         }
     }
@@ -241,9 +241,7 @@ impl<'a> Process<'a> {
             None => Ok(whole(false)),
             Some(Ok(wanted)) => Ok(Comparison { details: compare::differences(&wanted, live), degraded: false }),
             Some(Err(failure)) if failure.code == Some(UNPROCESSABLE) => Ok(whole(true)),
-            Some(Err(failure)) => {
-                Err(format!("failed to apply the manifest in dry-run mode: {API_ERROR}{failure}"))
-            }
+            Some(Err(failure)) => Err(format!("failed to apply the manifest in dry-run mode: {API_ERROR}{failure}")),
         };
         match purpose {
             Purpose::TakeOver { remaining } => self.take_over_compared(remaining, comparison),
@@ -283,8 +281,9 @@ impl<'a> Process<'a> {
 
     fn drift_compared(&mut self, comparison: Result<Comparison, String>) -> Step {
         match comparison {
-            Err(error) => self
-                .not_applied(ManifestAppliedReason::FailedToRunDriftDetection, format!("{DRIFT_FAILED}{error}")),
+            Err(error) => {
+                self.not_applied(ManifestAppliedReason::FailedToRunDriftDetection, format!("{DRIFT_FAILED}{error}"))
+            }
             Ok(found) if found.details.is_empty() => self.apply(),
             Ok(found) => {
                 let (reason, suffix) = if found.degraded {
@@ -324,11 +323,9 @@ impl<'a> Process<'a> {
     fn applied(&mut self, object: Value) -> Step {
         let compares = self.task.strategy.comparison_option() == ComparisonOption::FullComparison;
         let readable = object.is_object();
-        let drifts =
-            if compares && readable { compare::differences(self.task.manifest, &object) } else { Vec::new() };
+        let drifts = if compares && readable { compare::differences(self.task.manifest, &object) } else { Vec::new() };
         self.live = Some(object);
-        let outcome =
-            if compares && !readable { Outcome::AppliedWithFailedDriftDetection } else { Outcome::Applied };
+        let outcome = if compares && !readable { Outcome::AppliedWithFailedDriftDetection } else { Outcome::Applied };
         self.done(outcome, drifts, Vec::new())
     }
 

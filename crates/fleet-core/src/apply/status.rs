@@ -4,8 +4,8 @@
 //! nothing new: whoever waits for one counts from its timestamps.
 
 use fleet_api::conditions::work::{
-    ManifestApplied, ManifestAppliedReason, ManifestAvailable, ManifestDiffReported, WORK_SIZE_LIMIT_BYTES, WorkApplied,
-    WorkAvailable, WorkDeletionsHeld, WorkDiffReported, WorkStatusTrimmed,
+    ManifestApplied, ManifestAppliedReason, ManifestAvailable, ManifestDiffReported, WORK_SIZE_LIMIT_BYTES,
+    WorkApplied, WorkAvailable, WorkDeletionsHeld, WorkDiffReported, WorkStatusTrimmed,
 };
 use fleet_api::conditions::{Condition, ConditionState, decode, put, remove};
 use fleet_api::kinds::Work;
@@ -98,10 +98,8 @@ fn is_interim(status: &WorkStatus, generation: i64, results: &[ManifestResult]) 
 fn record_before<'a>(work: &'a Work, result: &ManifestResult) -> Option<&'a ManifestCondition> {
     let records = records_of(work);
     let same = records.iter().find(|record| record.identifier == result.identifier);
-    let is_duplicate = matches!(
-        result.processed.outcome,
-        Outcome::NotApplied { reason: ManifestAppliedReason::Duplicated, .. }
-    );
+    let is_duplicate =
+        matches!(result.processed.outcome, Outcome::NotApplied { reason: ManifestAppliedReason::Duplicated, .. });
     let by_identity = || {
         let identity = Identity::of(&result.identifier).filter(|_| !is_duplicate)?;
         records.iter().find(|record| Identity::of(&record.identifier).as_ref() == Some(&identity))
@@ -248,11 +246,7 @@ fn set_work_conditions(
     let untracked = count(&|result| result.availability == Some(Availability::NotTrackable));
     let available = untracked + count(&|result| result.availability == Some(Availability::Available));
     let all_applied = applied == manifests;
-    let state = if all_applied {
-        WorkApplied::AllApplied
-    } else {
-        WorkApplied::SomeNotApplied { applied, manifests }
-    };
+    let state = if all_applied { WorkApplied::AllApplied } else { WorkApplied::SomeNotApplied { applied, manifests } };
     put_or_remove(conditions, (!reports).then_some(state), generation, now);
     let state = match () {
         () if available < manifests => WorkAvailable::SomeNotAvailable { available, manifests },
@@ -261,8 +255,7 @@ fn set_work_conditions(
     };
     put_or_remove(conditions, (!reports && all_applied).then_some(state), generation, now);
     // A comparison in degraded mode is not counted: consumers of the reference rely on it.
-    let reported =
-        count(&|result| matches!(result.processed.outcome, Outcome::FoundDiff | Outcome::NoDiffFound));
+    let reported = count(&|result| matches!(result.processed.outcome, Outcome::FoundDiff | Outcome::NoDiffFound));
     let state = if reported == manifests {
         WorkDiffReported::AllReported
     } else {

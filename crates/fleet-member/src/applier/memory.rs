@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fleet_api::types::WorkStatus;
 use fleet_core::apply::budget::Budget;
 use fleet_core::apply::requeue::Requeue;
 use fleet_runtime::{KindId, ObjectKey, Revision};
@@ -30,6 +31,8 @@ struct OfWork {
     /// Whether a manifest is of a kind that the member does not serve.
     has_unknown_kinds: bool,
     objects: BTreeMap<Place, Version>,
+    /// What is to be counted when it is written.
+    reported: Option<WorkStatus>,
     /// What is heard of its objects while it is in hand; looked at when the run ends.
     heard: Option<BTreeMap<Place, Version>>,
 }
@@ -118,6 +121,14 @@ impl Memory {
     /// How many objects this member's Works name.
     pub(super) fn placed(&self) -> usize {
         self.named_by.len()
+    }
+
+    pub(super) fn to_be_counted(&mut self, work: &ObjectKey, status: WorkStatus) {
+        self.works.entry(work.clone()).or_default().reported = Some(status);
+    }
+
+    pub(super) fn counted(&mut self, work: &ObjectKey) -> Option<WorkStatus> {
+        self.works.get_mut(work)?.reported.take()
     }
 
     pub(super) fn requeue(&mut self, work: &ObjectKey) -> &mut Requeue {

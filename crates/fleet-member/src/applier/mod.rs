@@ -22,12 +22,14 @@ use std::time::Duration;
 use fleet_api::conditions::decode;
 use fleet_api::conditions::work::{WorkAvailable, WorkDiffReported};
 use fleet_api::kinds::{AppliedWork, Work};
+use fleet_api::types::WorkStatus;
 use fleet_core::apply::definitions::SERVED_WITHIN;
 use fleet_core::apply::requeue::is_worth_a_retry;
-use fleet_core::apply::status::{NewStatus, ledger_status, work_status};
+use fleet_core::apply::status::{ManifestResult, NewStatus, ledger_status, work_status};
+use fleet_core::apply::tally;
 use fleet_runtime::{
     Actions, Cache, Controller, Discovery, Error, Event, Hands, Kind, Marks, MetadataCaches, Moment, Next, ObjectKey,
-    Runtime, Side, Triggers, Write,
+    Outcome, Runtime, Side, Tally, Triggers, Write,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -53,6 +55,7 @@ pub(crate) fn start(
     options: &MemberOptions,
     caches: &Caches,
     applying: watch::Receiver<bool>,
+    processed: Processed,
 ) -> Marks<ObjectKey> {
     let ledgers: Cache<AppliedWork> = runtime.cache(Kind::new().on(member));
     let discovery = runtime.discovery(member);
@@ -61,9 +64,7 @@ pub(crate) fn start(
     let namespace: Arc<str> = options.namespace.as_str().into();
     let triggers = Triggers::new()
         .on(&caches.works, |event| is_instruction(event).then(|| event.key()))
-        .on(&ledgers, move |event| {
-            is_going(event).then(|| ObjectKey::namespaced(namespace.clone(), event.key().name))
-        })
+        .on(&ledgers, move |event| is_going(event).then(|| ObjectKey::namespaced(namespace.clone(), event.key().name)))
         .on_metadata(&objects, {
             let memory = memory.clone();
             move |kind, event| {
@@ -84,6 +85,7 @@ pub(crate) fn start(
         memory,
         member,
         applying,
+        processed,
         options: options.applier.clone(),
     };
     runtime.controller(applier, triggers, options.applier.works_at_once)
@@ -111,7 +113,31 @@ struct Applier {
     memory: Arc<Mutex<Memory>>,
     member: Side,
     applying: watch::Receiver<bool>,
+    processed: Processed,
     options: ApplierOptions,
+}
+
+/// How often Works and their manifests were processed, and with which result.
+#[derive(Debug, Clone)]
+pub struct Processed {
+    pub works: Tally,
+    pub manifests: Tally,
+}
+
+impl Default for Processed {
+    fn default() -> Self {
+        let tally = |(name, help, labels)| Tally::new(name, help, labels);
+        Self { works: tally(tally::WORKS), manifests: tally(tally::MANIFESTS) }
+    }
+}
+
+impl Processed {
+    fn count(&self, status: &WorkStatus) {
+        self.works.count(&tally::of_work(status));
+        for record in status.manifest_conditions.iter().filter(|record| record.identifier.ordinal >= 0) {
+            self.manifests.count(&tally::of_manifest(record));
+        }
+    }
 }
 
 /// What came of a look at a Work.
@@ -163,6 +189,14 @@ impl Controller for Applier {
             Visit::Applied(run) => self.report(key, &run, moment.now),
         }
     }
+
+    /// All that the plan wrote is written.
+    fn conclude(&self, key: &ObjectKey, _: Vec<Outcome>, _: Moment) -> Option<Actions> {
+        if let Some(status) = self.memory.lock().counted(key) {
+            self.processed.count(&status);
+        }
+        None
+    }
 }
 
 impl Applier {
@@ -184,6 +218,9 @@ impl Applier {
         if Some(&listed) != ledger.status.as_ref() {
             actions.write(Write::status(&run.ledger, &ledger).on(self.member));
         }
+        self.memory.lock().to_be_counted(key, new.status.clone());
+        // A write of nothing, whose outcome is told only if everything before it succeeded.
+        actions.writes.push(Write::change(&run.work, &run.work).observed());
         let next = if missed { Next::At(now) } else { self.next_look(key, run, &new, now) };
         actions.then(next)
     }
@@ -221,13 +258,10 @@ impl Applier {
 }
 
 fn learned(run: &Run) -> Learned {
-    let seen = |result: &fleet_core::apply::status::ManifestResult| {
+    let seen = |result: &ManifestResult| {
         let live = result.processed.live.as_ref();
         let version = live.and_then(|live| live.pointer("/metadata/resourceVersion")?.as_str());
         Some((Place::of(&result.identifier)?, version.map(str::to_owned)))
     };
-    Learned {
-        objects: run.results.iter().filter_map(seen).collect(),
-        has_unknown_kinds: run.has_unknown_kinds,
-    }
+    Learned { objects: run.results.iter().filter_map(seen).collect(), has_unknown_kinds: run.has_unknown_kinds }
 }

@@ -1,5 +1,11 @@
 //! The work applier against a hub and a member in this process, in virtual time. Scenario ids are those of the applier's
 //! specification, section 11.
 
+mod applying;
 mod basics;
+mod drift;
+mod leaving;
+mod reporting;
+mod safety;
+mod takeover;
 mod world;

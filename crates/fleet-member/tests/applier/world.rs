@@ -8,7 +8,7 @@ use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
 use apiserver::server::Server;
 use fleet_api::kinds::all_crds;
-use fleet_member::{ApplierOptions, MemberOptions};
+use fleet_member::{ApplierOptions, Member, MemberOptions};
 use fleet_runtime::{Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
 use kube::Client;
 use serde_json::{Value, json};
@@ -103,11 +103,12 @@ impl World {
         let metrics = options.metrics.clone();
         let mut runtime = Runtime::new(self.client(ROOT_CLUSTER), options);
         let side = runtime.connect(self.client(MEMBER));
-        fleet_member::install(&mut runtime, side, &MemberOptions::new(MEMBER).unwrap().applying(applier));
+        let installed =
+            fleet_member::install(&mut runtime, side, &MemberOptions::new(MEMBER).unwrap().applying(applier));
         let (stop, stopped) = oneshot::channel();
         let progress = runtime.progress();
         let task = tokio::spawn(runtime.run(async move { drop(stopped.await) }));
-        Agent { stop, task, progress, metrics }
+        Agent { stop, task, progress, metrics, installed }
     }
 
     /// Writes the Work `name` with these manifests, `strategy` being the rest of its spec.
@@ -284,6 +285,7 @@ pub(crate) struct Agent {
     task: JoinHandle<()>,
     pub(crate) progress: Progress,
     pub(crate) metrics: Metrics,
+    pub(crate) installed: Member,
 }
 
 impl Agent {

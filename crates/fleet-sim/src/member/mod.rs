@@ -99,7 +99,9 @@ pub fn ownership() -> Result<Ownership, Vec<Overlap>> {
     let fields = &["status"];
     let acknowledge = Grant { controller: acknowledge::NAME, kind: "Work", creates: false, deletes: false, fields };
     // It takes the real applier's place, so it takes what that may write.
-    let others = fleet_member::ownership().into_iter().filter(|grant| !(grant.kind == "Work" && grant.fields.contains(&"status")));
+    let others = fleet_member::ownership()
+        .into_iter()
+        .filter(|grant| !(grant.kind == "Work" && grant.fields.contains(&"status")));
     Ownership::new(others.chain([acknowledge]))
 }
 

@@ -146,57 +146,115 @@ fn an_absent_object_is_created_and_then_left_alone() {
     let made = member.live.clone().unwrap();
     assert_eq!(made["metadata"]["ownerReferences"], json!([owner().reference()]));
     let (asked, processed) = lead(&map("a"), json!({}), &["w"], &mut member);
-    assert_eq!((asked, processed.outcome), (vec![], Outcome::Applied), "an object without a difference is not written to");
+    assert_eq!(
+        (asked, processed.outcome),
+        (vec![], Outcome::Applied),
+        "an object without a difference is not written to"
+    );
     assert_eq!(member.live, Some(made));
 }
 
 #[test]
 fn applier_s24_s25_what_was_there_before_is_taken_over_as_the_strategy_says() {
     let there = || Member::with(Some(live("old", &[])));
-    check(&map("new"), json!({}), &["w"], there(), expect![[r#"
+    check(
+        &map("new"),
+        json!({}),
+        &["w"],
+        there(),
+        expect![[r#"
         take-over patch
         Applied
-    "#]]);
-    check(&map("new"), json!({"whenToTakeOver": "IfNoDiff"}), &["w"], there(), expect![[r#"
+    "#]],
+    );
+    check(
+        &map("new"),
+        json!({"whenToTakeOver": "IfNoDiff"}),
+        &["w"],
+        there(),
+        expect![[r#"
         dry-run
         NotApplied { reason: FailedToTakeOver, error: "cannot take over object: configuration differences are found between the manifest object and the corresponding object in the member cluster" }
         diff /data/k "old" "new"
-    "#]]);
-    check(&map("old"), json!({"whenToTakeOver": "IfNoDiff"}), &["w"], there(), expect![[r#"
+    "#]],
+    );
+    check(
+        &map("old"),
+        json!({"whenToTakeOver": "IfNoDiff"}),
+        &["w"],
+        there(),
+        expect![[r#"
         dry-run take-over patch
         Applied
-    "#]]);
-    check(&map("new"), json!({"whenToTakeOver": "IfNoDiff", "comparisonOption": "FullComparison"}), &["w"], there(), expect![[r#"
+    "#]],
+    );
+    check(
+        &map("new"),
+        json!({"whenToTakeOver": "IfNoDiff", "comparisonOption": "FullComparison"}),
+        &["w"],
+        there(),
+        expect![[r#"
 
         NotApplied { reason: FailedToTakeOver, error: "cannot take over object: configuration differences are found between the manifest object and the corresponding object in the member cluster" }
         diff /data/k "old" "new"
-    "#]]);
-    check(&map("new"), json!({"whenToTakeOver": "Never"}), &["w"], there(), expect![[r#"
+    "#]],
+    );
+    check(
+        &map("new"),
+        json!({"whenToTakeOver": "Never"}),
+        &["w"],
+        there(),
+        expect![[r#"
 
         NotApplied { reason: NotTakenOver, error: "no ownership of the object in the member cluster; takeover is needed" }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn applier_s31_s33_s34_owners_decide_who_may_take_over() {
     let owned_by = |owners: &[Value]| Member::with(Some(live("a", owners)));
-    check(&map("a"), json!({}), &["w"], owned_by(&[foreign()]), expect![[r#"
+    check(
+        &map("a"),
+        json!({}),
+        &["w"],
+        owned_by(&[foreign()]),
+        expect![[r#"
 
         NotApplied { reason: FailedToTakeOver, error: "failed to take over a pre-existing object: the object is already owned by some other sources(s) and co-ownership is disallowed (existingOwnerRefs: [{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"boss\",\"uid\":\"u-boss\"}])" }
-    "#]]);
-    check(&map("a"), json!({"allowCoOwnership": true}), &["w"], owned_by(&[foreign()]), expect![[r#"
+    "#]],
+    );
+    check(
+        &map("a"),
+        json!({"allowCoOwnership": true}),
+        &["w"],
+        owned_by(&[foreign()]),
+        expect![[r#"
         take-over patch
         Applied
-    "#]]);
+    "#]],
+    );
     let other = reference("other", "u-other");
-    check(&map("a"), json!({"allowCoOwnership": true}), &["w", "other"], owned_by(&[other.clone()]), expect![[r#"
+    check(
+        &map("a"),
+        json!({"allowCoOwnership": true}),
+        &["w", "other"],
+        owned_by(&[other.clone()]),
+        expect![[r#"
 
         NotApplied { reason: FailedToTakeOver, error: "failed to take over a pre-existing object: the object is already owned by another Fleet AppliedWork object" }
-    "#]]);
-    check(&map("a"), json!({}), &["w"], owned_by(&[other]), expect![[r#"
+    "#]],
+    );
+    check(
+        &map("a"),
+        json!({}),
+        &["w"],
+        owned_by(&[other]),
+        expect![[r#"
         take-over patch
         Applied
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -206,19 +264,37 @@ fn applier_s35_s37_s38_drift_stops_the_same_manifest_and_no_other() {
     lead(&map("a"), heeding.clone(), &["w"], &mut member);
     member.live.as_mut().unwrap()["data"]["k"] = json!("drifted");
     let drifted = || Member::with(member.live.clone());
-    check(&map("a"), heeding.clone(), &["w"], drifted(), expect![[r#"
+    check(
+        &map("a"),
+        heeding.clone(),
+        &["w"],
+        drifted(),
+        expect![[r#"
         dry-run
         NotApplied { reason: FoundDrifts, error: "cannot apply manifest: drifts are found between the manifest and the object from the member cluster" }
         drift /data/k "drifted" "a"
-    "#]]);
-    check(&map("b"), heeding, &["w"], drifted(), expect![[r#"
+    "#]],
+    );
+    check(
+        &map("b"),
+        heeding,
+        &["w"],
+        drifted(),
+        expect![[r#"
         patch
         Applied
-    "#]]);
-    check(&map("a"), json!({}), &["w"], drifted(), expect![[r#"
+    "#]],
+    );
+    check(
+        &map("a"),
+        json!({}),
+        &["w"],
+        drifted(),
+        expect![[r#"
         patch
         Applied
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -230,44 +306,80 @@ fn applier_s43_a_manifest_that_the_member_finds_invalid_is_compared_as_a_whole()
     live["data"]["k"] = json!("drifted");
     live["immutable"] = json!(true);
     member.dry_run_refused = Some(refused(422, "data is immutable"));
-    check(&map("a"), heeding, &["w"], member, expect![[r#"
+    check(
+        &map("a"),
+        heeding,
+        &["w"],
+        member,
+        expect![[r#"
         dry-run
         NotApplied { reason: FoundDriftsInDegradedMode, error: "cannot apply manifest: drifts are found between the manifest and the object from the member cluster in degraded mode (full comparison is performed instead of partial comparison, as the manifest object is considered to be invalid by the member cluster API server)" }
         drift /data/k "drifted" "a"
         drift /immutable "true" ""
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn applier_s47_s48_s52_differences_are_reported_and_nothing_is_applied() {
     let reporting = |take_over: &str| json!({"type": "ReportDiff", "whenToTakeOver": take_over});
-    check(&map("a"), reporting("Always"), &["w"], Member::with(None), expect![[r#"
+    check(
+        &map("a"),
+        reporting("Always"),
+        &["w"],
+        Member::with(None),
+        expect![[r#"
 
         FoundDiff
         diff / "" "(the whole object)"
-    "#]]);
-    check(&map("a"), reporting("Always"), &["w"], Member::with(Some(live("b", &[]))), expect![[r#"
+    "#]],
+    );
+    check(
+        &map("a"),
+        reporting("Always"),
+        &["w"],
+        Member::with(Some(live("b", &[]))),
+        expect![[r#"
         take-over dry-run
         FoundDiff
         diff /data/k "b" "a"
-    "#]]);
-    check(&map("a"), reporting("Never"), &["w"], Member::with(Some(live("a", &[]))), expect![[r#"
+    "#]],
+    );
+    check(
+        &map("a"),
+        reporting("Never"),
+        &["w"],
+        Member::with(Some(live("a", &[]))),
+        expect![[r#"
         dry-run
         NoDiffFound
-    "#]]);
+    "#]],
+    );
     let mut invalid = Member::with(Some(live("b", &[])));
     invalid.dry_run_refused = Some(refused(422, "no"));
-    check(&map("a"), reporting("Never"), &["w"], invalid, expect![[r#"
+    check(
+        &map("a"),
+        reporting("Never"),
+        &["w"],
+        invalid,
+        expect![[r#"
         dry-run
         FoundDiffInDegradedMode
         diff /data/k "b" "a"
-    "#]]);
+    "#]],
+    );
     let mut broken = Member::with(Some(live("b", &[])));
     broken.dry_run_refused = Some(refused(500, "etcd is away"));
-    check(&map("a"), reporting("Never"), &["w"], broken, expect![[r#"
+    check(
+        &map("a"),
+        reporting("Never"),
+        &["w"],
+        broken,
+        expect![[r#"
         dry-run
         FailedToReportDiff { error: "failed to calculate configuration diffs between the manifest object and the object from the member cluster: failed to apply the manifest in dry-run mode: failed to apply the manifest object: an error is returned by the API server: etcd is away" }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -280,30 +392,54 @@ fn applier_s72_a_change_between_look_and_write_is_a_failure_that_is_tried_again(
     let Step::Ask(Request::Write(Operation::Patch(patch))) = step else { panic!("{step:?}") };
     assert_eq!(patch.body["metadata"]["resourceVersion"], "7", "the version that was looked at is a precondition");
     member.write_refused = Some(refused(409, "the object has been modified"));
-    check(&map("new"), json!({"whenToApply": "IfNotDrifted"}), &["w"], member, expect![[r#"
+    check(
+        &map("new"),
+        json!({"whenToApply": "IfNotDrifted"}),
+        &["w"],
+        member,
+        expect![[r#"
         patch
         NotApplied { reason: ApplyFailed, error: "failed to apply the manifest: failed to patch the manifest object: the object has been modified" }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn applier_s73_s76_owners_in_the_manifest_or_beside_us_need_leave() {
     let mut manifest = map("a");
     manifest["metadata"]["ownerReferences"] = json!([foreign()]);
-    check(&manifest, json!({}), &["w"], Member::with(None), expect![[r#"
+    check(
+        &manifest,
+        json!({}),
+        &["w"],
+        Member::with(None),
+        expect![[r#"
 
         NotApplied { reason: ApplyFailed, error: "failed to apply the manifest: failed to validate owner references: manifest is set to have owner references but co-ownership is disallowed" }
-    "#]]);
+    "#]],
+    );
     manifest["metadata"]["ownerReferences"] = json!([reference("x", "u-x")]);
-    check(&manifest, json!({"allowCoOwnership": true}), &["w"], Member::with(None), expect![[r#"
+    check(
+        &manifest,
+        json!({"allowCoOwnership": true}),
+        &["w"],
+        Member::with(None),
+        expect![[r#"
 
         NotApplied { reason: ApplyFailed, error: "failed to apply the manifest: failed to validate owner references: an AppliedWork object is unexpectedly added as an owner in the manifest object" }
-    "#]]);
+    "#]],
+    );
     let shared = || Member::with(Some(live("a", &[owner().reference(), foreign()])));
-    check(&map("b"), json!({}), &["w"], shared(), expect![[r#"
+    check(
+        &map("b"),
+        json!({}),
+        &["w"],
+        shared(),
+        expect![[r#"
 
         NotApplied { reason: ApplyFailed, error: "failed to apply the manifest: failed to validate owner references: object is co-owned by multiple objects but co-ownership has been disallowed" }
-    "#]]);
+    "#]],
+    );
     let mut member = shared();
     lead(&map("b"), json!({"allowCoOwnership": true}), &["w"], &mut member);
     assert_eq!(member.live.unwrap()["metadata"]["ownerReferences"].as_array().unwrap().len(), 2);

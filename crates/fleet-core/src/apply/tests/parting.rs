@@ -49,10 +49,7 @@ fn applier_s59_s60_only_a_work_that_the_hub_deletes_and_that_we_hold_goes() {
 #[test]
 fn applier_s61_a_deletion_that_does_not_end_is_helped() {
     let held = work(&[OURS], true, None);
-    assert_eq!(
-        farewell(&held, Some(&ledger(true)), STUCK_AFTER, after(5)),
-        Farewell::Unblock { again_at: after(10) }
-    );
+    assert_eq!(farewell(&held, Some(&ledger(true)), STUCK_AFTER, after(5)), Farewell::Unblock { again_at: after(10) });
 }
 
 #[test]

@@ -12,7 +12,8 @@ use crate::apply::records::{is_same_instruction, left_overs, write_ahead};
 /// A Work of this generation whose manifests are ConfigMaps of these names, with records `name state` where the state is
 /// the reason of its Applied condition.
 pub(super) fn work(generation: i64, manifests: &[&str], applied: Option<i64>, records: &[(&str, &str)]) -> Work {
-    let map = |name: &&str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "app"}});
+    let map =
+        |name: &&str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "app"}});
     let record = |(ordinal, (name, reason)): (usize, &(&str, &str))| {
         let status = if *reason == "Applied" { "True" } else { "False" };
         json!({

@@ -57,7 +57,9 @@ fn applied_and_available_are_counted() {
         let results: Vec<_> = availability
             .iter()
             .enumerate()
-            .map(|(place, one)| result(i64::try_from(place).unwrap(), &place.to_string(), Outcome::Applied, Some(one.clone())))
+            .map(|(place, one)| {
+                result(i64::try_from(place).unwrap(), &place.to_string(), Outcome::Applied, Some(one.clone()))
+            })
             .collect();
         let new = status(&work(2, &[], None, &[]), &results, 5);
         (conditions(&said(&new)["conditions"]).join(", "), new.is_interim)
@@ -69,7 +71,10 @@ fn applied_and_available_are_counted() {
     let waiting = "Applied True AllManifestsApplied, Available False SomeManifestsAreNotAvailable";
     assert_eq!(all(&[Available, NotYet]), (waiting.into(), true));
     assert_eq!(all(&[NotYet, Failed("x".into())]), (waiting.into(), false), "a failure does not wait for better news");
-    let results = [result(0, "a", Outcome::Applied, Some(Available)), result(1, "b", failed(ManifestAppliedReason::NotTakenOver), None)];
+    let results = [
+        result(0, "a", Outcome::Applied, Some(Available)),
+        result(1, "b", failed(ManifestAppliedReason::NotTakenOver), None),
+    ];
     let new = status(&work(2, &["a", "b"], Some(1), &[("a", "Applied")]), &results, 5);
     let said = said(&new);
     assert_eq!(conditions(&said["conditions"]), ["Applied False SomeManifestsAreNotApplied"]);
@@ -112,7 +117,11 @@ fn applier_s42_the_first_time_of_a_drift_stays_until_it_is_gone() {
     let times = |new: &NewStatus| {
         let details = new.status.manifest_conditions[0].drift_details.clone()?;
         let second = |time: fleet_api::time::Time| time.instant().as_second();
-        Some((second(details.first_drifted_observed_time), second(details.observation_time), details.observed_drifts[0].path.clone()))
+        Some((
+            second(details.first_drifted_observed_time),
+            second(details.observation_time),
+            details.observed_drifts[0].path.clone(),
+        ))
     };
     let first = status(&work, &[drifted.clone()], 5);
     assert_eq!(times(&first), Some((5, 5, "/data/k".into())));
@@ -162,8 +171,14 @@ fn applier_s54_applying_again_ends_the_report() {
     work.status = Some(status(&work, &[result(0, "a", Outcome::FoundDiff, None)], 5).status);
     work.spec.apply_strategy = None;
     let said = said(&status(&work, &[result(0, "a", Outcome::Applied, Some(Availability::Available))], 6));
-    assert_eq!(conditions(&said["conditions"]), ["Applied True AllManifestsApplied", "Available True AllManifestsAvailable"]);
-    assert_eq!(conditions(&said["manifestConditions"][0]["conditions"]), ["Applied True Applied", "Available True Available"]);
+    assert_eq!(
+        conditions(&said["conditions"]),
+        ["Applied True AllManifestsApplied", "Available True AllManifestsAvailable"]
+    );
+    assert_eq!(
+        conditions(&said["manifestConditions"][0]["conditions"]),
+        ["Applied True Applied", "Available True Available"]
+    );
 }
 
 #[test]
@@ -172,7 +187,8 @@ fn applier_s55_the_live_status_is_reported_back_where_that_is_asked_for() {
     let mut applied = result(0, "a", Outcome::Applied, Some(Availability::Available));
     applied.processed.live.as_mut().unwrap()["status"] = json!({"phase": "Fine"});
     assert!(status(&work, &[applied.clone()], 5).status.manifest_conditions[0].back_reported_status.is_none());
-    work.spec.report_back_strategy = serde_json::from_value(json!({"type": "Mirror", "destination": "WorkAPI"})).unwrap();
+    work.spec.report_back_strategy =
+        serde_json::from_value(json!({"type": "Mirror", "destination": "WorkAPI"})).unwrap();
     let new = status(&work, &[applied], 5);
     let report = serde_json::to_value(&new.status.manifest_conditions[0].back_reported_status).unwrap();
     assert_eq!(report["observedStatus"]["status"], json!({"phase": "Fine"}));
