@@ -3,6 +3,7 @@
 //! A write is checked against the revision it expects, gets the next revision, is handed to the log and becomes visible
 //! to readers and watchers once the log has it. Knows nothing of kinds, users or schemas.
 
+mod bell;
 pub mod encode;
 pub mod entry;
 pub mod file_log;

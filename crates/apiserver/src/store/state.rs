@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::bell::{Bell, Listener};
 use super::encode::Encoded;
 use super::entry::{ChangeKind, Entry, Event, Index};
 use super::log::{Appended, Image, Log, Member, Record};
@@ -107,8 +108,8 @@ pub(super) struct State {
     pub(super) resources: BTreeMap<StorageKey, Resource>,
     unpublished: VecDeque<(u64, StorageKey)>,
     /// Wakes the watchers of a resource; made when the first one comes.
-    wakers: BTreeMap<StorageKey, watch::Sender<u64>>,
-    wake_any: Option<watch::Sender<u64>>,
+    wakers: BTreeMap<StorageKey, Bell>,
+    wake_any: Bell,
 }
 
 /// What an empty store starts with: revision 0 means "any" to clients.
@@ -139,7 +140,7 @@ impl Store {
             resources,
             unpublished: VecDeque::new(),
             wakers: BTreeMap::new(),
-            wake_any: None,
+            wake_any: Bell::default(),
         };
         let cluster: Arc<str> = cluster.into();
         let durable = watch::Sender::new(Durable { revision, failed: None });
@@ -398,15 +399,13 @@ impl State {
     fn publish(&mut self, revision: u64) {
         self.published = self.published.max(revision);
         while self.unpublished.front().is_some_and(|(r, _)| *r <= revision) {
-            if let Some((revision, key)) = self.unpublished.pop_front()
+            if let Some((_, key)) = self.unpublished.pop_front()
                 && let Some(waker) = self.wakers.get(&key)
             {
-                waker.send_replace(revision);
+                waker.ring();
             }
         }
-        if let Some(waker) = &self.wake_any {
-            waker.send_replace(revision);
-        }
+        self.wake_any.ring();
     }
 
     /// The oldest revision that a watch of the resource may start from.
@@ -414,13 +413,12 @@ impl State {
         self.resources.get(resource).map_or(self.base, Resource::compacted)
     }
 
-    pub(super) fn waker(&mut self, resource: &StorageKey) -> watch::Receiver<u64> {
-        let waker = self.wakers.entry(resource.clone()).or_insert_with(|| watch::Sender::new(0));
-        waker.subscribe()
+    pub(super) fn waker(&mut self, resource: &StorageKey) -> Listener {
+        self.wakers.entry(resource.clone()).or_default().listener()
     }
 
-    pub(super) fn any_waker(&mut self) -> watch::Receiver<u64> {
-        self.wake_any.get_or_insert_with(|| watch::Sender::new(0)).subscribe()
+    pub(super) fn any_waker(&mut self) -> Listener {
+        self.wake_any.listener()
     }
 }
 

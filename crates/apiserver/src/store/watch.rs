@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
+use super::bell::Listener;
 use super::entry::{Entry, Event};
 use super::state::{Store, StoreError};
 use crate::registry::StorageKey;
@@ -21,7 +20,7 @@ pub struct Cursor {
     store: Arc<Store>,
     resource: StorageKey,
     after: u64,
-    changed: watch::Receiver<u64>,
+    changed: Listener,
 }
 
 impl Store {
@@ -48,14 +47,12 @@ impl Cursor {
     /// The next changes, at least one. Cancelling loses nothing.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, StoreError> {
         loop {
-            self.changed.borrow_and_update();
+            self.changed.catch_up();
             let events = self.ready()?;
             if !events.is_empty() {
                 return Ok(events);
             }
-            if self.changed.changed().await.is_err() {
-                return Err(StoreError::LogFailed("the store was closed".into()));
-            }
+            self.changed.rings().await;
         }
     }
 
@@ -98,20 +95,18 @@ pub enum Seen {
 pub struct EveryChange {
     store: Arc<Store>,
     seen: BTreeMap<StorageKey, u64>,
-    changed: watch::Receiver<u64>,
+    changed: Listener,
 }
 
 impl EveryChange {
     /// Waits until there may be something new. Cancelling loses nothing.
     pub async fn changed(&mut self) {
-        if self.changed.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        self.changed.rings().await;
     }
 
     /// Everything new, in the order of revisions, relisted resources first.
     pub fn take(&mut self) -> Vec<Seen> {
-        self.changed.borrow_and_update();
+        self.changed.catch_up();
         let seen = &mut self.seen;
         let (mut relisted, mut events) = (Vec::new(), Vec::new());
         self.store.with_state(|state| {

@@ -1,0 +1,91 @@
+//! What can go wrong between this process and an API server.
+//!
+//! Decides which failures are conflicts (plan again at once), which mean "not there", and which are waited out.
+
+use crate::key::ObjectKey;
+use crate::kind::KindId;
+
+/// A request that did not succeed, or an object that could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot {verb} {kind} {key}")]
+    Request { verb: &'static str, kind: KindId, key: ObjectKey, source: Box<kube::Error> },
+    #[error("cannot list {kind}")]
+    List { kind: KindId, source: Box<kube::Error> },
+    #[error("cannot {verb} {kind} {key}: no answer within {seconds} s")]
+    Timeout { verb: &'static str, kind: KindId, key: ObjectKey, seconds: u64 },
+    #[error("{kind} {key} cannot be read")]
+    Unreadable { kind: KindId, key: ObjectKey, source: serde_json::Error },
+    #[error("{kind} {key} cannot be written as JSON: {problem}")]
+    Unwritable { kind: KindId, key: ObjectKey, problem: String },
+    #[error("controller {controller} may not write {} of {kind} {key}", .fields.join(", "))]
+    NotOwned { controller: &'static str, kind: KindId, key: ObjectKey, fields: Vec<String> },
+    #[error("this process does not lead any more")]
+    NotLeading,
+    /// For controllers: a content that was fetched and does not fit.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Error {
+    /// The server's own words, if it answered at all.
+    pub fn status(&self) -> Option<&kube::core::Status> {
+        match self {
+            Self::Request { source, .. } | Self::List { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Somebody else wrote in between: the object has another version than the one the write was based on, or exists
+    /// already.
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 409)
+    }
+
+    pub fn is_already_exists(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 409 && status.reason == "AlreadyExists")
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 404)
+    }
+
+    /// The server understood and refuses: the same request will be refused again.
+    pub fn is_refusal(&self) -> bool {
+        self.status().is_some_and(|status| matches!(status.code, 400 | 403 | 405 | 413 | 415 | 422))
+    }
+
+    /// The error and what caused it, in one line for logs.
+    pub fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+
+    /// A word for metrics.
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Timeout { .. } => "timeout",
+            Self::Unreadable { .. } | Self::Unwritable { .. } => "content",
+            Self::NotOwned { .. } => "not_owned",
+            Self::NotLeading => "not_leading",
+            Self::Other(_) => "other",
+            Self::Request { .. } | Self::List { .. } => match self.status().map(|status| status.code) {
+                Some(409) => "conflict",
+                Some(404) => "not_found",
+                Some(429) => "throttled",
+                Some(400..=499) => "refused",
+                Some(_) => "server",
+                None => "connection",
+            },
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The one reconcile pattern: watch → indexed cache → queue → fetch → plan → ordered writes → wake-up.
+//!
+//! Decides how controllers run; the only place that spawns tasks, reads a clock or calls an API server. Never decides
+//! what should happen: it knows nothing of what fleets mean.
+//!
+//! A controller declares its kinds (`Kind`, `Runtime::cache`), says which change wakes which key (`Triggers`) and turns a
+//! key into `Actions` (`Controller::plan`). Everything else is here.
+
+mod cache;
+mod clock;
+mod controller;
+mod counters;
+pub mod diff;
+mod discovery;
+mod error;
+mod events;
+mod flag;
+mod key;
+mod kind;
+pub mod leader;
+mod metadata;
+mod metrics;
+mod ownership;
+pub mod queue;
+mod reader;
+mod runtime;
+mod triggers;
+mod watch;
+mod worker;
+mod write;
+mod writer;
+
+pub use cache::{Cache, Cached, Event, Keep, Kind};
+pub use clock::{Clock, Seeds};
+pub use controller::{Actions, Controller, KubeEvent, Moment, Next, Outcome, Regarding};
+pub use counters::{CounterName, Counters};
+pub use discovery::{DiscoveredKind, Discovery};
+pub use error::Error;
+pub use key::{ObjectKey, Revision};
+pub use kind::KindId;
+pub use leader::Election;
+pub use metadata::{MetadataCaches, MetadataObject};
+pub use metrics::Metrics;
+pub use ownership::{Grant, Overlap, Ownership};
+pub use reader::{Answer, Reader};
+pub use runtime::{Options, Progress, Runtime};
+pub use triggers::{Marks, Triggers};
+pub use worker::SHUTDOWN_GRACE;
+pub use write::{PatchFormat, Propagation, Side, Writable, Write};

@@ -1,0 +1,206 @@
+//! What the runtime counts about itself.
+//!
+//! Decides names, labels and buckets. Never decides what happens.
+
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::error::Error;
+use crate::kind::KindId;
+
+/// Upper bounds of the time buckets in seconds: from a plan that reads a few objects to a server that is overloaded.
+const SECONDS: [f64; 12] = [0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
+
+/// The runtime's metrics. Clones count together, so that several runtimes of one process can share a registry.
+#[derive(Clone, Default)]
+pub struct Metrics(Arc<Families>);
+
+#[derive(Default)]
+struct Families {
+    queue_wait: Timing<OfController>,
+    plan: Timing<OfController>,
+    depth: Family<OfController, Gauge>,
+    reconciles: Family<Reconciled, Counter>,
+    panics: Family<OfController, Counter>,
+    write: Timing<Request>,
+    writes: Family<Requested, Counter>,
+    reads: Family<Requested, Counter>,
+    not_owned: Family<OfController, Counter>,
+    unreadable: Family<OfKind, Counter>,
+    watch_restarts: Family<Restart, Counter>,
+    events: Family<Published, Counter>,
+    writes_made: Counter,
+    reads_made: Counter,
+}
+
+/// Histograms over `SECONDS`, one for each set of labels.
+struct Timing<Labels>(Family<Labels, Histogram, fn() -> Histogram>);
+
+impl<Labels: Clone + Hash + Eq> Default for Timing<Labels> {
+    fn default() -> Self {
+        Self(Family::new_with_constructor(|| Histogram::new(SECONDS)))
+    }
+}
+
+impl<Labels: Clone + Hash + Eq> Timing<Labels> {
+    fn observe(&self, labels: &Labels, time: Duration) {
+        self.0.get_or_create(labels).observe(time.as_secs_f64());
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfController {
+    controller: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reconciled {
+    controller: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfKind {
+    kind: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    kind: String,
+    verb: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Requested {
+    kind: String,
+    verb: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Published {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Restart {
+    kind: String,
+    cause: &'static str,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("writes", &self.writes()).field("reads", &self.reads()).finish()
+    }
+}
+
+impl Metrics {
+    /// Metrics that this registry shows.
+    pub fn registered(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let all = &metrics.0;
+        let registry = registry.sub_registry_with_prefix("fleet_runtime");
+        registry.register("queue_wait_seconds", "From due to taken", all.queue_wait.0.clone());
+        registry.register("plan_seconds", "Time of one plan, without reads and writes", all.plan.0.clone());
+        registry.register("queue_depth", "Keys that wait for a worker", all.depth.clone());
+        registry.register("reconciles", "Reconciles by result", all.reconciles.clone());
+        registry.register("panics", "Panics contained to their key", all.panics.clone());
+        registry.register("write_seconds", "Time of one write", all.write.0.clone());
+        registry.register("writes", "Writes by kind, verb and outcome", all.writes.clone());
+        registry.register("reads", "Reads by kind, verb and outcome", all.reads.clone());
+        registry.register("not_owned", "Writes of fields that the controller does not own", all.not_owned.clone());
+        registry.register("unreadable_objects", "Versions of objects that could not be read", all.unreadable.clone());
+        registry.register("watch_restarts", "Watches that were started again", all.watch_restarts.clone());
+        registry.register("events", "Events for people, written or dropped", all.events.clone());
+        metrics
+    }
+
+    /// Requests that asked for a change, whatever came of them.
+    pub fn writes(&self) -> u64 {
+        self.0.writes_made.get()
+    }
+
+    /// Requests that controllers made to read.
+    pub fn reads(&self) -> u64 {
+        self.0.reads_made.get()
+    }
+
+    /// Writes of one kind, by verb (`create`, `patch`, `status`, `delete`…) and outcome (`ok`, `conflict`…).
+    pub fn writes_of(&self, kind: &KindId, verb: &'static str, outcome: &'static str) -> u64 {
+        self.0.writes.get_or_create(&Requested { kind: kind.to_string(), verb, outcome }).get()
+    }
+
+    /// Reconciles of a controller that ended this way: `settled`, `failed`, `conflict`, `panicked`.
+    pub fn reconciles(&self, controller: &'static str, result: &'static str) -> u64 {
+        self.0.reconciles.get_or_create(&Reconciled { controller, result }).get()
+    }
+
+    /// Versions of objects of a kind that could not be read.
+    pub fn unreadable_objects(&self, kind: &KindId) -> u64 {
+        self.0.unreadable.get_or_create(&OfKind { kind: kind.to_string() }).get()
+    }
+
+    /// Lists that were made again because a watch could not go on.
+    pub fn relists(&self, kind: &KindId) -> u64 {
+        self.0.watch_restarts.get_or_create(&Restart { kind: kind.to_string(), cause: "expired" }).get()
+    }
+
+    pub(crate) fn waited(&self, controller: &'static str, time: Duration) {
+        self.0.queue_wait.observe(&OfController { controller }, time);
+    }
+
+    pub(crate) fn planned(&self, controller: &'static str, time: Duration) {
+        self.0.plan.observe(&OfController { controller }, time);
+    }
+
+    pub(crate) fn depth(&self, controller: &'static str, depth: usize) {
+        self.0.depth.get_or_create(&OfController { controller }).set(i64::try_from(depth).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn reconciled(&self, controller: &'static str, result: &'static str) {
+        self.0.reconciles.get_or_create(&Reconciled { controller, result }).inc();
+    }
+
+    pub(crate) fn panicked(&self, controller: &'static str) {
+        self.0.panics.get_or_create(&OfController { controller }).inc();
+    }
+
+    pub(crate) fn wrote(&self, kind: &KindId, verb: &'static str, time: Duration, error: Option<&Error>) {
+        self.0.writes_made.inc();
+        let outcome = error.map_or("ok", Error::class);
+        self.0.write.observe(&Request { kind: kind.to_string(), verb }, time);
+        self.0.writes.get_or_create(&Requested { kind: kind.to_string(), verb, outcome }).inc();
+    }
+
+    pub(crate) fn read(&self, kind: &KindId, verb: &'static str, error: Option<&Error>) {
+        self.0.reads_made.inc();
+        let outcome = error.map_or("ok", Error::class);
+        self.0.reads.get_or_create(&Requested { kind: kind.to_string(), verb, outcome }).inc();
+    }
+
+    pub(crate) fn not_owned(&self, controller: &'static str) {
+        self.0.not_owned.get_or_create(&OfController { controller }).inc();
+    }
+
+    pub(crate) fn unreadable(&self, kind: &KindId) {
+        self.0.unreadable.get_or_create(&OfKind { kind: kind.to_string() }).inc();
+    }
+
+    pub(crate) fn published(&self, written: bool) {
+        let outcome = if written { "ok" } else { "dropped" };
+        self.0.events.get_or_create(&Published { outcome }).inc();
+    }
+
+    pub(crate) fn watch_restarted(&self, kind: &KindId, cause: &'static str) {
+        self.0.watch_restarts.get_or_create(&Restart { kind: kind.to_string(), cause }).inc();
+    }
+}

@@ -1,0 +1,169 @@
+//! Which controller may write which field: the single-writer table.
+//!
+//! Decides whether a write stays within what its controller owns, and whether two controllers own the same. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::write::{Op, Write};
+
+/// What one controller may write of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    pub controller: &'static str,
+    /// As in manifests, `ClusterResourceBinding`.
+    pub kind: &'static str,
+    /// Whether it may create and delete objects of the kind. Several controllers may.
+    pub creates: bool,
+    pub deletes: bool,
+    /// Fields and all below them: `spec.state`, `status`, `status.conditions[Applied]`, `metadata.finalizers[x]`,
+    /// `metadata.labels[a]`. Each field has one writer.
+    pub fields: &'static [&'static str],
+}
+
+/// The table. An empty one allows everything.
+#[derive(Debug, Clone, Default)]
+pub struct Ownership {
+    grants: BTreeMap<(&'static str, &'static str), Vec<Grant>>,
+}
+
+/// Two controllers that would write the same field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}: {first} writes {first_field}, {second} writes {second_field}")]
+pub struct Overlap {
+    pub kind: &'static str,
+    pub first: &'static str,
+    pub first_field: &'static str,
+    pub second: &'static str,
+    pub second_field: &'static str,
+}
+
+impl Ownership {
+    /// Takes a table in which no field has two writers; otherwise gives all that have.
+    pub fn new(grants: impl IntoIterator<Item = Grant>) -> Result<Self, Vec<Overlap>> {
+        let mut table = Self::default();
+        let mut all: Vec<Grant> = Vec::new();
+        let mut overlaps = Vec::new();
+        for grant in grants {
+            for earlier in all.iter().filter(|earlier| earlier.kind == grant.kind) {
+                overlaps.extend(overlap(earlier, &grant));
+            }
+            all.push(grant);
+            table.grants.entry((grant.controller, grant.kind)).or_default().push(grant);
+        }
+        if overlaps.is_empty() { Ok(table) } else { Err(overlaps) }
+    }
+
+    /// The fields (or `create`, `delete`) of a write that its controller does not own.
+    pub fn violations(&self, controller: &str, write: &Write) -> Vec<String> {
+        if self.grants.is_empty() {
+            return Vec::new();
+        }
+        let grants = self.grants.iter().find(|((who, kind), _)| *who == controller && *kind == &*write.kind.kind);
+        let grants: &[Grant] = grants.map(|(_, grants)| grants.as_slice()).unwrap_or_default();
+        match &write.op {
+            // A replacement may touch everything, as a creation does.
+            Op::Create { .. } | Op::Replace { .. } if !grants.iter().any(|grant| grant.creates) => {
+                vec!["create".to_owned()]
+            }
+            Op::Delete { .. } if !grants.iter().any(|grant| grant.deletes) => vec!["delete".to_owned()],
+            _ => {
+                let owned =
+                    |field: &String| grants.iter().flat_map(|grant| grant.fields).any(|owned| covers(owned, field));
+                write.fields.iter().filter(|field| !owned(field)).cloned().collect()
+            }
+        }
+    }
+}
+
+fn overlap(first: &Grant, second: &Grant) -> Vec<Overlap> {
+    if first.controller == second.controller {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for a in first.fields {
+        for b in second.fields.iter().filter(|b| covers(a, b) || covers(b, a)) {
+            found.push(Overlap {
+                kind: first.kind,
+                first: first.controller,
+                first_field: a,
+                second: second.controller,
+                second_field: b,
+            });
+        }
+    }
+    found
+}
+
+/// Whether a field is another or lies below it.
+fn covers(owned: &str, field: &str) -> bool {
+    field.strip_prefix(owned).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::key::ObjectKey;
+    use crate::kind::KindId;
+    use crate::write::PatchFormat;
+
+    const fn grant(controller: &'static str, fields: &'static [&'static str]) -> Grant {
+        Grant { controller, kind: "Binding", creates: false, deletes: false, fields }
+    }
+
+    fn overlaps(a: &'static [&'static str], b: &'static [&'static str]) -> Vec<String> {
+        let table = Ownership::new([grant("a", a), grant("b", b)]);
+        table.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn two_writers_of_one_field_are_found() {
+        assert_eq!(overlaps(&["spec.state"], &["spec.state"]), ["Binding: a writes spec.state, b writes spec.state"]);
+        assert_eq!(overlaps(&["spec"], &["status", "spec.x"]), ["Binding: a writes spec, b writes spec.x"]);
+        assert_eq!(overlaps(&["status.conditions[A]"], &["status"]).len(), 1);
+        assert!(overlaps(&["spec.state"], &["spec.stateful", "spec.other"]).is_empty());
+        assert!(overlaps(&["status.conditions[A]"], &["status.conditions[B]"]).is_empty());
+        assert!(Ownership::new([grant("a", &["spec"]), grant("a", &["spec.x"])]).is_ok(), "one writer twice is one");
+        let other_kind = Grant { kind: "Work", ..grant("b", &["spec"]) };
+        assert!(Ownership::new([grant("a", &["spec"]), other_kind]).is_ok());
+    }
+
+    fn patch(body: Value) -> Write {
+        let kind = KindId::new("g", "v1", "Binding", "bindings");
+        Write::patch_raw(kind, ObjectKey::cluster("x"), PatchFormat::Merge, body)
+    }
+
+    #[test]
+    fn a_write_stays_within_what_its_controller_owns() {
+        let table = Ownership::new([
+            grant("a", &["spec.state", "metadata.finalizers[mine]", "status.conditions[A]"]),
+            Grant { creates: true, ..grant("b", &["spec.cluster"]) },
+            Grant { deletes: true, ..grant("c", &[]) },
+        ])
+        .unwrap();
+        let violations = |controller: &str, body| table.violations(controller, &patch(body));
+        assert!(violations("a", json!({"spec": {"state": "x"}, "status": {"conditions": [{"type": "A"}]}})).is_empty());
+        assert_eq!(
+            violations(
+                "a",
+                json!({"spec": {"state": "x", "cluster": "y"}, "metadata": {"finalizers": ["mine", "his"]}})
+            ),
+            ["metadata.finalizers[his]", "spec.cluster"]
+        );
+        assert_eq!(violations("nobody", json!({"spec": {"state": "x"}})), ["spec.state"]);
+        let kind = KindId::new("g", "v1", "Binding", "bindings");
+        let create = Write::create_raw(kind.clone(), json!({"metadata": {"name": "x"}}));
+        let replace = Write::replace_raw(kind.clone(), json!({"metadata": {"name": "x"}}));
+        let delete = Write::delete_raw(kind, ObjectKey::cluster("x"), None);
+        for (who, expected) in [("a", [1, 1, 1]), ("b", [0, 0, 1]), ("c", [1, 1, 0])] {
+            let found = [&create, &replace, &delete].map(|write| table.violations(who, write).len());
+            assert_eq!(found, expected, "{who}");
+        }
+    }
+
+    #[test]
+    fn an_empty_table_allows_everything() {
+        assert!(Ownership::default().violations("a", &patch(json!({"spec": 1}))).is_empty());
+    }
+}

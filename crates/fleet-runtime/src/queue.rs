@@ -1,0 +1,222 @@
+//! Which key is looked at next.
+//!
+//! Decides order (user changes before due wake-ups before the first list, first come first served within each), that
+//! one key is never in two hands, when a failed key is tried again and when a sleeping one wakes. A plain data structure:
+//! the present moment is an argument, nothing here waits.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::clock::later;
+
+/// First delay after a failure. Short: most failures are a server that is restarting or busy.
+pub const FIRST_RETRY: Duration = Duration::from_millis(100);
+/// Longest delay after failures, doubled each time until here. A repaired cause is noticed within a minute.
+pub const LONGEST_RETRY: Duration = Duration::from_mins(1);
+/// A key that failed while something about it changed waits no longer than this. Not zero: the change may be its own.
+pub const LONGEST_RETRY_AFTER_CHANGE: Duration = Duration::from_secs(1);
+/// Conflicts in a row after which one counts as a failure. More than that is two writers in a fight.
+pub const CONFLICTS_AT_ONCE: u32 = 5;
+/// A wake-up that has passed already comes after this long, so that a wrong one cannot keep a worker busy for ever.
+pub const EARLIEST_WAKE: Duration = Duration::from_millis(10);
+
+/// Why a key is looked at; the first is the most urgent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Something that concerns it changed.
+    Change,
+    /// The moment came that its last plan asked for, or it is tried again after a failure.
+    Wake,
+    /// It was there when this process started.
+    Initial,
+}
+
+impl Reason {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Change => "change",
+            Self::Wake => "wake",
+            Self::Initial => "initial",
+        }
+    }
+}
+
+/// A key that was handed out, until `done`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken<K> {
+    pub key: K,
+    pub reason: Reason,
+    /// Since when it was due.
+    pub since: Timestamp,
+    /// Since when its plans have wanted soft writes that were not made.
+    pub soft_since: Option<Timestamp>,
+}
+
+/// How a reconcile ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    Settled {
+        wake: Option<Timestamp>,
+        /// Soft writes are wanted since then and have been put off.
+        soft_since: Option<Timestamp>,
+    },
+    Failed,
+    /// Somebody else wrote first; the cache knows by now.
+    Conflict,
+    /// It was not its fault: back to where it came from.
+    Cancelled,
+}
+
+/// Keys and what is known about when to look at them.
+#[derive(Debug)]
+pub struct Queue<K> {
+    keys: BTreeMap<K, State>,
+    ready: BTreeMap<(Reason, u64), K>,
+    timers: BTreeMap<(Timestamp, u64), K>,
+    /// Numbers places, so that the first come is the first served.
+    places: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: Option<Place>,
+    timer: Option<(Timestamp, u64)>,
+    flight: Option<Flight>,
+    failures: u32,
+    conflicts: u32,
+    soft_since: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    reason: Reason,
+    number: u64,
+    since: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    reason: Reason,
+    since: Timestamp,
+    /// Marked while in flight: by what, since when.
+    again: Option<(Reason, Timestamp)>,
+}
+
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        Self { keys: BTreeMap::new(), ready: BTreeMap::new(), timers: BTreeMap::new(), places: 0 }
+    }
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    /// Asks for a look at this key. Asking twice is asking once, at the more urgent of the two.
+    pub fn mark(&mut self, key: K, reason: Reason, now: Timestamp) {
+        let state = self.keys.entry(key.clone()).or_default();
+        if let Some(flight) = &mut state.flight {
+            let (urgent, since) = flight.again.unwrap_or((reason, now));
+            flight.again = Some((urgent.min(reason), since));
+            return;
+        }
+        let since = match state.ready {
+            Some(place) if place.reason <= reason => return,
+            Some(place) => {
+                self.ready.remove(&(place.reason, place.number));
+                place.since
+            }
+            None => now,
+        };
+        self.places += 1;
+        state.ready = Some(Place { reason, number: self.places, since });
+        self.ready.insert((reason, self.places), key);
+    }
+
+    /// The next key, if one is due. It must be given back by `done`.
+    pub fn take(&mut self, now: Timestamp) -> Option<Taken<K>> {
+        self.wake_due(now);
+        let (_, key) = self.ready.pop_first()?;
+        let state = self.keys.entry(key.clone()).or_default();
+        let (reason, since) = state.ready.take().map_or((Reason::Change, now), |place| (place.reason, place.since));
+        if let Some(timer) = state.timer.take() {
+            self.timers.remove(&timer);
+        }
+        state.flight = Some(Flight { reason, since, again: None });
+        Some(Taken { key, reason, since, soft_since: state.soft_since })
+    }
+
+    /// Gives a taken key back.
+    pub fn done(&mut self, key: &K, done: Done, now: Timestamp) {
+        let Some(state) = self.keys.get_mut(key) else { return };
+        let Some(flight) = state.flight.take() else { return };
+        let mut mark = flight.again;
+        let mut wake = None;
+        match done {
+            Done::Settled { wake: at, soft_since } => {
+                (state.failures, state.conflicts, state.soft_since) = (0, 0, soft_since);
+                wake = at.map(|at| at.max(later(now, EARLIEST_WAKE)));
+            }
+            Done::Conflict if state.conflicts < CONFLICTS_AT_ONCE => {
+                state.conflicts += 1;
+                mark = Some((Reason::Change, mark.map_or(now, |(_, since)| since)));
+            }
+            Done::Failed | Done::Conflict => {
+                state.failures = state.failures.saturating_add(1);
+                let longest = if mark.take().is_some() { LONGEST_RETRY_AFTER_CHANGE } else { LONGEST_RETRY };
+                wake = Some(later(now, retry_delay(state.failures).min(longest)));
+            }
+            Done::Cancelled => {
+                let again = mark.map_or(flight.reason, |(reason, _)| reason.min(flight.reason));
+                mark = Some((again, flight.since));
+            }
+        }
+        if let Some(at) = wake {
+            self.places += 1;
+            state.timer = Some((at, self.places));
+            self.timers.insert((at, self.places), key.clone());
+        }
+        if let Some((reason, since)) = mark {
+            self.mark(key.clone(), reason, since);
+        } else if wake.is_none() && state.soft_since.is_none() {
+            self.keys.remove(key);
+        }
+    }
+
+    /// When `take` may next have something that it does not have now; `None` if only a mark can help.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.timers.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Keys that wait for a worker.
+    pub fn depth(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whether nothing is due or in flight; wake-ups may be set.
+    pub fn is_idle(&self) -> bool {
+        self.ready.is_empty() && self.keys.values().all(|state| state.flight.is_none())
+    }
+
+    fn wake_due(&mut self, now: Timestamp) {
+        while let Some(timer) = self.timers.first_entry() {
+            let at = timer.key().0;
+            if at > now {
+                return;
+            }
+            let key = timer.remove();
+            if let Some(state) = self.keys.get_mut(&key) {
+                state.timer = None;
+            }
+            self.mark(key, Reason::Wake, at);
+        }
+    }
+}
+
+/// The delay before the n-th try after a failure.
+pub fn retry_delay(failures: u32) -> Duration {
+    let doubled = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+    FIRST_RETRY.saturating_mul(doubled).min(LONGEST_RETRY)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Who is next: as tables, and as properties over random histories.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap()
+}
+
+/// Commands: `change k`, `initial k`, `take`, `ok k [wake at ms]`, `soft k since-ms wake-ms`, `fail k`, `conflict k`,
+/// `cancel k`, `at ms`. Prints what each `take` gives, and what is due next in the end.
+fn check(commands: &str, expected: Expect) {
+    let mut queue = Queue::default();
+    let mut now = 0;
+    let mut out = Vec::new();
+    for command in commands.split([';', '\n']).map(str::trim).filter(|command| !command.is_empty()) {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let number = |at: usize| words.get(at).map(|word| word.parse::<i64>().unwrap());
+        let done = |queue: &mut Queue<String>, done| queue.done(&words[1].to_owned(), done, at(now));
+        match words[0] {
+            "at" => now = number(1).unwrap(),
+            "change" => queue.mark(words[1].to_owned(), Reason::Change, at(now)),
+            "initial" => queue.mark(words[1].to_owned(), Reason::Initial, at(now)),
+            "ok" => done(&mut queue, Done::Settled { wake: number(2).map(at), soft_since: None }),
+            "soft" => {
+                done(&mut queue, Done::Settled { wake: number(3).map(at), soft_since: number(2).map(at) });
+            }
+            "fail" => done(&mut queue, Done::Failed),
+            "conflict" => done(&mut queue, Done::Conflict),
+            "cancel" => done(&mut queue, Done::Cancelled),
+            "take" => out.push(queue.take(at(now)).map_or("-".to_owned(), |taken| {
+                let soft = taken.soft_since.map(|since| format!(" soft since {}", since.as_millisecond()));
+                format!(
+                    "{} {} +{}{}",
+                    taken.key,
+                    taken.reason.word(),
+                    now - taken.since.as_millisecond(),
+                    soft.unwrap_or_default()
+                )
+            })),
+            other => panic!("no such command: {other}"),
+        }
+    }
+    let due = queue.next_due().map_or("nothing".to_owned(), |due| due.as_millisecond().to_string());
+    out.push(format!("due {due}, {} waiting, {}", queue.depth(), if queue.is_idle() { "idle" } else { "busy" }));
+    expected.assert_eq(&out.join("; "));
+}
+
+#[test]
+fn changes_come_before_wake_ups_before_the_first_list_and_each_in_its_order() {
+    check(
+        "initial c; initial a; change z; change b; take; take; take; take; take",
+        expect!["z change +0; b change +0; c initial +0; a initial +0; -; due nothing, 0 waiting, busy"],
+    );
+    check(
+        "change a; take; ok a 1000; initial i; at 1000; change c; take; take; take",
+        expect!["a change +0; c change +0; a wake +0; i initial +1000; due nothing, 0 waiting, busy"],
+    );
+}
+
+#[test]
+fn asking_twice_is_asking_once_at_the_more_urgent() {
+    check(
+        "initial a; initial b; at 5; change b; change b; initial b; take; take; take",
+        expect!["b change +5; a initial +5; -; due nothing, 0 waiting, busy"],
+    );
+}
+
+#[test]
+fn a_key_in_hand_is_not_given_out_again_but_looked_at_once_more_if_it_changed() {
+    check(
+        "change a; take; change a; at 3; change a; take; at 7; ok a; take; ok a; take",
+        expect!["a change +0; -; a change +7; -; due nothing, 0 waiting, idle"],
+    );
+    check("change a; take; initial a; ok a; take", expect!["a change +0; a initial +0; due nothing, 0 waiting, busy"]);
+}
+
+#[test]
+fn a_wake_up_comes_at_its_time_and_the_next_result_replaces_it() {
+    check(
+        "change a; take; ok a 1000; at 999; take; at 1000; take",
+        expect!["a change +0; -; a wake +0; due nothing, 0 waiting, busy"],
+    );
+    check(
+        "change a; take; ok a 1000; at 10; change a; take; ok a; at 1000; take",
+        expect!["a change +0; a change +0; -; due nothing, 0 waiting, idle"],
+    );
+    check("at 500; change a; take; ok a 100; take", expect!["a change +0; -; due 510, 0 waiting, idle"]);
+}
+
+#[test]
+fn failures_wait_longer_each_time_and_are_forgiven_by_a_success() {
+    check(
+        "change a; take; fail a; at 100; take; fail a; at 300; take; fail a",
+        expect!["a change +0; a wake +0; a wake +0; due 700, 0 waiting, idle"],
+    );
+    check(
+        "change a; take; fail a; at 100; take; ok a; change a; take; fail a",
+        expect!["a change +0; a wake +0; a change +0; due 200, 0 waiting, idle"],
+    );
+    let delays: Vec<u128> = [1, 2, 9, 10, 11, 40, u32::MAX].map(|failures| retry_delay(failures).as_millis()).to_vec();
+    assert_eq!(delays, [100, 200, 25_600, 51_200, 60_000, 60_000, 60_000]);
+}
+
+#[test]
+fn a_change_after_a_failure_is_looked_at_at_once_and_one_during_it_soon() {
+    check(
+        "change a; take; fail a; at 50; change a; take",
+        expect!["a change +0; a change +0; due nothing, 0 waiting, busy"],
+    );
+    let failing = "change a; take; fail a; ".to_owned() + &"at 100000; change a; take; fail a; ".repeat(10);
+    check(
+        &(failing.clone() + "take"),
+        expect![
+            "a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; -; due 160000, 0 waiting, idle"
+        ],
+    );
+    check(
+        &(failing + "at 200000; take; change a; fail a"),
+        expect![
+            "a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a wake +40000; due 201000, 0 waiting, idle"
+        ],
+    );
+}
+
+#[test]
+fn conflicts_are_tried_at_once_but_not_for_ever() {
+    let fight = "change a; ".to_owned() + &"take; conflict a; ".repeat(6) + "take";
+    check(
+        &fight,
+        expect![
+            "a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; -; due 100, 0 waiting, idle"
+        ],
+    );
+}
+
+#[test]
+fn a_cancelled_key_goes_back_to_its_place_in_line() {
+    check("initial a; take; at 5; cancel a; take", expect!["a initial +0; a initial +5; due nothing, 0 waiting, busy"]);
+    check(
+        "initial a; take; change a; at 5; cancel a; take",
+        expect!["a initial +0; a change +5; due nothing, 0 waiting, busy"],
+    );
+}
+
+#[test]
+fn soft_writes_that_were_put_off_are_remembered_until_they_are_made() {
+    check(
+        "change a; take; soft a 0 200; at 50; change a; take; soft a 0 200; at 200; take; ok a",
+        expect!["a change +0; a change +0 soft since 0; a wake +0 soft since 0; due nothing, 0 waiting, idle"],
+    );
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Mark(u8, Reason),
+    Take,
+    Done(u8, u8, u16),
+    Pass(u16),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let reason = prop_oneof![Just(Reason::Change), Just(Reason::Initial)];
+    let step = prop_oneof![
+        3 => (0..6u8, reason).prop_map(|(key, reason)| Step::Mark(key, reason)),
+        3 => Just(Step::Take),
+        3 => (any::<u8>(), 0..5u8, any::<u16>()).prop_map(|(which, how, wake)| Step::Done(which, how, wake)),
+        1 => any::<u16>().prop_map(Step::Pass),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+fn done_of(how: u8, wake: u16, now: i64) -> Done {
+    match how {
+        0 => Done::Settled { wake: None, soft_since: None },
+        1 => Done::Settled { wake: Some(at(now + i64::from(wake))), soft_since: Some(at(now)) },
+        2 => Done::Failed,
+        3 => Done::Conflict,
+        _ => Done::Cancelled,
+    }
+}
+
+proptest! {
+    /// One key is never in two hands; what is most urgent goes first; what was asked for is given out in the end.
+    #[test]
+    fn no_key_is_lost_doubled_or_overtaken(steps in steps()) {
+        let mut queue = Queue::default();
+        let mut now = 0i64;
+        let mut hands: BTreeSet<u8> = BTreeSet::new();
+        // What somebody is owed a look at, with the most urgent reason so far; only marks that came before any take.
+        let mut owed: BTreeMap<u8, Reason> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Mark(key, reason) => {
+                    queue.mark(key, reason, at(now));
+                    let most = owed.entry(key).or_insert(reason);
+                    *most = reason.min(*most);
+                }
+                Step::Take => {
+                    let taken = queue.take(at(now));
+                    let due: Vec<_> = owed.iter().filter(|(key, _)| !hands.contains(key)).collect();
+                    let most_urgent = due.iter().map(|(_, reason)| **reason).min();
+                    if let Some(taken) = taken {
+                        prop_assert!(hands.insert(taken.key), "{} is in two hands", taken.key);
+                        prop_assert!(most_urgent.is_none_or(|most| taken.reason <= most), "{taken:?} overtook {due:?}");
+                        owed.remove(&taken.key);
+                    }
+                }
+                Step::Done(which, how, wake) => {
+                    let Some(key) = hands.iter().copied().nth(usize::from(which) % hands.len().max(1)) else { continue };
+                    hands.remove(&key);
+                    queue.done(&key, done_of(how, wake, now), at(now));
+                    // A failure makes what was marked meanwhile wait; a conflict or a cancelled flight asks by itself.
+                    if how >= 2 {
+                        owed.remove(&key);
+                    }
+                }
+                Step::Pass(millis) => now += i64::from(millis),
+            }
+        }
+        for key in std::mem::take(&mut hands) {
+            queue.done(&key, Done::Settled { wake: None, soft_since: None }, at(now));
+        }
+        now += 3_600_000;
+        while let Some(taken) = queue.take(at(now)) {
+            owed.remove(&taken.key);
+            queue.done(&taken.key, Done::Settled { wake: None, soft_since: None }, at(now));
+        }
+        prop_assert!(owed.is_empty(), "never looked at: {owed:?}");
+        prop_assert!(queue.is_idle() && queue.next_due().is_none() && queue.keys.is_empty(), "{queue:?}");
+    }
+}

@@ -1,0 +1,307 @@
+//! Puts the parts together: caches, controllers, watches, leadership, shutdown.
+//!
+//! Decides what is started in which order and how it ends. The only place that spawns.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::cache::{Cache, Cached, Kind, Sink};
+use crate::clock::{Clock, Seeds};
+use crate::controller::{Controller, KubeEvent};
+use crate::discovery::Discovery;
+use crate::events::{Publisher, Recorder};
+use crate::flag::Flag;
+use crate::leader::{Candidate, Election};
+use crate::metadata::MetadataCaches;
+use crate::metrics::Metrics;
+use crate::ownership::Ownership;
+use crate::reader::Reader;
+use crate::triggers::{Lane, Marks, Triggers};
+use crate::watch::follow;
+use crate::worker::{Context, Worker};
+use crate::write::Side;
+use crate::writer::Writer;
+
+/// How a runtime behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who writes: field manager, source of events.
+    pub component: String,
+    pub clock: Clock,
+    pub seeds: Seeds,
+    pub ownership: Ownership,
+    /// Whether a write that its controller does not own fails. For tests and simulations; otherwise it is reported.
+    pub strict: bool,
+    pub metrics: Metrics,
+    /// If set, controllers work only while this process holds the Lease.
+    pub election: Option<Election>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            component: "fleet-runtime".to_owned(),
+            clock: Clock::Real,
+            seeds: Seeds::Random,
+            ownership: Ownership::default(),
+            strict: false,
+            metrics: Metrics::default(),
+            election: None,
+        }
+    }
+}
+
+type Start = Box<dyn FnOnce(&Arc<Context>, &Signals) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// Collects caches and controllers, then runs them.
+pub struct Runtime {
+    client: kube::Client,
+    /// By `Side`; the first is the main one.
+    clients: Vec<kube::Client>,
+    options: Options,
+    sinks: Vec<Arc<dyn Sink>>,
+    metadata: Vec<(Side, MetadataCaches)>,
+    discoveries: Vec<Discovery>,
+    controllers: Vec<Start>,
+    progress: Progress,
+}
+
+/// What loops listen to.
+struct Signals {
+    stopping: Flag,
+    leading: Flag,
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("caches", &self.sinks.len())
+            .field("controllers", &self.controllers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    pub fn new(client: kube::Client, options: Options) -> Self {
+        Self {
+            clients: vec![client.clone()],
+            client,
+            options,
+            sinks: Vec::new(),
+            metadata: Vec::new(),
+            discoveries: Vec::new(),
+            controllers: Vec::new(),
+            progress: Progress::default(),
+        }
+    }
+
+    /// Adds another server, for kinds, reads and writes `on` it.
+    pub fn connect(&mut self, client: kube::Client) -> Side {
+        self.clients.push(client);
+        Side(self.clients.len() - 1)
+    }
+
+    /// Follows a kind. The cache fills once the runtime runs.
+    pub fn cache<K: Cached>(&mut self, kind: Kind<K>) -> Cache<K> {
+        let cache = Cache::new(kind, self.options.metrics.clone());
+        self.sinks.push(Arc::new(cache.clone()));
+        cache
+    }
+
+    /// Caches of metadata for kinds that are chosen at run time by `MetadataCaches::want`.
+    pub fn metadata(&mut self, side: Side) -> MetadataCaches {
+        let caches = MetadataCaches::new(side, self.options.metrics.clone());
+        self.metadata.push((side, caches.clone()));
+        caches
+    }
+
+    /// The kinds that a server has, kept up to date.
+    pub fn discovery(&mut self, side: Side) -> Discovery {
+        let discovery = Discovery::new(side, &self.options.metrics);
+        self.discoveries.push(discovery.clone());
+        discovery
+    }
+
+    /// Runs a controller with this many keys in hand at once, woken by these triggers.
+    pub fn controller<C: Controller>(
+        &mut self,
+        controller: C,
+        triggers: Triggers<C::Key>,
+        workers: usize,
+    ) -> Marks<C::Key> {
+        let lane = Arc::new(Lane::new(self.options.clock));
+        for attach in triggers.attach {
+            attach(&lane);
+        }
+        let (gates, controller) = (triggers.gates, Arc::new(controller));
+        let marks = Marks(lane.clone());
+        self.progress.watch(&lane, &gates);
+        self.controllers.push(Box::new(move |context, signals| {
+            let worker = Worker {
+                controller,
+                lane,
+                workers: workers.max(1),
+                gates,
+                leading: signals.leading.clone(),
+                stopping: signals.stopping.clone(),
+                context: context.clone(),
+            };
+            Box::pin(worker.run())
+        }));
+        marks
+    }
+
+    /// Tells how far the controllers are; for readiness probes, tests and simulations.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    pub fn clock(&self) -> Clock {
+        self.options.clock
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        &self.options.metrics
+    }
+
+    /// A reader for those who are not controllers.
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.clients.clone(), self.options.metrics.clone())
+    }
+
+    /// Runs everything until `shutdown` is ready. Then no key is taken any more, what has begun may end within
+    /// `SHUTDOWN_GRACE`, and everything stops.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
+        let signals = Signals { stopping: Flag::default(), leading: Flag::new(self.options.election.is_none()) };
+        let (recorder, events) = Recorder::new();
+        let context = Arc::new(self.context(signals.leading.clone(), recorder));
+        // Everything in this set ends when it is dropped.
+        let mut background = JoinSet::new();
+        self.follow_all(&mut background);
+        background.spawn(self.publisher(events).run());
+        let mut controllers = JoinSet::new();
+        for start in std::mem::take(&mut self.controllers) {
+            controllers.spawn(start(&context, &signals));
+        }
+        drop(context);
+        let candidate = self.candidate(signals.leading.clone());
+        let campaign = async {
+            match &candidate {
+                Some(candidate) => candidate.run().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = shutdown => {}
+            () = campaign => {}
+        }
+        signals.stopping.set(true);
+        while controllers.join_next().await.is_some() {}
+        // Only now: until here writes of ours were under way.
+        if let Some(candidate) = candidate {
+            candidate.release().await;
+        }
+    }
+
+    fn follow_all(&self, background: &mut JoinSet<()>) {
+        let own = self.sinks.iter().cloned();
+        let of_discoveries = self.discoveries.iter().flat_map(Discovery::sinks);
+        for sink in own.chain(of_discoveries) {
+            if let Some(client) = self.clients.get(sink.side().0).cloned() {
+                let (seeds, metrics) = (self.options.seeds.clone(), self.options.metrics.clone());
+                background.spawn(follow(client, sink, seeds, metrics));
+            }
+        }
+        for (side, caches) in &self.metadata {
+            if let Some(client) = self.clients.get(side.0).cloned() {
+                background.spawn(caches.clone().run(client, self.options.seeds.clone()));
+            }
+        }
+        for discovery in &self.discoveries {
+            if let Some(client) = self.clients.get(discovery.side().0).cloned() {
+                background.spawn(discovery.clone().run(client));
+            }
+        }
+    }
+
+    fn publisher(&self, events: mpsc::Receiver<KubeEvent>) -> Publisher {
+        Publisher {
+            client: self.client.clone(),
+            component: self.options.component.clone(),
+            clock: self.options.clock,
+            seeds: self.options.seeds.clone(),
+            metrics: self.options.metrics.clone(),
+            events,
+        }
+    }
+
+    fn candidate(&self, leading: Flag) -> Option<Candidate> {
+        let (client, clock) = (self.client.clone(), self.options.clock);
+        self.options.election.clone().map(|election| Candidate { election, client, clock, leading })
+    }
+
+    fn context(&self, leading: Flag, recorder: Recorder) -> Context {
+        let mut sinks: BTreeMap<_, Vec<Arc<dyn Sink>>> = BTreeMap::new();
+        for sink in &self.sinks {
+            sinks.entry((sink.side(), sink.kind().clone())).or_default().push(sink.clone());
+        }
+        let options = &self.options;
+        Context {
+            clock: options.clock,
+            seeds: options.seeds.clone(),
+            reader: self.reader(),
+            writer: Writer {
+                clients: self.clients.clone(),
+                sinks,
+                ownership: options.ownership.clone(),
+                strict: options.strict,
+                component: options.component.clone(),
+                leading,
+                reader: self.reader(),
+                metrics: options.metrics.clone(),
+            },
+            recorder,
+            metrics: options.metrics.clone(),
+        }
+    }
+}
+
+type Probe = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// How far the controllers of a runtime are.
+#[derive(Clone, Default)]
+pub struct Progress {
+    idle: Vec<Probe>,
+    gates: Vec<Flag>,
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").field("synced", &self.is_synced()).field("idle", &self.is_idle()).finish()
+    }
+}
+
+impl Progress {
+    fn watch<Key: Ord + Clone + Send + 'static>(&mut self, lane: &Arc<Lane<Key>>, gates: &[Flag]) {
+        let lane = lane.clone();
+        self.idle.push(Arc::new(move || lane.queue.lock().is_idle()));
+        self.gates.extend_from_slice(gates);
+    }
+
+    /// Whether all caches that controllers read are complete.
+    pub fn is_synced(&self) -> bool {
+        self.gates.iter().all(Flag::is_up)
+    }
+
+    /// Whether no key is due or in hand. Wake-ups may be set, and news may be on its way.
+    pub fn is_idle(&self) -> bool {
+        self.idle.iter().all(|idle| idle())
+    }
+}

@@ -1,0 +1,221 @@
+//! Keeps a cache at what the server has: list, then watch, again and again.
+//!
+//! Decides when a watch goes on from where it was, when everything is listed anew (410) and how long a failing server is
+//! left alone. `kube`'s own watcher hides the revision of lists and bookmarks, which the cache's rules need. Never
+//! decides what a change means.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::core::WatchEvent;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use crate::cache::{Origin, Sink};
+use crate::clock::Seeds;
+use crate::key::Revision;
+use crate::metrics::Metrics;
+use crate::reader::PAGE_SIZE;
+
+/// How long one watch request lives. Below the five minutes after which proxies and servers cut silent connections.
+const WATCH_SECONDS: u32 = 290;
+/// A watch that is silent for longer than it should live is dead: the other end is gone without a word.
+const DEAD_AFTER: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+/// A list that takes longer than this is given up. As long as an API server gives a request by default.
+const LONGEST_LIST: Duration = Duration::from_mins(1);
+/// First and longest pause after a failed list or watch: many agents may be waiting for the same server.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+const JSON: &str = "application/json";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// Follows a kind for as long as it is polled.
+pub(crate) async fn follow(client: kube::Client, sink: Arc<dyn Sink>, seeds: Seeds, metrics: Metrics) {
+    let mut pauses = Pauses { failures: 0, seeds };
+    let follower = Follower { client, sink, metrics };
+    loop {
+        match follower.list().await {
+            Ok(revision) => {
+                pauses.failures = 0;
+                follower.watch(revision, &mut pauses).await;
+            }
+            Err(error) => {
+                follower.report(&error, "list");
+                pauses.pause().await;
+            }
+        }
+    }
+}
+
+struct Follower {
+    client: kube::Client,
+    sink: Arc<dyn Sink>,
+    metrics: Metrics,
+}
+
+impl Follower {
+    /// Lists everything into the cache; gives the revision from which a watch misses nothing.
+    async fn list(&self) -> Result<String, kube::Error> {
+        let mut from: Option<String> = None;
+        let mut more: Option<String> = None;
+        loop {
+            let mut page = self.page(more.as_deref()).await?;
+            // Later pages may be of a later revision (after an expired token); the first one is safe for all.
+            if from.is_none() {
+                let revision = page["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+                self.sink.begin_list(Revision::parse(&revision));
+                from = Some(revision);
+            }
+            // The page is freed as a whole at the end: what is kept of it would otherwise lie scattered between the holes.
+            if let Some(Value::Array(items)) = page.get_mut("items") {
+                for object in items {
+                    self.sink.put(object, Origin::List);
+                    tokio::task::coop::consume_budget().await;
+                }
+            }
+            more = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+            if more.is_none() {
+                self.sink.end_list();
+                return Ok(from.unwrap_or_default());
+            }
+        }
+    }
+
+    async fn page(&self, more: Option<&str>) -> Result<Value, kube::Error> {
+        let mut query = Query::new(&*self.sink);
+        query.add("limit", PAGE_SIZE);
+        if let Some(token) = more {
+            query.add("continue", escaped(token));
+        }
+        let accept = if self.sink.selection().metadata_only { METADATA_LIST } else { JSON };
+        let request = query.request(accept)?;
+        match tokio::time::timeout(LONGEST_LIST, self.client.request(request)).await {
+            Ok(answer) => answer,
+            Err(elapsed) => Err(kube::Error::Service(elapsed.into())),
+        }
+    }
+
+    /// Watches from a revision until the server has forgotten it.
+    async fn watch(&self, mut revision: String, pauses: &mut Pauses) {
+        loop {
+            match self.watch_once(&mut revision, pauses).await {
+                Ok(()) => self.metrics.watch_restarted(self.sink.kind(), "ended"),
+                Err(kube::Error::Api(status)) if status.code == 410 => {
+                    self.metrics.watch_restarted(self.sink.kind(), "expired");
+                    return;
+                }
+                Err(error) => {
+                    self.report(&error, "watch");
+                    pauses.pause().await;
+                }
+            }
+        }
+    }
+
+    /// One watch request, until it ends; `revision` is moved along.
+    async fn watch_once(&self, revision: &mut String, pauses: &mut Pauses) -> Result<(), kube::Error> {
+        let mut query = Query::new(&*self.sink);
+        query.add("watch", "true");
+        query.add("allowWatchBookmarks", "true");
+        query.add("timeoutSeconds", WATCH_SECONDS);
+        query.add("resourceVersion", escaped(revision));
+        let accept = if self.sink.selection().metadata_only { METADATA } else { JSON };
+        let request = query.request(accept)?;
+        let dead = |elapsed: tokio::time::error::Elapsed| kube::Error::Service(elapsed.into());
+        let opened = tokio::time::timeout(LONGEST_LIST, self.client.request_events::<Value>(request)).await;
+        let mut events = pin!(opened.map_err(dead)??);
+        while let Some(event) = tokio::time::timeout(DEAD_AFTER, events.next()).await.map_err(dead)? {
+            let reached = match event? {
+                WatchEvent::Added(mut object) | WatchEvent::Modified(mut object) => {
+                    self.sink.put(&mut object, Origin::Watch);
+                    version_of(&object)
+                }
+                WatchEvent::Deleted(object) => {
+                    self.sink.remove(&object);
+                    version_of(&object)
+                }
+                WatchEvent::Bookmark(bookmark) => {
+                    self.sink.passed(Revision::parse(&bookmark.metadata.resource_version));
+                    bookmark.metadata.resource_version
+                }
+                WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+            };
+            pauses.failures = 0;
+            if !reached.is_empty() {
+                *revision = reached;
+            }
+            tokio::task::coop::consume_budget().await;
+        }
+        Ok(())
+    }
+
+    fn report(&self, error: &kube::Error, verb: &'static str) {
+        self.metrics.watch_restarted(self.sink.kind(), "failed");
+        tracing::warn!(kind = %self.sink.kind(), verb, %error, "a kind cannot be followed; trying again");
+    }
+}
+
+fn version_of(object: &Value) -> String {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A request for a collection.
+struct Query {
+    text: String,
+}
+
+impl Query {
+    fn new(sink: &dyn Sink) -> Self {
+        let selection = sink.selection();
+        let mut query = Self { text: sink.kind().collection_path(selection.namespace.as_deref()) };
+        query.text.push('?');
+        if let Some(labels) = &selection.labels {
+            query.add("labelSelector", escaped(labels));
+        }
+        if let Some(fields) = &selection.fields {
+            query.add("fieldSelector", escaped(fields));
+        }
+        query
+    }
+
+    fn add(&mut self, option: &str, value: impl fmt::Display) {
+        use fmt::Write as _;
+        let separator = if self.text.ends_with('?') { "" } else { "&" };
+        let _ = write!(self.text, "{separator}{option}={value}");
+    }
+
+    fn request(self, accept: &str) -> Result<http::Request<Vec<u8>>, kube::Error> {
+        let request = http::Request::get(self.text).header(http::header::ACCEPT, accept);
+        request.body(Vec::new()).map_err(kube::Error::HttpError)
+    }
+}
+
+/// A value as part of a query.
+pub(crate) fn escaped(value: &str) -> impl fmt::Display + '_ {
+    utf8_percent_encode(value, NON_ALPHANUMERIC)
+}
+
+/// Pauses that grow with failures in a row.
+struct Pauses {
+    failures: u32,
+    seeds: Seeds,
+}
+
+impl Pauses {
+    async fn pause(&mut self) {
+        let doubled = 1u32.checked_shl(self.failures).unwrap_or(u32::MAX);
+        let pause = FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE);
+        self.failures = self.failures.saturating_add(1).min(16);
+        // Agents that lost the same server do not come back in step. A simulation needs no such thing.
+        let extra = match &self.seeds {
+            Seeds::Random => pause.mul_f64(f64::from(u16::try_from(self.seeds.next() % 512).unwrap_or(0)) / 1024.0),
+            Seeds::Sequence(_) => Duration::ZERO,
+        };
+        tokio::time::sleep(pause + extra).await;
+    }
+}

@@ -1,0 +1,235 @@
+//! Performs writes: checks ownership and leadership, sends, counts, and lays the answer over the cache.
+//!
+//! Decides what an answer means: done, fine anyway, conflict, failure. Never decides what to write.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::cache::{Origin, Sink};
+use crate::error::Error;
+use crate::flag::Flag;
+use crate::key::ObjectKey;
+use crate::kind::KindId;
+use crate::metrics::Metrics;
+use crate::ownership::Ownership;
+use crate::reader::Reader;
+use crate::write::{Op, PatchFormat, Side, Write};
+
+/// Longest time that a write may take. Somewhat more than the 10 s that a webhook may take by default, three times.
+const LONGEST_WRITE: Duration = Duration::from_secs(34);
+
+/// What all writes of a runtime share.
+pub(crate) struct Writer {
+    pub(crate) clients: Vec<kube::Client>,
+    pub(crate) sinks: BTreeMap<(Side, KindId), Vec<Arc<dyn Sink>>>,
+    pub(crate) ownership: Ownership,
+    pub(crate) strict: bool,
+    pub(crate) component: String,
+    pub(crate) leading: Flag,
+    pub(crate) reader: Reader,
+    pub(crate) metrics: Metrics,
+}
+
+impl Writer {
+    /// Performs one write. The answer is the object as stored, or nothing after a deletion.
+    pub(crate) async fn perform(&self, controller: &'static str, write: &Write) -> Result<Option<Value>, Error> {
+        if let Op::Problem(problem) = &write.op {
+            let (kind, key, problem) = (write.kind.clone(), write.key.clone(), problem.clone());
+            return Err(Error::Unwritable { kind, key, problem });
+        }
+        self.check_owned(controller, write)?;
+        if !self.leading.is_up() {
+            return Err(Error::NotLeading);
+        }
+        let started = Instant::now();
+        let outcome = self.send(write).await;
+        self.metrics.wrote(&write.kind, write.verb(), started.elapsed(), outcome.as_ref().err());
+        self.judge(write, outcome).await
+    }
+
+    fn check_owned(&self, controller: &'static str, write: &Write) -> Result<(), Error> {
+        let fields = self.ownership.violations(controller, write);
+        if fields.is_empty() {
+            return Ok(());
+        }
+        self.metrics.not_owned(controller);
+        let error = Error::NotOwned { controller, kind: write.kind.clone(), key: write.key.clone(), fields };
+        tracing::error!(controller, %error, "a controller writes what it does not own");
+        if self.strict { Err(error) } else { Ok(()) }
+    }
+
+    async fn send(&self, write: &Write) -> Result<Value, Error> {
+        let (verb, kind, key) = (write.verb(), &write.kind, &write.key);
+        let failed = |source: kube::Error| {
+            let (kind, key) = (kind.clone(), key.clone());
+            Error::Request { verb, kind, key, source: Box::new(source) }
+        };
+        let client = self.clients.get(write.side.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
+        let request = request_of(write, &self.component).map_err(failed)?;
+        if let Ok(answer) = tokio::time::timeout(LONGEST_WRITE, client.request(request)).await {
+            answer.map_err(failed)
+        } else {
+            let (kind, key) = (kind.clone(), key.clone());
+            Err(Error::Timeout { verb, kind, key, seconds: LONGEST_WRITE.as_secs() })
+        }
+    }
+
+    async fn judge(&self, write: &Write, outcome: Result<Value, Error>) -> Result<Option<Value>, Error> {
+        match (&write.op, outcome) {
+            (Op::Delete { uid, .. }, Ok(answer)) => {
+                if is_still_there(&answer) {
+                    self.lay_over(write, &answer);
+                    return Ok(Some(answer));
+                }
+                let answered = answer["metadata"]["uid"].as_str().or(answer["details"]["uid"].as_str());
+                self.bury(write, uid.as_deref().or(answered));
+                Ok(None)
+            }
+            (Op::Delete { .. }, Err(error)) if error.is_not_found() => Ok(None),
+            (_, Ok(answer)) => {
+                self.lay_over(write, &answer);
+                Ok(Some(answer))
+            }
+            (Op::Create { if_absent: true, .. }, Err(error)) if error.is_already_exists() => {
+                self.look_again(write).await;
+                Ok(None)
+            }
+            (_, Err(error)) => {
+                if error.is_conflict() {
+                    self.look_again(write).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The next plan must not be made on what this one was: brings the newest version into the cache. A version that
+    /// cannot be had now will come by the watch.
+    async fn look_again(&self, write: &Write) {
+        if self.sinks_of(write).next().is_none() {
+            return;
+        }
+        match self.reader.on(write.side).get(&write.kind, &write.key).await {
+            Ok(Some(object)) => self.lay_over(write, &object),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(error = error.with_causes(), "the newest version cannot be read yet"),
+        }
+    }
+
+    fn lay_over(&self, write: &Write, object: &Value) {
+        // An answer that is no object (a Status, a Scale) has nothing to say about the cache.
+        if object["kind"].as_str().is_some_and(|kind| kind != &*write.kind.kind) {
+            return;
+        }
+        for sink in self.sinks_of(write) {
+            sink.put(&mut object.clone(), Origin::Answer);
+        }
+    }
+
+    fn bury(&self, write: &Write, uid: Option<&str>) {
+        for sink in self.sinks_of(write) {
+            sink.deleted_by_us(&write.key, uid);
+        }
+    }
+
+    fn sinks_of<'a>(&'a self, write: &'a Write) -> impl Iterator<Item = &'a Arc<dyn Sink>> {
+        let sinks = self.sinks.get(&(write.side, write.kind.clone()));
+        sinks.into_iter().flatten().filter(|sink| sink.selection().takes_in(&write.key))
+    }
+}
+
+/// Whether a deletion was only begun: finalizers or a grace period hold the object.
+fn is_still_there(answer: &Value) -> bool {
+    let has_some = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
+    answer["kind"] != "Status"
+        && (has_some(&answer["metadata"]["finalizers"])
+            || has_some(&answer["spec"]["finalizers"])
+            || answer["metadata"]["deletionGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds > 0))
+}
+
+fn request_of(write: &Write, component: &str) -> Result<http::Request<Vec<u8>>, kube::Error> {
+    let (kind, key) = (&write.kind, &write.key);
+    let (namespace, name) = (key.namespace(), key.name());
+    let manager = crate::watch::escaped(component);
+    let (method, path, format, body) = match &write.op {
+        Op::Create { body, .. } => {
+            ("POST", format!("{}?fieldManager={manager}", kind.collection_path(namespace)), JSON, body.to_string())
+        }
+        Op::Replace { subresource, body } => {
+            let path = kind.object_path(namespace, name, *subresource);
+            ("PUT", format!("{path}?fieldManager={manager}"), JSON, body.to_string())
+        }
+        Op::Patch { subresource, format, body, .. } => {
+            let path = kind.object_path(namespace, name, *subresource);
+            let query = match format {
+                PatchFormat::Apply { manager, force } => {
+                    format!("fieldManager={}&force={force}", crate::watch::escaped(manager))
+                }
+                _ => format!("fieldManager={manager}"),
+            };
+            ("PATCH", format!("{path}?{query}"), content_type(format), body.to_string())
+        }
+        Op::Delete { .. } | Op::Nothing | Op::Problem(_) => {
+            ("DELETE", kind.object_path(namespace, name, None), JSON, delete_options(&write.op).to_string())
+        }
+    };
+    let request = http::Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, format);
+    request.body(body.into_bytes()).map_err(kube::Error::HttpError)
+}
+
+const JSON: &str = "application/json";
+
+fn content_type(format: &PatchFormat) -> &'static str {
+    match format {
+        PatchFormat::Merge => "application/merge-patch+json",
+        PatchFormat::Json => "application/json-patch+json",
+        PatchFormat::Strategic => "application/strategic-merge-patch+json",
+        PatchFormat::Apply { .. } => "application/apply-patch+yaml",
+    }
+}
+
+fn delete_options(op: &Op) -> Value {
+    let Op::Delete { uid, base, propagation } = op else { return Value::Null };
+    let mut preconditions = json!({});
+    if let Some(uid) = uid {
+        preconditions["uid"] = uid.as_str().into();
+    }
+    if let Some(version) = base {
+        preconditions["resourceVersion"] = version.as_str().into();
+    }
+    json!({
+        "apiVersion": "v1", "kind": "DeleteOptions",
+        "propagationPolicy": propagation.wire(), "preconditions": preconditions,
+    })
+}
+
+/// What the writes of one plan have led to, so that two writes of one object do not stand in each other's way.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    /// By object: the version that a write was based on, and the one that it made.
+    made: BTreeMap<(Side, KindId, ObjectKey), (String, String)>,
+}
+
+impl Chain {
+    /// Bases a write on the version that an earlier one made, if that was based on the same as this.
+    pub(crate) fn follow(&self, write: &mut Write) {
+        let made = self.made.get(&(write.side, write.kind.clone(), write.key.clone()));
+        if let Some((base, version)) = made
+            && write.base() == Some(base)
+        {
+            write.rebase(version);
+        }
+    }
+
+    /// `base` is what the plan based the write on.
+    pub(crate) fn note(&mut self, write: &Write, base: Option<String>, answer: Option<&Value>) {
+        let version = answer.and_then(|answer| answer["metadata"]["resourceVersion"].as_str());
+        if let (Some(base), Some(version)) = (base, version) {
+            self.made.insert((write.side, write.kind.clone(), write.key.clone()), (base, version.to_owned()));
+        }
+    }
+}
