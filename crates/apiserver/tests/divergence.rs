@@ -7,6 +7,8 @@ use xtask::parity::{Direction, Known};
 /// Clients decide by the `reason` of a `Status`, so each refusal has one, also where kube-apiserver answers plain text.
 const ALWAYS_A_STATUS: &str = "every refusal is a Status with a reason; the real server answers plain text here";
 
+const SAYS_WHAT_IT_IS: &str = "the version has a suffix that tells an embedded server from a real one in a bug report";
+
 const NO_PROTOBUF_ANSWERS: &str = "bodies may be protobuf, answers are JSON or YAML, and the message says so";
 
 const BAD_VERSION_IS_THE_CLIENTS: &str =
@@ -39,6 +41,7 @@ pub(crate) const KNOWN: &[Known] = &[
     wording("discovery/version-and-health", "an unknown path", ALWAYS_A_STATUS),
     wording("kinds/node", "create", NOBODY_TAKES_IT_BACK),
     wording("kinds/storage", "claim", NOBODY_TAKES_IT_BACK),
+    wording("kubectl/version", "both sides", SAYS_WHAT_IT_IS),
     wording("read/accept-headers", "an unknown type", NO_PROTOBUF_ANSWERS),
     wording("read/accept-headers", "json through a wildcard", NO_PROTOBUF_ANSWERS),
     wording("read/accept-headers", "an unknown transformation", NO_PROTOBUF_ANSWERS),

@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -38,7 +38,9 @@ use tower_service::Service;
 const SEED: u64 = 4;
 const WRITES: usize = 10_000;
 const KEYS: u64 = 500;
-/// A write that all watchers are behind, so that the history they need is gone.
+/// After this write nobody gets through any more...
+const DOWN_AT: usize = 5_900;
+/// ...until this one, when all watchers are behind and the history they need is gone.
 const COMPACT_AT: usize = 6_000;
 /// Most events that a watch gets before it is cut.
 const LONGEST_WATCH: u64 = 120;
@@ -51,12 +53,13 @@ const SELECTOR: &str = "side=left";
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A connection that breaks: some requests never get through, every watch ends after a random number of events,
-/// in order, with an error, or in the middle of a line.
+/// in order, with an error, or in the middle of a line. While it is down, no request and no event gets through.
 #[derive(Clone)]
 struct Faulty {
     inner: LocalService,
     random: Arc<Identities>,
     cuts: Arc<AtomicUsize>,
+    down: Arc<AtomicBool>,
 }
 
 impl<B> Service<Request<B>> for Faulty
@@ -80,16 +83,16 @@ where
             (true, false) => Some(LONGEST_WATCH),
             (true, true) => Some(LONGEST_STREAMED_LIST),
         };
-        if self.random.number().is_multiple_of(20) {
+        if self.random.number().is_multiple_of(20) || self.down.load(Ordering::Relaxed) {
             self.cuts.fetch_add(1, Ordering::Relaxed);
             return Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) });
         }
         let left = longest.map(|longest| self.random.number() % longest);
-        let (end, cuts) = (self.random.number() % 3, self.cuts.clone());
+        let (end, cuts, down) = (self.random.number() % 3, self.cuts.clone(), self.down.clone());
         let answering = self.inner.call(request);
         Box::pin(async move {
             let answer = answering.await.unwrap_or_else(|never: Infallible| match never {});
-            Ok(answer.map(|inner| CutBody { inner: Box::pin(inner), left, end, cuts }))
+            Ok(answer.map(|inner| CutBody { inner: Box::pin(inner), left, end, cuts, down }))
         })
     }
 }
@@ -100,6 +103,7 @@ struct CutBody {
     left: Option<u64>,
     end: u64,
     cuts: Arc<AtomicUsize>,
+    down: Arc<AtomicBool>,
 }
 
 impl Body for CutBody {
@@ -109,9 +113,10 @@ impl Body for CutBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let next = std::task::ready!(self.inner.as_mut().poll_frame(cx));
         let Some(Ok(frame)) = next else { return Poll::Ready(None) };
+        let up = !self.down.load(Ordering::Relaxed);
         match &mut self.left {
             None => return Poll::Ready(Some(Ok(frame))),
-            Some(left) if *left > 0 => {
+            Some(left) if *left > 0 && up => {
                 *left -= 1;
                 return Poll::Ready(Some(Ok(frame)));
             }
@@ -242,8 +247,8 @@ async fn watchers_stay_consistent_through_writes_cuts_and_a_compaction() {
     namespaces.create(&PostParams::default(), &namespace).await.expect("created");
 
     let random = Arc::new(Identities::new(Some(SEED)));
-    let faulty = Faulty { inner: service, random: random.clone(), cuts: Arc::default() };
-    let cuts = faulty.cuts.clone();
+    let faulty = Faulty { inner: service, random: random.clone(), cuts: Arc::default(), down: Arc::default() };
+    let (cuts, down) = (faulty.cuts.clone(), faulty.down.clone());
     let watched: Api<ConfigMap> = Api::namespaced(Client::new(faulty, "default"), "watched");
     let config = watcher::Config::default();
     let watchers: Vec<_> = [config.clone().page_size(50), config.clone().streaming_lists(), config.labels(SELECTOR)]
@@ -254,12 +259,10 @@ async fn watchers_stay_consistent_through_writes_cuts_and_a_compaction() {
     let mut known = BTreeMap::new();
     for number in 0..WRITES {
         write(&api, &random, number, &mut known).await;
-        let catching_up = (COMPACT_AT - 100..COMPACT_AT).contains(&number);
-        if !catching_up {
-            for _ in 0..random.number() % 3 {
-                tokio::task::yield_now().await;
-            }
+        for _ in 0..random.number() % 3 {
+            tokio::task::yield_now().await;
         }
+        down.store((DOWN_AT..COMPACT_AT).contains(&number), Ordering::Relaxed);
         if number == COMPACT_AT {
             let store = server.cluster(ROOT_CLUSTER).store().clone();
             store.compact(store.revision());

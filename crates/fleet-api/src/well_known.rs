@@ -88,6 +88,11 @@ pub mod annotations {
     pub const NEXT_SNAPSHOT_DETECTED_AT: &str = "kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time";
     /// State of a binding before it became Unscheduled.
     pub const PREVIOUS_BINDING_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
+    /// On a binding: the staged run that last moved it, as `<index in the run's spec>/<run>`.
+    pub const MOVED_BY_RUN: &str = "kubernetes-fleet.io/moved-by-update-run";
+    /// `Abandon` on a binding whose placement is deleted and leaves its resources on the clusters, and on the Works of such a
+    /// binding.
+    pub const DELETE_PROPAGATION: &str = "kubernetes-fleet.io/delete-propagation-policy";
     /// Master snapshot that a Work was made from.
     pub const PARENT_RESOURCE_SNAPSHOT: &str = "kubernetes-fleet.io/parent-resource-snapshot-name";
     /// Hash of the ResourceOverride snapshots that a Work was made with.
@@ -155,6 +160,29 @@ pub mod field_managers {
     pub const WORK_APPLIER: &str = "work-api-agent";
 }
 
+/// API groups of others that we give rights on or read from.
+pub mod api_groups {
+    /// Kinds of the networking agents, which share a member's identity.
+    pub const NETWORKING: &str = "networking.fleet.azure.com";
+    pub const RBAC: &str = "rbac.authorization.k8s.io";
+}
+
+/// Labels of Kubernetes' own that member agents read from nodes.
+pub mod node_labels {
+    /// The machine's size. An old name, but the one that the cost of a node is looked up by.
+    pub const INSTANCE_TYPE: &str = "beta.kubernetes.io/instance-type";
+    pub const REGION: &str = "topology.kubernetes.io/region";
+}
+
+/// Counters that hub and member agents keep of joining and leaving.
+pub mod metrics {
+    pub const JOIN_RESULT: &str = "join_result_counter";
+    pub const LEAVE_RESULT: &str = "leave_result_counter";
+    /// The one label of both; its value is always `RESULT_SUCCESS`.
+    pub const RESULT_LABEL: &str = "result";
+    pub const RESULT_SUCCESS: &str = "success";
+}
+
 /// Leases that agents hold while they lead.
 pub mod leases {
     pub const HUB: &str = "136224848560.hub.fleet.azure.com";
@@ -180,6 +208,11 @@ pub mod properties {
     pub const AZURE_MEMORY_COST: &str = "kubernetes.azure.com/per-gb-memory-cost";
     /// Followed by `<sku>/count`.
     pub const AZURE_VM_SIZES: &str = "kubernetes.azure.com/vm-sizes";
+
+    /// Name of the property that counts the nodes of one machine size.
+    pub fn azure_vm_size_count(sku: &str) -> String {
+        format!("{AZURE_VM_SIZES}/{sku}/count")
+    }
 }
 
 /// What may stand in the value of an override's patch for something of the cluster.
@@ -188,6 +221,12 @@ pub mod override_variables {
     pub const CLUSTER_NAME: &str = "${MEMBER-CLUSTER-NAME}";
     /// Followed by a label key and `}`: the value of that label of the member.
     pub const CLUSTER_LABEL_PREFIX: &str = "${MEMBER-CLUSTER-LABEL-KEY-";
+}
+
+/// The taint that keeps placements off a cluster that is drained; its effect is NoSchedule.
+pub mod cordon {
+    pub const KEY: &str = "cordon-key";
+    pub const VALUE: &str = "cordon-value";
 }
 
 /// Name of the stage in which a run removes what is no longer wanted.

@@ -3,6 +3,13 @@
 //! Decides which objects should be written, what their status should say and what is waited for. Never does I/O, reads a
 //! clock, draws a random number or logs: whoever calls brings facts, time and random bits, and carries the plan out.
 
+mod envelope;
+pub mod eviction;
+pub mod membership;
+pub mod overrides;
 pub mod placement;
 pub mod plan;
+pub mod rollout;
 pub mod scheduler;
+pub mod updaterun;
+pub mod workgen;

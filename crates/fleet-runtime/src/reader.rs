@@ -19,6 +19,13 @@ const LONGEST_READ: Duration = Duration::from_mins(1);
 /// Objects per page of a list; what client-go asks for.
 pub(crate) const PAGE_SIZE: u32 = 500;
 
+/// What a server said, whether it is pleased or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub status_code: u16,
+    pub body: Vec<u8>,
+}
+
 /// Gives controllers content that is too big to be cached. Every read is a request; they are counted.
 #[derive(Clone)]
 pub struct Reader {
@@ -93,6 +100,31 @@ impl Reader {
                 return Ok(found);
             }
         }
+    }
+
+    /// What the server says at a path that is no object's: `/readyz`, `/version`. Every answer is one, also a refusal.
+    pub async fn ask(&self, path: &str) -> Result<Answer, Error> {
+        let client = self.clients.get(self.side.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
+        let (kind, key) = (KindId::new("", "", "", path.split('?').next().unwrap_or_default()), ObjectKey::cluster(""));
+        let request = http::Request::get(path).body(kube::client::Body::empty());
+        let asked = async {
+            let answer = client.send(request.map_err(kube::Error::HttpError)?).await?;
+            let status_code = answer.status().as_u16();
+            let body = answer.into_body().collect_bytes().await?.to_vec();
+            Ok(Answer { status_code, body })
+        };
+        let (verb, seconds) = ("ask", LONGEST_READ.as_secs());
+        let outcome = match tokio::time::timeout(LONGEST_READ, asked).await {
+            Ok(answer) => answer.map_err(|source: kube::Error| Error::Request {
+                verb,
+                kind: kind.clone(),
+                key: key.clone(),
+                source: Box::new(source),
+            }),
+            Err(_) => Err(Error::Timeout { verb, kind: kind.clone(), key, seconds }),
+        };
+        self.metrics.read(&kind, verb, outcome.as_ref().err());
+        outcome
     }
 
     async fn request(&self, kind: &KindId, key: &ObjectKey, verb: &'static str, path: String) -> Result<Value, Error> {

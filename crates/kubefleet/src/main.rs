@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod crds;
 mod output;
+mod up;
 
 /// Place resources on many Kubernetes clusters, and roll changes out in stages.
 #[derive(Debug, Parser)]
@@ -17,11 +18,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Up(up::Args),
     Crds(crds::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
+        Verb::Up(args) => up::run(&args),
         Verb::Crds(args) => crds::run(&args),
     };
     output::report(outcome)

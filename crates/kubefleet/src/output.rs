@@ -2,21 +2,47 @@
 //!
 //! Decides form only. A closed pipe (`kubefleet crds | head`) is not an error.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Writes a result for the user.
+/// Writes a result for the user, at once.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
 }
 
-/// Turns the outcome of a verb into an exit code; a failure is told with all its causes.
+/// Writes what goes on meanwhile, apart from results.
+pub(crate) fn progress(text: &str) {
+    // Nothing can be told if standard error itself is gone.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A failure that the user can do something about.
+#[derive(Debug)]
+pub(crate) struct Hinted {
+    pub(crate) what: String,
+    /// What to try, without the word "hint".
+    pub(crate) hint: String,
+}
+
+impl fmt::Display for Hinted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Hinted {}
+
+/// Turns the outcome of a verb into an exit code; a failure is told with all its causes, and with a hint if there is one.
 pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };
-    // Nothing can be told if standard error itself is gone.
-    let _ = writeln!(io::stderr(), "error: {error:#}");
+    progress(&format!("error: {error:#}"));
+    if let Some(Hinted { hint, .. }) = error.downcast_ref() {
+        progress(&format!("hint: {hint}"));
+    }
     ExitCode::FAILURE
 }

@@ -21,6 +21,8 @@ enum Chore {
     RealApiserver(xtask::real::command::RealApiserver),
     Parity(xtask::parity::command::Parity),
     Bench(xtask::bench::Bench),
+    Coverage(xtask::coverage::Coverage),
+    Sim(xtask::sim::Sim),
 }
 
 #[tokio::main]
@@ -32,6 +34,8 @@ async fn main() -> ExitCode {
         Chore::RealApiserver(chore) => chore.execute().await,
         Chore::Parity(chore) => chore.execute(divergence::KNOWN).await,
         Chore::Bench(chore) => chore.execute().await,
+        Chore::Coverage(chore) => chore.execute(),
+        Chore::Sim(chore) => chore.execute(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

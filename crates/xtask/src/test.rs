@@ -35,7 +35,18 @@ const PARTS: &[Part] = &[
         arguments: &["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"],
     },
     Part { name: "tests", program: "cargo", arguments: &["test", "--workspace", "--locked"] },
+    // The last two need Go once: they build Kubernetes' own binaries and keep them.
+    Part {
+        name: "real-servers",
+        program: "cargo",
+        arguments: &["test", "--package", "xtask", "--test", "real", "--locked", "--", "--include-ignored"],
+    },
+    Part { name: "parity", program: "cargo", arguments: &["xtask", "parity"] },
 ];
+
+/// Random cases are the same in every run of this command, so that a change never fails by somebody else's luck. A plain
+/// `cargo test` draws new ones, and what it finds is kept in `proptest-regressions`.
+const RANDOM_CASES: (&str, &str) = ("PROPTEST_RNG_SEED", "20261116");
 
 impl Test {
     pub fn execute(&self) -> anyhow::Result<()> {
@@ -60,6 +71,7 @@ fn run(part: &Part) -> anyhow::Result<()> {
     let status = Command::new(part.program)
         .args(part.arguments)
         .current_dir(workspace_root())
+        .env(RANDOM_CASES.0, RANDOM_CASES.1)
         .status()
         .with_context(|| format!("{}: cannot start {}", part.name, part.program))?;
     if !status.success() {

@@ -24,7 +24,7 @@ fn text(path: &Path) -> &str {
 #[tokio::test]
 #[ignore = "builds Kubernetes from source when the cache is empty"]
 async fn servers_on_one_etcd_are_separate_and_end_with_the_value() {
-    let cluster = RealCluster::start(&Options { count: 2, controller_manager: false }).await.expect("starts");
+    let cluster = RealCluster::start(&Options { count: 2, ..Options::default() }).await.expect("starts");
     assert!(kubectl(&cluster, &["--context=real-0", "create", "namespace", "only-here"]).0);
     assert!(kubectl(&cluster, &["--context=real-0", "get", "namespace", "only-here"]).0);
     let (found, message) = kubectl(&cluster, &["--context=real-1", "get", "namespace", "only-here"]);
@@ -45,6 +45,6 @@ async fn servers_on_one_etcd_are_separate_and_end_with_the_value() {
 
 #[tokio::test]
 async fn no_server_at_all_is_refused() {
-    let refused = RealCluster::start(&Options { count: 0, controller_manager: false }).await.expect_err("refused");
+    let refused = RealCluster::start(&Options { count: 0, ..Options::default() }).await.expect_err("refused");
     assert_eq!(refused.to_string(), "at least one API server must be started");
 }

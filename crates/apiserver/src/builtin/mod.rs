@@ -17,6 +17,7 @@ mod table;
 mod twins;
 pub mod validate;
 mod values;
+mod warn;
 mod wire;
 
 pub use defaults::{blank, blank_definition, default, default_definition};
@@ -26,7 +27,7 @@ pub use prepare::{
     AddressPool, Context, Requester, ServiceAddresses, prepare_create, prepare_status_update, prepare_update, release,
     reserve, settle,
 };
-pub use print::{Column, cells, columns, human_duration, row_conditions};
+pub use print::{Column, cells, columns, row_conditions};
 pub use prose::description_of;
 pub use protobuf::{decode as decode_protobuf, is_registered};
 pub use schemas::{definition_closure, definition_names, openapi_definition, schema, schema_of};
@@ -36,4 +37,5 @@ pub use validate::{
     validate_create, validate_metadata, validate_metadata_update, validate_name, validate_status_update,
     validate_update,
 };
+pub use warn::warnings;
 pub use wire::{micro_time, time_text};

@@ -59,6 +59,7 @@ pub(super) struct Definition {
     text: &'static str,
     raw: OnceLock<Value>,
     fields: OnceLock<BTreeMap<String, Field>>,
+    added: OnceLock<Vec<(&'static str, &'static Field)>>,
 }
 
 impl Definition {
@@ -74,6 +75,16 @@ impl Definition {
         self.fields.get_or_init(|| {
             let properties = self.raw().get("p").and_then(Value::as_object);
             properties.into_iter().flatten().map(|(name, value)| (name.clone(), field(value))).collect()
+        })
+    }
+
+    /// The fields that an object gets even if it does not bring them: by a default, or because Go always writes them.
+    /// They are few, and looking for each of the others in every object would cost more than all else.
+    pub(super) fn added(&'static self) -> &'static [(&'static str, &'static Field)] {
+        self.added.get_or_init(|| {
+            let is_added = |field: &Field| matches!(field.wire, Wire::Always | Wire::Null) || field.default.is_some();
+            let fields = self.fields().iter().filter(|(_, field)| is_added(field));
+            fields.map(|(name, field)| (name.as_str(), field)).collect()
         })
     }
 
@@ -126,7 +137,7 @@ pub(super) fn definitions() -> &'static BTreeMap<&'static str, Definition> {
 fn parse_line(line: &'static str) -> Option<(&'static str, Definition)> {
     let (name, text) = line.strip_prefix('"')?.split_once("\":")?;
     let text = text.strip_suffix(',').unwrap_or(text);
-    Some((name, Definition { name, text, raw: OnceLock::new(), fields: OnceLock::new() }))
+    Some((name, Definition { name, text, raw: OnceLock::new(), fields: OnceLock::new(), added: OnceLock::new() }))
 }
 
 fn field(value: &Value) -> Field {

@@ -21,19 +21,22 @@ pub(super) fn read(definition: &'static Definition, object: &mut Value) -> Resul
 
 /// Adds what Go writes even when it is zero.
 pub(super) fn write(definition: &'static Definition, object: &mut Map<String, Value>) {
-    for (name, field) in definition.fields() {
-        match object.get_mut(name) {
-            Some(value) => write_shape(&field.shape, value),
-            None => match field.wire {
-                Wire::Always => {
-                    object.insert(name.clone(), zero(&field.shape));
-                }
-                Wire::Null => {
-                    object.insert(name.clone(), Value::Null);
-                }
-                Wire::Pointer | Wire::OmitZero => {}
-            },
+    let fields = definition.fields();
+    for (name, value) in object.iter_mut() {
+        if let Some(field) = fields.get(name) {
+            write_shape(&field.shape, value);
         }
+    }
+    for (name, field) in definition.added() {
+        if object.contains_key(*name) {
+            continue;
+        }
+        let value = match field.wire {
+            Wire::Always => zero(&field.shape),
+            Wire::Null => Value::Null,
+            Wire::Pointer | Wire::OmitZero => continue,
+        };
+        object.insert((*name).to_owned(), value);
     }
 }
 
@@ -74,7 +77,7 @@ fn is_zero(value: &Value) -> bool {
 }
 
 struct Reader {
-    path: Vec<String>,
+    path: Vec<&'static str>,
 }
 
 impl Reader {
@@ -83,22 +86,22 @@ impl Reader {
             let package = package_of(definition);
             return Err(self.refused(value, owner, &format!("{package}.{}", definition.go_type())));
         };
-        for (name, field) in definition.fields() {
-            let Some(inner) = object.get_mut(name) else { continue };
-            self.path.push(name.clone());
-            if !inner.is_null() {
-                self.value(&field.shape, inner, definition.go_type())?;
-            }
-            self.path.pop();
-            let drop = match (field.wire, &field.shape) {
-                (Wire::Pointer | Wire::Null, _) | (_, Shape::Struct(_)) => inner.is_null(),
-                _ => is_zero(inner),
+        let mut outcome = Ok(());
+        object.retain(|name, inner| {
+            let Some((name, field)) = definition.fields().get_key_value(name).filter(|_| outcome.is_ok()) else {
+                return true;
             };
-            if drop {
-                object.remove(name);
+            if !inner.is_null() {
+                self.path.push(name);
+                outcome = self.value(&field.shape, inner, definition.go_type());
+                self.path.pop();
             }
-        }
-        Ok(())
+            match (field.wire, &field.shape) {
+                (Wire::Pointer | Wire::Null, _) | (_, Shape::Struct(_)) => !inner.is_null(),
+                _ => !is_zero(inner),
+            }
+        });
+        outcome
     }
 
     fn value(&mut self, shape: &Shape, value: &mut Value, owner: &str) -> Result<(), String> {

@@ -13,6 +13,7 @@ mod expiry;
 mod graph;
 mod namespaces;
 mod roles;
+mod system;
 #[cfg(test)]
 mod tests;
 
@@ -76,7 +77,7 @@ impl Wake {
 /// The parts of a running cluster that must be in place before its first request: system namespaces, and the resources
 /// of stored definitions.
 pub(crate) fn prepare(cluster: &Cluster) {
-    namespaces::create_system_namespaces(cluster);
+    system::create(cluster);
     access::prepare(cluster);
     definitions::load(cluster);
 }

@@ -14,47 +14,13 @@ use super::{Seen, Wake};
 use crate::registry::{Origin, ResourceInfo, StorageKey};
 use crate::rest::meta::printed_time;
 use crate::server::Cluster;
-use crate::store::{Action, Change, ChangeKind, Encoded, Entry, Expect, Guard, Index};
-
-const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+use crate::store::{ChangeKind, Entry, Guard};
 
 /// Objects deleted at once: with a durable store their writes share fsyncs.
 const AT_ONCE: usize = 32;
 
 fn namespaces() -> StorageKey {
     StorageKey::new("", "namespaces")
-}
-
-/// Makes the namespaces that every cluster has, where they are missing.
-pub(super) fn create_system_namespaces(cluster: &Cluster) {
-    if !cluster.registry().is_built_in("", "namespaces") {
-        return;
-    }
-    let mut changes = Vec::new();
-    for name in SYSTEM_NAMESPACES {
-        if cluster.store().peek(&namespaces(), name).is_some() {
-            continue;
-        }
-        let object = json!({
-            "apiVersion": "v1", "kind": "Namespace",
-            "metadata": {
-                "name": name, "uid": cluster.identities().uid(), "creationTimestamp": printed_time(cluster.now()),
-                "labels": {"kubernetes.io/metadata.name": name},
-            },
-            "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
-        });
-        let action = Action::Put {
-            body: Encoded::new(&object),
-            index: Index::of(&object),
-            shape: crate::registry::info::BUILT_IN_SHAPE,
-        };
-        changes.push(Change { resource: namespaces(), key: name.into(), expect: Expect::Absent, action });
-    }
-    if !changes.is_empty()
-        && let Err(error) = cluster.store().commit_unsettled(changes, &[])
-    {
-        tracing::error!(%error, cluster = cluster.name(), "the system namespaces could not be created");
-    }
 }
 
 #[derive(Debug, Default)]

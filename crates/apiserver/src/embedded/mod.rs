@@ -20,6 +20,7 @@ use crate::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 use crate::http::tls::TlsError;
 use crate::http::{self, Authority, Clusters, Edge, Limits, Listening, LocalService};
 use crate::server::access::{NoEscalation, Reviews, TokenRequests};
+use crate::server::pods::PodAdmission;
 use crate::server::{Builder, Cluster, Server, StartError, builtins};
 use backend::ClusterBackend;
 
@@ -87,6 +88,7 @@ impl Embedded {
             .kinds(builtins::resources())
             .token_key(authority.token_key().clone())
             .token_signer(authority.clone())
+            .admission(Arc::new(PodAdmission))
             .admission(Arc::new(NoEscalation))
             .synthetic("", "serviceaccounts", Some("token"), Arc::new(TokenRequests));
         for (group, resource) in REVIEWS {

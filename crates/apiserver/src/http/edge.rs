@@ -33,6 +33,7 @@ use crate::auth::impersonate::impersonated;
 use crate::auth::{Attributes, Target, User};
 use crate::error::{ApiError, Reason};
 use crate::metrics::{Metrics, RequestLabels};
+use crate::server::identity::Identities;
 use crate::table::{Columns, IncludeObject};
 
 /// Put into a request's extensions by whoever has already established who asks (client certificate, same process).
@@ -55,6 +56,7 @@ struct Inner {
     gate: Gate,
     metrics: Arc<Metrics>,
     stopping: watch::Sender<bool>,
+    audit_ids: Identities,
 }
 
 impl fmt::Debug for Edge {
@@ -78,6 +80,7 @@ impl Edge {
             limits,
             metrics: Arc::default(),
             stopping: watch::Sender::new(false),
+            audit_ids: Identities::new(None),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -128,6 +131,8 @@ impl Edge {
                 refusal(&ApiError::new(Reason::InternalError, message), &parts.headers)
             }
         };
+        // An audit id must be new, not secret: it is drawn without asking the operating system.
+        let audit_id = audit_id.or_else(|| HeaderValue::from_str(&self.inner.audit_ids.uid()).ok());
         put_common_headers(response.headers_mut(), audit_id);
         if !trace.watching {
             self.inner.metrics.finished(&trace.labels, response.status().as_u16(), started.elapsed());
@@ -380,8 +385,7 @@ fn refusal(refused: &ApiError, headers: &HeaderMap) -> Response<ResponseBody> {
 }
 
 fn put_common_headers(headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
-    let id = audit_id.or_else(|| HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()).ok());
-    if let Some(id) = id {
+    if let Some(id) = audit_id {
         headers.insert("audit-id", id);
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));

@@ -37,6 +37,13 @@ impl RequestLabels {
     }
 }
 
+/// What is counted for one set of labels.
+#[derive(Debug, Default)]
+struct Series {
+    by_code: BTreeMap<u16, u64>,
+    durations: Histogram,
+}
+
 #[derive(Debug, Default)]
 struct Histogram {
     counts: [u64; BUCKETS.len()],
@@ -46,8 +53,7 @@ struct Histogram {
 
 #[derive(Debug, Default)]
 struct Counters {
-    requests: BTreeMap<(RequestLabels, u16), u64>,
-    durations: BTreeMap<RequestLabels, Histogram>,
+    requests: BTreeMap<RequestLabels, Series>,
     watches: BTreeMap<RequestLabels, i64>,
 }
 
@@ -68,12 +74,17 @@ pub struct Metrics {
 impl Metrics {
     pub fn finished(&self, labels: &RequestLabels, code: u16, took: Duration) {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        if counters.requests.len() >= MAX_SERIES && !counters.requests.contains_key(&(labels.clone(), code)) {
-            return;
+        // Every request comes here, and nearly all with labels that are known: those are not copied.
+        if !counters.requests.contains_key(labels) {
+            if counters.requests.len() >= MAX_SERIES {
+                return;
+            }
+            counters.requests.insert(labels.clone(), Series::default());
         }
-        *counters.requests.entry((labels.clone(), code)).or_default() += 1;
+        let Some(series) = counters.requests.get_mut(labels) else { return };
+        *series.by_code.entry(code).or_default() += 1;
         let seconds = took.as_secs_f64();
-        let histogram = counters.durations.entry(labels.clone()).or_default();
+        let histogram = &mut series.durations;
         for (count, bound) in histogram.counts.iter_mut().zip(BUCKETS) {
             *count += u64::from(seconds <= bound);
         }
@@ -101,13 +112,15 @@ impl Metrics {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();
         heading(&mut out, "apiserver_request_total", "counter", "Requests by verb, resource and HTTP code.");
-        for ((labels, code), count) in &counters.requests {
-            line(&mut out, "apiserver_request_total", &format!("{},code=\"{code}\"", labels.print()), count);
+        for (labels, series) in &counters.requests {
+            for (code, count) in &series.by_code {
+                line(&mut out, "apiserver_request_total", &format!("{},code=\"{code}\"", labels.print()), count);
+            }
         }
         let name = "apiserver_request_duration_seconds";
         heading(&mut out, name, "histogram", "Time to answer, in seconds; watches are not counted.");
-        for (labels, histogram) in &counters.durations {
-            print_histogram(&mut out, name, &labels.print(), histogram);
+        for (labels, series) in &counters.requests {
+            print_histogram(&mut out, name, &labels.print(), &series.durations);
         }
         heading(&mut out, "apiserver_longrunning_requests", "gauge", "Open watches by resource.");
         for (labels, count) in &counters.watches {

@@ -93,6 +93,11 @@ fn check_scope(request: &Request, served: &Served) -> Result<(), ApiError> {
     let lacks_name = request.name.as_deref().unwrap_or("").is_empty();
     match request.verb {
         Verb::Create | Verb::DeleteCollection if lacks_namespace => Err(not_allowed()),
+        // Custom kinds have one way for all methods: it takes a name that it does not need, and misses one that it does.
+        Verb::Create if !lacks_name && request.subresource.is_none() && served.info.is_custom() => Ok(()),
+        Verb::Update | Verb::Patch if lacks_name && served.info.is_custom() => {
+            Err(ApiError::bad_request("name must be provided"))
+        }
         Verb::Create if !lacks_name && request.subresource.is_none() => Err(not_allowed()),
         Verb::Get | Verb::Update | Verb::Patch | Verb::Delete if lacks_namespace => Err(unknown()),
         Verb::Get | Verb::Update | Verb::Patch | Verb::Delete if lacks_name => Err(not_allowed()),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::admission::{Attributes, Operation, Phase};
 use super::call::{Call, from_storage, store_failure, to_storage};
+use super::request::Verb;
 use super::shape::{self, Writer};
 use super::{meta, scale};
 use crate::builtin;
@@ -115,12 +116,13 @@ async fn create_once(
     {
         fields.remove("status");
     }
-    let object = admit(call, Phase::Mutating, Operation::Create, Some(object), None, options).await?;
-    let mut object = object.unwrap_or_default();
-    meta::generate_name(&mut object, cluster.identities());
+    // What admission adds belongs to nobody, so owners are recorded first.
     if !tracked {
         shape::track_update(&call.served, None, &mut object, &writer(call, &call.manager()));
     }
+    let object = admit(call, Phase::Mutating, Operation::Create, Some(object), None, options).await?;
+    let mut object = object.unwrap_or_default();
+    meta::generate_name(&mut object, cluster.identities());
     let mut stored = to_storage(&call.served, object);
     let prepared = info.hooks.prepare_create(&mut stored, &prepare_context(call));
     let shown = shown_form(call, &stored);
@@ -338,7 +340,8 @@ fn check_placement(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
         return Err(ApiError::bad_request(text));
     }
     let name = meta::text(object, "name");
-    let asked = call.name();
+    // A name behind the collection means nothing to a create.
+    let asked = if call.request.verb == Verb::Create && call.request.subresource.is_none() { "" } else { call.name() };
     if !asked.is_empty() && !name.is_empty() && name != asked {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({asked})"

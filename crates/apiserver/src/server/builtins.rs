@@ -187,6 +187,10 @@ impl Hooks for BuiltinKind {
         builtin::validate_status_update(self, new, old)
     }
 
+    fn warnings(&self, new: &Value, _: Option<&Value>) -> Vec<String> {
+        builtin::warnings(self, new)
+    }
+
     fn grace_seconds(&self, object: &Value, asked: Option<i64>) -> i64 {
         let runs = !object["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
         let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod builtins;
 pub mod identity;
+pub mod pods;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -10,6 +10,11 @@ use super::member::{
     AgentHealthyReason, AgentJoinedReason, MemberJoinedReason, MemberReadyToJoinReason, PropertyCollectionSucceeded,
     PropertyCollectionSucceededReason, PropertyProviderStarted, PropertyProviderStartedReason,
 };
+use super::run_fault::RunFailure;
+use super::update_run::{
+    StageProgressingReason, StageSucceededReason, StuckClusters, TaskApprovalRequestApprovedReason,
+    TaskWaitTimeElapsedReason, UpdateRunInitializedReason, UpdateRunProgressingReason, UpdateRunSucceededReason,
+};
 
 /// How much an event should worry its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,6 +106,36 @@ events! {
             "Placement has finished the rollout process and reached the desired status";
         Normal "PlacementCleanupFinalizerRemoved" => CleanupFinalizerRemoved:
             "Deleted the snapshots and removed the placement cleanup finalizer";
+    }
+}
+
+events! {
+    /// On a staged update run and on its placement, when the run takes a step that a person would want to see.
+    RunEvent {
+        Normal UpdateRunInitializedReason::Initialized.word() => Initialized { clusters: usize, stages: usize, snapshot_index: String }:
+            "Update run is ready to bring resource snapshot {snapshot_index} to {clusters} cluster(s) in {stages} stage(s)";
+        Warning UpdateRunInitializedReason::Failed.word() => InitializationFailed { cause: RunFailure }: "{cause}";
+        Normal StageProgressingReason::Started.word() => StageStarted { stage: String, clusters: usize }:
+            "Stage {stage} started updating its {clusters} cluster(s)";
+        Normal StageProgressingReason::Waiting.word() => WaitingForApproval { stage: String, request: String }:
+            "Stage {stage} is waiting for the approval of {request}";
+        Normal StageProgressingReason::Waiting.word() => WaitingForTime { stage: String, until: String }:
+            "Stage {stage} is waiting until {until}";
+        Normal TaskApprovalRequestApprovedReason::Approved.word() => Approved { stage: String, request: String, note: String }:
+            "Approval request {request} of stage {stage} was approved: {note}";
+        Normal TaskWaitTimeElapsedReason::Elapsed.word() => WaitElapsed { stage: String }:
+            "The wait after stage {stage} is over";
+        Normal StageSucceededReason::Succeeded.word() => StageSucceeded { stage: String }: "Stage {stage} is complete";
+        Normal StageSucceededReason::SkippedNoClusters.word() => StageSkipped { stage: String }:
+            "Stage {stage} was skipped because it has no clusters";
+        Warning UpdateRunProgressingReason::Stuck.word() => Stuck { clusters: StuckClusters, stage: String, reason: String }:
+            "Update run is stuck waiting for {clusters} cluster(s) in stage {stage}: {reason}";
+        Normal UpdateRunProgressingReason::Progressing.word() => Resumed: "Update run is making progress again";
+        Normal UpdateRunProgressingReason::Stopping.word() => Stopping:
+            "Update run is stopping; clusters that are being updated may finish";
+        Normal UpdateRunProgressingReason::Stopped.word() => Stopped: "Update run has been stopped";
+        Normal UpdateRunSucceededReason::Succeeded.word() => Succeeded: "All stages of the update run are complete";
+        Warning UpdateRunSucceededReason::Failed.word() => Failed { cause: RunFailure }: "{cause}";
     }
 }
 

@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use crate::admission::go_print::quoted;
+
 macro_rules! abort {
     () => {
         "cannot continue the updateRun: "
@@ -312,6 +314,17 @@ pub enum ClusterCountProblem {
     NotACount { value: String, error: String },
 }
 
+impl ClusterCountProblem {
+    /// For a text that is no number, or for a number below zero, which readers are shown with Go's word for "no error".
+    pub fn not_a_count(value: &str, problem: Option<SortingLabelProblem>) -> Self {
+        let error = match problem {
+            Some(problem) => format!("strconv.Atoi: parsing {}: {problem}", quoted(value)),
+            None => "%!w(<nil>)".to_owned(),
+        };
+        Self::NotACount { value: value.to_owned(), error }
+    }
+}
+
 /// What is wrong with the tasks before a stage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BeforeStageTasksProblem {
@@ -341,4 +354,18 @@ pub enum SortingLabelProblem {
     NotAnInteger,
     #[error("value out of range")]
     OutOfRange,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_is_none_says_what_was_found() {
+        let problems = [("x", Some(SortingLabelProblem::NotAnInteger)), ("-1", None)];
+        let texts = problems.map(|(value, problem)| ClusterCountProblem::not_a_count(value, problem).to_string());
+        let lead = "invalid annotation kubernetes-fleet.io/number-of-clusters: ";
+        assert_eq!(texts[0], format!("{lead}x is not a valid count: strconv.Atoi: parsing \"x\": invalid syntax"));
+        assert_eq!(texts[1], format!("{lead}-1 is not a valid count: %!w(<nil>)"));
+    }
 }

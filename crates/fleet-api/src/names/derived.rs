@@ -99,6 +99,11 @@ impl BindingSuffix {
     pub fn from_bits(bits: u32) -> Self {
         Self(format!("{bits:08x}"))
     }
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        (text.len() == Self::LENGTH && is_hex).then(|| Self(text.to_owned()))
+    }
 }
 
 /// `<placement, cut>-<cluster, cut>-<8 characters>`: a DNS label of at most 63 bytes.
@@ -128,9 +133,7 @@ impl BindingName {
 
     /// The unique end of a binding's name, if it has the form that we give.
     pub fn suffix(text: &str) -> Option<BindingSuffix> {
-        let (_, last) = text.rsplit_once('-')?;
-        let is_hex = last.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-        (last.len() == BindingSuffix::LENGTH && is_hex).then(|| BindingSuffix(last.to_owned()))
+        BindingSuffix::parse(text.rsplit_once('-')?.1)
     }
 }
 
@@ -143,6 +146,38 @@ impl fmt::Display for BindingName {
 /// Names are ASCII, so a byte is a character.
 fn cut(text: &str, bytes: usize) -> &str {
     text.get(..bytes).unwrap_or(text)
+}
+
+/// `drain-eviction-<placement>-<cluster>-<8 characters>`: an eviction made to drain a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DrainEvictionName(String);
+
+impl DrainEvictionName {
+    /// Always a DNS subdomain: its parts are, and 15 + 63 + 1 + 63 + 1 + 8 bytes are less than 253.
+    pub fn new(placement: &PlacementName, cluster: &ClusterName, suffix: &BindingSuffix) -> Self {
+        Self(format!("{}{}", Self::prefix(placement, cluster), suffix.0))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether an eviction of this name was made to drain the cluster of the placement. The two names cannot be read from
+    /// it, because they may have dashes.
+    pub fn is_one(text: &str, placement: &PlacementName, cluster: &ClusterName) -> bool {
+        let prefix = Self::prefix(placement, cluster);
+        text.strip_prefix(prefix.as_str()).is_some_and(|rest| BindingSuffix::parse(rest).is_some())
+    }
+
+    fn prefix(placement: &PlacementName, cluster: &ClusterName) -> String {
+        format!("drain-eviction-{placement}-{cluster}-")
+    }
+}
+
+impl fmt::Display for DrainEvictionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// What the names of a placement's Works start with: `<placement>` or `<namespace>.<placement>`.

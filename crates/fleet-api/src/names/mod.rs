@@ -8,9 +8,9 @@ mod derived;
 mod key;
 
 pub use derived::{
-    ApprovalRequestName, BindingName, BindingSuffix, GatePosition, MemberNamespace, MemberRoleBindingName,
-    MemberRoleName, OverrideSnapshotName, PolicySnapshotName, ResourceSnapshotName, SnapshotPart, WorkBase, WorkName,
-    WorkPart,
+    ApprovalRequestName, BindingName, BindingSuffix, DrainEvictionName, GatePosition, MemberNamespace,
+    MemberRoleBindingName, MemberRoleName, OverrideSnapshotName, PolicySnapshotName, ResourceSnapshotName,
+    SnapshotPart, WorkBase, WorkName, WorkPart,
 };
 pub use key::{PlacementKey, PlacementKeyError};
 

@@ -84,6 +84,22 @@ fn binding_names_are_cut_to_a_dns_label() {
 }
 
 #[test]
+fn evictions_of_a_drain_are_found_again() {
+    let suffix = BindingSuffix::from_bits(0x00ab_cdef);
+    let name = DrainEvictionName::new(&placement("web"), &cluster("member-1"), &suffix);
+    assert_eq!(name.as_str(), "drain-eviction-web-member-1-00abcdef");
+    assert!(DrainEvictionName::is_one(name.as_str(), &placement("web"), &cluster("member-1")));
+    assert!(!DrainEvictionName::is_one(name.as_str(), &placement("web"), &cluster("member")));
+    assert!(!DrainEvictionName::is_one(
+        "drain-eviction-web-member-1-1-00abcdef",
+        &placement("web"),
+        &cluster("member-1")
+    ));
+    let long = DrainEvictionName::new(&placement(&"p".repeat(63)), &cluster(&"c".repeat(63)), &suffix);
+    assert_eq!(grammar::dns1123_subdomain(long.as_str()), Vec::<String>::new());
+}
+
+#[test]
 fn a_member_name_over_fifty_bytes_has_no_namespace() {
     assert!(MemberNamespace::of(&cluster(&"m".repeat(50))).is_ok());
     assert!(MemberNamespace::of(&cluster(&"m".repeat(51))).is_err());

@@ -188,6 +188,12 @@ pub struct DeleteStrategy {
     pub propagation_policy: Option<DeletePropagationPolicy>,
 }
 
+impl DeleteStrategy {
+    pub fn propagation_policy(&self) -> DeletePropagationPolicy {
+        self.propagation_policy.unwrap_or_default()
+    }
+}
+
 /// Whether and where the status of placed resources is brought back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -4,6 +4,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::{ApplyStrategy, EmbeddedObject, PatchDetail, ReportBackStrategy, nullable};
 use crate::conditions::Condition;
@@ -29,6 +30,33 @@ pub struct WorkSpec {
 impl WorkSpec {
     pub fn manifests(&self) -> &[EmbeddedObject] {
         self.workload.as_ref().map_or(&[], |workload| &workload.manifests)
+    }
+
+    /// This spec as a JSON merge patch after which nothing of the one before is left, whatever that was: whoever has
+    /// not read the manifests that are stored can replace them.
+    pub fn replacing(&self) -> Value {
+        let mut patch = self.replacing_strategies();
+        patch["workload"] = json!({"manifests": self.manifests()});
+        patch
+    }
+
+    /// As `replacing`, but the manifests stay as they are.
+    pub fn replacing_strategies(&self) -> Value {
+        let report_back = self
+            .report_back_strategy
+            .map(|strategy| json!({"type": strategy.type_, "destination": strategy.destination}));
+        let apply = self.apply_strategy.as_ref().map(|strategy| {
+            let force = strategy.server_side_apply_config.map(|config| json!({"force": config.force}));
+            json!({
+                "comparisonOption": strategy.comparison_option,
+                "whenToApply": strategy.when_to_apply,
+                "type": strategy.type_,
+                "allowCoOwnership": strategy.allow_co_ownership,
+                "serverSideApplyConfig": force,
+                "whenToTakeOver": strategy.when_to_take_over,
+            })
+        });
+        json!({"applyStrategy": apply, "reportBackStrategy": report_back})
     }
 }
 
@@ -193,4 +221,67 @@ pub struct AppliedResourceMeta {
     /// The object's uid: a namesake that was made anew is another object.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "nullable")]
     pub uid: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> WorkSpec {
+        serde_json::from_value(crate::yaml::documents(text).unwrap().remove(0)).unwrap()
+    }
+
+    /// RFC 7396.
+    fn merge(target: &mut Value, patch: &Value) {
+        let Value::Object(fields) = patch else {
+            *target = patch.clone();
+            return;
+        };
+        if !target.is_object() {
+            *target = json!({});
+        }
+        for (key, value) in fields {
+            if value.is_null() {
+                target.as_object_mut().unwrap().remove(key);
+            } else {
+                merge(target.as_object_mut().unwrap().entry(key).or_insert(Value::Null), value);
+            }
+        }
+    }
+
+    /// Every field of the strategies is given, so that a field which the patch forgets stays and shows.
+    const FULL: &str = "{workload: {manifests: [{kind: A}]}, reportBackStrategy: {type: Mirror, destination: WorkAPI},
+        applyStrategy: {comparisonOption: FullComparison, whenToApply: IfNotDrifted, type: ServerSideApply,
+            allowCoOwnership: true, serverSideApplyConfig: {force: true}, whenToTakeOver: Never}}";
+
+    #[test]
+    fn a_replaced_spec_keeps_nothing_of_the_one_before() {
+        let full = spec(FULL);
+        assert_eq!(serde_json::to_value(full.apply_strategy.clone().unwrap()).unwrap().as_object().unwrap().len(), 6);
+        let others = [
+            "{}",
+            "{workload: {manifests: []}, applyStrategy: {}}",
+            "{applyStrategy: {serverSideApplyConfig: {}}}",
+            FULL,
+        ];
+        for (before, after) in
+            others.iter().map(|other| (full.clone(), spec(other))).chain([(spec("{}"), full.clone())])
+        {
+            let mut stored = serde_json::to_value(&before).unwrap();
+            merge(&mut stored, &after.replacing());
+            let stored: WorkSpec = serde_json::from_value(stored).unwrap();
+            assert_eq!((stored.manifests(), &stored.apply_strategy), (after.manifests(), &after.apply_strategy));
+            assert_eq!(stored.report_back_strategy, after.report_back_strategy);
+        }
+    }
+
+    #[test]
+    fn replaced_strategies_leave_the_manifests() {
+        let mut stored = serde_json::to_value(spec(FULL)).unwrap();
+        merge(&mut stored, &spec("{applyStrategy: {type: ReportDiff}}").replacing_strategies());
+        assert_eq!(
+            stored,
+            json!({"workload": {"manifests": [{"kind": "A"}]}, "applyStrategy": {"type": "ReportDiff"}})
+        );
+    }
 }

@@ -11,12 +11,13 @@ use fleet_api::well_known::limits::RESOURCE_SNAPSHOT_BYTES;
 use serde_json::{Map, Value, json};
 
 use super::inventory::{Kind, Selected};
+use super::report::Fault;
 
 /// The content of a placement at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Captured {
-    /// In the order of snapshots.
-    pub resources: Vec<EmbeddedObject>,
+    /// In the order of snapshots. `None` where nothing has changed since the hash was taken, so that nothing was read.
+    pub resources: Option<Vec<EmbeddedObject>>,
     pub identifiers: Vec<ResourceIdentifier>,
     /// Over all resources together.
     pub hash: String,
@@ -30,14 +31,26 @@ impl Captured {
         let resources: Vec<_> = selected.iter().map(clean).collect();
         let hash = resource_hash(&resources);
         let envelopes = selected.iter().filter(|one| is_envelope(one.kind)).count();
-        Self { resources, identifiers: selected.iter().map(Selected::identifier).collect(), hash, envelopes }
+        Self { resources: Some(resources), identifiers: identifiers(selected), hash, envelopes }
+    }
+
+    /// The same content as when this hash was taken; of the objects only the metadata is at hand. A plan that has to
+    /// freeze it stops with [`Fault::ContentNotRead`].
+    pub fn unchanged(selected: &[Selected<'_>], hash: String) -> Self {
+        let envelopes = selected.iter().filter(|one| is_envelope(one.kind)).count();
+        Self { resources: None, identifiers: identifiers(selected), hash, envelopes }
     }
 
     /// The resources in portions of at most [`RESOURCE_SNAPSHOT_BYTES`], in order; one that is larger by itself is a
     /// portion of its own. There is always one, be it empty.
-    pub fn portions(&self) -> Vec<&[EmbeddedObject]> {
-        split(&self.resources, RESOURCE_SNAPSHOT_BYTES)
+    pub fn portions(&self) -> Result<Vec<&[EmbeddedObject]>, Fault> {
+        let resources = self.resources.as_deref().ok_or(Fault::ContentNotRead)?;
+        Ok(split(resources, RESOURCE_SNAPSHOT_BYTES))
     }
+}
+
+fn identifiers(selected: &[Selected<'_>]) -> Vec<ResourceIdentifier> {
+    selected.iter().map(Selected::identifier).collect()
 }
 
 /// Consecutive portions of at most `limit` bytes each, as far as single resources allow.

@@ -152,16 +152,17 @@ fn keep_up(observed: &Observed<'_>, now: Timestamp) -> Plan {
         plan.report.outcome = Outcome::Refused(refusal);
         return plan;
     }
-    let selectors = &observed.placement.spec.resource_selectors;
-    match select(observed.placement.key, selectors, observed.inventory, observed.propagation) {
-        Ok(selected) => {
-            if let Err(fault) = freeze_and_sum_up(observed, &selected, now, &mut plan) {
+    match &*observed.captured() {
+        Ok(captured) => {
+            if let Err(fault) = freeze_and_sum_up(observed, captured, now, &mut plan) {
                 plan.report.outcome = Outcome::Stopped(fault);
             }
         }
-        Err(SelectionError::Incomplete { resource }) => plan.report.outcome = Outcome::AwaitingInventory { resource },
+        Err(SelectionError::Incomplete { resource }) => {
+            plan.report.outcome = Outcome::AwaitingInventory { resource: resource.clone() };
+        }
         Err(SelectionError::User(invalid)) => {
-            let refusal = Refusal::Selectors(invalid);
+            let refusal = Refusal::Selectors(invalid.clone());
             let mut status = refused(observed, &refusal, now);
             plan.writes.extend(status_copy::sync(observed, &mut status, now));
             plan.status = changed(observed, status);
@@ -191,7 +192,7 @@ fn changed(observed: &Observed<'_>, status: PlacementStatus) -> Option<Placement
 
 fn freeze_and_sum_up(
     observed: &Observed<'_>,
-    selected: &[Selected<'_>],
+    captured: &Captured,
     now: Timestamp,
     plan: &mut Plan,
 ) -> Result<(), Fault> {
@@ -202,14 +203,13 @@ fn freeze_and_sum_up(
     let kept = match placement.spec.strategy_type() {
         RolloutStrategyType::External => None,
         RolloutStrategyType::RollingUpdate => {
-            let captured = Captured::of(selected);
-            Some(resource_snapshots::keep_up(placement, &groups, &captured, observed.pace, now)?)
+            Some(resource_snapshots::keep_up(placement, &groups, captured, observed.pace, now)?)
         }
     };
     plan.report.content = content(kept.as_ref());
     let identifiers = match kept {
         Some(Kept { ref identifiers, .. }) => identifiers.clone(),
-        None => selected.iter().map(Selected::identifier).collect(),
+        None => captured.identifiers.clone(),
     };
     if let Some(kept) = &kept {
         plan.writes.extend(kept.writes.iter().cloned());

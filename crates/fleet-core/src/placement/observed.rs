@@ -3,6 +3,8 @@
 //! Decides what labels and annotations of snapshots mean, and what is malformed in them. Objects are borrowed, never
 //! copied. Never decides what to do about them.
 
+use std::borrow::Cow;
+
 use fleet_api::conditions::Condition;
 use fleet_api::kinds::{Binding, Family, Obj, Placement, PolicySnapshot, Scope, ScopeKind, Snapshot};
 use fleet_api::names::{Index, PlacementKey};
@@ -14,8 +16,10 @@ use fleet_api::well_known::{annotations, finalizers, label_values, labels};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use super::capture::Captured;
 use super::inventory::Inventory;
 use super::propagation::Propagation;
+use super::select::{SelectionError, select};
 
 /// Everything that one plan is made from. Lists are in any order.
 #[derive(Debug, Clone)]
@@ -29,9 +33,24 @@ pub struct Observed<'a> {
     pub bindings: Vec<BindingFacts<'a>>,
     /// The copy of the status in the namespace that the placement selects by name, if there is one.
     pub status_copy: Option<&'a PlacementStatus>,
+    /// What the selectors yield, where whoever calls has found that out. Otherwise the plan selects and captures from the
+    /// inventory, which must then have the content of objects and not only their metadata.
+    pub selection: Option<&'a Result<Captured, SelectionError>>,
     pub inventory: &'a dyn Inventory,
     pub propagation: &'a Propagation,
     pub pace: SnapshotPace,
+}
+
+impl Observed<'_> {
+    /// What is selected, as it was given or as the inventory has it.
+    pub(super) fn captured(&self) -> Cow<'_, Result<Captured, SelectionError>> {
+        if let Some(selection) = self.selection {
+            return Cow::Borrowed(selection);
+        }
+        let placement = &self.placement;
+        let selected = select(placement.key, &placement.spec.resource_selectors, self.inventory, self.propagation);
+        Cow::Owned(selected.map(|selected| Captured::of(&selected)))
+    }
 }
 
 /// How soon a change of content may become a snapshot. With both zero, at once.

@@ -123,7 +123,7 @@ impl Propagation {
 
     /// Whether objects of this kind come along with their namespace. Core events are served in another group too, and stay
     /// where those are blocked.
-    pub(super) fn sweeps_kind(&self, kind: &Kind) -> bool {
+    pub fn sweeps_kind(&self, kind: &Kind) -> bool {
         let twin = GroupVersionKind { group: "events.k8s.io", version: "v1", kind: "Event" };
         let stays_with_twin = kind.is("", "v1", "Event") && self.blocks_kind(twin);
         !stays_with_twin && !self.blocks_kind(kind.into())

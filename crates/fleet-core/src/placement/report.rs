@@ -125,6 +125,8 @@ pub enum Fault {
     SnapshotIndex { snapshot: String },
     #[error("policy snapshot {snapshot:?} has a malformed annotation {annotation:?}")]
     PolicyAnnotation { snapshot: String, annotation: &'static str },
+    #[error("the content is needed and was not read")]
+    ContentNotRead,
     #[error("{picked} clusters are picked where {wanted} are wanted")]
     MoreClustersThanWanted { picked: usize, wanted: i64 },
 }

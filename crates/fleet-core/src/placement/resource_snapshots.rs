@@ -16,7 +16,7 @@ use super::new_snapshot::{NewPart, NewResourceSnapshot};
 use super::observed::{Observed, PlacementFacts, SnapshotPace};
 use super::policy_snapshots::history_limit;
 use super::report::Fault;
-use super::select::{SelectionError, select};
+use super::select::SelectionError;
 
 /// The group that a status speaks of once the writes are done.
 #[derive(Debug)]
@@ -39,13 +39,13 @@ pub(super) fn keep_up(
     now: Timestamp,
 ) -> Result<Kept, Fault> {
     let Some(latest) = groups.latest()? else {
-        return Ok(create_group(placement, groups, captured, None));
+        return create_group(placement, groups, captured, None);
     };
     if latest.facts.hash == captured.hash {
-        return Ok(reuse(placement, groups, captured, latest));
+        return reuse(placement, groups, captured, latest);
     }
     match waits_until(latest, pace, now) {
-        None => Ok(create_group(placement, groups, captured, Some(latest))),
+        None => create_group(placement, groups, captured, Some(latest)),
         Some(until) => Ok(wait(groups, latest, until, now)),
     }
 }
@@ -79,21 +79,26 @@ fn wait(groups: &Groups<'_>, latest: Master<'_>, until: Timestamp, now: Timestam
     }
 }
 
-fn reuse(placement: &PlacementFacts<'_>, groups: &Groups<'_>, captured: &Captured, latest: Master<'_>) -> Kept {
+fn reuse(
+    placement: &PlacementFacts<'_>,
+    groups: &Groups<'_>,
+    captured: &Captured,
+    latest: Master<'_>,
+) -> Result<Kept, Fault> {
     let mark = (!latest.facts.latest)
         .then(|| Write::MarkResourceSnapshot { snapshot: latest.snapshot.name.to_owned(), latest: true });
     let mut writes: Vec<_> = mark.into_iter().collect();
     if let Some(group) = groups.get(latest.index) {
-        writes.extend(missing_parts(placement, group, captured, latest));
+        writes.extend(missing_parts(placement, group, captured, latest)?);
     }
     writes.extend(groups.trim(history_limit(placement), latest.index));
-    Kept {
+    Ok(Kept {
         writes,
         index: latest.index,
         master: latest.snapshot.name.to_owned(),
         identifiers: captured.identifiers.clone(),
         delayed_until: None,
-    }
+    })
 }
 
 /// What was left to be made when the process stopped after the master.
@@ -102,14 +107,14 @@ fn missing_parts(
     group: &Group<'_>,
     captured: &Captured,
     latest: Master<'_>,
-) -> Vec<Write> {
+) -> Result<Vec<Write>, Fault> {
     if latest.facts.snapshots == Some(group.size()) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let portions = captured.portions();
+    let portions = captured.portions()?;
     let subs = portions.iter().skip(1).zip(0..).map(|(portion, subindex)| (Index(subindex), *portion));
     let missing = subs.filter(|(subindex, _)| !group.subs.contains_key(subindex));
-    missing.map(|(subindex, portion)| sub(placement, latest.index, subindex, portion)).collect()
+    Ok(missing.map(|(subindex, portion)| sub(placement, latest.index, subindex, portion)).collect())
 }
 
 fn create_group(
@@ -117,13 +122,13 @@ fn create_group(
     groups: &Groups<'_>,
     captured: &Captured,
     latest: Option<Master<'_>>,
-) -> Kept {
+) -> Result<Kept, Fault> {
     let retired = latest
         .filter(|old| old.facts.latest)
         .map(|old| Write::MarkResourceSnapshot { snapshot: old.snapshot.name.to_owned(), latest: false });
     let mut writes: Vec<_> = retired.into_iter().collect();
     let index = groups.next_index();
-    let portions = captured.portions();
+    let portions = captured.portions()?;
     let name = snapshot_name(placement, index, SnapshotPart::Master);
     let part =
         NewPart::Master { hash: captured.hash.clone(), snapshots: portions.len(), envelopes: captured.envelopes };
@@ -139,7 +144,7 @@ fn create_group(
         });
     }
     writes.extend(groups.trim(history_limit(placement), index));
-    Kept { writes, index, master: name, identifiers: captured.identifiers.clone(), delayed_until: None }
+    Ok(Kept { writes, index, master: name, identifiers: captured.identifiers.clone(), delayed_until: None })
 }
 
 fn sub(placement: &PlacementFacts<'_>, index: Index, subindex: Index, resources: &[EmbeddedObject]) -> Write {
@@ -193,12 +198,7 @@ pub fn snapshot_for_run(observed: &Observed<'_>, wanted: WantedSnapshot) -> Resu
             None => return Err(NoRunSnapshot::Missing { index }),
         },
     };
-    let captured = || {
-        let placement = &observed.placement;
-        let selectors = &placement.spec.resource_selectors;
-        let selected = select(placement.key, selectors, observed.inventory, observed.propagation);
-        selected.map(|selected| Captured::of(&selected)).map_err(NoRunSnapshot::Selection)
-    };
+    let captured = || observed.captured().into_owned().map_err(NoRunSnapshot::Selection);
     if let Some(master) = requested {
         let writes = repair(observed, &groups, master, captured)?;
         return Ok(RunSnapshot { writes, index: master.index, master: master.snapshot.name.to_owned() });
@@ -223,5 +223,5 @@ fn repair(
     if captured.hash != master.facts.hash {
         return Ok(Vec::new());
     }
-    Ok(missing_parts(&observed.placement, group, &captured, master))
+    missing_parts(&observed.placement, group, &captured, master).map_err(NoRunSnapshot::Stopped)
 }

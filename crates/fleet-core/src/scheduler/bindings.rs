@@ -138,7 +138,6 @@ pub(super) struct Bookkeeper<'a> {
     unscheduled: BTreeMap<&'a str, Vec<&'a BindingFacts<'a>>>,
     taken_names: BTreeSet<&'a str>,
     new_names: BTreeSet<BindingName>,
-    suffix_bits: u64,
 }
 
 impl<'a> Bookkeeper<'a> {
@@ -150,7 +149,6 @@ impl<'a> Bookkeeper<'a> {
             unscheduled: by_cluster(&bindings.unscheduled),
             taken_names: observed.bindings.iter().map(|binding| binding.name).collect(),
             new_names: BTreeSet::new(),
-            suffix_bits: observed.suffix_seed,
         }
     }
 
@@ -199,8 +197,9 @@ impl<'a> Bookkeeper<'a> {
 
     fn new_binding(&mut self, cluster: &ClusterName, decision: ClusterDecision) -> Result<NewBinding, Fault> {
         let placement = &self.observed.placement.key.name;
+        let mut bits = seed_of(self.observed.suffix_seed, cluster);
         let name = loop {
-            let suffix = BindingSuffix::from_bits(next_bits(&mut self.suffix_bits));
+            let suffix = BindingSuffix::from_bits(next_bits(&mut bits));
             let name = BindingName::new(placement, cluster, &suffix).map_err(Fault::BindingName)?;
             if !self.taken_names.contains(name.as_str()) && self.new_names.insert(name.clone()) {
                 break name;
@@ -226,6 +225,15 @@ fn by_cluster<'a>(bindings: &[&'a BindingFacts<'a>]) -> BTreeMap<&'a str, Vec<&'
         map.entry(binding.cluster).or_default().push(*binding);
     }
     map
+}
+
+/// Every cluster draws from a sequence of its own, so that its binding gets the same name whoever else is picked: a
+/// creation whose answer was lost is then found to be done, instead of being done twice. FNV-1a.
+fn seed_of(seed: u64, cluster: &ClusterName) -> u64 {
+    cluster
+        .as_str()
+        .bytes()
+        .fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3))
 }
 
 /// SplitMix64: each step of the counter gives well mixed bits, and the counter runs through all values, so a name that is

@@ -29,7 +29,8 @@ pub struct Observed<'a> {
     /// All bindings of the placement, in any order.
     pub bindings: Vec<BindingFacts<'a>>,
     pub limits: EligibilityLimits,
-    /// Random bits, new for every plan: the ends of new bindings' names are drawn from them.
+    /// Random bits from which the ends of new bindings' names are drawn. The same for every plan of one placement, so that
+    /// a creation of which nobody knows whether it took place is tried again under the same name.
     pub suffix_seed: u64,
 }
 

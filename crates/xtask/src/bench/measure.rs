@@ -34,6 +34,9 @@ const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const OBJECTS_PATH: &str = "/api/v1/namespaces/bench/configmaps";
 const SINGLE_PATH: &str = "/api/v1/namespaces/single/configmaps";
+/// Objects with a status that are patched.
+const DEPLOYMENTS: usize = 500;
+const STATUS_PATH: &str = "/apis/apps/v1/namespaces/status/deployments";
 const WATCHED_PATH: &str = "/api/v1/namespaces/watched/configmaps";
 
 /// One and many clients.
@@ -48,6 +51,7 @@ pub(super) struct Figures {
     pub(super) creates: Rates,
     pub(super) updates: Rates,
     pub(super) patches: Rates,
+    pub(super) status_patches: Rates,
     pub(super) list: Duration,
     pub(super) fan_out: Duration,
     /// Bytes in memory: nothing but the server's own objects, and with all objects.
@@ -60,6 +64,7 @@ enum Write {
     Create,
     Update,
     Patch,
+    StatusPatch,
 }
 
 /// A part that measures a rate.
@@ -74,7 +79,7 @@ struct Load {
 
 pub(super) async fn measure(place: &Place, memory: impl Fn() -> Option<u64>) -> Result<Figures> {
     let mut admin = place.client().await?;
-    for namespace in ["bench", "single", "watched"] {
+    for namespace in ["bench", "single", "watched", "status"] {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         admin.send(Method::POST, "/api/v1/namespaces", JSON, bytes(&body)).await?;
     }
@@ -84,6 +89,9 @@ pub(super) async fn measure(place: &Place, memory: impl Fn() -> Option<u64>) -> 
     let filled = memory();
     let list = list(&mut admin).await?;
     let fan_out = fan_out(place, &mut admin).await?;
+    for number in 0..DEPLOYMENTS {
+        admin.send(Method::POST, STATUS_PATH, JSON, bytes(&deployment(number))).await?;
+    }
     let many = Load { clients: MANY_CLIENTS, most: MOST_REQUESTS, time: RATE_TIME, ..fill };
     let one = Load { clients: 1, ..many };
     Ok(Figures {
@@ -95,6 +103,10 @@ pub(super) async fn measure(place: &Place, memory: impl Fn() -> Option<u64>) -> 
         patches: Rates {
             one: rate(place, Load { write: Write::Patch, ..one }).await?,
             many: rate(place, Load { write: Write::Patch, ..many }).await?,
+        },
+        status_patches: Rates {
+            one: rate(place, Load { write: Write::StatusPatch, path: STATUS_PATH, ..one }).await?,
+            many: rate(place, Load { write: Write::StatusPatch, path: STATUS_PATH, ..many }).await?,
         },
         list,
         fan_out,
@@ -147,12 +159,30 @@ async fn write(client: &mut Client, load: Load, number: usize) -> Result<usize> 
             let patch = json!({"data": {"patched": number.to_string()}});
             client.send(Method::PATCH, &path, MERGE_PATCH, bytes(&patch)).await
         }
+        Write::StatusPatch => {
+            let path = format!("{}/object-{}/status", load.path, number % DEPLOYMENTS);
+            // Every write must change something: a write that changes nothing is not stored.
+            let patch = json!({"status": {"observedGeneration": 1, "replicas": number + load.clients}});
+            client.send(Method::PATCH, &path, MERGE_PATCH, bytes(&patch)).await
+        }
     }
 }
 
 fn object(number: usize, change: usize) -> Value {
     let data = json!({"text": "x".repeat(DATA_BYTES), "change": change.to_string()});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("object-{number}")}, "data": data})
+}
+
+/// A workload as small as people write it; the server makes about 2 KB of it.
+fn deployment(number: usize) -> Value {
+    let labels = json!({"app": "bench"});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": format!("object-{number}")},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "c:1"}]}},
+        },
+    })
 }
 
 fn bytes(value: &Value) -> Bytes {

@@ -20,6 +20,8 @@ const ROWS: &[(&str, Show)] = &[
     ("updates/s, 32 clients", |f| per_second(f.updates.many)),
     ("merge patches/s, 1 client", |f| per_second(f.patches.one)),
     ("merge patches/s, 32 clients", |f| per_second(f.patches.many)),
+    ("status patches/s, 1 client", |f| per_second(f.status_patches.one)),
+    ("status patches/s, 32 clients", |f| per_second(f.status_patches.many)),
     ("list of 10,000 objects", |f| milliseconds(f.list)),
     ("one write to 1,000 watchers", |f| milliseconds(f.fan_out)),
     ("memory, idle", |f| megabytes(f.idle)),
@@ -56,14 +58,13 @@ pub(super) fn table(columns: &[Column]) -> String {
 /// How many times better the first figures are than the second; the function tells bytes as a size.
 type Better = fn(&Figures, &Figures, &dyn Fn(Option<u64>) -> f64) -> f64;
 
-/// How many times better the embedded server is; empty unless all three were measured.
-pub(super) fn ratios(columns: &[Column], memory: &str, durable: &str, real: &str) -> String {
+/// How many times better the embedded server is, one column per pair of names (ours, real); empty unless all were
+/// measured.
+pub(super) fn ratios(columns: &[Column], pairs: &[(&str, &str)]) -> String {
     let figures = |name: &str| columns.iter().find(|column| column.name == name).map(|column| &column.figures);
-    let (Some(memory_figures), Some(durable_figures), Some(real_figures)) =
-        (figures(memory), figures(durable), figures(real))
-    else {
-        return String::new();
-    };
+    let found: Option<Vec<(&Figures, &Figures)>> =
+        pairs.iter().map(|(ours, real)| figures(ours).zip(figures(real))).collect();
+    let Some(found) = found else { return String::new() };
     let size = |bytes: Option<u64>| bytes.map_or(f64::NAN, |bytes| Duration::from_millis(bytes / 1024).as_secs_f64());
     let rows: &[(&str, Better)] = &[
         ("creates/s, 1 client", |ours, real, _| ours.creates.one / real.creates.one),
@@ -72,15 +73,24 @@ pub(super) fn ratios(columns: &[Column], memory: &str, durable: &str, real: &str
         ("updates/s, 32 clients", |ours, real, _| ours.updates.many / real.updates.many),
         ("merge patches/s, 1 client", |ours, real, _| ours.patches.one / real.patches.one),
         ("merge patches/s, 32 clients", |ours, real, _| ours.patches.many / real.patches.many),
+        ("status patches/s, 1 client", |ours, real, _| ours.status_patches.one / real.status_patches.one),
+        ("status patches/s, 32 clients", |ours, real, _| ours.status_patches.many / real.status_patches.many),
         ("list of 10,000 objects", |ours, real, _| real.list.as_secs_f64() / ours.list.as_secs_f64()),
         ("one write to 1,000 watchers", |ours, real, _| real.fan_out.as_secs_f64() / ours.fan_out.as_secs_f64()),
         ("memory, idle", |ours, real, size| size(real.idle) / size(ours.idle)),
         ("memory, 10,000 objects of 2 KB", |ours, real, size| size(real.filled) / size(ours.filled)),
     ];
-    let mut out = format!("\n| times better than {real} | {memory} | {durable} |\n|---|---:|---:|");
+    let mut out = "\n| times better |".to_owned();
+    for (ours, real) in pairs {
+        let _ = write!(out, " {ours} than {real} |");
+    }
+    out.push_str("\n|---|");
+    out.push_str(&"---:|".repeat(pairs.len()));
     for (name, better) in rows {
-        let [one, two] = [memory_figures, durable_figures].map(|ours| better(ours, real_figures, &size));
-        let _ = write!(out, "\n| {name} | {one:.1} | {two:.1} |");
+        let _ = write!(out, "\n| {name} |");
+        for (ours, real) in &found {
+            let _ = write!(out, " {:.1} |", better(ours, real, &size));
+        }
     }
     out
 }
@@ -112,6 +122,7 @@ mod tests {
                 creates: rates,
                 updates: rates,
                 patches: rates,
+                status_patches: rates,
                 list: time,
                 fan_out: time,
                 idle,
@@ -128,9 +139,9 @@ mod tests {
             table.starts_with("| | a | b | real |\n|---|---:|---:|---:|\n| creates/s, 1 client | 1000 | 500 | 100 |")
         );
         assert!(table.ends_with("| memory per 10,000 objects of 2 KB | 10 MB | 20 MB | 104 MB |"), "{table}");
-        let ratios = ratios(&columns, "a", "b", "real");
+        let ratios = ratios(&columns, &[("a", "real"), ("b", "real")]);
         assert!(ratios.contains("| creates/s, 32 clients | 10.0 | 5.0 |"), "{ratios}");
         assert!(ratios.contains("| memory, idle | 10.0 | 5.0 |"), "{ratios}");
-        assert_eq!(self::ratios(&columns[..2], "a", "b", "real"), "");
+        assert_eq!(self::ratios(&columns[..2], &[("a", "real")]), "");
     }
 }

@@ -94,7 +94,7 @@ impl Parity {
         }
         let started = Instant::now();
         let count = if self.real_twice { 2 } else { 1 };
-        let cluster = RealCluster::start(&Options { count, controller_manager: true }).await?;
+        let cluster = RealCluster::start(&Options { count, controller_manager: true, ..Options::default() }).await?;
         let embedded = Embedded::start(apiserver::embedded::Options::default()).await?;
         let listening = embedded.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &[]).await?;
         console::progress(format!("servers ready after {:.1} s", started.elapsed().as_secs_f64()));

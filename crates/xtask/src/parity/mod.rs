@@ -6,6 +6,7 @@ pub mod command;
 pub mod compare;
 mod crds;
 pub mod divergence;
+mod kubectl;
 mod normalise;
 mod prose;
 pub mod runner;

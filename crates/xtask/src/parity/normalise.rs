@@ -27,7 +27,7 @@ struct Patterns {
 }
 
 /// What differs between any two servers and has no identity worth keeping.
-const FIXED: [(&str, &str); 8] = [
+const FIXED: [(&str, &str); 9] = [
     // An object quoted in an error message.
     (r#"(\\+"resourceVersion\\+":\\+")\d+"#, "${1}<version>"),
     (r"(too old resource version: )\d+ \(\d+\)", "${1}<version> (<version>)"),
@@ -36,6 +36,7 @@ const FIXED: [(&str, &str); 8] = [
     // Two real servers on one etcd have different prefixes.
     (r"/registry-\d+/", "/registry/"),
     (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
+    (r"\bkube-api-access-[a-z0-9]{5}\b", "kube-api-access-<id>"),
     (r"\b10\.96\.\d+\.\d+\b", "<cluster-ip>"),
     (r"(?m)^(\s*-?\s*nodePort: |.*:)(3[0-2]\d{3})\b", "${1}<node-port>"),
 ];

@@ -1,6 +1,7 @@
 //! Runs one case on one server, step by step, in a namespace of its own, and writes down the answers.
 //! It compares nothing.
 
+use super::kubectl;
 use super::normalise::Normaliser;
 use super::script::{Action, Case, Directive, Step, YAML_AS};
 use super::target::Target;
@@ -12,9 +13,7 @@ use bytes::Bytes;
 use hyper::Response;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
-use tokio::io::AsyncWriteExt;
 
 /// Bound of one request or kubectl command: the longest, `kubectl wait`, brings its own shorter one.
 const STEP_WITHIN: Duration = Duration::from_secs(90);
@@ -181,18 +180,22 @@ impl<'a> Session<'a> {
     }
 
     async fn kubectl(&mut self, step: &Step, arguments: &[String], input: &str) -> Result<Shown> {
-        let mut command = self.target.kubectl(self.home.path(), self.variables.namespace())?;
-        command.args(arguments.iter().map(|argument| self.variables.fill(argument)));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().context("start kubectl")?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // kubectl may end without reading; that is its answer, not our failure.
-            let _ = stdin.write_all(input.as_bytes()).await;
+        let mut command = self.command(arguments)?;
+        for directive in &step.directives {
+            if let Directive::Editor(editor) = directive {
+                command.env("KUBE_EDITOR", self.variables.fill(editor));
+            }
         }
-        let output = child.wait_with_output().await.context("wait for kubectl")?;
-        let mut text = format!("exit code {}\n", output.status.code().unwrap_or(-1));
-        for (title, bytes) in [("", &output.stdout), ("stderr:\n", &output.stderr)] {
-            let mut part = self.normaliser.terminal(&String::from_utf8_lossy(bytes));
+        let printed = match self.follow(step)? {
+            Some(follow) => kubectl::follow(command, follow).await?,
+            None => kubectl::finish(command, input).await?,
+        };
+        let mut text = match printed.exit_code {
+            Some(code) => format!("exit code {code}\n"),
+            None => "ended while running\n".to_owned(),
+        };
+        for (title, part) in [("", &printed.stdout), ("stderr:\n", &printed.stderr)] {
+            let mut part = self.normaliser.terminal(part);
             if step.directives.contains(&Directive::Sorted) {
                 let mut lines: Vec<&str> = part.lines().collect();
                 lines.sort_unstable();
@@ -202,8 +205,27 @@ impl<'a> Session<'a> {
                 let _ = writeln!(text, "{title}{part}");
             }
         }
-        self.save(step, &Bytes::from(output.stdout), &mut text);
-        Ok((text, Some(output.status.success())))
+        self.save(step, &Bytes::from(printed.stdout), &mut text);
+        Ok((text, Some(printed.exit_code.is_none_or(|code| code == 0))))
+    }
+
+    fn command(&self, arguments: &[String]) -> Result<tokio::process::Command> {
+        let mut command = self.target.kubectl(self.home.path(), self.variables.namespace())?;
+        command.args(arguments.iter().map(|argument| self.variables.fill(argument)));
+        Ok(command)
+    }
+
+    /// How a kubectl that goes on for ever is ended, if the step says so.
+    fn follow(&self, step: &Step) -> Result<Option<kubectl::Follow>> {
+        let (mut lines, mut meanwhile) = (None, None);
+        for directive in &step.directives {
+            match directive {
+                Directive::Lines(wanted) => lines = Some(*wanted),
+                Directive::Meanwhile { after, arguments } => meanwhile = Some((*after, self.command(arguments)?)),
+                _ => {}
+            }
+        }
+        Ok(lines.map(|lines| kubectl::Follow { lines, meanwhile }))
     }
 
     /// Removes what the case has left behind. A failure here concerns no answer.

@@ -74,6 +74,12 @@ pub enum Directive {
     StatusOnly,
     /// Sorts the lines of kubectl's output: its own order is not fixed.
     Sorted,
+    /// Ends kubectl after this many lines of output: a watch goes on for ever.
+    Lines(usize),
+    /// Runs another kubectl command once the step's own has printed so many lines.
+    Meanwhile { after: usize, arguments: Vec<String> },
+    /// The program that `kubectl edit` calls with the file to change.
+    Editor(String),
 }
 
 /// Reads every `*.txt` below `directory`, sorted by name.
@@ -186,6 +192,12 @@ fn parse_directive(line: &str) -> Result<Directive> {
         ["@hide", rest @ ..] if !rest.is_empty() => Directive::Hide(pointers(rest)),
         ["@status-only"] => Directive::StatusOnly,
         ["@sorted"] => Directive::Sorted,
+        ["@lines", lines] => Directive::Lines(lines.parse().with_context(|| format!("{lines:?} is no number"))?),
+        ["@after", lines, "kubectl", rest @ ..] => Directive::Meanwhile {
+            after: lines.parse().with_context(|| format!("{lines:?} is no number"))?,
+            arguments: pointers(rest),
+        },
+        ["@editor", rest @ ..] if !rest.is_empty() => Directive::Editor(rest.join(" ")),
         _ => bail!("{line:?} is no directive"),
     })
 }
@@ -211,6 +223,10 @@ mod tests {
                 Directive::UntilStatus(200)
             ]
         );
+        let watched =
+            parse("x", "#\n=== a\n@lines 3\n@after 2 kubectl label cm a x=y\n$ kubectl get cm -w\n").expect("parses");
+        let arguments = ["label", "cm", "a", "x=y"].map(str::to_owned).to_vec();
+        assert_eq!(watched.steps[0].directives, [Directive::Lines(3), Directive::Meanwhile { after: 2, arguments }]);
         expect![[r#"Http { method: "PATCH", target: "/y", headers: [("yaml-as", "application/merge-patch+json")] }"#]]
             .assert_eq(&format!("{:?}", case.steps[1].action));
         assert_eq!(case.steps[1].body, "a: 1");

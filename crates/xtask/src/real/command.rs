@@ -55,7 +55,7 @@ impl Run {
     async fn execute(self) -> Result<()> {
         let mut stop = StopRequest::listen()?;
         let started = Instant::now();
-        let options = Options { count: self.count, controller_manager: self.controller_manager };
+        let options = Options { count: self.count, controller_manager: self.controller_manager, ..Options::default() };
         let mut cluster = tokio::select! {
             cluster = RealCluster::start(&options) => cluster?,
             () = stop.received() => return Ok(()),

@@ -50,10 +50,10 @@ impl Plane {
         format!("http://127.0.0.1:{}", self.etcd_port)
     }
 
-    pub(super) fn etcd_arguments(&self) -> Vec<String> {
+    pub(super) fn etcd_arguments(&self, synced: bool) -> Vec<String> {
         let (client, peer) = (self.etcd_url(), format!("http://127.0.0.1:{}", self.etcd_peer_port));
         vec![
-            "--unsafe-no-fsync".to_owned(),
+            format!("--unsafe-no-fsync={}", !synced),
             "--log-level=warn".to_owned(),
             format!("--data-dir={}", self.directory.join("etcd").display()),
             format!("--listen-client-urls={client}"),
@@ -132,7 +132,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("temp dir");
         let plane = Plane::create(directory.path()).expect("plane");
         let all = [
-            plane.etcd_arguments(),
+            plane.etcd_arguments(false),
             plane.apiserver_arguments(0, 1),
             plane.controller_manager_arguments(Path::new("/k"), 2),
         ]

@@ -34,11 +34,13 @@ pub struct Options {
     pub count: usize,
     /// Also run kube-controller-manager (namespaces, garbage collection, service accounts) beside each API server.
     pub controller_manager: bool,
+    /// etcd syncs every write to disk before it answers. Tests do without.
+    pub synced: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { count: 1, controller_manager: false }
+        Self { count: 1, controller_manager: false, synced: false }
     }
 }
 
@@ -106,7 +108,7 @@ impl RealCluster {
             processes: Vec::new(),
             _directory: directory,
         };
-        cluster.launch("etcd", &binaries.etcd, &plane.etcd_arguments(), &plane)?;
+        cluster.launch("etcd", &binaries.etcd, &plane.etcd_arguments(options.synced), &plane)?;
         cluster.wait_ready(&Endpoint::new(&plane.etcd_url(), None)?, "/health", None).await?;
         for index in 0..options.count {
             let port = components::free_port()?;

@@ -18,6 +18,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("io.k8s.api.core.v1.Service", service),
     ("io.k8s.api.core.v1.Secret", secret),
     ("io.k8s.api.core.v1.Namespace", namespace),
+    ("io.k8s.api.core.v1.NodeSpec", node_spec),
     ("io.k8s.api.core.v1.NodeStatus", node_status),
     ("io.k8s.api.core.v1.LimitRangeItem", limit_range_item),
 ];
@@ -89,6 +90,8 @@ fn container_requests(spec: &Object, resource: &str) -> Option<Quantity> {
 
 /// `serviceAccount` is the old name of `serviceAccountName`; both are always written.
 fn pod_spec(spec: &mut Object) {
+    // Its feature is off by default, which drops it.
+    spec.remove("hostnameOverride");
     let old = field(spec, "serviceAccount").clone();
     if !old.is_null() {
         put(spec, "serviceAccountName", old);
@@ -184,6 +187,19 @@ fn namespace(namespace: &mut Object) {
     let name = field(metadata, "name").clone();
     if !name.is_null() {
         sub(metadata, "labels").insert("kubernetes.io/metadata.name".to_owned(), name);
+    }
+}
+
+/// `podCIDR` is the first of `podCIDRs`; where they differ, the single one counts.
+fn node_spec(spec: &mut Object) {
+    let single = field(spec, "podCIDR").clone();
+    let first = field(spec, "podCIDRs").get(0).cloned().unwrap_or_default();
+    if single.as_str().is_some_and(|single| !single.is_empty()) {
+        if single != first {
+            spec.insert("podCIDRs".to_owned(), json!([single]));
+        }
+    } else if !first.is_null() {
+        spec.insert("podCIDR".to_owned(), first);
     }
 }
 

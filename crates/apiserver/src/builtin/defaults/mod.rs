@@ -88,14 +88,19 @@ fn walk(definition: &'static Definition, object: &mut Object) {
             put(object, name, constant.value());
         }
     }
-    for (name, field) in definition.fields() {
+    for (name, field) in definition.added() {
         if let Some(value) = &field.default {
             put(object, name, value.clone());
         }
-        if let (Wire::Always, Shape::Struct(_)) = (field.wire, &field.shape) {
-            object.entry(name.clone()).or_insert_with(|| Value::Object(Map::new()));
+        if let (Wire::Always, Shape::Struct(_)) = (field.wire, &field.shape)
+            && !object.contains_key(*name)
+        {
+            object.insert((*name).to_owned(), Value::Object(Map::new()));
         }
-        if let Some(value) = object.get_mut(name) {
+    }
+    let fields = definition.fields();
+    for (name, value) in object.iter_mut() {
+        if let Some(field) = fields.get(name) {
             walk_shape(&field.shape, value);
         }
     }

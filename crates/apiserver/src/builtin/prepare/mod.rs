@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::defaults::default;
-use super::values::{Object, at, field, list, set_path, sub, text};
+use super::values::{Object, at, field, items, list, set_path, sub, text};
 use super::{BuiltinKind, wire};
 use crate::field::FieldError;
 
@@ -59,6 +59,7 @@ pub fn prepare_create(kind: &BuiltinKind, object: &mut Value, context: &Context<
         ("", "Service") => service::create(map, context)?,
         ("", "ServiceAccount") => secret_names_only(map),
         ("apps", "DaemonSet") => workloads::daemon_set_create(map),
+        ("discovery.k8s.io", "EndpointSlice") => drop_old_topology(map, &Value::Null),
         ("batch", "Job") => workloads::job_create(map),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => remember_storage_version(map),
         ("apiregistration.k8s.io", "APIService") => local_is_available(map, context.now),
@@ -87,6 +88,7 @@ pub fn prepare_update(
         ("", "Service") => service::update(map, old, context)?,
         ("", "ServiceAccount") => secret_names_only(map),
         ("apps", "DaemonSet") => workloads::daemon_set_update(map, old),
+        ("discovery.k8s.io", "EndpointSlice") => drop_old_topology(map, at(old, "endpoints")),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => remember_storage_version(map),
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             set_path(map, "spec", at(old, "spec").clone());
@@ -96,6 +98,16 @@ pub fn prepare_update(
     refresh(kind, object);
     raise_generation(kind, object, old);
     Ok(())
+}
+
+/// The older labels of endpoints cannot be written any more; a list that has them is kept as it was.
+fn drop_old_topology(slice: &mut Object, old: &Value) {
+    if slice.get("endpoints") == Some(old) {
+        return;
+    }
+    for endpoint in items(slice, "endpoints") {
+        endpoint.remove("deprecatedTopology");
+    }
 }
 
 /// Prepares a write to `status` (or `approval`): everything but the status stays as it was.

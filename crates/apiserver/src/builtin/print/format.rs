@@ -6,36 +6,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::builtin::values::{at, list, text, texts};
+use crate::table::duration::human_duration;
 
 pub(super) const NONE: &str = "<none>";
 pub(super) const UNSET: &str = "<unset>";
 pub(super) const UNKNOWN: &str = "<unknown>";
-
-const MINUTE: i64 = 60;
-const HOUR: i64 = 60 * MINUTE;
-const DAY: i64 = 24 * HOUR;
-const YEAR: i64 = 365 * DAY;
-
-/// A span in the two largest units that matter: `5s`, `2m3s`, `3h4m`, `5d6h`, `400d`, `2y3d`.
-pub fn human_duration(seconds: i64) -> String {
-    let two = |large: i64, unit: &str, small: i64, rest: &str| {
-        if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{small}{rest}") }
-    };
-    match seconds {
-        // Clocks may disagree by a moment; more than that is nonsense.
-        ..-1 => "<invalid>".to_owned(),
-        -1 => "0s".to_owned(),
-        _ if seconds < 2 * MINUTE => format!("{seconds}s"),
-        _ if seconds < 10 * MINUTE => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
-        _ if seconds < 3 * HOUR => format!("{}m", seconds / MINUTE),
-        _ if seconds < 8 * HOUR => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
-        _ if seconds < 2 * DAY => format!("{}h", seconds / HOUR),
-        _ if seconds < 8 * DAY => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
-        _ if seconds < 2 * YEAR => format!("{}d", seconds / DAY),
-        _ if seconds < 8 * YEAR => two(seconds / YEAR, "y", seconds % YEAR / DAY, "d"),
-        _ => format!("{}y", seconds / YEAR),
-    }
-}
 
 /// How long ago the time at `path` was.
 pub(super) fn since(object: &Value, path: &str, now: Timestamp) -> String {

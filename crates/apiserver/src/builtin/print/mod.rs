@@ -17,8 +17,6 @@ use serde_json::{Value, json};
 use super::BuiltinKind;
 use super::values::{at, text};
 
-pub use format::human_duration;
-
 /// One column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::format::{NONE, UNSET, age, human_duration, int, name, or_empty, selector};
+use super::format::{NONE, UNSET, age, int, name, or_empty, selector};
 use crate::builtin::values::{at, flag, list, map, text};
+use crate::table::duration::human_duration;
 
 pub(super) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
     let entries = map(object, "data").len() + map(object, "binaryData").len();

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::format::{NONE, age, condition_is_true, human_duration, int, name, or_empty};
+use super::format::{NONE, age, condition_is_true, int, name, or_empty};
 use crate::builtin::values::{at, flag, list, text};
+use crate::table::duration::human_duration;
 
 pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let mut summary = Summary::of(pod);

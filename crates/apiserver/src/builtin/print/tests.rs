@@ -30,30 +30,6 @@ fn every_kind_has_as_many_cells_as_columns() {
 }
 
 #[test]
-fn durations_are_short() {
-    let day = 86_400;
-    for (seconds, text) in [
-        (-5, "<invalid>"),
-        (-1, "0s"),
-        (0, "0s"),
-        (119, "119s"),
-        (120, "2m"),
-        (123, "2m3s"),
-        (600, "10m"),
-        (3 * 3600, "3h"),
-        (3 * 3600 + 240, "3h4m"),
-        (8 * 3600 + 240, "8h"),
-        (5 * day + 6 * 3600, "5d6h"),
-        (400 * day, "400d"),
-        (733 * day, "2y3d"),
-        (730 * day, "2y"),
-        (3650 * day, "10y"),
-    ] {
-        assert_eq!(human_duration(seconds), text);
-    }
-}
-
-#[test]
 fn pods() {
     let running = json!({"spec": {"containers": [{}, {}], "nodeName": "n"}, "status": {"phase": "Running", "podIPs": [{"ip": "10.1.2.3"}],
         "containerStatuses": [{"ready": true, "restartCount": 0, "state": {"running": {}}},

@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::format::{
-    NONE, UNKNOWN, UNSET, age, condition_is_true, containers, human_duration, int, int_or_text, labels, labels_or_none,
-    name, or, selector, selector_or_none, since, some_of,
+    NONE, UNKNOWN, UNSET, age, condition_is_true, containers, int, int_or_text, labels, labels_or_none, name, or,
+    selector, selector_or_none, since, some_of,
 };
 use crate::builtin::values::{at, list, text};
+use crate::table::duration::human_duration;
 
 const TEMPLATE: &str = "spec.template.spec.containers";
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
@@ -60,19 +63,85 @@ fn client(config: &Value, path: &str, out: &mut Findings) {
     if url.is_null() == service.is_null() {
         out.required(path, "exactly one of url or service is required");
     } else if let Some(url) = url.as_str() {
-        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-        if scheme != "https" {
-            let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-            out.invalid(child(path, "url"), &json!(scheme), why);
-        }
+        webhook_url(url, &child(path, "url"), out);
     } else {
-        for field in ["name", "namespace"] {
-            if text(service, field).is_empty() {
-                out.required(format!("{path}.service.{field}"), "");
-            }
-        }
-        port(service, &format!("{path}.service.port"), out);
+        webhook_service(service, &child(path, "service"), out);
     }
+}
+
+/// Where a webhook listens, by address.
+pub(super) fn webhook_url(url: &str, path: &str, out: &mut Findings) {
+    let (before, fragment) = url.split_once('#').unwrap_or((url, ""));
+    let (before, query) = before.split_once('?').unwrap_or((before, ""));
+    let (scheme, rest) = before.split_once("://").unwrap_or(("", ""));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    if scheme != "https" {
+        let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
+        out.invalid(path, &json!(scheme), why);
+    }
+    if host.is_empty() {
+        out.invalid(path, &json!(""), "host must be specified; desired format: https://host[/path]");
+    }
+    if let Some(user) = user {
+        out.invalid(path, &json!(user), "user information is not permitted in the URL");
+    }
+    if !fragment.is_empty() {
+        out.invalid(path, &json!(fragment), "fragments are not permitted in the URL");
+    }
+    if !query.is_empty() {
+        out.invalid(path, &json!(query), "query parameters are not permitted in the URL");
+    }
+}
+
+/// Where a webhook listens, by service.
+pub(super) fn webhook_service(service: &Value, path: &str, out: &mut Findings) {
+    // Kubernetes reports a missing namespace as a missing name, and the other way round.
+    for (reported, missing) in [("name", "namespace"), ("namespace", "name")] {
+        if text(service, missing).is_empty() {
+            out.required(child(path, reported), "");
+        }
+    }
+    port(service, &child(path, "port"), out);
+    let value = at(service, "path");
+    let whole = value.as_str().unwrap_or_default();
+    let path = child(path, "path");
+    if whole.is_empty() || whole == "/" {
+        return;
+    }
+    if whole == "//" {
+        out.invalid(path, value, "segment[0] may not be empty");
+        return;
+    }
+    if !whole.starts_with('/') {
+        out.invalid(path.clone(), value, "must start with a '/'");
+    }
+    // As in Kubernetes, the first character is taken for the slash even if it is none.
+    let steps: String = whole.chars().skip(1).collect();
+    for (index, step) in steps.strip_suffix('/').unwrap_or(&steps).split('/').enumerate() {
+        if step.is_empty() {
+            out.invalid(path.clone(), value, format!("segment[{index}] may not be empty"));
+            continue;
+        }
+        for problem in names::dns_subdomain(step) {
+            out.invalid(path.clone(), value, format!("segment[{index}]: {problem}"));
+        }
+    }
+}
+
+/// Certificates of the authorities that a webhook is trusted by, as PEM in base64.
+pub(super) fn certificates(bundle: &str, path: &str, out: &mut Findings) {
+    let pem = BASE64_STANDARD.decode(bundle).unwrap_or_default();
+    let found: Vec<_> = CertificateDer::pem_slice_iter(&pem).collect();
+    if found.iter().flatten().any(|certificate| webpki::anchor_from_trusted_cert(certificate).is_ok()) {
+        return;
+    }
+    let why = if found.iter().any(Result::is_ok) {
+        "failed to parse certificate: x509: malformed certificate"
+    } else {
+        "unable to parse bytes as PEM block"
+    };
+    out.invalid(path, &json!(bundle), format!("unable to load root certificates: {why}"));
 }
 
 fn port(service: &Value, path: &str, out: &mut Findings) {

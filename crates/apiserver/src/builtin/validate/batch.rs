@@ -3,11 +3,16 @@
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child, selects};
-use super::{cron, pod};
+use super::{cron, job_policies, pod};
 use crate::builtin::values::{at, flag, int, list, text};
+use crate::field::{Fault, FieldError, printed};
 
 /// Pods of an indexed job that may run at once.
 const INDEXED_PARALLELISM_MAXIMUM: i64 = 100_000;
+/// From this many completions on, other numbers of an indexed job are limited further.
+const MANY_COMPLETIONS: i64 = 100_000;
+const LIMIT_OF_MANY: i64 = 10_000;
+const MANAGED_BY_MAXIMUM: usize = 63;
 /// Cron jobs name their jobs with eleven characters more, which must still be a label.
 const CRON_NAME_MAXIMUM: usize = 52;
 
@@ -75,15 +80,22 @@ fn job_spec(spec: &Value, path: &str, out: &mut Findings) {
     if has("maxFailedIndexes") && !has("backoffLimitPerIndex") {
         out.required(child(path, "backoffLimitPerIndex"), "when maxFailedIndexes is specified");
     }
+    if let Some(manager) = at(spec, "managedBy").as_str() {
+        out.domain_path(&child(path, "managedBy"), manager);
+        if manager.len() > MANAGED_BY_MAXIMUM {
+            out.push(FieldError::too_long(child(path, "managedBy"), MANAGED_BY_MAXIMUM));
+        }
+    }
     completion_mode(spec, path, out);
-    pod::template(at(spec, "template"), &child(path, "template"), out);
-    restart_policy(spec, path, out);
+    if has("podFailurePolicy") {
+        job_policies::failure(spec, &child(path, "podFailurePolicy.rules"), out);
+    }
+    success_policy(spec, &child(path, "successPolicy"), out);
     let replacement = at(spec, "podReplacementPolicy");
     let allowed: &[&str] = if has("podFailurePolicy") { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
     out.maybe_one_of(child(path, "podReplacementPolicy"), replacement, allowed);
-    if has("podFailurePolicy") {
-        failure_policy(spec, &child(path, "podFailurePolicy.rules"), out);
-    }
+    pod::template(at(spec, "template"), &child(path, "template"), out);
+    restart_policy(spec, path, out);
 }
 
 fn completion_mode(spec: &Value, path: &str, out: &mut Findings) {
@@ -98,13 +110,66 @@ fn completion_mode(spec: &Value, path: &str, out: &mut Findings) {
                 format!("must be less than or equal to {INDEXED_PARALLELISM_MAXIMUM} when completion mode is Indexed");
             out.invalid(child(path, "parallelism"), at(spec, "parallelism"), why);
         }
+        failed_indexes(spec, path, out);
         return;
     }
-    for field in ["backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"] {
+    for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
         if !at(spec, field).is_null() {
             out.invalid(child(path, field), at(spec, field), "requires indexed completion mode");
         }
     }
+}
+
+/// An indexed job keeps its failed indexes in its status, which must stay small.
+fn failed_indexes(spec: &Value, path: &str, out: &mut Findings) {
+    let (completions, most) = (int(spec, "completions"), int(spec, "maxFailedIndexes"));
+    let path_of_most = child(path, "maxFailedIndexes");
+    let value = at(spec, "maxFailedIndexes");
+    if most > completions && completions.is_some() {
+        out.invalid(path_of_most.clone(), value, "must be less than or equal to completions");
+    }
+    if most > Some(INDEXED_PARALLELISM_MAXIMUM) {
+        let why = format!("must be less than or equal to {INDEXED_PARALLELISM_MAXIMUM}");
+        out.invalid(path_of_most.clone(), value, why);
+    }
+    if completions <= Some(MANY_COMPLETIONS) || at(spec, "backoffLimitPerIndex").is_null() {
+        return;
+    }
+    if most.is_none() {
+        let why = format!("must be specified when completions is above {MANY_COMPLETIONS}");
+        out.required(path_of_most, &why);
+    }
+    for field in ["parallelism", "maxFailedIndexes"] {
+        if int(spec, field) > Some(LIMIT_OF_MANY) {
+            let why = format!(
+                "must be less than or equal to {LIMIT_OF_MANY} when completions are above {MANY_COMPLETIONS} and used with backoff limit per index"
+            );
+            out.invalid(child(path, field), at(spec, field), why);
+        }
+    }
+}
+
+fn success_policy(spec: &Value, path: &str, out: &mut Findings) {
+    let policy = at(spec, "successPolicy");
+    if policy.is_null() {
+        return;
+    }
+    if text(spec, "completionMode") == "Indexed" {
+        job_policies::success(spec, path, out);
+        return;
+    }
+    let rules = list(policy, "rules").iter().map(|rule| {
+        let (indexes, count) = (printed(at(rule, "succeededIndexes")), printed(at(rule, "succeededCount")));
+        format!("{{\"SucceededIndexes\":{indexes},\"SucceededCount\":{count}}}")
+    });
+    let rules = rules.collect::<Vec<_>>().join(",");
+    let value = if at(policy, "rules").is_null() { "null".to_owned() } else { format!("[{rules}]") };
+    out.push(FieldError {
+        fault: Fault::Invalid,
+        path: path.to_owned(),
+        value: Some(format!("{{\"Rules\":{value}}}")),
+        detail: "requires indexed completion mode".to_owned(),
+    });
 }
 
 fn restart_policy(spec: &Value, path: &str, out: &mut Findings) {
@@ -117,25 +182,6 @@ fn restart_policy(spec: &Value, path: &str, out: &mut Findings) {
         }
         "OnFailure" | "Never" => {}
         _ => out.not_supported(path, policy, &["OnFailure", "Never"]),
-    }
-}
-
-fn failure_policy(spec: &Value, path: &str, out: &mut Findings) {
-    const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
-    for (index, rule) in list(spec, "podFailurePolicy.rules").iter().enumerate() {
-        let path = format!("{path}[{index}]");
-        match text(rule, "action") {
-            "" => out.required(format!("{path}.action"), &format!("valid values: {ACTIONS:?}").replace(',', "")),
-            "FailIndex" if at(spec, "backoffLimitPerIndex").is_null() => {
-                out.invalid(
-                    format!("{path}.action"),
-                    at(rule, "action"),
-                    "requires the backoffLimitPerIndex to be set",
-                );
-            }
-            action if ACTIONS.contains(&action) => {}
-            _ => out.not_supported(format!("{path}.action"), at(rule, "action"), &ACTIONS),
-        }
     }
 }
 

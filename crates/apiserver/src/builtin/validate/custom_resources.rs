@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::{definition_versions, names};
+use super::{admission, definition_versions, names};
 use crate::builtin::values::{at, flag, list, text};
 
 /// The annotation by which the owners of Kubernetes' own groups say who approved of an API.
@@ -45,7 +45,8 @@ fn definition_after(object: &Value, old: Option<&Value>, out: &mut Findings) {
     }
     definition_names(at(spec, "names"), "spec.names", out);
     definition_versions::shared(spec, &unchanged, out);
-    conversion(at(spec, "conversion"), out);
+    let any_bundle = old.is_none_or(allows_any_bundle);
+    conversion(at(spec, "conversion"), any_bundle, out);
     definition_names(at(object, "status.acceptedNames"), "status.acceptedNames", out);
     stored_versions(object, out);
     approval(object, old, out);
@@ -147,7 +148,17 @@ fn joined(messages: &[String], name: &str, prefix: &str, path: &str, out: &mut F
     }
 }
 
-fn conversion(conversion: &Value, out: &mut Findings) {
+/// Certificates are not looked at until a definition is in use, nor where bad ones were let pass before.
+fn allows_any_bundle(old: &Value) -> bool {
+    let bundle = text(old, "spec.conversion.webhook.clientConfig.caBundle");
+    let mut problems = Findings::default();
+    if !bundle.is_empty() {
+        admission::certificates(bundle, "", &mut problems);
+    }
+    !is_established(old) || !problems.0.is_empty()
+}
+
+fn conversion(conversion: &Value, any_bundle: bool, out: &mut Findings) {
     if conversion.is_null() {
         return;
     }
@@ -168,8 +179,24 @@ fn conversion(conversion: &Value, out: &mut Findings) {
         out.required("spec.conversion.webhookClientConfig", "required when strategy is set to Webhook");
     } else if at(client, "url").is_null() == at(client, "service").is_null() {
         out.required("spec.conversion.webhookClientConfig", "exactly one of url or service is required");
+    } else if let Some(url) = at(client, "url").as_str() {
+        admission::webhook_url(url, "spec.conversion.webhookClientConfig.url", out);
+    } else {
+        admission::webhook_service(at(client, "service"), "spec.conversion.webhookClientConfig.service", out);
+    }
+    if let Some(bundle) = at(client, "caBundle").as_str().filter(|bundle| !bundle.is_empty() && !any_bundle) {
+        admission::certificates(bundle, "spec.conversion.webhookClientConfig.caBundle", out);
     }
     let place = "spec.conversion.conversionReviewVersions";
+    for (index, version) in reviews.iter().enumerate() {
+        let path = format!("{place}[{index}]");
+        if reviews[..index].contains(version) {
+            out.invalid(path, version, "duplicate version");
+            continue;
+        }
+        let name = version.as_str().unwrap_or_default();
+        out.messages(&path, name, names::dns_1035_label(name));
+    }
     if reviews.is_empty() {
         out.required(place, "");
     } else if !reviews.iter().any(|version| version == "v1" || version == "v1beta1") {
@@ -211,11 +238,14 @@ fn stored_versions(object: &Value, out: &mut Findings) {
 /// What decides how and where objects are stored cannot change once they may exist.
 pub(super) fn definition_update(new: &Value, old: &Value, out: &mut Findings) {
     definition_after(new, Some(old), out);
-    let established = list(old, "status.conditions")
-        .iter()
-        .any(|condition| text(condition, "type") == "Established" && text(condition, "status") == "True");
-    if established {
+    if is_established(old) {
         out.immutable(at(new, "spec"), at(old, "spec"), "spec", &["scope", "names.kind"]);
     }
     out.immutable(at(new, "spec"), at(old, "spec"), "spec", &["group", "names.plural"]);
+}
+
+fn is_established(definition: &Value) -> bool {
+    list(definition, "status.conditions")
+        .iter()
+        .any(|condition| text(condition, "type") == "Established" && text(condition, "status") == "True")
 }

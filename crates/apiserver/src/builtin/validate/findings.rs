@@ -58,6 +58,25 @@ impl Findings {
         }
     }
 
+    /// A domain, a slash, and a path, as `acme.io/foo`.
+    pub(super) fn domain_path(&mut self, path: &str, value: &str) {
+        if value.is_empty() {
+            self.required(path, "");
+            return;
+        }
+        let Some((domain, rest)) =
+            value.split_once('/').filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty())
+        else {
+            self.invalid(path, &json!(value), "must be a domain-prefixed path (such as \"acme.io/foo\")");
+            return;
+        };
+        self.messages(path, domain, names::dns_subdomain(domain));
+        if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)) {
+            let why = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+            self.invalid(path, &json!(rest), why);
+        }
+    }
+
     /// One of a few words; absence is a finding of its own.
     pub(super) fn one_of(&mut self, path: impl Into<String>, value: &Value, supported: &[&str]) {
         let path = path.into();

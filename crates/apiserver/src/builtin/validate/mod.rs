@@ -11,14 +11,18 @@ mod custom_resources;
 mod definition_print;
 mod definition_versions;
 mod findings;
+mod job_policies;
 mod metadata;
 pub mod names;
 mod network;
 mod node;
 mod pod;
+mod pod_network;
 mod policy;
 mod rbac;
 mod resources;
+mod scheduling;
+mod security;
 mod service;
 mod storage;
 mod volumes;
@@ -147,6 +151,7 @@ fn rules_of(kind: &BuiltinKind) -> Option<&'static Rules> {
 fn creation_only(kind: &BuiltinKind, object: &Value, out: &mut Findings) {
     match (kind.group, kind.kind) {
         ("", "Pod") => pod::pod_create(object, out),
+        ("", "Node") => node::node_ranges(object, out),
         ("batch", "CronJob") => batch::cron_job_create(object, out),
         ("events.k8s.io", "Event") => {
             config::new_event(object, out);

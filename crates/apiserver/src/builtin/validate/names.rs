@@ -34,6 +34,27 @@ pub fn dns_subdomain(name: &str) -> Vec<String> {
     out
 }
 
+/// As `dns_subdomain`, where labels may also hold underscores.
+pub fn subdomain_with_underscores(name: &str) -> Vec<String> {
+    const LABEL: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
+    let fits = |label: &str| {
+        let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let label = label.strip_prefix('_').unwrap_or(label);
+        edge(label.chars().next())
+            && edge(label.chars().last())
+            && label.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_'))
+    };
+    let mut out = too_long(name, SUBDOMAIN_MAXIMUM);
+    if !name.split('.').all(fits) {
+        out.push(pattern(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character",
+            &format!("{LABEL}(\\.{LABEL})*"),
+            &["example.com"],
+        ));
+    }
+    out
+}
+
 pub fn dns_1035_label(name: &str) -> Vec<String> {
     let mut out = too_long(name, LABEL_MAXIMUM);
     if !(is_dns_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase())) {

@@ -5,13 +5,14 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::findings::{Findings, child};
+use super::findings::{Findings, NameCheck, child};
 use super::{names, pod};
 use crate::builtin::values::{at, int, list, text};
 use crate::field::FieldError;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
-const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+pub(super) const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+pub(super) const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
 pub(super) fn ingress(object: &Value, out: &mut Findings) {
     let spec = at(object, "spec");
@@ -134,17 +135,7 @@ pub(super) fn ingress_class(object: &Value, out: &mut Findings) {
     if controller.len() > CONTROLLER_MAXIMUM {
         out.push(FieldError::too_long("spec.controller", CONTROLLER_MAXIMUM));
     }
-    match controller.split_once('/') {
-        _ if controller.is_empty() => out.required("spec.controller", ""),
-        Some((domain, rest)) if !rest.is_empty() => {
-            out.messages("spec.controller", domain, names::dns_subdomain(domain));
-        }
-        _ => out.invalid(
-            "spec.controller",
-            &json!(controller),
-            "must be a domain-prefixed path (such as \"acme.io/foo\")",
-        ),
-    }
+    out.domain_path("spec.controller", controller);
 }
 
 pub(super) fn ingress_class_update(new: &Value, old: &Value, out: &mut Findings) {
@@ -222,7 +213,6 @@ fn policy_peer(peer: &Value, path: &str, out: &mut Findings) {
 }
 
 fn ip_block(block: &Value, path: &str, out: &mut Findings) {
-    const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let range = text(block, "cidr");
     if range.is_empty() {
         out.required(child(path, "cidr"), "");
@@ -242,7 +232,7 @@ fn ip_block(block: &Value, path: &str, out: &mut Findings) {
     }
 }
 
-fn parse_range(text: &str) -> Option<(IpAddr, u32)> {
+pub(super) fn parse_range(text: &str) -> Option<(IpAddr, u32)> {
     let (address, length) = text.split_once('/')?;
     let (address, length) = (address.parse::<IpAddr>().ok()?, length.parse::<u32>().ok()?);
     let widest = if address.is_ipv4() { 32 } else { 128 };
@@ -322,22 +312,6 @@ const SLICE_LIMITS: (usize, usize, usize) = (1000, 100, 20_000);
 pub(super) fn endpoint_slice(object: &Value, out: &mut Findings) {
     out.one_of("addressType", at(object, "addressType"), &["FQDN", "IPv4", "IPv6"]);
     let family = text(object, "addressType");
-    let endpoints = list(object, "endpoints");
-    if endpoints.len() > SLICE_LIMITS.0 {
-        out.push(FieldError::too_many("endpoints", endpoints.len(), SLICE_LIMITS.0));
-    }
-    for (index, endpoint) in endpoints.iter().enumerate() {
-        let path = format!("endpoints[{index}].addresses");
-        let addresses = list(endpoint, "addresses");
-        if addresses.is_empty() {
-            out.required(path.clone(), "must contain at least 1 address");
-        } else if addresses.len() > SLICE_LIMITS.1 {
-            out.push(FieldError::too_many(path.clone(), addresses.len(), SLICE_LIMITS.1));
-        }
-        for (number, value) in addresses.iter().enumerate() {
-            slice_address(value, family, &path, number, out);
-        }
-    }
     let mut seen = BTreeSet::new();
     let ports = list(object, "ports");
     if ports.len() > SLICE_LIMITS.2 {
@@ -353,6 +327,56 @@ pub(super) fn endpoint_slice(object: &Value, out: &mut Findings) {
             out.duplicate(child(&path, "name"), &json!(name));
         }
         out.one_of(child(&path, "protocol"), at(port, "protocol"), &PROTOCOLS);
+        if let Some(protocol) = at(port, "appProtocol").as_str() {
+            out.messages(&child(&path, "appProtocol"), protocol, names::qualified_name(protocol));
+        }
+    }
+    let endpoints = list(object, "endpoints");
+    if endpoints.len() > SLICE_LIMITS.0 {
+        out.push(FieldError::too_many("endpoints", endpoints.len(), SLICE_LIMITS.0));
+    }
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        let own = format!("endpoints[{index}]");
+        let path = child(&own, "addresses");
+        let addresses = list(endpoint, "addresses");
+        if addresses.is_empty() {
+            out.required(path.clone(), "must contain at least 1 address");
+        } else if addresses.len() > SLICE_LIMITS.1 {
+            out.push(FieldError::too_many(path.clone(), addresses.len(), SLICE_LIMITS.1));
+        }
+        for (number, value) in addresses.iter().enumerate() {
+            slice_address(value, family, &path, number, out);
+        }
+        endpoint_place(endpoint, &own, out);
+    }
+}
+
+/// Zones or nodes that one endpoint may be meant for.
+const MOST_HINTS: usize = 8;
+
+/// Where an endpoint is, what it is called, and for whom it is meant.
+fn endpoint_place(endpoint: &Value, path: &str, out: &mut Findings) {
+    if let Some(node) = at(endpoint, "nodeName").as_str() {
+        out.messages(&child(path, "nodeName"), node, names::dns_subdomain(node));
+    }
+    if let Some(name) = at(endpoint, "hostname").as_str() {
+        out.messages(&child(path, "hostname"), name, names::dns_label(name));
+    }
+    let hints: [(&str, NameCheck); 2] = [("forZones", names::label_value), ("forNodes", names::dns_subdomain)];
+    for (field, rule) in hints {
+        let path = format!("{path}.hints.{field}");
+        let all: Vec<&str> = list(at(endpoint, "hints"), field).iter().map(|hint| text(hint, "name")).collect();
+        if all.len() > MOST_HINTS {
+            out.push(FieldError::too_many(path, all.len(), MOST_HINTS));
+            return;
+        }
+        for (index, name) in all.iter().enumerate() {
+            let path = format!("{path}[{index}].name");
+            if all[..index].contains(name) {
+                out.duplicate(path.clone(), &json!(name));
+            }
+            out.messages(&path, name, rule(name));
+        }
     }
 }
 
@@ -361,7 +385,7 @@ fn slice_address(value: &Value, family: &str, list: &str, index: usize, out: &mu
     let plain = value.as_str().unwrap_or_default();
     let path = format!("{list}[{index}]");
     if family == "FQDN" {
-        out.messages(&path, plain, names::dns_subdomain(plain));
+        domain_name(plain, &path, out);
         return;
     }
     let Ok(address) = plain.parse::<IpAddr>() else {
@@ -374,6 +398,23 @@ fn slice_address(value: &Value, family: &str, list: &str, index: usize, out: &mu
         _ => {}
     }
     special_address(value, &path, out);
+}
+
+/// A name with a domain, with or without the final dot. Only the first problem is told.
+fn domain_name(name: &str, path: &str, out: &mut Findings) {
+    if name.is_empty() {
+        out.required(path, "");
+        return;
+    }
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let problems = names::dns_subdomain(name);
+    if !problems.is_empty() {
+        out.invalid(path, &json!(name), problems.join(","));
+    } else if !name.contains('.') {
+        out.invalid(path, &json!(name), "should be a domain with at least two segments separated by dots");
+    } else if let Some(label) = name.split('.').find(|label| !names::dns_label(label).is_empty()) {
+        out.invalid(path, &json!(label), names::dns_label(label).join(","));
+    }
 }
 
 pub(super) fn endpoint_slice_update(new: &Value, old: &Value, out: &mut Findings) {

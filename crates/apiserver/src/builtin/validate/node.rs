@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::findings::Findings;
-use super::names;
 use super::resources::amount;
+use super::{names, network};
 use crate::builtin::values::{at, list, text};
-use crate::field::FieldError;
+use crate::field::{Fault, FieldError};
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
@@ -20,6 +20,31 @@ pub(super) fn node(object: &Value, out: &mut Findings) {
         for (name, value) in at(object, "status").get(place).and_then(Value::as_object).into_iter().flatten() {
             amount(name, value, &format!("status.{place}.{name}"), out);
         }
+    }
+}
+
+/// Ranges of addresses for a node's pods: one of each family.
+pub(super) fn node_ranges(object: &Value, out: &mut Findings) {
+    let path = "spec.podCIDRs";
+    let all = list(object, path);
+    let ranges: Vec<_> = all.iter().map(|range| range.as_str().and_then(network::parse_range)).collect();
+    for (index, range) in all.iter().enumerate().filter(|(index, _)| ranges[*index].is_none()) {
+        out.invalid(format!("{path}[{index}]"), range, network::NOT_A_RANGE);
+    }
+    if all.len() < 2 {
+        return;
+    }
+    if let Some(index) = ranges.iter().position(Option::is_none) {
+        let bad = all[index].as_str().unwrap_or_default();
+        let cause = format!("invalid CIDR[{index}]: <nil> (invalid CIDR address: {bad})");
+        let detail = format!("invalid PodCIDRs. failed to check with dual stack with error:{cause}");
+        out.push(FieldError { fault: Fault::Internal, path: path.to_owned(), value: None, detail });
+    }
+    let four = ranges.iter().flatten().any(|(address, _)| address.is_ipv4());
+    let six = ranges.iter().flatten().any(|(address, _)| address.is_ipv6());
+    if !(four && six) || all.len() > 2 || ranges.iter().any(Option::is_none) {
+        let why = "may specify no more than one CIDR for each IP family";
+        out.invalid(path, at(object, path), why);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, NameCheck, child};
-use super::{metadata, names, resources, volumes};
+use super::{metadata, names, pod_network, resources, scheduling, security, volumes};
 use crate::builtin::values::{at, flag, int, list, text};
 use crate::field::FieldError;
 
@@ -13,7 +13,7 @@ const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 
 pub(super) fn pod(pod: &Value, out: &mut Findings) {
-    spec(at(pod, "spec"), "spec", out);
+    spec(at(pod, "spec"), "spec", Place::Pod, out);
 }
 
 pub(super) fn pod_create(pod: &Value, out: &mut Findings) {
@@ -34,7 +34,7 @@ pub(super) fn template(template: &Value, path: &str, out: &mut Findings) {
     out.labels(template, "metadata.labels", &format!("{path}.labels"));
     metadata::annotations(out, at(template, "metadata"), &format!("{path}.annotations"));
     let path = format!("{path}.spec");
-    spec(at(template, "spec"), &path, out);
+    spec(at(template, "spec"), &path, Place::Template, out);
     if !list(template, "spec.ephemeralContainers").is_empty() {
         out.forbidden(format!("{path}.ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
@@ -83,13 +83,21 @@ fn deadline(new: &Value, old: &Value, out: &mut Findings) {
     }
 }
 
+/// Whether a pod spec is one of a pod or of something that makes pods later.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Pod,
+    Template,
+}
+
 /// A pod spec anywhere.
-fn spec(spec: &Value, path: &str, out: &mut Findings) {
+fn spec(spec: &Value, path: &str, place: Place, out: &mut Findings) {
     if int(spec, "terminationGracePeriodSeconds").is_none() {
         out.required(child(path, "terminationGracePeriodSeconds"), "");
     }
     let known = volumes::volumes(spec, &child(path, "volumes"), out);
     containers(spec, &known, path, out);
+    host_network(spec, path, place, out);
     out.one_of(child(path, "restartPolicy"), at(spec, "restartPolicy"), &["Always", "OnFailure", "Never"]);
     out.one_of(
         child(path, "dnsPolicy"),
@@ -97,12 +105,13 @@ fn spec(spec: &Value, path: &str, out: &mut Findings) {
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
     );
     volumes::node_selector(spec, &child(path, "nodeSelector"), out);
-    host_network(spec, path, out);
-    for (index, secret) in list(spec, "imagePullSecrets").iter().enumerate() {
-        if text(secret, "name").is_empty() {
-            out.required(format!("{path}.imagePullSecrets[{index}].name"), "");
-        }
-    }
+    security::of_pod(spec, path, out);
+    scheduling::affinity(at(spec, "affinity"), &child(path, "affinity"), out);
+    pod_network::dns(spec, path, out);
+    gates(spec, path, out);
+    scheduling::topology_spread(spec, path, out);
+    security::host_process(spec, path, out);
+    security::host_users(spec, path, out);
     let by_name: [(&str, NameCheck); 5] = [
         ("serviceAccountName", names::dns_subdomain),
         ("nodeName", names::dns_subdomain),
@@ -123,6 +132,36 @@ fn spec(spec: &Value, path: &str, out: &mut Findings) {
         out.invalid(child(path, "activeDeadlineSeconds"), &json!(seconds), why);
     }
     tolerations(spec, path, out);
+    pod_network::host_aliases(spec, path, out);
+    if let Some(class) = at(spec, "runtimeClassName").as_str() {
+        out.messages(&child(path, "runtimeClassName"), class, names::dns_subdomain(class));
+    }
+    let preemption = at(spec, "preemptionPolicy");
+    if !preemption.is_null() {
+        out.one_of(child(path, "preemptionPolicy"), preemption, &["PreemptLowerPriority", "Never"]);
+    }
+    let system = at(spec, "os");
+    if !system.is_null() && text(system, "name").is_empty() {
+        out.required(child(path, "os.name"), "");
+    } else if !system.is_null() && !["linux", "windows"].contains(&text(system, "name")) {
+        out.not_supported(child(path, "os"), at(system, "name"), &["linux", "windows"]);
+    }
+}
+
+fn gates(spec: &Value, path: &str, out: &mut Findings) {
+    for (index, gate) in list(spec, "readinessGates").iter().enumerate() {
+        let kind = text(gate, "conditionType");
+        let path = format!("{path}.readinessGates[{index}].conditionType");
+        out.messages(&path, kind, names::qualified_name(kind));
+    }
+    let gates = list(spec, "schedulingGates");
+    for (index, gate) in gates.iter().enumerate() {
+        let (name, path) = (text(gate, "name"), format!("{path}.schedulingGates[{index}]"));
+        out.messages(&path, name, names::qualified_name(name));
+        if gates[..index].iter().any(|earlier| text(earlier, "name") == name) {
+            out.duplicate(path, &json!(name));
+        }
+    }
 }
 
 fn containers(spec: &Value, volumes: &BTreeSet<&str>, path: &str, out: &mut Findings) {
@@ -132,9 +171,10 @@ fn containers(spec: &Value, volumes: &BTreeSet<&str>, path: &str, out: &mut Find
     }
     let mut seen = BTreeSet::new();
     let mut host_ports = BTreeSet::new();
+    let host_users = at(spec, "hostUsers") != &Value::Bool(false);
     for (index, item) in list(spec, "containers").iter().enumerate() {
         let path = format!("{list_path}[{index}]");
-        container(item, volumes, &path, out);
+        container(item, volumes, host_users, &path, out);
         if !seen.insert(text(item, "name")) {
             out.duplicate(format!("{path}.name"), at(item, "name"));
         }
@@ -146,7 +186,7 @@ fn containers(spec: &Value, volumes: &BTreeSet<&str>, path: &str, out: &mut Find
     }
     for (index, item) in list(spec, "initContainers").iter().enumerate() {
         let path = format!("{path}.initContainers[{index}]");
-        container(item, volumes, &path, out);
+        container(item, volumes, host_users, &path, out);
         if !seen.insert(text(item, "name")) {
             out.duplicate(format!("{path}.name"), at(item, "name"));
         }
@@ -170,7 +210,7 @@ fn init_container(item: &Value, path: &str, out: &mut Findings) {
     }
 }
 
-fn container(item: &Value, volumes: &BTreeSet<&str>, path: &str, out: &mut Findings) {
+fn container(item: &Value, volumes: &BTreeSet<&str>, host_users: bool, path: &str, out: &mut Findings) {
     out.named(&format!("{path}.name"), text(item, "name"), names::dns_label);
     if text(item, "image").is_empty() {
         out.required(format!("{path}.image"), "");
@@ -185,6 +225,7 @@ fn container(item: &Value, volumes: &BTreeSet<&str>, path: &str, out: &mut Findi
     volumes::mounts(item, volumes, path, out);
     out.one_of(format!("{path}.imagePullPolicy"), at(item, "imagePullPolicy"), &PULL_POLICIES);
     resources::container(at(item, "resources"), &format!("{path}.resources"), out);
+    security::of_container(at(item, "securityContext"), host_users, &format!("{path}.securityContext"), out);
 }
 
 fn ports(container: &Value, path: &str, out: &mut Findings) {
@@ -236,13 +277,15 @@ fn unique_host_ports(container: &Value, path: &str, taken: &mut BTreeSet<String>
     }
 }
 
-fn host_network(spec: &Value, path: &str, out: &mut Findings) {
+fn host_network(spec: &Value, path: &str, place: Place, out: &mut Findings) {
     if !flag(spec, "hostNetwork") {
         return;
     }
     for (index, container) in list(spec, "containers").iter().enumerate() {
         for (number, port) in list(container, "ports").iter().enumerate() {
-            if at(port, "hostPort") != at(port, "containerPort") {
+            // A template's pods get their host ports when they are made.
+            let may_be_absent = place == Place::Template && int(port, "hostPort").unwrap_or_default() == 0;
+            if !may_be_absent && at(port, "hostPort") != at(port, "containerPort") {
                 let path = format!("{path}.containers[{index}].ports[{number}].hostPort");
                 let shown = int(port, "hostPort").unwrap_or_default();
                 out.invalid(path, &json!(shown), "must match `containerPort` when `hostNetwork` is true");

@@ -96,7 +96,7 @@ fn files(source: &Value, path: &str, out: &mut Findings) {
 }
 
 /// A path that stays below where it is mounted.
-fn relative(path: &str, at: &str, out: &mut Findings) {
+pub(super) fn relative(path: &str, at: &str, out: &mut Findings) {
     let value = Value::from(path);
     if path.starts_with('/') {
         out.invalid(at, &value, "must be a relative path");

@@ -80,7 +80,7 @@ fn networked() -> SmallWorld {
 }
 
 #[test]
-fn exported_services_keep_a_member_from_leaving() {
+fn scheduling_54_exported_services_keep_a_member_from_leaving() {
     let export = |name: &str, being_deleted| ServiceExport { namespaced_name: format!("work/{name}"), being_deleted };
     let mut world = networked();
     check(Operation::Delete, member(json!([])), &world, expect!["allowed: nothing keeps the member from leaving"]);
@@ -96,7 +96,7 @@ fn exported_services_keep_a_member_from_leaving() {
 }
 
 #[test]
-fn leaving_is_not_checked_when_told_so_or_without_networking() {
+fn scheduling_54_leaving_is_not_checked_when_told_so_or_without_networking() {
     let mut skipping = member(json!([]));
     skipping["spec"]["deleteOptions"] = json!({"validationMode": "Skip"});
     let broken = SmallWorld { broken: true, ..networked() };

@@ -8,7 +8,7 @@ use expect_test::{expect, expect_file};
 use regex::Regex;
 
 use super::*;
-use crate::conditions::events::{AgentEvent, BindingEvent, FleetEvent, MemberClusterEvent, PlacementEvent};
+use crate::conditions::events::{AgentEvent, BindingEvent, FleetEvent, MemberClusterEvent, PlacementEvent, RunEvent};
 use crate::conditions::per_cluster::{RolloutStep, Tally};
 
 #[test]
@@ -32,6 +32,7 @@ fn the_whole_vocabulary_is_as_published() {
         writeln!(table, "  {} {} |{fault}|", fault.id(), if fault.is_terminal() { "T" } else { "R" }).unwrap();
     }
     events_of::<PlacementEvent>("placement", &mut table);
+    events_of::<RunEvent>("update run", &mut table);
     events_of::<BindingEvent>("binding", &mut table);
     events_of::<MemberClusterEvent>("member cluster", &mut table);
     events_of::<AgentEvent>("internal member cluster", &mut table);

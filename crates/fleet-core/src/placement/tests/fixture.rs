@@ -88,6 +88,7 @@ impl<S: Scope> World<S> {
             resource_snapshots: self.snapshots.iter().map(ResourceSnapshotFacts::of).collect(),
             bindings: self.bindings.iter().map(BindingFacts::of).collect(),
             status_copy: copy.map(|copy| &copy.spec),
+            selection: None,
             inventory: &self.hub,
             propagation: &self.propagation,
             pace: self.pace,

@@ -4,6 +4,7 @@ mod capturing;
 mod concerning;
 mod fixture;
 mod hub;
+mod known_content;
 mod properties;
 mod render;
 mod runs;

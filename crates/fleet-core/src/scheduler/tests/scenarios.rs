@@ -446,7 +446,7 @@ fn an_unscheduled_binding_of_unknown_past_stops_scheduling() {
     world.binding_mut("c1").metadata.annotations = None;
     check(
         &mut world,
-        expect![[r#"stopped: unscheduled binding "web-c1-e220a839" does not say which state it had before"#]],
+        expect![[r#"stopped: unscheduled binding "web-c1-c0871431" does not say which state it had before"#]],
     );
     let annotation = (annotations::PREVIOUS_BINDING_STATE.to_owned(), "Unscheduled".to_owned());
     world.binding_mut("c1").metadata.annotations = Some([annotation].into());

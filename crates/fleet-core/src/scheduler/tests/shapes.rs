@@ -29,7 +29,7 @@ fn a_new_binding() {
           - kubernetes-fleet.io/scheduler-crb-cleanup
           labels:
             kubernetes-fleet.io/parent-CRP: a-placement-with-a-rather-long-name
-          name: a-placement-with-a-rather--member-with-a-name-of-more--e220a839
+          name: a-placement-with-a-rather--member-with-a-name-of-more--73613759
           namespace: shop
         spec:
           state: Scheduled
@@ -159,4 +159,27 @@ fn a_cluster_that_is_named_twice_is_one_cluster() {
           Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead
           + a … "a": picked
           - b Specified cluster "b" is not found"#]].assert_eq(&world.run());
+}
+
+fn new_names(world: &World) -> Vec<String> {
+    let name = |write: &Write| match write {
+        Write::CreateBinding(new) => Some(new.name.to_string()),
+        _ => None,
+    };
+    world.plan().writes.iter().filter_map(name).collect()
+}
+
+#[test]
+fn a_binding_has_the_same_name_whoever_else_is_picked() {
+    let mut world = World::new("m1\nm2\nm3");
+    world.set_policy("");
+    let all = new_names(&world);
+    world.remove_cluster("m1");
+    assert_eq!(new_names(&world), all[1..]);
+    let mut leaving = old_binding(&all[1], "m2", &BindingState::Bound, "web-0");
+    leaving.metadata.deletion_timestamp = Some(serde_json::from_value(serde_json::json!(now())).unwrap());
+    world.bindings.push(leaving);
+    let beside_the_leaving_one = new_names(&world);
+    assert_ne!(beside_the_leaving_one[0], all[1], "a name that is taken is not used again");
+    assert_eq!(beside_the_leaving_one[1], all[2]);
 }

@@ -2,6 +2,7 @@
 
 mod nodes_and_hooks;
 mod other_kinds;
+mod pods;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};

@@ -318,11 +318,11 @@ fn network() {
         "EndpointSlice",
         json!({"addressType": "IPv4", "endpoints": [{}, {"addresses": ["::1", "x"]}], "ports": [{"port": 1}, {"port": 2}]}),
         &expect![[r#"
+            ports[1].name: Duplicate value: ""
             endpoints[0].addresses: Required value: must contain at least 1 address
             endpoints[1].addresses: Invalid value: "::1": must be an IPv4 address
             endpoints[1].addresses[0]: Invalid value: "::1": may not be in the loopback range (127.0.0.0/8, ::1/128)
-            endpoints[1].addresses[1]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
-            ports[1].name: Duplicate value: """#]],
+            endpoints[1].addresses[1]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"#]],
     );
     change_refused(
         "discovery.k8s.io",

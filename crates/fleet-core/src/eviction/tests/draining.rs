@@ -1,0 +1,186 @@
+//! Scenarios of draining a cluster, and what holds for every drain.
+
+use expect_test::expect;
+use fleet_api::kinds::{ClusterResourceBinding, ClusterResourcePlacementEviction};
+use fleet_api::names::ClusterName;
+use fleet_api::types::Taint;
+use fleet_api::well_known::labels;
+
+use super::fixture::{THREE_READY, World, budget};
+use crate::eviction::drain::{Observed, Plan, Progress, Write, cordon_taint, cordoned, plan, uncordoned};
+use crate::plan::lint;
+
+/// One placement, a cluster `c1` to be drained, and its taints.
+#[derive(Debug, Clone)]
+struct Drain {
+    world: World,
+    cluster: ClusterName,
+    taints: Vec<Taint>,
+}
+
+impl Drain {
+    fn new(spec: &str, bindings: &str) -> Self {
+        let mut world = World::new(spec, bindings);
+        world.evictions.clear();
+        world.placed.bindings.iter_mut().for_each(label);
+        let other = Taint { key: "team".to_owned(), ..Taint::default() };
+        Self { world, cluster: ClusterName::parse("c1").unwrap(), taints: vec![other] }
+    }
+
+    fn plan(&self) -> Plan {
+        let placements: Vec<_> =
+            self.world.placement_exists.then(|| self.world.placed.placement.clone()).into_iter().collect();
+        let plan = plan(&Observed {
+            cluster: &self.cluster,
+            taints: &self.taints,
+            bindings: &self.world.placed.bindings,
+            placements: &placements,
+            evictions: &self.world.evictions,
+            suffix_seed: 7,
+        });
+        assert_eq!(lint(&plan), Vec::<String>::new());
+        plan
+    }
+
+    fn carry_out(&mut self, plan: &Plan) {
+        for write in &plan.writes {
+            match write {
+                Write::Cordon { taints } => self.taints.clone_from(taints),
+                Write::CreateEviction(new) => {
+                    let mut object: ClusterResourcePlacementEviction = new.object();
+                    object.metadata.generation = Some(1);
+                    assert!(self.world.evictions.iter().all(|one| one.metadata.name != object.metadata.name));
+                    self.world.evictions.push(object);
+                }
+            }
+        }
+    }
+
+    /// Carries plans out, lets evictions be decided and bindings vanish, until the drain is over. Gives what it came to.
+    fn run(&mut self) -> (Progress, bool) {
+        for _ in 0..8 {
+            let plan = self.plan();
+            self.carry_out(&plan);
+            assert!(self.plan().is_idle());
+            if plan.report.is_over() {
+                let progress = plan.report.placements.into_values().next().unwrap();
+                let drained = self.plan().report.is_drained();
+                return (progress, drained);
+            }
+            (0..self.world.evictions.len()).for_each(|index| drop(self.world.run(index)));
+            self.world.placed.clean_up();
+        }
+        panic!("a drain does not end");
+    }
+}
+
+fn label(binding: &mut ClusterResourceBinding) {
+    binding.metadata.labels = Some([(labels::PARENT_PLACEMENT.to_owned(), "web".to_owned())].into());
+}
+
+#[test]
+fn scheduling_48_a_cluster_is_drained_and_uncordoned() {
+    let mut drain = Drain::new("", THREE_READY);
+    let before = drain.taints.clone();
+    assert_eq!(drain.run(), (Progress::Gone, true));
+    let names: Vec<_> = drain.world.evictions.iter().filter_map(|one| one.metadata.name.as_deref()).collect();
+    expect!["drain-eviction-web-c1-00000007"].assert_eq(&names.join("\n"));
+    assert_eq!(drain.taints, [before[0].clone(), cordon_taint()]);
+    assert_eq!(uncordoned(&drain.taints), Some(before));
+}
+
+#[test]
+fn scheduling_49_a_budget_that_blocks_everything_leaves_the_cluster_cordoned() {
+    let mut drain = Drain::new("n=3", THREE_READY);
+    drain.world.budget = Some(budget("u=0"));
+    let (progress, drained) = drain.run();
+    assert!(!drained);
+    let Progress::Refused { message } = progress else { panic!("{progress:?}") };
+    expect!["Eviction is blocked by specified ClusterResourcePlacementDisruptionBudget, availablePlacements: 3, totalPlacements: 3"]
+        .assert_eq(&message);
+    assert_eq!(drain.world.evictions.len(), 2);
+    assert!(drain.taints.contains(&cordon_taint()));
+}
+
+#[test]
+fn scheduling_49_a_budget_that_gives_way_lets_the_second_eviction_through() {
+    let mut drain = Drain::new("n=3", THREE_READY);
+    drain.world.budget = Some(budget("u=0"));
+    let first = drain.plan();
+    drain.carry_out(&first);
+    drop(drain.world.run(0));
+    drain.world.budget = None;
+    assert_eq!(drain.run(), (Progress::Gone, true));
+}
+
+#[test]
+fn taints_are_the_cordon_taint_or_not() {
+    let near = Taint { value: "other".to_owned(), ..cordon_taint() };
+    assert_eq!(cordoned(std::slice::from_ref(&near)), Some(vec![near.clone(), cordon_taint()]));
+    assert_eq!(cordoned(&[cordon_taint()]), None);
+    assert_eq!(uncordoned(std::slice::from_ref(&near)), None);
+    assert_eq!(uncordoned(&[cordon_taint(), near.clone(), cordon_taint()]), Some(vec![near]));
+    expect![[r#"{"key":"cordon-key","value":"cordon-value","effect":"NoSchedule"}"#]]
+        .assert_eq(&serde_json::to_string(&cordon_taint()).unwrap());
+}
+
+#[test]
+fn placements_that_cannot_be_evicted_are_not_tried() {
+    let mut fixed = Drain::new("fixed=c1", "c1 Bound @1 ready");
+    assert_eq!(fixed.run(), (Progress::NamesItsClusters, false));
+    assert!(fixed.world.evictions.is_empty());
+
+    let mut going = Drain::new("", "c1 Bound @1 ready");
+    going.world.placed.placement.metadata.deletion_timestamp =
+        Some(serde_json::from_value(serde_json::json!(going.world.placed.now)).unwrap());
+    assert_eq!(going.run(), (Progress::Leaving, true));
+
+    let mut gone = Drain::new("", "c1 Bound @1 ready");
+    gone.world.placement_exists = false;
+    assert_eq!(gone.run(), (Progress::Leaving, true));
+}
+
+#[test]
+fn a_placement_that_vanished_in_between_counts_as_gone() {
+    let mut drain = Drain::new("", "c1 Bound @1 ready");
+    let plan = drain.plan();
+    drain.carry_out(&plan);
+    drain.world.placement_exists = false;
+    drain.world.placed.bindings.clear();
+    assert_eq!(drain.run(), (Progress::Gone, true));
+}
+
+#[test]
+fn a_placement_that_tolerates_the_taint_returns_and_is_given_up() {
+    let mut drain = Drain::new("", "c1 Bound @1 ready");
+    for _ in 0..2 {
+        let plan = drain.plan();
+        assert_eq!(plan.report.placements.values().next(), Some(&Progress::Evicting));
+        drain.carry_out(&plan);
+        let last = drain.world.evictions.len() - 1;
+        drop(drain.world.run(last));
+        drain.world.placed.clean_up();
+        drain.world.placed.add("c1 Bound @1 ready");
+        drain.world.placed.bindings.iter_mut().for_each(label);
+    }
+    assert_eq!(drain.run(), (Progress::Returned, false));
+}
+
+#[test]
+fn other_clusters_and_what_is_going_are_passed_over() {
+    let mut drain = Drain::new("", "c2 Bound @1 ready\nc1 Bound @1 ready deleting");
+    let plan = drain.plan();
+    assert!(plan.report.placements.is_empty());
+    assert!(plan.report.is_over() && plan.report.is_drained());
+    drain.carry_out(&plan);
+    assert!(drain.plan().is_idle());
+}
+
+#[test]
+fn a_binding_that_belongs_to_nobody_is_named() {
+    let mut drain = Drain::new("", "c1 Bound @1 ready");
+    drain.world.placed.bindings[0].metadata.labels = None;
+    let plan = drain.plan();
+    assert_eq!(plan.report.unattributed, ["web-c1"]);
+    assert!(plan.report.is_over() && !plan.report.is_drained());
+}

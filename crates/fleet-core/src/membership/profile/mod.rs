@@ -1,0 +1,167 @@
+//! The inventory entry of a joined member, for other tools.
+//!
+//! Decides from a MemberCluster and the ClusterProfile of its name: whether there is one, what it says, and when it goes.
+//! A plan wakes by time when silence of the member becomes news. Never takes over an entry of another manager, and never
+//! deletes one.
+//!
+//! | file | step |
+//! |---|---|
+//! | `observed` | the facts |
+//! | `status` | what the entry says of the cluster |
+
+mod observed;
+mod status;
+
+use std::collections::BTreeMap;
+
+use fleet_api::conditions::decode;
+use fleet_api::conditions::member::{ControlPlaneHealthy, MemberJoined};
+use fleet_api::kinds::{ClusterProfile, Obj};
+use fleet_api::names::ClusterName;
+use fleet_api::types::{ClusterManager, ClusterProfileSpec, ClusterProfileStatus};
+use fleet_api::well_known::{label_values, labels, namespaces};
+use jiff::Timestamp;
+
+pub use observed::{MemberFacts, Observed, ProfileFacts, Settings};
+
+use crate::plan::{self, ObjectWrite, Wake};
+
+pub type Plan = plan::Plan<Write, ClusterProfileStatus, Report>;
+
+/// One write to the MemberCluster or to its inventory entry. The plan's status is the entry's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    /// Adds the inventory's finalizer to the MemberCluster.
+    HoldMember,
+    /// Takes the inventory's finalizer from the MemberCluster.
+    ReleaseMember,
+    CreateProfile(WantedProfile),
+    /// Sets spec and label.
+    UpdateProfile(WantedProfile),
+    DeleteProfile {
+        profile: ClusterName,
+    },
+}
+
+impl ObjectWrite for Write {
+    fn object(&self) -> (&'static str, &str) {
+        match self {
+            Write::HoldMember | Write::ReleaseMember => ("member", ""),
+            Write::CreateProfile(WantedProfile { cluster: profile })
+            | Write::UpdateProfile(WantedProfile { cluster: profile })
+            | Write::DeleteProfile { profile } => ("profile", profile.as_str()),
+        }
+    }
+
+    fn is_deletion(&self) -> bool {
+        matches!(self, Write::DeleteProfile { .. })
+    }
+
+    fn lets_subject_go(&self) -> bool {
+        matches!(self, Write::ReleaseMember)
+    }
+}
+
+/// The entry of a member as it shall be, but for its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedProfile {
+    pub cluster: ClusterName,
+}
+
+impl WantedProfile {
+    pub fn spec(&self) -> ClusterProfileSpec {
+        ClusterProfileSpec {
+            display_name: self.cluster.to_string(),
+            cluster_manager: ClusterManager { name: label_values::CLUSTER_MANAGER.to_owned() },
+        }
+    }
+
+    /// The labels that the entry has at least.
+    pub fn labels() -> BTreeMap<String, String> {
+        BTreeMap::from([(labels::CLUSTER_MANAGER.to_owned(), label_values::CLUSTER_MANAGER.to_owned())])
+    }
+
+    pub fn object(&self) -> ClusterProfile {
+        let mut object =
+            Obj::named(self.cluster.to_string(), self.spec()).in_namespace(namespaces::FLEET_SYSTEM.to_owned());
+        object.metadata.labels = Some(Self::labels());
+        object
+    }
+}
+
+/// What a plan rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub outcome: Outcome,
+    /// Somebody had changed the entry, and the change is taken back.
+    pub reverted: bool,
+}
+
+/// Where the entry stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is no such member, and no entry of ours.
+    Nothing,
+    /// The entry of a member that is going or gone is taken away.
+    Removing,
+    /// The member has not joined since it was last changed; an entry that is there stays as it is.
+    AwaitingJoin,
+    /// Another manager has an entry of this name, and who manages an entry cannot be changed.
+    ManagedByAnother {
+        manager: String,
+    },
+    /// Somebody deletes the entry; a new one is made when it is gone.
+    ProfileGoing,
+    Kept(ControlPlaneHealthy),
+}
+
+/// What to do so that the inventory has an entry exactly for the members that joined, and the entry tells the truth.
+pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
+    let plan = match &observed.member {
+        None => remove(observed, None),
+        Some(member) if member.leaving => remove(observed, Some(member)),
+        Some(member) => keep(observed, member, now),
+    };
+    debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
+    plan
+}
+
+fn at(outcome: Outcome) -> Plan {
+    Plan::nothing(Report { outcome, reverted: false })
+}
+
+fn remove(observed: &Observed<'_>, member: Option<&MemberFacts<'_>>) -> Plan {
+    let ours = observed.profile.as_ref().is_some_and(|profile| profile.is_ours() && !profile.deleting);
+    let held = member.is_some_and(|member| member.held);
+    let mut plan = at(if ours || held { Outcome::Removing } else { Outcome::Nothing });
+    plan.writes.extend(ours.then(|| Write::DeleteProfile { profile: observed.cluster.clone() }));
+    plan.writes.extend(held.then_some(Write::ReleaseMember));
+    plan
+}
+
+fn keep(observed: &Observed<'_>, member: &MemberFacts<'_>, now: Timestamp) -> Plan {
+    if !decode::<MemberJoined>(member.conditions(), member.generation).is_true() {
+        return at(Outcome::AwaitingJoin);
+    }
+    let wanted = WantedProfile { cluster: observed.cluster.clone() };
+    let hold = (!member.held).then_some(Write::HoldMember);
+    let (write, generation) = match &observed.profile {
+        None => (Some(Write::CreateProfile(wanted)), 1),
+        Some(profile) if !profile.is_ours() => {
+            return at(Outcome::ManagedByAnother { manager: profile.spec.cluster_manager.name.clone() });
+        }
+        Some(profile) if profile.deleting => return at(Outcome::ProfileGoing),
+        Some(profile) if *profile.spec != wanted.spec() => (Some(Write::UpdateProfile(wanted)), profile.generation + 1),
+        Some(profile) if !profile.labelled => (Some(Write::UpdateProfile(wanted)), profile.generation),
+        Some(profile) => (None, profile.generation),
+    };
+    let (health, news_at) = status::health(member, observed.settings, now);
+    let before = observed.profile.as_ref().and_then(|profile| profile.status);
+    let status = status::tell(before, member, &health, generation, now);
+    let mut plan = at(Outcome::Kept(health));
+    plan.report.reverted = matches!(write, Some(Write::UpdateProfile(_)));
+    plan.writes = hold.into_iter().chain(write).collect();
+    plan.status = (before != Some(&status)).then_some(status);
+    plan.wake = news_at.map_or(Wake::OnChange, Wake::At);
+    plan
+}

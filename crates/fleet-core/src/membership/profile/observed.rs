@@ -1,0 +1,89 @@
+//! The facts that an inventory entry's plan rests on, each read once from its object.
+//!
+//! Decides whose an entry is. Objects are borrowed, never copied. Never decides what to do about them.
+
+use fleet_api::conditions::Condition;
+use fleet_api::kinds::{ClusterProfile, MemberCluster};
+use fleet_api::names::ClusterName;
+use fleet_api::types::{ClusterProfileSpec, ClusterProfileStatus, MemberClusterStatus};
+use fleet_api::well_known::{finalizers, label_values, labels};
+use jiff::SignedDuration;
+
+/// Everything that one plan is made from.
+#[derive(Debug, Clone)]
+pub struct Observed<'a> {
+    /// The name of both.
+    pub cluster: &'a ClusterName,
+    pub member: Option<MemberFacts<'a>>,
+    /// The entry of that name in the fleet's own namespace.
+    pub profile: Option<ProfileFacts<'a>>,
+    pub settings: Settings,
+}
+
+/// How the hub agent was told to judge members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// A heartbeat older than this means that the cluster is out of reach. A single late heartbeat never does.
+    pub unhealthy_after: SignedDuration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { unhealthy_after: SignedDuration::from_secs(60) }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct MemberFacts<'a> {
+    pub generation: i64,
+    pub leaving: bool,
+    /// Whether the inventory's finalizer is on it.
+    pub held: bool,
+    pub heartbeat_period: SignedDuration,
+    pub status: Option<&'a MemberClusterStatus>,
+}
+
+impl<'a> MemberFacts<'a> {
+    pub fn of(member: &'a MemberCluster) -> Self {
+        let metadata = &member.metadata;
+        Self {
+            generation: member.generation(),
+            leaving: metadata.deletion_timestamp.is_some(),
+            held: metadata.finalizers.iter().flatten().any(|one| one == finalizers::CLUSTER_PROFILE),
+            heartbeat_period: SignedDuration::from_secs(i64::from(member.spec.heartbeat_period_seconds())),
+            status: member.status.as_ref(),
+        }
+    }
+
+    pub(super) fn conditions(&self) -> &'a [Condition] {
+        self.status.map_or(&[], |status| &status.conditions)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct ProfileFacts<'a> {
+    pub generation: i64,
+    pub deleting: bool,
+    /// Whether the label that names us as the manager is right.
+    pub labelled: bool,
+    pub spec: &'a ClusterProfileSpec,
+    pub status: Option<&'a ClusterProfileStatus>,
+}
+
+impl<'a> ProfileFacts<'a> {
+    pub fn of(profile: &'a ClusterProfile) -> Self {
+        let metadata = &profile.metadata;
+        let label = metadata.labels.as_ref().and_then(|all| all.get(labels::CLUSTER_MANAGER));
+        Self {
+            generation: profile.generation(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            labelled: label.is_some_and(|manager| manager == label_values::CLUSTER_MANAGER),
+            spec: &profile.spec,
+            status: profile.status.as_ref(),
+        }
+    }
+
+    pub(super) fn is_ours(&self) -> bool {
+        self.spec.cluster_manager.name == label_values::CLUSTER_MANAGER
+    }
+}

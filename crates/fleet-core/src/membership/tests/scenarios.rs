@@ -1,0 +1,280 @@
+//! Acceptance scenarios of membership. Names carry the scenario's number.
+
+use expect_test::expect;
+use fleet_api::conditions::member::PropertyProviderStarted;
+use fleet_api::well_known::properties as property;
+use fleet_api::well_known::{finalizers, labels};
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Node;
+use serde_json::json;
+
+use super::render::{agent_text, conditions_text, hub_text, observed_text, profile_text, status_text};
+use super::world::World;
+use crate::membership::agent::{Collected, Method, Probe, collection_method};
+use crate::membership::properties::{AzureFacts, NodeFacts, azure, built_in};
+use crate::scheduler::{ClusterFacts, EligibilityLimits, eligibility};
+
+#[test]
+fn scheduling_50_a_new_member_is_prepared_and_joins_when_its_agent_reports() {
+    let mut world = World::new();
+    expect![[r#"
+        hold member
+        create namespace fleet-member-m1
+        create role fleet-role-m1
+        create role binding fleet-rolebinding-m1 for User agent-of-m1
+        create mailbox m1 Join 60s
+        event Normal NamespaceCreated: Namespace was created
+        event Normal RoleCreated: role was created
+        event Normal RoleBindingCreated: role binding was created
+        event Normal InternalMemberClusterCreated: Internal member cluster was created
+        event Normal MemberClusterReadyToJoin: member cluster ready to join
+        event Warning MemberClusterJoinStateUnknown: member cluster join state unknown
+        Prepared(AgentsMissing { cluster: "m1", expected: 1, reported: 0 })"#]]
+    .assert_eq(&hub_text(&world.run_hub()));
+    expect![[r#"
+        ReadyToJoin=True@1 MemberClusterReadyToJoin: Member cluster is ready to join the fleet
+        Joined=Unknown@1 MemberClusterJoinStateUnknown: Member cluster m1 has not reported all the expected agents, expected 1, got 0
+    "#]].assert_eq(&status_text(&world));
+    assert_eq!(world.member().metadata.labels.as_ref().unwrap()[labels::MEMBER_NAME], "m1");
+    expect![[r#"
+        event Normal InternalMemberClusterHealthy: internal member cluster healthy
+        event Normal InternalMemberClusterJoined: internal member cluster joined
+        count join_result_counter
+        wake at 2026-11-15T12:01:00.542Z
+        Joined { healthy: true, next_beat: 2026-11-15T12:01:00.542Z }"#]]
+    .assert_eq(&agent_text(&world.run_agent()));
+    expect![[r#"
+        event Normal MemberClusterJoined: member cluster joined
+        count join_result_counter
+        Prepared(Joined)"#]]
+    .assert_eq(&hub_text(&world.run_hub()));
+    expect![[r#"
+        ReadyToJoin=True@1 MemberClusterReadyToJoin: Member cluster is ready to join the fleet
+        Joined=True@1 MemberClusterJoined: Member cluster has successfully joined the fleet
+        MemberAgent 2026-11-15T12:00:00Z Healthy=True@1 Joined=True@1"#]]
+    .assert_eq(&status_text(&world));
+}
+
+#[test]
+fn scheduling_51_a_member_that_is_deleted_leaves_and_keeps_what_was_placed() {
+    let mut world = World::joined();
+    world.place("web-work");
+    world.delete_member();
+    expect![[r#"
+        update mailbox m1 Leave 60s
+        event Normal InternalMemberClusterSpecUpdated: internal member cluster spec updated
+        wake at 2026-11-15T12:15:00Z
+        Leaving(AwaitingAgent { forced_at: 2026-11-15T12:15:00Z })"#]]
+    .assert_eq(&hub_text(&world.run_hub()));
+    expect![[r#"
+        stop applier
+        release work web-work
+        event Normal InternalMemberClusterLeft: internal member cluster left
+        count leave_result_counter
+        Left"#]]
+    .assert_eq(&agent_text(&world.run_agent()));
+    expect![[r#"
+        release work web-work
+        delete namespace fleet-member-m1
+        event Normal MemberClusterLeft: member cluster left
+        count leave_result_counter
+        Leaving(Clearing(AgentsLeft))"#]]
+    .assert_eq(&hub_text(&world.run_hub()));
+    expect![[r#"
+        ReadyToJoin=False@2 MemberClusterNotReadyToJoin: Member cluster is not ready to join the fleet
+        Joined=False@2 MemberClusterLeft: Member cluster has left the fleet
+        MemberAgent 2026-11-15T12:00:00Z Healthy=True@2 Joined=False@2"#]]
+    .assert_eq(&status_text(&world));
+    world.collect_garbage();
+    world.inventory_acts();
+    expect![[r#"
+        release member
+        Leaving(Released)"#]]
+    .assert_eq(&hub_text(&world.run_hub()));
+    assert!(world.member.is_none() && world.namespace.is_none() && world.works.is_empty());
+}
+
+#[test]
+fn scheduling_52_a_member_that_comes_back_under_its_name_joins_again() {
+    let mut world = World::joined();
+    let first = world.status().clone();
+    world.delete_member();
+    world.settle();
+    assert!(world.member.is_none() && !world.memory.applier_running);
+    world.recreate_member();
+    world.settle();
+    assert_eq!(world.status(), &first);
+    assert!(world.memory.applier_running);
+}
+
+#[test]
+fn scheduling_53_a_member_whose_agent_is_down_is_let_go_after_the_waiting_time() {
+    let mut world = World::joined();
+    world.place("web-work");
+    world.agent_alive = false;
+    world.delete_member();
+    world.settle();
+    world.pass(15 * 60 - 1);
+    world.settle();
+    assert!(world.member.is_some());
+    world.pass(1);
+    expect![[r#"
+        release work web-work
+        delete namespace fleet-member-m1
+        Leaving(Clearing(Forced))"#]]
+    .assert_eq(&hub_text(&world.run_hub()));
+    world.settle();
+    assert!(world.member.is_none() && world.namespace.is_none() && world.works.is_empty());
+}
+
+fn node() -> Node {
+    let amounts = json!({"cpu": "4", "memory": "16Gi"});
+    serde_json::from_value(json!({
+        "metadata": {"name": "n1", "labels": {"beta.kubernetes.io/instance-type": "Standard_D4"}},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn scheduling_55_a_joined_member_has_an_inventory_entry_and_a_deleted_one_has_none() {
+    let mut world = World::new();
+    let node = node();
+    let facts = AzureFacts {
+        nodes: &[NodeFacts::of(&node)],
+        pods: None,
+        namespaces: None,
+        version: Some("v1.34.2"),
+        certificate_authority: Some("PEM"),
+        prices: None,
+    };
+    world.provider = Some(PropertyProviderStarted::Started);
+    world.collected = Collected::ByProvider(azure(&facts, world.now));
+    world.hub_acts();
+    assert_eq!(profile_text(&world.run_profile()), "AwaitingJoin");
+    world.agent_acts();
+    world.hub_acts();
+    expect![[r#"
+        hold member
+        create profile m1
+        wake at 2026-11-15T12:02:00Z
+        Kept(Healthy)"#]]
+    .assert_eq(&profile_text(&world.run_profile()));
+    let profile = serde_json::to_string_pretty(world.profile.as_ref().unwrap()).unwrap();
+    expect![[r#"
+        {
+          "apiVersion": "multicluster.x-k8s.io/v1alpha1",
+          "kind": "ClusterProfile",
+          "metadata": {
+            "generation": 1,
+            "labels": {
+              "x-k8s.io/cluster-manager": "KubeFleet"
+            },
+            "name": "m1",
+            "namespace": "fleet-system"
+          },
+          "spec": {
+            "displayName": "m1",
+            "clusterManager": {
+              "name": "KubeFleet"
+            }
+          },
+          "status": {
+            "conditions": [
+              {
+                "type": "ControlPlaneHealthy",
+                "status": "True",
+                "observedGeneration": 1,
+                "lastTransitionTime": "2026-11-15T12:00:00Z",
+                "reason": "MemberClusterAPIServerHealthy",
+                "message": "The Fleet member agent reports that the API server is healthy"
+              }
+            ],
+            "version": {
+              "kubernetes": "v1.34.2"
+            },
+            "accessProviders": [
+              {
+                "name": "KubeFleet",
+                "cluster": {
+                  "server": "",
+                  "certificate-authority-data": "UEVN"
+                }
+              }
+            ]
+          }
+        }"#]]
+    .assert_eq(&profile);
+    assert!(world.member().metadata.finalizers.iter().flatten().any(|one| one == finalizers::CLUSTER_PROFILE));
+    world.delete_member();
+    expect![[r#"
+        delete profile m1
+        release member
+        Removing"#]]
+    .assert_eq(&profile_text(&world.run_profile()));
+    assert!(world.profile.is_none());
+    world.settle();
+    assert!(world.member.is_none());
+}
+
+#[test]
+fn scheduling_56_a_member_that_is_not_ready_is_unhealthy_but_heard_of_and_eligible_for_a_while() {
+    let mut world = World::joined();
+    world.pass(66);
+    world.probe = Probe::Answered { status_code: 500 };
+    expect![[r#"
+        event Warning InternalMemberClusterUnhealthy: internal member cluster unhealthy
+        wake at 2026-11-15T12:01:07Z
+        Joined { healthy: false, next_beat: 2026-11-15T12:01:07Z }"#]]
+    .assert_eq(&agent_text(&world.run_agent()));
+    world.settle();
+    expect![[r#"
+        Healthy=False@1 InternalMemberClusterUnhealthy: health probe failed with status code 500
+        Joined=True@1 InternalMemberClusterJoined"#]]
+    .assert_eq(&conditions_text(&world.status().observed.agent_status[0].conditions));
+    expect![[r#"
+        ReadyToJoin=True@1 MemberClusterReadyToJoin: Member cluster is ready to join the fleet
+        Joined=True@1 MemberClusterJoined: Member cluster has successfully joined the fleet
+        MemberAgent 2026-11-15T12:01:06Z Healthy=False@1 Joined=True@1"#]]
+    .assert_eq(&status_text(&world));
+    let verdict = |world: &World| {
+        let facts = ClusterFacts::of(world.name.clone(), world.member.as_ref().unwrap());
+        eligibility(&facts, world.now, EligibilityLimits::default()).map_err(|why| why.to_string())
+    };
+    world.live(300);
+    assert_eq!(verdict(&world), Ok(()));
+    world.live(1);
+    expect!["cluster is not connected to the fleet: unhealthy for a prolonged period of time (last transitioned 5.02 minutes ago)"].assert_eq(&verdict(&world).unwrap_err());
+}
+
+#[test]
+fn scheduling_57_a_provider_that_does_not_start_is_replaced_by_the_built_in_method() {
+    let mut world = World::new();
+    world.provider = Some(PropertyProviderStarted::TimedOut);
+    assert_eq!(collection_method(world.provider.as_ref()), Method::BuiltIn);
+    let node = node();
+    world.collected = built_in(&[NodeFacts::of(&node)], &[], None, world.now);
+    world.hub_acts();
+    expect![[r#"
+        event Normal InternalMemberClusterHealthy: internal member cluster healthy
+        event Warning TimedOut: The property provider does not start up in time
+        event Normal InternalMemberClusterJoined: internal member cluster joined
+        count join_result_counter
+        wake at 2026-11-15T12:01:00.542Z
+        Joined { healthy: true, next_beat: 2026-11-15T12:01:00.542Z }"#]]
+    .assert_eq(&agent_text(&world.run_agent()));
+    world.settle();
+    expect![[r#"
+        ReadyToJoin=True@1 MemberClusterReadyToJoin: Member cluster is ready to join the fleet
+        Joined=True@1 MemberClusterJoined: Member cluster has successfully joined the fleet
+        ClusterPropertyProviderStarted=False@1 TimedOut: The property provider does not start up in time"#]]
+    .assert_eq(&conditions_text(&world.status().conditions));
+    expect![[r#"
+        kubernetes-fleet.io/node-count=1
+        capacity cpu=4 memory=16Gi
+        allocatable cpu=4 memory=16Gi
+        available cpu=4 memory=16Gi"#]]
+    .assert_eq(&observed_text(&world.status().observed));
+    assert_eq!(world.status().observed.properties[property::NODE_COUNT].value, "1");
+    assert_eq!(crate::membership::agent::PROVIDER_START_DEADLINE, SignedDuration::from_secs(10));
+}

@@ -1,0 +1,124 @@
+//! By which keys overrides may select what a placement has.
+//!
+//! Decides the keys of a resource: a ClusterResourceOverride meets a namespaced resource through its Namespace, a
+//! ResourceOverride by its own name, and both look into envelopes. Never decides whether an override matches.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use fleet_api::types::{EmbeddedObject, EnvelopeType};
+use serde_json::Value;
+
+use crate::envelope::Envelope;
+use crate::placement::Inventory;
+
+/// Which kinds are known to have no namespaces.
+pub trait Scopes: fmt::Debug {
+    /// `false` for a kind that the hub does not know.
+    fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> bool;
+}
+
+impl<I: Inventory> Scopes for I {
+    fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> bool {
+        self.kind(group, version, kind).is_some_and(|kind| kind.preferred && !kind.namespaced)
+    }
+}
+
+/// What overrides select by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceKey {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    /// Empty for cluster-scoped resources.
+    pub namespace: String,
+    pub name: String,
+}
+
+impl ResourceKey {
+    /// Of the resource itself.
+    pub fn of(resource: &EmbeddedObject) -> Self {
+        let (group, version) = resource.api_version().split_once('/').unwrap_or(("", resource.api_version()));
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: resource.kind().to_owned(),
+            namespace: resource.namespace().to_owned(),
+            name: resource.name().to_owned(),
+        }
+    }
+
+    fn of_namespace(name: &str) -> Self {
+        Self {
+            group: String::new(),
+            version: "v1".to_owned(),
+            kind: "Namespace".to_owned(),
+            namespace: String::new(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The key by which ClusterResourceOverrides meet a resource; `None` for an object without namespace of a kind that
+    /// the hub does not know.
+    pub(super) fn for_cluster_overrides(resource: &EmbeddedObject, scopes: &dyn Scopes) -> Option<Self> {
+        if !resource.namespace().is_empty() {
+            return Some(Self::of_namespace(resource.namespace()));
+        }
+        let key = Self::of(resource);
+        scopes.is_cluster_scoped(&key.group, &key.version, &key.kind).then_some(key)
+    }
+
+    /// The key by which ResourceOverrides meet a resource.
+    pub(super) fn for_overrides(resource: &EmbeddedObject) -> Option<Self> {
+        (!resource.namespace().is_empty()).then(|| Self::of(resource))
+    }
+}
+
+/// The keys of everything that a group of resource snapshots holds. Snapshots never change, so neither do these.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Candidates {
+    /// What ClusterResourceOverrides may select.
+    pub cluster: BTreeSet<ResourceKey>,
+    /// What ResourceOverrides may select.
+    pub namespaced: BTreeSet<ResourceKey>,
+}
+
+/// Only envelopes of this version are looked into.
+const ENVELOPE_VERSION: &str = "v1beta1";
+
+impl Candidates {
+    /// From the whole content of all snapshots of a group.
+    pub fn of<'r>(resources: impl IntoIterator<Item = &'r EmbeddedObject>, scopes: &dyn Scopes) -> Self {
+        let mut candidates = Self::default();
+        for resource in resources {
+            match Envelope::of(resource).filter(|envelope| envelope.version == ENVELOPE_VERSION) {
+                Some(envelope) => candidates.add_content(&envelope, scopes),
+                None => candidates.add(resource, scopes),
+            }
+        }
+        candidates
+    }
+
+    fn add(&mut self, resource: &EmbeddedObject, scopes: &dyn Scopes) {
+        self.cluster.extend(ResourceKey::for_cluster_overrides(resource, scopes));
+        self.namespaced.extend(ResourceKey::for_overrides(resource));
+    }
+
+    /// Entries that do not belong where they are have no keys: opening the envelope will fail.
+    fn add_content(&mut self, envelope: &Envelope<'_>, scopes: &dyn Scopes) {
+        let entries = envelope.entries().map(|(_, value)| value).filter(|value| is_object_of_some_kind(value));
+        let objects = entries.map(|value| EmbeddedObject(value.clone()));
+        if envelope.kind == EnvelopeType::ResourceEnvelope {
+            self.cluster.insert(ResourceKey::of_namespace(envelope.namespace));
+            let own = objects.filter(|object| object.namespace() == envelope.namespace);
+            self.namespaced.extend(own.filter_map(|object| ResourceKey::for_overrides(&object)));
+        } else {
+            let own = objects.filter(|object| object.namespace().is_empty());
+            self.cluster.extend(own.filter_map(|object| ResourceKey::for_cluster_overrides(&object, scopes)));
+        }
+    }
+}
+
+fn is_object_of_some_kind(value: &Value) -> bool {
+    value.get("kind").and_then(Value::as_str).is_some_and(|kind| !kind.is_empty())
+}

@@ -1,0 +1,137 @@
+//! Which of the latest override snapshots concern a placement's resources, and which of these a cluster.
+//!
+//! Decides what is pinned on a binding, and in which order; the order decides who wins. Never applies anything.
+
+use std::collections::BTreeMap;
+
+use fleet_api::names::PlacementKey;
+use fleet_api::types::{NamespacedName, PlacementScope, ResourceSelector, ResourceSelectorTerm};
+
+use super::candidates::{Candidates, ResourceKey};
+use super::clusters::{Target, concerns};
+use super::observed::{OverrideSpecRef, SnapshotFacts};
+
+/// The override snapshots that concern a placement's resources on some cluster, in the order in which they are pinned.
+#[derive(Debug, Clone, Default)]
+pub struct Matched<'a> {
+    cluster: Vec<SnapshotFacts<'a>>,
+    namespaced: Vec<SnapshotFacts<'a>>,
+}
+
+/// What a binding is given: names of override snapshots, in the order in which they are applied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pins {
+    pub cluster_overrides: Vec<String>,
+    pub overrides: Vec<NamespacedName>,
+}
+
+impl Pins {
+    /// Whether a binding has exactly these; an absent list is an empty one.
+    pub fn are_on(&self, overrides: Option<&[NamespacedName]>, cluster_overrides: Option<&[String]>) -> bool {
+        self.overrides == overrides.unwrap_or_default()
+            && self.cluster_overrides == cluster_overrides.unwrap_or_default()
+    }
+}
+
+impl<'a> Matched<'a> {
+    /// From override snapshots of any kind and age, in any order.
+    pub fn new(
+        placement: &PlacementKey,
+        candidates: &Candidates,
+        snapshots: impl IntoIterator<Item = SnapshotFacts<'a>>,
+    ) -> Self {
+        let mut matched = Self::default();
+        for snapshot in latest(snapshots) {
+            if is_for(&snapshot, placement) && selects(&snapshot, candidates) {
+                match snapshot.spec {
+                    OverrideSpecRef::Cluster(_) => matched.cluster.push(snapshot),
+                    OverrideSpecRef::Namespaced { .. } => matched.namespaced.push(snapshot),
+                }
+            }
+        }
+        // Plain text order, so `x-10` comes before `x-9`: what is placed today depends on it.
+        matched.cluster.sort_unstable_by_key(|one| one.name);
+        matched.namespaced.sort_unstable_by_key(|one| (one.spec.namespace(), one.name));
+        matched
+    }
+
+    /// Whether nothing has to be known of a cluster to say what is pinned for it: nothing.
+    pub fn is_empty(&self) -> bool {
+        self.cluster.is_empty() && self.namespaced.is_empty()
+    }
+
+    /// What this cluster's binding gets.
+    pub fn pins(&self, target: &Target<'_>) -> Pins {
+        let concerned = |one: &&SnapshotFacts<'_>| concerns(one.spec.policy(), target);
+        let named = |one: &SnapshotFacts<'_>| NamespacedName {
+            name: one.name.to_owned(),
+            namespace: one.spec.namespace().to_owned(),
+        };
+        Pins {
+            cluster_overrides: self.cluster.iter().filter(concerned).map(|one| one.name.to_owned()).collect(),
+            overrides: self.namespaced.iter().filter(concerned).map(named).collect(),
+        }
+    }
+}
+
+/// One snapshot per override: while a new one replaces an old one, both are marked for a moment.
+fn latest<'a>(snapshots: impl IntoIterator<Item = SnapshotFacts<'a>>) -> impl Iterator<Item = SnapshotFacts<'a>> {
+    let mut newest: BTreeMap<(bool, &str, &str), SnapshotFacts<'a>> = BTreeMap::new();
+    for snapshot in snapshots.into_iter().filter(|one| one.latest) {
+        let is_cluster_scoped = matches!(snapshot.spec, OverrideSpecRef::Cluster(_));
+        // One without a parent stands for itself.
+        let parent = if snapshot.parent.is_empty() { snapshot.name } else { snapshot.parent };
+        let held = newest.entry((is_cluster_scoped, snapshot.spec.namespace(), parent)).or_insert(snapshot);
+        if (held.index, held.name) < (snapshot.index, snapshot.name) {
+            *held = snapshot;
+        }
+    }
+    newest.into_values()
+}
+
+fn is_for(snapshot: &SnapshotFacts<'_>, placement: &PlacementKey) -> bool {
+    let Some(reference) = snapshot.spec.placement() else { return true };
+    if reference.name != placement.name.as_str() {
+        return false;
+    }
+    match (reference.scope(), &placement.namespace, snapshot.spec) {
+        (PlacementScope::Cluster, None, _) => true,
+        (PlacementScope::Namespaced, Some(own), OverrideSpecRef::Namespaced { namespace, .. }) => {
+            own.as_str() == namespace
+        }
+        _ => false,
+    }
+}
+
+fn selects(snapshot: &SnapshotFacts<'_>, candidates: &Candidates) -> bool {
+    keys(snapshot).iter().any(|key| match snapshot.spec {
+        OverrideSpecRef::Cluster(_) => candidates.cluster.contains(key),
+        OverrideSpecRef::Namespaced { .. } => candidates.namespaced.contains(key),
+    })
+}
+
+/// The keys that an override selects by.
+pub(super) fn keys(snapshot: &SnapshotFacts<'_>) -> Vec<ResourceKey> {
+    match snapshot.spec {
+        OverrideSpecRef::Cluster(spec) => {
+            let key = |one: &ResourceSelectorTerm| ResourceKey {
+                group: one.group.clone(),
+                version: one.version.clone(),
+                kind: one.kind.clone(),
+                namespace: String::new(),
+                name: one.name.clone(),
+            };
+            spec.cluster_resource_selectors.iter().map(key).collect()
+        }
+        OverrideSpecRef::Namespaced { namespace, spec } => {
+            let key = |one: &ResourceSelector| ResourceKey {
+                group: one.group.clone(),
+                version: one.version.clone(),
+                kind: one.kind.clone(),
+                namespace: namespace.to_owned(),
+                name: one.name.clone(),
+            };
+            spec.resource_selectors.iter().map(key).collect()
+        }
+    }
+}

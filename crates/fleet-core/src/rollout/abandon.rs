@@ -1,0 +1,35 @@
+//! What becomes of the resources on the clusters when their placement is deleted.
+//!
+//! Decides which bindings must say that their resources stay. That is noted on the bindings themselves, because the placement
+//! may be gone before its Works are. Resources of a cluster that was given up earlier, or that are taken off it for another
+//! reason than the placement's deletion, do not stay. Never deletes anything.
+
+use super::observed::{BindingFacts, Observed, PlacementFacts};
+use super::report::{Outcome, Report};
+use super::{Plan, Write};
+
+/// Whether every binding of a placement that is deleted says what becomes of its resources. Before that, none may be
+/// deleted on the placement's behalf, and the placement may not vanish.
+pub fn is_settled<'a>(
+    placement: &PlacementFacts<'_>,
+    bindings: impl IntoIterator<Item = &'a BindingFacts<'a>>,
+) -> bool {
+    !placement.abandons() || !bindings.into_iter().any(is_unmarked)
+}
+
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let mut plan = Plan::nothing(Report::without_clusters(Outcome::Releasing { abandoned: 0 }));
+    if !observed.placement.abandons() {
+        return plan;
+    }
+    let mut unmarked: Vec<_> = observed.bindings.iter().filter(|binding| is_unmarked(binding)).collect();
+    unmarked.sort_unstable_by_key(|binding| binding.name);
+    plan.writes.extend(unmarked.iter().map(|binding| Write::Abandon { binding: binding.name.to_owned() }));
+    let marked = observed.bindings.iter().filter(|binding| binding.abandoned).count();
+    plan.report.outcome = Outcome::Releasing { abandoned: marked + unmarked.len() };
+    plan
+}
+
+fn is_unmarked(binding: &BindingFacts<'_>) -> bool {
+    !binding.deleting && !binding.abandoned
+}

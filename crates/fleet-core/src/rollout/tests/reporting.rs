@@ -1,0 +1,149 @@
+//! What a report says of each cluster, and in which words.
+
+use expect_test::{Expect, expect};
+
+use super::fixture::{World, snapshot};
+use crate::rollout::{ClusterOverrides, ContentWait, LatestSnapshot, Observed, Outcome, Report, Standing, plan};
+
+fn text(report: &Report) -> String {
+    let mut lines = vec![format!("{:?}", report.outcome)];
+    lines.extend(report.budget.map(|budget| budget.to_string()));
+    for one in &report.clusters {
+        let standing = match &one.standing {
+            Standing::Waiting(wait) => format!("waits: {wait}"),
+            other => format!("{other:?}"),
+        };
+        lines.push(format!("{} {:?} {standing}", one.binding, one.health));
+    }
+    lines.join("\n")
+}
+
+fn check(world: &World, expected: Expect) {
+    expected.assert_eq(&text(&world.plan().report));
+}
+
+#[test]
+fn every_cluster_says_what_it_does_or_waits_for() {
+    let mut world = World::new(
+        "n=5 u=1 s=0 period=30",
+        "a Bound @0 failing
+         b Bound @0 ready
+         c Bound @1 untrackable
+         d Scheduled
+         e Unscheduled @1 ready
+         f Unscheduled @1 ready deleting
+         g Bound @0 ready name=g1
+         g Bound @0 ready name=g2
+         h Scheduled
+         h Unscheduled @0 deleting name=h-old
+         i Bound @0 ready
+         j Parked
+         k Bound @1 ready",
+    );
+    world.overrides.as_mut().unwrap().insert("i".to_owned(), ClusterOverrides::ClusterGone);
+    world.pin("k", "limits-0");
+    check(
+        &world,
+        expect![[r#"
+            Moving { moved: 2, waiting: 7 }
+            5 ready and 9 carrying of 5 wanted (maxUnavailable 1, maxSurge 0)
+            g1 Ready waits: there is another binding of the same cluster, "g2"; delete one of the two
+            g2 Ready waits: there is another binding of the same cluster, "g1"; delete one of the two
+            h-old Unknown Leaving
+            web-a Unavailable(Available) Updating(Snapshot)
+            web-b Ready waits: maxUnavailable allows no update to the latest resources until other clusters are ready
+            web-c Settling { until: 2026-11-15T12:00:30Z } UpToDate
+            web-d Unknown waits: maxSurge allows no further cluster until another one is cleaned up
+            web-e Ready Removing
+            web-f Unknown Leaving
+            web-h Unknown waits: binding "h-old" of the same cluster is still being cleaned up
+            web-i Ready waits: the cluster is no longer in the fleet, so no override can be matched
+            web-j Unknown Foreign
+            web-k Ready waits: maxUnavailable allows no update to the latest overrides until other clusters are ready"#]],
+    );
+}
+
+#[test]
+fn a_removal_waits_for_others_to_be_ready() {
+    let world = World::new("n=1 u=0", "a Bound @1 applying started\nb Unscheduled @1 ready");
+    check(
+        &world,
+        expect![[r"
+            Waiting { waiting: 1 }
+            1 ready and 2 carrying of 1 wanted (maxUnavailable 0, maxSurge 1)
+            web-a Unavailable(Applied) UpToDate
+            web-b Ready waits: maxUnavailable allows no removal until other clusters are ready"]],
+    );
+}
+
+#[test]
+fn while_the_content_is_not_known_nothing_moves() {
+    let mut world = World::new("u=1", "a Bound @0 ready\nb Scheduled");
+    world.latest = None;
+    check(
+        &world,
+        expect![[r"
+            AwaitingContent(NoSnapshot)
+            1 ready and 1 carrying of 2 wanted (maxUnavailable 1, maxSurge 1)
+            web-a Ready waits: there is no snapshot of the resources yet
+            web-b Unknown waits: there is no snapshot of the resources yet"]],
+    );
+    world.latest = Some(1);
+    world.overrides = None;
+    check(
+        &world,
+        expect![[r"
+            AwaitingContent(OverridesUnsettled)
+            1 ready and 1 carrying of 2 wanted (maxUnavailable 1, maxSurge 1)
+            web-a Ready waits: which overrides apply cannot be told yet
+            web-b Unknown waits: which overrides apply cannot be told yet"]],
+    );
+    let latest = Some(snapshot(1));
+    let observed = Observed { snapshot: LatestSnapshot::Several(2), ..world.observe(latest.as_ref()) };
+    let report = plan(&observed, world.now).report;
+    assert_eq!(report.outcome, Outcome::AwaitingContent(ContentWait::AmbiguousSnapshot { snapshots: 2 }));
+    assert_eq!(ContentWait::AmbiguousSnapshot { snapshots: 2 }.to_string(), "2 snapshots claim to be the latest");
+}
+
+#[test]
+fn a_limit_that_cannot_be_read_stops_everything() {
+    let mut world = World::new("u=1", "a Bound @0 ready");
+    let limits = world.placement.spec.strategy.as_mut().unwrap().rolling_update.as_mut().unwrap();
+    limits.max_surge = Some("some".into());
+    let plan = world.plan();
+    assert!(plan.is_idle());
+    let Outcome::Stopped(fault) = plan.report.outcome else { panic!() };
+    assert_eq!(fault.to_string(), "maxSurge \"some\" is neither a number nor a percentage");
+}
+
+#[test]
+fn only_waits_for_limits_are_the_strategys() {
+    let world = World::new("u=0 s=0", "a Bound @0 ready\nb Scheduled\nb Unscheduled @0 deleting name=old");
+    let waits: Vec<_> = world
+        .plan()
+        .report
+        .clusters
+        .into_iter()
+        .filter_map(|one| match one.standing {
+            Standing::Waiting(wait) => Some((one.binding, wait.is_strategy())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(waits, [("web-a".to_owned(), true), ("web-b".to_owned(), false)]);
+}
+
+#[test]
+fn the_latest_snapshot_is_the_one_marked_master() {
+    use fleet_api::kinds::ClusterResourceSnapshot;
+    use fleet_api::well_known::annotations;
+    let named = |name: &str, master: bool| {
+        let mut one = ClusterResourceSnapshot::named(name, fleet_api::types::ResourceSnapshotSpec::default());
+        let note = (annotations::RESOURCE_HASH.to_owned(), "h".to_owned());
+        one.metadata.annotations = Some(master.then_some(note).into_iter().collect());
+        one
+    };
+    let (one, two, part) = (named("a", true), named("b", true), named("c", false));
+    assert_eq!(LatestSnapshot::of(&[&part]), LatestSnapshot::Missing);
+    assert_eq!(LatestSnapshot::of(&[&one, &part]), LatestSnapshot::One("a"));
+    assert_eq!(LatestSnapshot::of(&[&one, &two]), LatestSnapshot::Several(2));
+}

@@ -1,0 +1,274 @@
+//! The facts that a run's plan rests on, each read once from its object.
+//!
+//! Decides what labels, annotations and spec fields mean to a run. Objects are borrowed, never copied. Never decides what to
+//! do about them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use fleet_api::conditions::update_run::UpdateRunInitialized;
+use fleet_api::conditions::{Condition, decode_ignoring_generation};
+use fleet_api::kinds::{Approval, Binding, Cluster, Family, Member, Obj, PolicySnapshot, Scope, UpdateRun};
+use fleet_api::names::RunName;
+use fleet_api::types::{
+    ApplyStrategy, BindingState, EmbeddedObject, NamespacedName, PlacementPolicy, UpdateRunSpec, UpdateRunStatus,
+    UpdateStrategySpec,
+};
+use fleet_api::well_known::{annotations, finalizers, label_values, labels};
+use jiff::SignedDuration;
+
+use super::note::Note;
+use crate::placement::{self, PlacementFacts};
+
+/// Everything that one plan is made from. Lists are in any order; all objects are of the run's scope and namespace.
+#[derive(Debug, Clone)]
+pub struct Observed<'a> {
+    pub run: RunFacts<'a>,
+    /// The placement that the run names, if it exists.
+    pub placement: Option<PlacementFacts<'a>>,
+    /// All policy snapshots of that placement.
+    pub policy_snapshots: Vec<PolicySnapshotFacts<'a>>,
+    /// All bindings of that placement.
+    pub bindings: Vec<BindingFacts<'a>>,
+    /// The strategy that the run names, if it exists.
+    pub strategy: Option<&'a UpdateStrategySpec>,
+    /// All member clusters.
+    pub members: Vec<MemberFacts<'a>>,
+    /// All approval requests that are labelled with the run or have the name of one of its gates.
+    pub approvals: Vec<ApprovalFacts<'a>>,
+    /// The placement's own facts, from which the content is chosen. Needed until the run is initialized, see
+    /// [`RunFacts::is_initialized`].
+    pub content: Option<&'a placement::Observed<'a>>,
+    pub overrides: &'a dyn Overrides,
+    /// Whether every other fact is at least as recent as the run. Until then what is missing proves nothing, and no
+    /// run ends.
+    pub settled: bool,
+    pub settings: Settings,
+}
+
+/// What an operator may choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// A cluster that takes longer than this makes the run stuck.
+    pub stuck_after: SignedDuration,
+    /// Whether a run goes on when its strategy is deleted or edited into something invalid.
+    pub tolerate_strategy_changes: bool,
+    pub rollout_started: WhoSaysRolloutStarted,
+}
+
+impl Settings {
+    /// Longer than a healthy Deployment takes to pull its images, short enough for somebody who waits.
+    pub const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(5);
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            stuck_after: Self::STUCK_AFTER,
+            tolerate_strategy_changes: false,
+            rollout_started: WhoSaysRolloutStarted::Run,
+        }
+    }
+}
+
+/// Who writes the condition `RolloutStarted` of a binding that a run has moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhoSaysRolloutStarted {
+    /// The run, in a write of its own after the one that moves the binding.
+    Run,
+    /// The work generator, in the same write as the rest of the binding's status; it knows from the [`Note`] what to say.
+    /// Saves one write a cluster.
+    WorkGenerator,
+}
+
+/// Which overrides apply; whoever calls looks them up in a cache.
+pub trait Overrides: fmt::Debug {
+    /// For each of `clusters`, in their order, the snapshots that match the resources there. An error is one that the
+    /// user must mend, in words.
+    fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, String>;
+}
+
+/// A fleet without overrides.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoOverrides;
+
+impl Overrides for NoOverrides {
+    fn matching(&self, _: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, String> {
+        Ok(vec![MatchedOverrides::default(); clusters.len()])
+    }
+}
+
+/// The override snapshots that apply to one cluster, in any order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MatchedOverrides {
+    pub cluster_overrides: Vec<String>,
+    pub overrides: Vec<NamespacedName>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct RunFacts<'a> {
+    /// `None` for a ClusterStagedUpdateRun.
+    pub namespace: Option<&'a str>,
+    pub name: &'a RunName,
+    pub generation: i64,
+    pub deleting: bool,
+    /// Whether our finalizer is on it.
+    pub held: bool,
+    pub spec: &'a UpdateRunSpec,
+    /// The newest status, be it stored or still held back.
+    pub status: Option<&'a UpdateRunStatus>,
+    /// The status that is stored; differs from `status` only while one is held back.
+    pub stored: Option<&'a UpdateRunStatus>,
+}
+
+impl<'a> RunFacts<'a> {
+    pub fn of<S: Scope>(name: &'a RunName, run: &'a Obj<UpdateRun, S>) -> Self {
+        Self {
+            namespace: run.metadata.namespace.as_deref(),
+            name,
+            generation: run.generation(),
+            deleting: is_deleting(run),
+            held: run.metadata.finalizers.iter().flatten().any(|one| one == finalizers::UPDATE_RUN),
+            spec: &run.spec,
+            status: run.status.as_ref(),
+            stored: run.status.as_ref(),
+        }
+    }
+
+    /// Whether the content has been chosen, so that `Observed::content` is no longer asked for.
+    pub fn is_initialized(&self) -> bool {
+        let conditions = self.status.map_or(&[][..], |status| &status.conditions);
+        decode_ignoring_generation::<UpdateRunInitialized>(conditions).current().is_some()
+    }
+
+    /// `namespace/name`, with nothing before the slash for a cluster-scoped object, as messages have it.
+    pub(super) fn key_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.namespace.unwrap_or_default())
+    }
+
+    /// As `key_of`, but without a slash for a cluster-scoped object.
+    pub(super) fn reference_to(&self, name: &str) -> String {
+        self.namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct PolicySnapshotFacts<'a> {
+    pub name: &'a str,
+    /// The label, absent if empty.
+    pub index: Option<&'a str>,
+    /// Whether it is marked as the latest.
+    pub latest: bool,
+    pub policy: Option<&'a PlacementPolicy>,
+    /// The annotation, as it stands.
+    pub number_of_clusters: Option<&'a str>,
+    pub generation: i64,
+    pub conditions: &'a [Condition],
+}
+
+impl<'a> PolicySnapshotFacts<'a> {
+    pub fn of<S: Scope>(snapshot: &'a Obj<PolicySnapshot, S>) -> Self {
+        Self {
+            name: name(snapshot),
+            index: label(snapshot, labels::POLICY_INDEX).filter(|index| !index.is_empty()),
+            latest: label(snapshot, labels::IS_LATEST_SNAPSHOT) == Some(label_values::TRUE),
+            policy: snapshot.spec.policy.as_ref(),
+            number_of_clusters: annotation(snapshot, annotations::NUMBER_OF_CLUSTERS),
+            generation: snapshot.generation(),
+            conditions: snapshot.status.as_ref().map_or(&[], |status| &status.conditions),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct BindingFacts<'a> {
+    pub name: &'a str,
+    pub cluster: &'a str,
+    pub deleting: bool,
+    pub generation: i64,
+    pub state: &'a BindingState,
+    pub policy_snapshot: &'a str,
+    pub resource_snapshot: &'a str,
+    pub overrides: &'a [NamespacedName],
+    pub cluster_overrides: &'a [String],
+    pub apply_strategy: Option<&'a ApplyStrategy>,
+    /// Which run moved it last, as far as that is noted.
+    pub note: Option<Note>,
+    pub conditions: &'a [Condition],
+}
+
+impl<'a> BindingFacts<'a> {
+    pub fn of<S: Scope>(binding: &'a Obj<Binding, S>) -> Self {
+        let spec = &binding.spec;
+        Self {
+            name: name(binding),
+            cluster: &spec.target_cluster,
+            deleting: is_deleting(binding),
+            generation: binding.generation(),
+            state: &spec.state,
+            policy_snapshot: &spec.scheduling_policy_snapshot_name,
+            resource_snapshot: &spec.resource_snapshot_name,
+            overrides: spec.resource_override_snapshots.as_deref().unwrap_or_default(),
+            cluster_overrides: spec.cluster_resource_override_snapshots.as_deref().unwrap_or_default(),
+            apply_strategy: spec.apply_strategy.as_ref(),
+            note: annotation(binding, annotations::MOVED_BY_RUN).and_then(Note::parse),
+            conditions: binding.status.as_ref().map_or(&[], |status| &status.conditions),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct MemberFacts<'a> {
+    pub name: &'a str,
+    pub labels: &'a BTreeMap<String, String>,
+}
+
+impl<'a> MemberFacts<'a> {
+    pub fn of(member: &'a Obj<Member, Cluster>) -> Self {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        Self { name: name(member), labels: member.metadata.labels.as_ref().unwrap_or(&NONE) }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct ApprovalFacts<'a> {
+    pub name: &'a str,
+    pub generation: i64,
+    pub deleting: bool,
+    /// The run that its label names; deletion goes by the label.
+    pub labelled_with: Option<&'a str>,
+    /// The run that its spec names; approval goes by the spec.
+    pub run: &'a str,
+    pub stage: &'a str,
+    pub conditions: &'a [Condition],
+}
+
+impl<'a> ApprovalFacts<'a> {
+    pub fn of<S: Scope>(request: &'a Obj<Approval, S>) -> Self {
+        Self {
+            name: name(request),
+            generation: request.generation(),
+            deleting: is_deleting(request),
+            labelled_with: label(request, labels::TARGET_UPDATE_RUN),
+            run: &request.spec.parent_stage_rollout,
+            stage: &request.spec.target_stage,
+            conditions: request.status.as_ref().map_or(&[], |status| &status.conditions),
+        }
+    }
+}
+
+fn is_deleting<F: Family, S: Scope>(object: &Obj<F, S>) -> bool {
+    object.metadata.deletion_timestamp.is_some()
+}
+
+fn name<F: Family, S: Scope>(object: &Obj<F, S>) -> &str {
+    object.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn label<'o, F: Family, S: Scope>(object: &'o Obj<F, S>, key: &str) -> Option<&'o str> {
+    object.metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+fn annotation<'o, F: Family, S: Scope>(object: &'o Obj<F, S>, key: &str) -> Option<&'o str> {
+    object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}

@@ -1,0 +1,12 @@
+//! Tests of the runs' decisions: scenarios by number, then what holds for every plan.
+
+mod catalogue;
+mod fixture;
+mod measuring;
+mod properties;
+mod render;
+mod small_worlds;
+mod timelines;
+mod troubleshooting_execution;
+mod troubleshooting_initialization;
+mod troubleshooting_waiting;

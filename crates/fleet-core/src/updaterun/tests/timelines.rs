@@ -1,0 +1,339 @@
+//! The worked timelines (updaterun.md 23) and the compliance checklist (updaterun.md 24), item by item. Where the reference
+//! waits for its next look, we go on at once: the order and the words are the same.
+
+use expect_test::expect;
+use fleet_api::types::UpdateRunState::{Initialize, Run, Stop};
+
+use super::fixture::{RUN, add_condition, both_scopes, condition, strategy};
+use super::render::{message, status_text, writes_text};
+use crate::updaterun::{ClusterStep, Outcome, StageStep, WhoSaysRolloutStarted, Write};
+
+both_scopes! {
+    fn timeline_a_two_stages_without_tasks(mut world) {
+        world.settings.rollout_started = WhoSaysRolloutStarted::WorkGenerator;
+        world.join("member1 env=staging, member2 env=prod");
+        assert_eq!(writes_text(&world.start(Run)), "hold, content, record, move member1 to 0");
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=True/UpdateRunProgressing@0s
+            staging 0s.. Progressing=True/StageUpdatingStarted@0s
+              member1 Started=True/ClusterUpdatingStarted@0s
+            prod
+              member2
+            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+        world.pass(15);
+        world.serve_all();
+        assert_eq!(writes_text(&world.run(RUN)), "move member2 to 0");
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=True/UpdateRunProgressing@0s
+            staging 0s..15s Progressing=False/StageUpdatingSucceeded@15s Succeeded=True/StageUpdatingSucceeded@15s
+              member1 Started=True/ClusterUpdatingStarted@0s Succeeded=True/ClusterUpdatingSucceeded@15s
+            prod 15s.. Progressing=True/StageUpdatingStarted@15s
+              member2 Started=True/ClusterUpdatingStarted@15s
+            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+        world.pass(15);
+        world.serve_all();
+        let plan = world.run(RUN);
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=False/UpdateRunSucceeded@30s Succeeded=True/UpdateRunSucceeded@30s
+            staging 0s..15s Progressing=False/StageUpdatingSucceeded@15s Succeeded=True/StageUpdatingSucceeded@15s
+              member1 Started=True/ClusterUpdatingStarted@0s Succeeded=True/ClusterUpdatingSucceeded@15s
+            prod 15s..30s Progressing=False/StageUpdatingSucceeded@30s Succeeded=True/StageUpdatingSucceeded@30s
+              member2 Started=True/ClusterUpdatingStarted@15s Succeeded=True/ClusterUpdatingSucceeded@30s
+            deleteStage 30s..30s Progressing=False/StageUpdatingSucceeded@30s Succeeded=True/StageUpdatingSucceeded@30s"#]]
+            .assert_eq(&status_text(world.status(RUN)));
+        assert_eq!(plan.report.outcome, Outcome::Succeeded);
+        expect![[r#"[StageSucceeded { stage: "prod" }, Succeeded]"#]].assert_eq(&format!("{:?}", plan.report.events));
+        let steps: Vec<_> = plan.report.stages.iter().map(|stage| stage.step).collect();
+        assert_eq!(steps, [StageStep::Succeeded; 3]);
+        assert_eq!(plan.report.stages[0].clusters, [("member1".to_owned(), ClusterStep::Succeeded)]);
+        assert_eq!(message(world.status(RUN), "Progressing"), "All stages are completed");
+    }
+
+    fn timeline_b_an_approval_before_the_first_stage(mut world) {
+        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, beforeStageTasks: [{type: Approval}]}]}"));
+        world.join("member1");
+        let plan = world.start(Run);
+        assert_eq!(writes_text(&plan), "hold, content, record, request example-run-before-all");
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=False/UpdateRunWaiting@0s
+            all Progressing=False/StageUpdatingWaiting@0s
+              before example-run-before-all ApprovalRequestCreated=True/StageTaskApprovalRequestCreated@0s
+              member1
+            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+        assert_eq!(plan.report.stages[0].step, StageStep::AwaitingStart);
+        world.pass(5);
+        world.approve("example-run-before-all", "True", 1);
+        assert_eq!(writes_text(&world.run(RUN)), "accept example-run-before-all@1, move member1 to 0, say member1@2");
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=True/UpdateRunProgressing@5s
+            all 5s.. Progressing=True/StageUpdatingStarted@5s
+              before example-run-before-all ApprovalRequestCreated=True/StageTaskApprovalRequestCreated@0s ApprovalRequestApproved=True/StageTaskApprovalRequestApproved@5s
+              member1 Started=True/ClusterUpdatingStarted@5s
+            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+    }
+
+    fn timeline_c_a_slot_that_is_freed_is_used_at_once(mut world) {
+        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, maxConcurrency: 2}]}"));
+        world.join("a, b, c");
+        world.silent.insert("b".to_owned());
+        assert_eq!(writes_text(&world.start(Run)), "hold, content, record, move a to 0, say a@2, move b to 0, say b@2");
+        world.pass(15);
+        world.serve_all();
+        assert_eq!(writes_text(&world.run(RUN)), "move c to 0, say c@2");
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=True/UpdateRunProgressing@0s
+            all 0s.. Progressing=True/StageUpdatingStarted@0s
+              a Started=True/ClusterUpdatingStarted@0s Succeeded=True/ClusterUpdatingSucceeded@15s
+              b Started=True/ClusterUpdatingStarted@0s
+              c Started=True/ClusterUpdatingStarted@15s
+            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+    }
+
+    fn timeline_d_preemption_leaves_the_other_run_alone(mut world) {
+        world.join("x env=staging");
+        drop(world.start(Run));
+        world.pass(4);
+        world.hub.set("1");
+        world.create_run("b", "", Run);
+        world.step("b");
+        world.pass(11);
+        assert_eq!(world.run(RUN).report.outcome, Outcome::Failed);
+        assert!(world.plan("b").is_idle());
+        world.serve_all();
+        assert_eq!(world.run("b").report.outcome, Outcome::Succeeded);
+    }
+
+    fn timeline_e_stop_lets_clusters_finish_and_run_goes_on(mut world) {
+        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, maxConcurrency: 2}]}"));
+        world.join("a, b, c, d");
+        drop(world.start(Run));
+        world.pass(5);
+        world.set_state(RUN, Stop);
+        world.step(RUN);
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=Unknown/UpdateRunStopping@5s
+            all 0s.. Progressing=Unknown/StageUpdatingStopping@5s
+              a Started=True/ClusterUpdatingStarted@0s
+              b Started=True/ClusterUpdatingStarted@0s
+              c
+              d
+            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+        world.pass(5);
+        world.serve_all();
+        assert_eq!(writes_text(&world.run(RUN)), "");
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=False/UpdateRunStopped@10s
+            all 0s.. Progressing=False/StageUpdatingStopped@10s
+              a Started=True/ClusterUpdatingStarted@0s Succeeded=True/ClusterUpdatingSucceeded@10s
+              b Started=True/ClusterUpdatingStarted@0s Succeeded=True/ClusterUpdatingSucceeded@10s
+              c
+              d
+            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+        world.pass(5);
+        world.set_state(RUN, Run);
+        let plan = world.run(RUN);
+        assert_eq!(writes_text(&plan), "move c to 0, say c@2, move d to 0, say d@2");
+        assert_eq!(format!("{:?}", plan.report.events), "[Resumed]");
+    }
+
+    fn checklist_01_what_can_pass_is_waited_for_and_writes_nothing(mut world) {
+        world.join("member1 env=staging");
+        drop(world.start(Run));
+        let before = world.status(RUN).clone();
+        world.set_policy(0, "null");
+        world.binding("member1").spec.scheduling_policy_snapshot_name = "older".to_owned();
+        assert_eq!(world.run(RUN).report.outcome, Outcome::Retrying);
+        assert_eq!(*world.status(RUN), before);
+    }
+
+    fn checklist_04_a_run_at_rest_is_left_alone_but_warned(mut world) {
+        world.join("member1 env=staging, member2 env=prod");
+        drop(world.start(Initialize));
+        world.label("member2", "");
+        let plan = world.run(RUN);
+        assert!(plan.is_idle());
+        let expected = "cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: some clusters are not placed in any stage, total 1, showing up to 10: member2";
+        assert_eq!(plan.report.ahead.unwrap().to_string(), expected);
+        let mut goes_on = world.clone();
+        goes_on.set_state(RUN, Run);
+        assert_eq!(goes_on.run(RUN).report.outcome, Outcome::Failed);
+        // What was changed back has not hurt.
+        world.label("member2", "env=prod");
+        world.set_state(RUN, Run);
+        assert_eq!(world.run(RUN).report.outcome, Outcome::Progressing);
+    }
+
+    fn checklist_06_order_is_numeric_then_by_name(mut world) {
+        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, sortingLabelKey: order}]}"));
+        world.join("e order=10, d order=9, c order=007, b order=-1, a order=10");
+        drop(world.start(Initialize));
+        let names: Vec<_> = world.status(RUN).stages_status[0].clusters.iter().map(|one| one.cluster_name.as_str()).collect();
+        assert_eq!(names, ["b", "c", "d", "a", "e"]);
+    }
+
+    fn checklist_09_a_request_made_by_somebody_else_counts_if_it_is_about_this_stage(mut world) {
+        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, beforeStageTasks: [{type: Approval}]}]}"));
+        world.join("member1");
+        let mut earlier = world.clone();
+        drop(earlier.start(Run));
+        world.approvals = earlier.approvals;
+        world.approvals[0].metadata.labels = None;
+        world.approve("example-run-before-all", "True", 1);
+        assert_eq!(writes_text(&world.start(Run)), "hold, content, record, accept example-run-before-all@1, move member1 to 0, say member1@2");
+    }
+
+    fn checklist_11_an_empty_stage_is_skipped_with_its_tasks(mut world) {
+        world.strategy = Some(strategy("{stages: [
+            {name: nobody, beforeStageTasks: [{type: Approval}], afterStageTasks: [{type: TimedWait, waitTime: 1h}]},
+            {name: all, labelSelector: {}}]}"));
+        world.join("member1");
+        let plan = world.start(Run);
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=True/UpdateRunProgressing@0s
+            nobody 0s..0s Progressing=False/StageUpdatingSkippedNoClusters@0s Succeeded=True/StageUpdatingSkippedNoClusters@0s
+              before example-run-before-nobody
+              after wait
+            all 0s.. Progressing=True/StageUpdatingStarted@0s
+              member1 Started=True/ClusterUpdatingStarted@0s
+            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+        assert!(world.approvals.is_empty());
+        expect![[r#"[Initialized { clusters: 1, stages: 2, snapshot_index: "0" }, StageSkipped { stage: "nobody" }, StageStarted { stage: "all", clusters: 1 }]"#]]
+            .assert_eq(&format!("{:?}", plan.report.events));
+    }
+
+    fn checklist_12_three_stuck_clusters_are_named(mut world) {
+        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, maxConcurrency: 100%}]}"));
+        world.join("a, b, c, d, e");
+        world.silent.extend(["a", "c", "d", "e"].map(str::to_owned));
+        drop(world.start(Run));
+        world.serve_all();
+        world.pass(301);
+        world.step(RUN);
+        assert_eq!(message(world.status(RUN), "Progressing"), "The updateRun is stuck waiting for a, c, d... cluster(s) in stage all to finish updating, please check placement status for potential errors");
+    }
+
+    fn checklist_13_every_observed_generation_follows_the_run(mut world) {
+        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, beforeStageTasks: [{type: Approval}]}]}"));
+        world.join("member1, old");
+        world.deselect("old");
+        drop(world.start(Run));
+        world.approve("example-run-before-all", "True", 1);
+        world.step(RUN);
+        world.set_state(RUN, Stop);
+        world.step(RUN);
+        world.set_state(RUN, Run);
+        world.finish(RUN);
+        let text = serde_json::to_string(world.status(RUN)).unwrap();
+        assert_eq!(world.runs[RUN].metadata.generation, Some(3));
+        assert_eq!(text.matches("\"observedGeneration\":3").count(), text.matches("\"observedGeneration\"").count());
+        // A final run is not touched by a later edit.
+        world.set_state(RUN, Stop);
+        assert!(world.plan(RUN).is_idle());
+    }
+
+    fn checklist_14_deleting_a_run_removes_its_requests_and_nothing_else(mut world) {
+        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, afterStageTasks: [{type: Approval}]}]}"));
+        world.join("member1");
+        drop(world.start(Run));
+        world.serve_all();
+        world.step(RUN);
+        let mut foreign = world.approvals[0].clone();
+        foreign.metadata.name = Some("other-after-all".to_owned());
+        super::fixture::set_label(&mut foreign, "kubernetes-fleet.io/targetUpdateRun", "other");
+        world.approvals.push(foreign);
+        let now = world.now;
+        super::fixture::set_deleting(world.runs.get_mut(RUN).unwrap(), now);
+        let bindings = world.bindings.clone();
+        assert_eq!(writes_text(&world.run(RUN)), "delete example-run-after-all, release");
+        assert!(world.runs.is_empty());
+        assert_eq!((world.approvals.len(), world.bindings == bindings), (1, true));
+    }
+
+    fn checklist_14_a_run_that_is_not_held_is_left_to_go(mut world) {
+        world.create_run(RUN, "", Run);
+        let now = world.now;
+        super::fixture::set_deleting(world.runs.get_mut(RUN).unwrap(), now);
+        assert!(world.plan(RUN).is_idle());
+    }
+
+    fn a_strategy_is_recorded_with_durations_as_go_prints_them(mut world) {
+        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, afterStageTasks: [{type: TimedWait, waitTime: 90s}]}]}"));
+        world.join("member1");
+        drop(world.start(Initialize));
+        let copy = world.status(RUN).staged_update_strategy_snapshot.as_ref().unwrap();
+        assert_eq!(copy.stages[0].after_stage_tasks[0].wait_time.as_deref(), Some("1m30s"));
+    }
+
+    /// Quirks Q6 and Q14: a run that only removes succeeds, also without stages.
+    fn a_run_that_only_removes_succeeds(mut world) {
+        for stages in ["{stages: []}", super::fixture::TWO_STAGES] {
+            let mut world = world.clone();
+            world.strategy = Some(strategy(stages));
+            world.join("old1, old2");
+            world.deselect("old1");
+            world.deselect("old2");
+            let plan = world.start(Run);
+            assert!(writes_text(&plan).ends_with("record, delete old1, delete old2"));
+            world.bindings.remove(0);
+            assert_eq!(world.run(RUN).report.outcome, Outcome::Progressing);
+            world.collect_garbage();
+            assert_eq!(world.run(RUN).report.outcome, Outcome::Succeeded);
+        }
+        world.settled = true;
+    }
+
+    /// A policy change bumps the binding's generation: what was true before proves nothing, `RolloutStarted` is said again.
+    fn old_evidence_does_not_count(mut world) {
+        world.join("member1 env=staging");
+        drop(world.start(Run));
+        world.finish(RUN);
+        world.edit_binding("member1", |spec| spec["clusterDecision"]["reason"] = "picked again".into());
+        world.create_run("second", "0", Run);
+        assert_eq!(writes_text(&world.run("second")), "hold, record, say member1@3");
+        assert_eq!(world.plan("second").report.outcome, Outcome::Progressing);
+        add_condition(world.binding("member1"), condition("Available", "True", "AllWorkAreAvailable", 2));
+        assert!(world.plan("second").is_idle());
+        world.serve_all();
+        assert_eq!(world.run("second").report.outcome, Outcome::Succeeded);
+    }
+
+    fn overrides_are_recorded_in_order_and_given_to_the_binding(mut world) {
+        world.join("member1 env=staging");
+        let name = |namespace: &str, name: &str| fleet_api::types::NamespacedName { name: name.into(), namespace: namespace.into() };
+        world.overrides.matched.cluster_overrides = vec!["b-1".to_owned(), "a-9".to_owned()];
+        world.overrides.matched.overrides = vec![name("x", "a-0"), name("w", "z-1")];
+        let plan = world.start(Run);
+        let Some(Write::MoveBinding(change)) = plan.writes.iter().find(|write| matches!(write, Write::MoveBinding(_))) else { panic!() };
+        assert_eq!(change.cluster_overrides, ["a-9", "b-1"]);
+        assert_eq!(change.overrides, [name("w", "z-1"), name("x", "a-0")]);
+        // Later edits do not reach this run.
+        world.overrides.matched.cluster_overrides.clear();
+        assert!(world.plan(RUN).is_idle());
+        world.serve_all();
+        assert_eq!(world.run(RUN).report.outcome, Outcome::Succeeded);
+    }
+
+    /// Stopping while a before-stage gate is closed; an approval given meanwhile counts on resume.
+    fn an_approval_given_while_stopped_counts_on_resume(mut world) {
+        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, beforeStageTasks: [{type: Approval}]}]}"));
+        world.join("member1");
+        drop(world.start(Run));
+        world.set_state(RUN, Stop);
+        assert_eq!(world.run(RUN).report.outcome, Outcome::Stopped);
+        let mut waits_again = world.clone();
+        waits_again.set_state(RUN, Run);
+        assert_eq!(waits_again.run(RUN).report.outcome, Outcome::Waiting);
+        world.approve("example-run-before-all", "True", 1);
+        world.set_state(RUN, Run);
+        assert_eq!(writes_text(&world.run(RUN)), "accept example-run-before-all@1, move member1 to 0, say member1@2");
+    }
+
+    fn a_binding_that_is_on_its_way_out_is_not_moved(mut world) {
+        world.join("member1 env=staging");
+        let now = world.now;
+        super::fixture::set_deleting(world.binding("member1"), now);
+        let plan = world.start(Run);
+        assert_eq!(writes_text(&plan), "hold, content, record");
+        assert!(matches!(plan.report.blockers[0].cause, crate::updaterun::Cause::BindingGoing { .. }));
+    }
+}

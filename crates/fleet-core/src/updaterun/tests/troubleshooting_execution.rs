@@ -1,0 +1,330 @@
+//! Troubleshooting entries about runs that fail while they are going: UR-20 to UR-30, and UR-80.
+
+use expect_test::expect;
+use fleet_api::kinds::Scope;
+use fleet_api::types::UpdateRunState::{Run, Stop};
+use serde_json::json;
+
+use super::fixture::{RUN, World, both_scopes, strategy};
+use super::render::{message, status_text};
+use crate::updaterun::{Object, Outcome, Remedy};
+
+const USER: &str = "cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: ";
+const ABORT: &str = "cannot continue the updateRun: ";
+
+/// Two stages with an approval before the second; the first one is done, the second one waits.
+fn waiting<S: Scope>(world: &mut World<S>) {
+    world.strategy = Some(strategy(
+        "{stages: [
+        {name: staging, labelSelector: {matchLabels: {env: staging}}, sortingLabelKey: order, maxConcurrency: 2},
+        {name: prod, labelSelector: {matchLabels: {env: prod}}, beforeStageTasks: [{type: Approval}]}]}",
+    ));
+    world.join("member1 env=staging order=1, member2 env=staging order=2, member3 env=prod");
+    drop(world.start(Run));
+    world.pass(1);
+    world.serve_all();
+    let plan = world.run(RUN);
+    assert_eq!(plan.report.outcome, Outcome::Waiting);
+    world.pass(1);
+}
+
+/// Expects the next look to end the run with this message, and stages to keep what they say.
+fn check_abort<S: Scope>(world: &mut World<S>, entry: &str, expected: &str, remedy: Remedy) {
+    let before = world.status(RUN).clone();
+    let plan = world.run(RUN);
+    assert_eq!(plan.report.outcome, Outcome::Failed);
+    assert_eq!(plan.report.blockers[0].remedy, remedy);
+    assert_eq!(plan.report.blockers[0].cause.entry(plan.report.outcome), Some(entry));
+    let status = world.status(RUN);
+    assert_eq!(message(status, "Succeeded"), expected);
+    assert_eq!(message(status, "Progressing"), "The stages are aborted due to a non-recoverable error");
+    assert_eq!(message(status, "Initialized"), "The UpdateRun initialized successfully");
+    assert_eq!(
+        (&status.stages_status, &status.deletion_stage_status),
+        (&before.stages_status, &before.deletion_stage_status)
+    );
+    world.set_state(RUN, Stop);
+    assert!(world.plan(RUN).is_idle());
+}
+
+both_scopes! {
+    fn ur_20_the_placement_is_deleted(mut world) {
+        waiting(&mut world);
+        world.placement = None;
+        check_abort(&mut world, "UR-20", &format!("{USER}parent placement not found"), Remedy::CreatePlacement);
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=False/UpdateRunFailed@1s Succeeded=False/UpdateRunFailed@2s
+            staging 0s..1s Progressing=False/StageUpdatingSucceeded@1s Succeeded=True/StageUpdatingSucceeded@1s
+              member1 Started=True/ClusterUpdatingStarted@0s Succeeded=True/ClusterUpdatingSucceeded@1s
+              member2 Started=True/ClusterUpdatingStarted@0s Succeeded=True/ClusterUpdatingSucceeded@1s
+            prod Progressing=False/StageUpdatingWaiting@1s
+              before example-run-before-prod ApprovalRequestCreated=True/StageTaskApprovalRequestCreated@1s
+              member3
+            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+    }
+
+    /// decisions.md D3.
+    fn ur_21_the_strategy_is_deleted(mut world) {
+        waiting(&mut world);
+        world.strategy = None;
+        let mut tolerant = world.clone();
+        let key = world.key_of("example-strategy");
+        check_abort(&mut world, "UR-21", &format!("{USER}referenced updateStrategy not found: `{key}`"), Remedy::CreateStrategy);
+        tolerant.settings.tolerate_strategy_changes = true;
+        assert!(tolerant.plan(RUN).is_idle());
+    }
+
+    /// decisions.md D3.
+    fn ur_22_stage_tasks_become_invalid(mut world) {
+        waiting(&mut world);
+        let key = world.key_of("example-strategy");
+        // A valid edit changes nothing: the recorded copy counts.
+        world.strategy = Some(strategy("{stages: []}"));
+        assert!(world.plan(RUN).is_idle());
+        world.strategy = Some(strategy("{stages: [{name: prod, beforeStageTasks: [{type: TimedWait, waitTime: 1m}]}]}"));
+        let mut tolerant = world.clone();
+        let error = "task 0 of type TimedWait is not allowed in beforeStageTasks, allowed type: Approval";
+        check_abort(&mut world, "UR-22", &format!("{USER}the before stage tasks are invalid, updateStrategy: `{key}`, stage: prod, err: {error}"), Remedy::MendStrategy);
+        tolerant.settings.tolerate_strategy_changes = true;
+        assert!(tolerant.plan(RUN).is_idle());
+    }
+
+    fn ur_23_a_cluster_is_now_in_two_stages(mut world) {
+        world.strategy = Some(strategy("{stages: [
+            {name: staging, labelSelector: {matchLabels: {environment: staging}}, beforeStageTasks: [{type: Approval}]},
+            {name: west, labelSelector: {matchLabels: {region: west}}}]}"));
+        world.join("member-1 environment=staging, member-2 region=west");
+        drop(world.start(Run));
+        world.label("member-1", "environment=staging region=west");
+        check_abort(&mut world, "UR-23", &format!("{USER}cluster `member-1` appears in more than one stages"), Remedy::MendClusterLabels);
+    }
+
+    fn ur_24_a_concurrent_run_takes_the_cluster(mut world) {
+        world.join("member1 env=prod, member2 env=staging");
+        world.create_run(RUN, "0", Run);
+        world.step(RUN);
+        world.pass(4);
+        world.hub.set("1");
+        world.create_run("example-run-1", "", Run);
+        world.step("example-run-1");
+        world.pass(11);
+        let plan = world.run(RUN);
+        let binding = world.reference_to(&format!("{}-member2-01234567", world.key.name));
+        let cause = format!("failed to process the request due to a client error: the binding of the updating cluster `member2` in the stage `staging` is not up-to-date with the desired status, please check the status of binding `{binding}` and see if there is a concurrent updateRun referencing the same placement and updating the same cluster");
+        assert_eq!(message(world.status(RUN), "Succeeded"), format!("{ABORT}{cause}"));
+        let stage = &world.status(RUN).stages_status[0];
+        assert_eq!(stage.conditions[1].message, format!("{ABORT}{cause}"));
+        assert_eq!(stage.clusters[0].conditions[1].message, cause);
+        expect![[r#"
+            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=False/UpdateRunFailed@15s Succeeded=False/UpdateRunFailed@15s
+            staging 0s..15s Progressing=False/StageUpdatingFailed@15s Succeeded=False/StageUpdatingFailed@15s
+              member2 Started=True/ClusterUpdatingStarted@0s Succeeded=False/ClusterUpdatingFailed@15s
+            prod
+              member1
+            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+        assert_eq!(plan.report.blockers[0].object, Object::Binding(binding));
+        assert_eq!(plan.report.blockers[0].remedy, Remedy::LetOtherRunFinish);
+        let started = world.binding("member2").status.as_ref().unwrap().conditions[0].message.clone();
+        assert_eq!(started, "Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: , updateRun: example-run-1");
+        world.finish("example-run-1");
+        assert_eq!(message(world.status("example-run-1"), "Succeeded"), "All stages are completed successfully");
+    }
+
+    fn ur_24_runs_of_the_same_content_do_not_disturb_each_other(mut world) {
+        world.join("member1 env=prod, member2 env=staging");
+        drop(world.start(Run));
+        world.create_run("example-run-1", "0", Run);
+        world.step("example-run-1");
+        world.finish(RUN);
+        world.finish("example-run-1");
+        for run in [RUN, "example-run-1"] {
+            assert_eq!(message(world.status(run), "Succeeded"), "All stages are completed successfully");
+        }
+        // The second one found everything in place.
+        assert_eq!(world.writes["binding"], 2);
+    }
+
+    fn ur_25_the_policy_changes(mut world) {
+        waiting(&mut world);
+        world.set_policy(1, "{placementType: PickFixed, clusterNames: [member1]}");
+        // Caught while the scheduler is still at it or afterwards, the answer is the same.
+        world.say_scheduled(false);
+        check_abort(&mut world, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
+    }
+
+    fn ur_25_the_policy_is_no_longer_fulfilled(mut world) {
+        waiting(&mut world);
+        world.say_scheduled(false);
+        let expected = format!("{ABORT}failed to validate the updateRun: policy snapshot `{}-0` not fully scheduled yet", world.key.name);
+        check_abort(&mut world, "UR-25", &expected, Remedy::WaitForScheduling);
+    }
+
+    fn ur_26_the_number_of_clusters_changes(mut world) {
+        world.policies.clear();
+        world.set_policy(0, "{placementType: PickN, numberOfClusters: 3}");
+        world.number_of_clusters("3");
+        waiting(&mut world);
+        world.number_of_clusters("4");
+        check_abort(&mut world, "UR-26", &format!("{ABORT}the cluster count initialized in the updateRun is outdated, latest: 4, recorded: 3"), Remedy::NewRun);
+    }
+
+    fn ur_27_a_cluster_joins(mut world) {
+        waiting(&mut world);
+        let mut nowhere = world.clone();
+        world.join("member4 env=prod");
+        check_abort(&mut world, "UR-27", &format!("{ABORT}the number of clusters in index `1` stage has changed, new: 2, existing: 1"), Remedy::NewRun);
+        nowhere.join("member4 env=none");
+        check_abort(&mut nowhere, "UR-27", &format!("{USER}some clusters are not placed in any stage, total 1, showing up to 10: member4"), Remedy::MendClusterLabels);
+    }
+
+    fn ur_27_a_cluster_leaves_even_one_of_a_finished_stage(mut world) {
+        waiting(&mut world);
+        world.deselect("member1");
+        check_abort(&mut world, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
+    }
+
+    fn ur_27_the_order_of_a_stage_changes(mut world) {
+        waiting(&mut world);
+        let mut unsorted = world.clone();
+        world.label("member1", "env=staging order=3");
+        check_abort(&mut world, "UR-27", &format!("{ABORT}the `0` cluster in the `0` stage has changed, new: member2, existing: member1"), Remedy::NewRun);
+        unsorted.label("member1", "env=staging");
+        let expected = format!("{USER}the sorting label `order:` on cluster `member1` is not valid: strconv.Atoi: parsing \"\": invalid syntax");
+        check_abort(&mut unsorted, "UR-27", &expected, Remedy::MendClusterLabels);
+    }
+
+    fn ur_27_a_cluster_moves_to_another_stage(mut world) {
+        waiting(&mut world);
+        world.label("member2", "env=prod");
+        check_abort(&mut world, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
+    }
+
+    fn ur_27_a_binding_that_leaves_was_not_recorded(mut world) {
+        waiting(&mut world);
+        world.join("member9 env=none");
+        world.deselect("member9");
+        check_abort(&mut world, "UR-27", &format!("{ABORT}unexpected behavior which cannot be handled by the controller: the cluster `member9` to be deleted is not in the delete stage"), Remedy::NewRun);
+    }
+
+    fn ur_28_the_apply_strategy_changes(mut world) {
+        waiting(&mut world);
+        world.edit_placement(|spec| spec["strategy"]["applyStrategy"] = json!({"type": "ServerSideApply"}));
+        let plan = world.run(RUN);
+        assert_eq!(plan.report.blockers[0].remedy, Remedy::NewRun);
+        expect![[r#"cannot continue the updateRun: failed to process the request due to a client error: the applyStrategy in the updateRun is outdated, latest: {"comparisonOption":"PartialComparison","whenToApply":"Always","type":"ServerSideApply","serverSideApplyConfig":{"force":false},"whenToTakeOver":"Always"}, recorded: {"comparisonOption":"PartialComparison","whenToApply":"Always","type":"ClientSideApply","whenToTakeOver":"Always"}"#]]
+            .assert_eq(&message(world.status(RUN), "Succeeded"));
+    }
+
+    fn ur_29_somebody_elses_approval_request_has_our_name(mut world) {
+        waiting(&mut world);
+        world.approvals[0].spec.target_stage = "canary".to_owned();
+        let plan = world.run(RUN);
+        let (request, run) = (world.key_of("example-run-before-prod"), world.key_of(RUN));
+        let expected = format!("{ABORT}unexpected behavior which cannot be handled by the controller: the approval request task `{request}` is targeting update run `{run}` and stage `canary`, want target update run `{run} and stage `prod`");
+        assert_eq!(message(world.status(RUN), "Succeeded"), expected);
+        assert_eq!(plan.report.blockers[0].remedy, Remedy::DeleteForeignRequest);
+        // An abort in a stage marks the stage too.
+        assert_eq!(world.status(RUN).stages_status[1].conditions[1].message, expected);
+    }
+
+    fn ur_30_a_status_that_no_run_can_have(mut world) {
+        waiting(&mut world);
+        let status = world.runs.get_mut(RUN).unwrap().status.as_mut().unwrap();
+        status.deletion_stage_status = None;
+        let plan = world.run(RUN);
+        assert_eq!(plan.report.blockers[0].remedy, Remedy::ReportBug);
+        let expected = format!("{ABORT}unexpected behavior which cannot be handled by the controller: the updateRun has nil deletionStageStatus");
+        assert_eq!(message(world.status(RUN), "Succeeded"), expected);
+    }
+
+    fn ur_30_every_impossible_order_of_stages_is_named(mut world) {
+        waiting(&mut world);
+        let unexpected = format!("{ABORT}unexpected behavior which cannot be handled by the controller: ");
+        let check = |edit: &dyn Fn(&mut fleet_api::types::UpdateRunStatus), expected: &str| {
+            let mut world = world.clone();
+            edit(world.runs.get_mut(RUN).unwrap().status.as_mut().unwrap());
+            drop(world.run(RUN));
+            assert_eq!(message(world.status(RUN), "Succeeded"), expected);
+        };
+        check(&|status| status.stages_status.swap(0, 1), &format!("{ABORT}index `0` stage name in the updateRun has changed, new: staging, existing: prod"));
+        check(&|status| status.stages_status.clear(), &format!("{unexpected}the updateRun has nil stagesStatus"));
+        check(&|status| drop(status.stages_status.pop()), &format!("{ABORT}the number of stages in the updateRun has changed, new: 2, existing: 1"));
+        check(&|status| status.staged_update_strategy_snapshot = None, &format!("{unexpected}the updateRun has nil updateStrategySnapshot"));
+        check(
+            &|status| status.stages_status[0].clusters[1].conditions.clear(),
+            &format!("{unexpected}cluster `member2` in the finished stage `staging` has not succeeded"),
+        );
+        check(
+            &|status| status.stages_status[0].conditions.clear(),
+            &format!("{unexpected}the updating stage `prod` is not right after the last finished stage with index `-1`"),
+        );
+        check(
+            &|status| drop(status.stages_status[0].conditions.pop()),
+            &format!("{unexpected}the stage `prod` is updating, but there is already a stage with index `0` updating"),
+        );
+        check(
+            &|status| {
+                let done = status.stages_status[0].conditions.clone();
+                status.stages_status[0].conditions.pop();
+                status.stages_status[1].conditions = done;
+            },
+            &format!("{unexpected}the finished stage `1` is after the updating stage `0`"),
+        );
+        check(
+            &|status| {
+                let done = status.stages_status[0].clone();
+                status.stages_status[0].conditions.clear();
+                status.stages_status[1].conditions = done.conditions;
+                status.stages_status[1].clusters[0].conditions.clone_from(&done.clusters[0].conditions);
+            },
+            &format!("{unexpected}the finished stage `prod` is not right after the last finished stage with index `-1`"),
+        );
+        check(
+            &|status| {
+                status.stages_status[0].conditions[1].status = fleet_api::conditions::ConditionStatus::False;
+                status.stages_status[0].conditions[1].message = "why".to_owned();
+            },
+            &format!("{ABORT}the stage `staging` has failed, err: why"),
+        );
+        check(
+            &|status| {
+                let started = status.stages_status[0].conditions[1].clone();
+                status.deletion_stage_status.as_mut().unwrap().conditions = vec![started];
+            },
+            &format!("{unexpected}the delete stage is active, but there are still stages updating, updatingStageIndex: 1, lastFinishedStageIndex: 0"),
+        );
+        check(
+            &|status| {
+                let stages = &mut status.stages_status;
+                stages[0].conditions.pop();
+                stages[1].conditions.clear();
+                stages[0].clusters.iter_mut().for_each(|cluster| drop(cluster.conditions.pop()));
+                status.staged_update_strategy_snapshot.as_mut().unwrap().stages[0].max_concurrency = Some(1.into());
+            },
+            &format!("{unexpected}the number of updating clusters `2` in the updating stage `staging` exceeds maxConcurrency `1`"),
+        );
+        check(
+            &|status| status.staged_update_strategy_snapshot.as_mut().unwrap().stages[0].max_concurrency = Some("x".into()),
+            &format!("{ABORT}invalid value for IntOrString: invalid type: string is not a percentage"),
+        );
+    }
+
+    fn ur_80_a_pinned_index_brings_old_content_and_an_omitted_one_what_is_there_now(mut world) {
+        world.join("member1 env=staging, member2 env=prod");
+        drop(world.start(Run));
+        world.finish(RUN);
+        world.hub.set("1");
+        world.create_run("newest", "", Run);
+        world.finish("newest");
+        assert_eq!(world.status("newest").resource_snapshot_index_used, "1");
+        world.create_run("pinned", "0", Run);
+        world.finish("pinned");
+        assert_eq!(world.status("pinned").resource_snapshot_index_used, "0");
+        let snapshot = format!("{}-0-snapshot", world.key.name);
+        assert!(world.bindings.iter().all(|binding| binding.spec.resource_snapshot_name == snapshot));
+        // Pinning moves no mark, and content that was captured already is not captured again.
+        world.create_run("again", "", Run);
+        world.finish("again");
+        assert_eq!((world.status("again").resource_snapshot_index_used.as_str(), world.snapshots.len()), ("1", 2));
+    }
+}

@@ -1,0 +1,372 @@
+//! A binding and all that belongs to it, in which plans are carried out, and the other controllers, the API server and
+//! the member are played by hand.
+//!
+//! Decides nothing that a plan decides.
+
+use fleet_api::conditions::binding::BindingRolloutStarted;
+use fleet_api::conditions::{ConditionState, put};
+use fleet_api::kinds::{Binding, Cluster, Namespaced, Obj, Scope, Snapshot, Work};
+use fleet_api::names::{ClusterName, Index, MemberNamespace, PlacementKey, ResourceSnapshotName, SnapshotPart};
+use fleet_api::types::{
+    BindingState, EmbeddedObject, ManifestCondition, NamespacedName, ResourceBindingStatus, WorkResourceIdentifier,
+    WorkStatus,
+};
+use fleet_api::well_known::{annotations, finalizers, label_values, labels};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::overrides::tests::fixture::{KnownKinds, Member, Overrides, apply_strategy};
+use crate::placement::{NewPart, NewResourceSnapshot, ResourceSnapshotFacts};
+use crate::plan::lint;
+use crate::workgen::{BindingFacts, Content, Observed, Plan, ReportBack, Start, WorkFacts, Write, needs_content, plan};
+
+pub(crate) const START: &str = "2026-11-15T12:00:00Z";
+
+#[derive(Debug, Clone)]
+pub(crate) struct World<S: Scope> {
+    pub(crate) key: PlacementKey,
+    pub(crate) namespace: MemberNamespace,
+    pub(crate) binding: Obj<Binding, S>,
+    pub(crate) snapshots: Vec<Obj<Snapshot, S>>,
+    pub(crate) works: Vec<Work>,
+    pub(crate) overrides: Overrides,
+    /// The member; `None` once its MemberCluster is gone.
+    pub(crate) member: Option<Member>,
+    pub(crate) report_back: ReportBack,
+    pub(crate) start: Start,
+    pub(crate) refusal: Option<String>,
+    /// Whether the member's agent keeps Works that are deleted.
+    pub(crate) member_is_stuck: bool,
+    pub(crate) now: Timestamp,
+}
+
+pub(crate) type ClusterWorld = World<Cluster>;
+pub(crate) type NamespacedWorld = World<Namespaced>;
+
+impl<S: Scope> World<S> {
+    /// A Scheduled binding of the placement for cluster `c1`.
+    pub(crate) fn new(key: &str) -> Self {
+        let key = PlacementKey::parse(key).unwrap();
+        let spec = json!({
+            "state": "Scheduled", "resourceSnapshotName": "", "schedulingPolicySnapshotName": "web-0",
+            "targetCluster": "c1", "clusterDecision": {"clusterName": "c1", "selected": true, "reason": "picked"},
+        });
+        let mut binding = Obj::named("web-c1-01234567", serde_json::from_value(spec).unwrap());
+        binding.metadata.namespace = key.namespace.as_ref().map(ToString::to_string);
+        binding.metadata.generation = Some(1);
+        Self {
+            namespace: MemberNamespace::of(&ClusterName::parse("c1").unwrap()).unwrap(),
+            key,
+            binding,
+            snapshots: Vec::new(),
+            works: Vec::new(),
+            overrides: Overrides::default(),
+            member: Some(Member::parse("c1 region=eu")),
+            report_back: ReportBack::As(None),
+            start: Start::SaidByRollout,
+            refusal: None,
+            member_is_stuck: false,
+            now: START.parse().unwrap(),
+        }
+    }
+
+    /// A binding that has these resources, all in one snapshot of index 0.
+    pub(crate) fn with(key: &str, resources: &[EmbeddedObject]) -> Self {
+        let mut world = Self::new(key);
+        world.freeze(0, &[resources]);
+        world.bind(0);
+        world
+    }
+
+    /// Adds a group of snapshots, the latest one, a snapshot per part.
+    pub(crate) fn freeze(&mut self, index: u32, parts: &[&[EmbeddedObject]]) {
+        for old in &mut self.snapshots {
+            old.metadata.labels.as_mut().unwrap().remove(labels::IS_LATEST_SNAPSHOT);
+        }
+        for (place, resources) in (0_u32..).zip(parts) {
+            let (part, new) = match place.checked_sub(1) {
+                None => {
+                    let hash = format!("hash of {index}");
+                    (SnapshotPart::Master, NewPart::Master { hash, snapshots: parts.len(), envelopes: 0 })
+                }
+                Some(subindex) => (SnapshotPart::Sub(Index(subindex)), NewPart::Sub(Index(subindex))),
+            };
+            let name = ResourceSnapshotName { placement: self.key.name.clone(), index: Index(index), part };
+            let new = NewResourceSnapshot {
+                name: name.to_string(),
+                index: Index(index),
+                part: new,
+                resources: resources.to_vec(),
+            };
+            let object = new.object(&self.key, serde_json::from_value(OWNER.clone()).unwrap());
+            self.snapshots.push(object);
+        }
+    }
+
+    /// Takes all snapshots of a group away, as history does.
+    pub(crate) fn forget(&mut self, index: u32) {
+        let index = index.to_string();
+        self.snapshots.retain(|one| one.metadata.labels.as_ref().unwrap()[labels::RESOURCE_INDEX] != index);
+    }
+
+    /// Plays the rollout: the binding gets a snapshot, and it is said that this has started.
+    pub(crate) fn bind(&mut self, index: u32) {
+        let name = format!("{}-{index}-snapshot", self.key.name);
+        self.change_binding(|binding| {
+            binding.spec.state = BindingState::Bound;
+            binding.spec.resource_snapshot_name = name;
+        });
+        self.say_started(&BindingRolloutStarted::Started);
+    }
+
+    /// Pins override snapshots: names of the cluster's, and `namespace/name`.
+    pub(crate) fn pin(&mut self, names: &str) {
+        let (namespaced, cluster): (Vec<&str>, Vec<&str>) =
+            names.split_whitespace().partition(|name| name.contains('/'));
+        let pin = |name: &str| {
+            let (namespace, name) = name.split_once('/').unwrap();
+            NamespacedName { name: name.to_owned(), namespace: namespace.to_owned() }
+        };
+        self.change_binding(|binding| {
+            binding.spec.cluster_resource_override_snapshots = Some(cluster.into_iter().map(str::to_owned).collect());
+            binding.spec.resource_override_snapshots = Some(namespaced.into_iter().map(pin).collect());
+        });
+        self.say_started(&BindingRolloutStarted::Started);
+    }
+
+    /// Any change of the binding's spec.
+    pub(crate) fn change_binding(&mut self, change: impl FnOnce(&mut Obj<Binding, S>)) {
+        change(&mut self.binding);
+        self.binding.metadata.generation = Some(self.binding.generation() + 1);
+    }
+
+    pub(crate) fn say_started(&mut self, state: &BindingRolloutStarted) {
+        let generation = self.binding.generation();
+        let status = self.binding.status.get_or_insert_default();
+        put(&mut status.conditions, state.finding(generation), self.now);
+    }
+
+    pub(crate) fn apply_strategy(&mut self, text: &str) {
+        let strategy = apply_strategy(text);
+        self.change_binding(|binding| binding.spec.apply_strategy = Some(strategy));
+        self.say_started(&BindingRolloutStarted::Started);
+    }
+
+    pub(crate) fn pass(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+    }
+
+    pub(crate) fn delete(&mut self) {
+        self.binding.metadata.deletion_timestamp = Some(serde_json::from_value(json!(self.now)).unwrap());
+    }
+
+    pub(crate) fn observe(&self) -> Observed<'_> {
+        Observed {
+            placement: &self.key,
+            binding: BindingFacts::of(&self.binding),
+            cluster: self.member.as_ref().map(Member::target),
+            namespace: &self.namespace,
+            works: self.works.iter().map(WorkFacts::of).collect(),
+            snapshots: self.snapshots.iter().map(ResourceSnapshotFacts::of).collect(),
+            content: Content::Whole,
+            overrides: self.overrides.facts(),
+            report_back: self.report_back,
+            start: self.start,
+            refusal: self.refusal.as_deref(),
+            scopes: &KnownKinds,
+        }
+    }
+
+    /// The plan, made with no more content than it says it needs.
+    pub(crate) fn plan(&self) -> Plan {
+        let mut observed = self.observe();
+        let whole = plan(&observed, self.now);
+        assert_eq!(lint(&whole), Vec::<String>::new());
+        if !needs_content(&observed) {
+            observed.content = Content::Identities;
+            assert_eq!(plan(&observed, self.now), whole);
+        }
+        whole
+    }
+
+    /// Plans and carries out until nothing is left to do; gives the first plan. What a second plan adds is only what the
+    /// API server decides: whether a written Work is another one than before.
+    pub(crate) fn run(&mut self) -> Plan {
+        let first = self.plan();
+        self.apply(&first);
+        let second = self.plan();
+        assert!(second.writes.is_empty() || self.binding.metadata.deletion_timestamp.is_some(), "{second:#?}");
+        assert!(second.status.is_none() || first.writes.iter().any(|write| write.work().is_some()), "{second:#?}");
+        self.apply(&second);
+        assert!(self.plan().is_idle(), "{:#?}", self.plan());
+        first
+    }
+
+    /// As `run`, where only the world matters.
+    pub(crate) fn settle(&mut self) {
+        drop(self.run());
+    }
+
+    pub(crate) fn apply(&mut self, plan: &Plan) {
+        for write in &plan.writes {
+            self.write(write);
+        }
+        if let Some(new) = &plan.status {
+            self.binding.status = Some(new.status.clone());
+        }
+    }
+
+    pub(crate) fn write(&mut self, write: &Write) {
+        let place =
+            |works: &[Work], name: &str| works.iter().position(|one| one.metadata.name.as_deref() == Some(name));
+        match write {
+            Write::HoldBinding => self.binding.metadata.finalizers = Some(vec![finalizers::WORK.to_owned()]),
+            Write::ReleaseBinding => self.binding.metadata.finalizers = None,
+            Write::CreateWork(new) => {
+                assert_eq!(place(&self.works, &new.name), None, "the API server refuses a second {}", new.name);
+                let mut object = new.object();
+                object.metadata.generation = Some(1);
+                self.works.push(object);
+            }
+            Write::ChangeWork(change) => {
+                let place = place(&self.works, &change.name).unwrap();
+                let stored = &mut self.works[place];
+                let before = stored.clone();
+                change.put_into(stored);
+                assert_eq!(content_of(&merged(&before, &change.merge_patch())), content_of(stored));
+                if stored.spec != before.spec {
+                    stored.metadata.generation = Some(before.generation() + 1);
+                }
+            }
+            Write::DeleteWork { work } => {
+                let place = place(&self.works, work).unwrap();
+                if self.member_is_stuck {
+                    self.works[place].metadata.deletion_timestamp =
+                        Some(serde_json::from_value(json!(self.now)).unwrap());
+                } else {
+                    self.works.remove(place);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn work(&mut self, name: &str) -> &mut Work {
+        self.works.iter_mut().find(|one| one.metadata.name.as_deref() == Some(name)).unwrap()
+    }
+
+    pub(crate) fn status(&self) -> &ResourceBindingStatus {
+        self.binding.status.as_ref().unwrap()
+    }
+
+    /// Plays the member: what it says of a Work as it is now, `Applied Available=False` for instance, with an entry per
+    /// manifest that says the same.
+    pub(crate) fn member_says(&mut self, work: &str, words: &str) {
+        let work = self.work(work);
+        let generation = work.generation();
+        let conditions: Vec<Value> = words.split_whitespace().map(|word| condition(word, generation)).collect();
+        let manifest = |(ordinal, manifest): (usize, &EmbeddedObject)| {
+            let (group, version) = manifest.api_version().split_once('/').unwrap_or(("", manifest.api_version()));
+            ManifestCondition {
+                identifier: WorkResourceIdentifier {
+                    ordinal: i64::try_from(ordinal).unwrap(),
+                    group: group.to_owned(),
+                    version: version.to_owned(),
+                    kind: manifest.kind().to_owned(),
+                    resource: String::new(),
+                    namespace: manifest.namespace().to_owned(),
+                    name: manifest.name().to_owned(),
+                },
+                conditions: serde_json::from_value(json!(conditions)).unwrap(),
+                ..ManifestCondition::default()
+            }
+        };
+        work.status = Some(WorkStatus {
+            conditions: serde_json::from_value(json!(conditions)).unwrap(),
+            manifest_conditions: work.spec.manifests().iter().enumerate().map(manifest).collect(),
+        });
+    }
+
+    /// The member says the same of every Work.
+    pub(crate) fn all_say(&mut self, words: &str) {
+        let names: Vec<String> = self.works.iter().filter_map(|work| work.metadata.name.clone()).collect();
+        for name in names {
+            self.member_says(&name, words);
+        }
+    }
+
+    /// What the member says of one manifest.
+    pub(crate) fn of_manifest(&mut self, work: &str, manifest: &str, change: impl FnOnce(&mut ManifestCondition)) {
+        let status = self.work(work).status.as_mut().unwrap();
+        let found = status.manifest_conditions.iter_mut().find(|one| one.identifier.name == manifest);
+        change(found.unwrap());
+    }
+}
+
+static OWNER: std::sync::LazyLock<Value> = std::sync::LazyLock::new(
+    || json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "name": "web", "uid": "u"}),
+);
+
+/// `Applied`, `Applied=False` or `Available=NotTrackable`.
+pub(crate) fn condition(word: &str, generation: i64) -> Value {
+    let (type_, status) = word.split_once('=').unwrap_or((word, "True"));
+    let (status, reason) = match (type_, status) {
+        (_, "NotTrackable") => ("True", "WorkNotTrackable"),
+        ("Available", "True") => ("True", "AllManifestsAvailable"),
+        (_, "True") => ("True", "AllManifestsApplied"),
+        (_, other) => (other, "SomeManifestsAreNotApplied"),
+    };
+    json!({
+        "type": type_, "status": status, "reason": reason, "message": "said by the member",
+        "observedGeneration": generation, "lastTransitionTime": START,
+    })
+}
+
+/// What of a Work a change is about, without the difference between no manifests and an empty list.
+fn content_of(work: &Work) -> String {
+    let strategies = (&work.spec.apply_strategy, work.spec.report_back_strategy);
+    format!("{:?} {:?} {:?} {strategies:?}", work.metadata.labels, work.metadata.annotations, work.spec.manifests())
+}
+
+fn merged(work: &Work, patch: &Value) -> Work {
+    let mut stored = serde_json::to_value(work).unwrap();
+    merge(&mut stored, patch);
+    serde_json::from_value(stored).unwrap()
+}
+
+/// RFC 7396.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in fields {
+        if value.is_null() {
+            target.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(target.as_object_mut().unwrap().entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// The mark of the latest snapshot is on the newest group only.
+#[test]
+fn the_newest_group_is_the_latest() {
+    let mut world = ClusterWorld::new("web");
+    world.freeze(0, &[&[]]);
+    world.freeze(1, &[&[], &[]]);
+    let marked = |one: &Obj<Snapshot, Cluster>| {
+        one.metadata
+            .labels
+            .as_ref()
+            .unwrap()
+            .get(labels::IS_LATEST_SNAPSHOT)
+            .is_some_and(|word| word == label_values::TRUE)
+    };
+    let names: Vec<_> = world.snapshots.iter().filter(|one| marked(one)).map(|one| one.metadata.name.clone()).collect();
+    assert_eq!(names, [Some("web-1-snapshot".to_owned())]);
+    let count = &world.snapshots[1].metadata.annotations.as_ref().unwrap()[annotations::NUMBER_OF_RESOURCE_SNAPSHOTS];
+    assert_eq!(count, "2");
+}

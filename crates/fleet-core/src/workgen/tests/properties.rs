@@ -1,0 +1,228 @@
+//! What holds for every plan, over random contents, overrides and histories: it leaves nothing to do, it may be cut
+//! short anywhere, and it depends on nothing but the facts.
+
+use std::collections::BTreeSet;
+
+use fleet_api::conditions::binding::BindingRolloutStarted;
+use fleet_api::types::{BindingState, EmbeddedObject};
+use fleet_api::well_known::labels;
+use proptest::prelude::*;
+
+use super::fixture::{ClusterWorld, NamespacedWorld, World};
+use super::render::{status_text, works_text};
+use crate::overrides::tests::fixture::{Overrides, annotate, bare, envelope, on_settings, on_shop, rule_for_all};
+use crate::workgen::{Outcome, Start, needs_content, plan};
+
+fn object() -> impl Strategy<Value = EmbeddedObject> {
+    let plain =
+        prop::sample::select(vec!["Namespace shop", "ConfigMap shop/settings", "Secret shop/a", "Deployment shop/web"]);
+    let plain = plain.prop_map(|text| {
+        let mut object = bare(text);
+        object.0["metadata"]["annotations"] = serde_json::json!({});
+        object
+    });
+    let wrapped = prop::sample::select(vec![
+        envelope("ResourceEnvelope shop/e1", &[bare("Secret shop/x"), bare("Secret shop/y")]),
+        envelope("ResourceEnvelope shop/e2", &[]),
+        envelope("ClusterResourceEnvelope e3", &[bare("ClusterRole reader")]),
+        envelope("ResourceEnvelope shop/wrong", &[bare("ClusterRole reader")]),
+    ]);
+    prop_oneof![5 => plain, 2 => wrapped]
+}
+
+fn parts() -> impl Strategy<Value = Vec<Vec<EmbeddedObject>>> {
+    prop::collection::vec(prop::collection::vec(object(), 0..3), 1..4).prop_map(|parts| {
+        let mut seen = BTreeSet::new();
+        let mut unique = |one: &EmbeddedObject| seen.insert((one.kind().to_owned(), one.name().to_owned()));
+        parts.into_iter().map(|part| part.into_iter().filter(&mut unique).collect()).collect()
+    })
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// New content, and perhaps the binding moves to it.
+    Freeze(Vec<Vec<EmbeddedObject>>, bool),
+    Pin(&'static str),
+    Strategy(&'static str),
+    MemberSays(usize, &'static str),
+    LoseWork(usize),
+    ForgetSnapshots,
+    Touch,
+    HoldBack,
+    Unschedule,
+    Stuck(bool),
+    Pass,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let words =
+        vec!["Applied Available", "Applied", "Applied=False", "Applied Available=NotTrackable", "DiffReported", ""];
+    prop_oneof![
+        4 => (parts(), prop::bool::weighted(0.8)).prop_map(|(parts, bound)| Step::Freeze(parts, bound)),
+        2 => prop::sample::select(vec!["", "a-0", "a-0 shop/b-0", "fails-0", "gone-0"]).prop_map(Step::Pin),
+        1 => prop::sample::select(vec!["{}", "{type: ReportDiff}", "{type: ServerSideApply}"]).prop_map(Step::Strategy),
+        5 => (0..4_usize, prop::sample::select(words)).prop_map(|(place, words)| Step::MemberSays(place, words)),
+        1 => (0..4_usize).prop_map(Step::LoseWork),
+        1 => Just(Step::ForgetSnapshots),
+        1 => Just(Step::Touch),
+        1 => Just(Step::HoldBack),
+        1 => Just(Step::Unschedule),
+        1 => any::<bool>().prop_map(Step::Stuck),
+        1 => Just(Step::Pass),
+    ]
+}
+
+fn take(world: &mut ClusterWorld, step: &Step, index: &mut u32) {
+    match step {
+        Step::Freeze(parts, bound) => {
+            *index += 1;
+            let parts: Vec<&[EmbeddedObject]> = parts.iter().map(Vec::as_slice).collect();
+            world.freeze(*index, &parts);
+            if *bound {
+                world.bind(*index);
+            }
+        }
+        Step::Pin(names) => world.pin(names),
+        Step::Strategy(text) => world.apply_strategy(text),
+        Step::MemberSays(place, words) => {
+            if let Some(name) = world.works.get(*place).and_then(|work| work.metadata.name.clone()) {
+                world.member_says(&name, words);
+            }
+        }
+        Step::LoseWork(place) if *place < world.works.len() => drop(world.works.remove(*place)),
+        Step::LoseWork(_) => {}
+        Step::ForgetSnapshots => world.snapshots.clear(),
+        Step::Touch => world.change_binding(|_| {}),
+        Step::HoldBack => world.say_started(&BindingRolloutStarted::HeldBack),
+        Step::Unschedule => world.change_binding(|binding| binding.spec.state = BindingState::Unscheduled),
+        Step::Stuck(stuck) => world.member_is_stuck = *stuck,
+        Step::Pass => world.pass(7),
+    }
+}
+
+/// A world after some history, with a step that no plan has seen yet.
+fn world() -> impl Strategy<Value = ClusterWorld> {
+    (prop::collection::vec(step(), 1..9), any::<bool>()).prop_map(|(steps, says_itself)| {
+        let mut world = ClusterWorld::with("web", &[]);
+        if says_itself {
+            world.start = Start::MeantByBinding;
+        }
+        world.overrides = Overrides::default()
+            .cro("a-0", &on_shop(&annotate("a", "b")))
+            .cro("fails-0", &on_shop(&rule_for_all("{op: remove, path: /data/x}")))
+            .ro("shop/b-0", &on_settings("{clusterSelector: {clusterSelectorTerms: []}, overrideType: Delete}"));
+        let mut index = 0;
+        for step in &steps {
+            world.settle();
+            take(&mut world, step, &mut index);
+        }
+        world
+    })
+}
+
+/// Where a world stands.
+fn place(world: &ClusterWorld) -> String {
+    let status = world.binding.status.as_ref().map(status_text);
+    let generations: Vec<_> = world.works.iter().map(|work| (&work.metadata.name, work.metadata.generation)).collect();
+    format!("{}\n{generations:?}\n{status:?}\n{:?}", works_text(world), world.binding.metadata.finalizers)
+}
+
+fn check_every_prefix(world: &ClusterWorld) -> Result<(), TestCaseError> {
+    let whole = world.plan();
+    let mut end = world.clone();
+    end.settle();
+    let mut cut_short = world.clone();
+    for write in &whole.writes {
+        cut_short.write(write);
+        let mut resumed = cut_short.clone();
+        resumed.settle();
+        prop_assert_eq!(place(&resumed), place(&end), "after {:?}", write);
+    }
+    // An interim status may never be written, and nothing is lost.
+    let mut held_back = world.clone();
+    for write in &whole.writes {
+        held_back.write(write);
+    }
+    held_back.settle();
+    prop_assert_eq!(place(&held_back), place(&end));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn a_plan_leaves_nothing_to_do(mut world in world()) {
+        let plan = world.plan();
+        world.apply(&plan);
+        let again = world.plan();
+        prop_assert!(again.writes.is_empty(), "{:#?}", again);
+        // Whether a written Work differs from what it was, the API server says; that alone may change the status.
+        let wrote_works = plan.writes.iter().any(|write| write.work().is_some());
+        prop_assert!(again.status.is_none() || wrote_works, "{:#?}", again);
+        world.apply(&again);
+        world.pass(100_000);
+        prop_assert!(world.plan().is_idle(), "{:#?}", world.plan());
+        if again.report.outcome == Outcome::Complete {
+            prop_assert!(!needs_content(&world.observe()));
+        }
+    }
+
+    #[test]
+    fn a_plan_may_be_cut_short_after_any_write(mut world in world()) {
+        check_every_prefix(&world)?;
+        world.settle();
+        world.delete();
+        check_every_prefix(&world)?;
+    }
+
+    #[test]
+    fn the_order_of_the_facts_does_not_matter(
+        (world, works, snapshots) in world().prop_flat_map(|world| {
+            let works = Just(world.works.clone()).prop_shuffle();
+            let snapshots = Just(world.snapshots.clone()).prop_shuffle();
+            (Just(world), works, snapshots)
+        })
+    ) {
+        let shuffled = World { snapshots, works, ..world.clone() };
+        let mut observed = shuffled.observe();
+        observed.overrides.reverse();
+        prop_assert_eq!(plan(&observed, world.now), world.plan());
+    }
+
+    #[test]
+    fn a_work_says_what_it_was_made_from_and_no_work_is_left_over(mut world in world()) {
+        let plan = world.run();
+        if matches!(plan.report.outcome, Outcome::Failed(_) | Outcome::AwaitingRollout) {
+            return Ok(());
+        }
+        let Some(master) = world.snapshots.iter().find(|one| one.metadata.name.as_ref() == Some(&world.binding.spec.resource_snapshot_name)) else {
+            return Ok(());
+        };
+        let index = &master.metadata.labels.as_ref().unwrap()[labels::RESOURCE_INDEX];
+        let group = world.snapshots.iter().filter(|one| &one.metadata.labels.as_ref().unwrap()[labels::RESOURCE_INDEX] == index);
+        let resources: Vec<_> = group.clone().flat_map(|one| &one.spec.selected_resources).collect();
+        let envelopes = resources.iter().filter(|one| one.kind().ends_with("Envelope")).count();
+        let live: Vec<_> = world.works.iter().filter(|work| work.metadata.deletion_timestamp.is_none()).collect();
+        prop_assert_eq!(live.len(), group.count() + envelopes);
+        for work in live {
+            prop_assert_eq!(&work.metadata.labels.as_ref().unwrap()[labels::PARENT_RESOURCE_SNAPSHOT_INDEX], index);
+        }
+    }
+}
+
+#[test]
+fn both_scopes_are_served_alike() {
+    let content = [bare("ConfigMap shop/settings"), envelope("ResourceEnvelope shop/env", &[bare("Secret shop/a")])];
+    let mut cluster = ClusterWorld::with("web", &content);
+    let mut namespaced = NamespacedWorld::with("shop/web", &content);
+    for _ in 0..2 {
+        cluster.settle();
+        namespaced.settle();
+        let renamed = works_text(&namespaced).replace("shop.web-", "web-");
+        assert_eq!(works_text(&cluster), renamed);
+        assert_eq!(status_text(cluster.status()), status_text(namespaced.status()).replace("shop.web-", "web-"));
+        cluster.all_say("Applied Available");
+        namespaced.all_say("Applied Available");
+    }
+}

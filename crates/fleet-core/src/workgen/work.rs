@@ -1,0 +1,184 @@
+//! A Work as it is to be: the object to create, or the patch that makes an existing one say the same.
+//!
+//! Decides labels and annotations. Never decides what is in a Work, and leaves labels that others put there.
+
+use std::collections::BTreeMap;
+
+use fleet_api::hashes::{cluster_override_list_hash, override_list_hash};
+use fleet_api::kinds::{Obj, Work};
+use fleet_api::names::Index;
+use fleet_api::types::{ApplyStrategy, EmbeddedObject, EnvelopeIdentifier, ReportBackStrategy, WorkSpec, Workload};
+use fleet_api::well_known::{annotations, labels};
+use serde_json::{Value, json};
+
+use super::observed::{BindingFacts, Observed, ReportBack, WorkFacts, mirroring};
+
+/// What a Work was made from. One that is stamped with what the binding names is not made again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamp {
+    /// Master snapshot of the group.
+    pub snapshot: String,
+    pub index: Index,
+    pub overrides_hash: String,
+    pub cluster_overrides_hash: String,
+}
+
+impl Stamp {
+    pub(super) fn of(binding: &BindingFacts<'_>, index: Index) -> Self {
+        // An empty list is none at all: that is how other agents write it.
+        let overrides = Some(binding.overrides).filter(|list| !list.is_empty());
+        let cluster_overrides = Some(binding.cluster_overrides).filter(|list| !list.is_empty());
+        Self {
+            snapshot: binding.resource_snapshot.to_owned(),
+            index,
+            overrides_hash: override_list_hash(overrides),
+            cluster_overrides_hash: cluster_override_list_hash(cluster_overrides),
+        }
+    }
+
+    /// Snapshots never change, so a Work that says it was made from these has their content.
+    pub(super) fn is_on(&self, work: &WorkFacts<'_>) -> bool {
+        work.index == Some(self.index)
+            && work.overrides_hash == Some(&self.overrides_hash)
+            && work.cluster_overrides_hash == Some(&self.cluster_overrides_hash)
+    }
+
+    fn label(&self) -> (String, String) {
+        (labels::PARENT_RESOURCE_SNAPSHOT_INDEX.to_owned(), self.index.to_string())
+    }
+
+    fn annotations(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            (annotations::PARENT_RESOURCE_SNAPSHOT.to_owned(), self.snapshot.clone()),
+            (annotations::PARENT_OVERRIDES_HASH.to_owned(), self.overrides_hash.clone()),
+            (annotations::PARENT_CLUSTER_OVERRIDES_HASH.to_owned(), self.cluster_overrides_hash.clone()),
+        ])
+    }
+}
+
+/// How the member shall treat a Work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strategies {
+    pub apply: Option<ApplyStrategy>,
+    pub report_back: Option<ReportBackStrategy>,
+}
+
+impl Strategies {
+    /// `existing` decides where nobody says.
+    pub(super) fn wanted(observed: &Observed<'_>, existing: Option<&WorkFacts<'_>>) -> Self {
+        Self {
+            apply: observed.binding.apply_strategy.cloned(),
+            report_back: match observed.report_back {
+                ReportBack::As(strategy) => mirroring(strategy),
+                ReportBack::Unknown => existing.and_then(|work| work.report_back),
+            },
+        }
+    }
+
+    pub(super) fn are_on(&self, work: &WorkFacts<'_>) -> bool {
+        meaning(self.apply.as_ref()) == meaning(work.apply_strategy) && self.report_back == work.report_back
+    }
+}
+
+/// An apply strategy with its defaults spelled out: the server adds these to what is stored.
+fn meaning(strategy: Option<&ApplyStrategy>) -> impl PartialEq + use<> {
+    let strategy = strategy.cloned().unwrap_or_default();
+    (
+        (strategy.comparison_option(), strategy.when_to_apply(), strategy.strategy_type()),
+        (strategy.allow_co_ownership(), strategy.force(), strategy.when_to_take_over()),
+    )
+}
+
+/// A Work to be created.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewWork {
+    pub name: String,
+    /// The member's namespace.
+    pub namespace: String,
+    /// Those that never change.
+    pub labels: BTreeMap<String, String>,
+    pub stamp: Stamp,
+    pub strategies: Strategies,
+    pub manifests: Vec<EmbeddedObject>,
+}
+
+impl NewWork {
+    pub fn object(&self) -> Work {
+        let spec = WorkSpec {
+            workload: Some(Workload { manifests: self.manifests.clone() }),
+            apply_strategy: self.strategies.apply.clone(),
+            report_back_strategy: self.strategies.report_back,
+        };
+        let mut object = Obj::named(self.name.clone(), spec).in_namespace(self.namespace.clone());
+        object.metadata.labels = Some(self.labels.clone().into_iter().chain([self.stamp.label()]).collect());
+        object.metadata.annotations = Some(self.stamp.annotations());
+        object
+    }
+}
+
+/// Labels by which a binding's Works are found.
+pub(super) fn labels_of(observed: &Observed<'_>, envelope: Option<&EnvelopeIdentifier>) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::from([
+        (labels::PARENT_PLACEMENT.to_owned(), observed.placement.name.to_string()),
+        (labels::PARENT_BINDING.to_owned(), observed.binding.name.to_owned()),
+    ]);
+    if let Some(namespace) = &observed.placement.namespace {
+        all.insert(labels::PARENT_PLACEMENT_NAMESPACE.to_owned(), namespace.to_string());
+    }
+    if let Some(envelope) = envelope {
+        let kind = envelope.type_.unwrap_or_default();
+        all.insert(labels::ENVELOPE_KIND.to_owned(), kind.to_string());
+        all.insert(labels::ENVELOPE_NAME.to_owned(), envelope.name.clone());
+        if !envelope.namespace.is_empty() {
+            all.insert(labels::ENVELOPE_NAMESPACE.to_owned(), envelope.namespace.clone());
+        }
+    }
+    all
+}
+
+/// What is to be changed of a Work that exists.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkChange {
+    pub name: String,
+    pub strategies: Strategies,
+    /// `None` if the manifests and what they were made from stay.
+    pub content: Option<NewContent>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewContent {
+    pub stamp: Stamp,
+    pub manifests: Vec<EmbeddedObject>,
+}
+
+impl WorkChange {
+    /// As a JSON merge patch. It says everything that is to be so, not a difference: the manifests that are stored need
+    /// not be known.
+    pub fn merge_patch(&self) -> Value {
+        let mut spec = WorkSpec {
+            workload: None,
+            apply_strategy: self.strategies.apply.clone(),
+            report_back_strategy: self.strategies.report_back,
+        };
+        let Some(NewContent { stamp, manifests }) = &self.content else {
+            return json!({"spec": spec.replacing_strategies()});
+        };
+        spec.workload = Some(Workload { manifests: manifests.clone() });
+        let (index_label, index) = stamp.label();
+        json!({
+            "metadata": {"labels": {index_label: index}, "annotations": stamp.annotations()},
+            "spec": spec.replacing(),
+        })
+    }
+
+    /// The Work after the change.
+    pub fn put_into(&self, work: &mut Work) {
+        work.spec.apply_strategy.clone_from(&self.strategies.apply);
+        work.spec.report_back_strategy = self.strategies.report_back;
+        if let Some(NewContent { stamp, manifests }) = &self.content {
+            work.spec.workload = Some(Workload { manifests: manifests.clone() });
+            work.metadata.labels.get_or_insert_default().extend([stamp.label()]);
+            work.metadata.annotations.get_or_insert_default().extend(stamp.annotations());
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Which kinds the hub holds, in which form, and by what they are found.
+//!
+//! Decides what of an object is kept: Works without manifests, resource snapshots with the names of what is in them,
+//! bindings and Works as packed bytes. Controllers share these caches. Never decides what a change means.
+
+use fleet_api::kinds::{
+    Binding, Cluster, ClusterProfile, ClusterResourcePlacementStatus, InternalMemberCluster, MemberCluster, Namespaced,
+    Obj, Placement, PolicySnapshot, Scope, Snapshot, Work,
+};
+use fleet_api::well_known::{labels, namespaces};
+use fleet_runtime::{Cache, Kind, Runtime};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use serde_json::{Map, Value, json};
+
+use crate::keys::parent_of;
+use crate::options::HubOptions;
+use crate::placement::interests;
+use crate::scheduler::{OPEN, is_open};
+
+/// Names of indexes.
+pub mod by {
+    /// Snapshots and bindings by the key of their placement.
+    pub const PLACEMENT: &str = "placement";
+    /// Placements by what they may select, see `placement::interest`.
+    pub const INTEREST: &str = "interest";
+    /// Policy snapshots that a change in the fleet may matter to, under `scheduler::OPEN`.
+    pub const OPEN: &str = "open";
+    /// Bindings by the cluster that they are for.
+    pub const CLUSTER: &str = "cluster";
+    /// Works by `namespace/name` of their binding, or its name alone.
+    pub const BINDING: &str = "binding";
+}
+
+/// Everything that the hub holds of its API server.
+#[derive(Debug, Clone)]
+pub struct Caches {
+    pub members: Cache<MemberCluster>,
+    pub works: Cache<Work>,
+    pub belongings: Belongings,
+    /// Absent where the inventory is turned off.
+    pub profiles: Option<Cache<ClusterProfile>>,
+    /// Copies of placements' statuses, in the namespaces that those select.
+    pub status_copies: Cache<ClusterResourcePlacementStatus>,
+    pub cluster: PlacementCaches<Cluster>,
+    /// Absent where ResourcePlacements are turned off.
+    pub namespaced: Option<PlacementCaches<Namespaced>>,
+}
+
+/// What members have on the hub beside their Works.
+#[derive(Debug, Clone)]
+pub struct Belongings {
+    /// All namespaces, because one of a member's name may be there already. With metadata only.
+    pub namespaces: Cache<Namespace>,
+    pub roles: Cache<Role>,
+    pub role_bindings: Cache<RoleBinding>,
+    pub mailboxes: Cache<InternalMemberCluster>,
+}
+
+/// The kinds around placements of one scope.
+#[derive(Debug)]
+pub struct PlacementCaches<S: Scope> {
+    pub placements: Cache<Obj<Placement, S>>,
+    pub policy_snapshots: Cache<Obj<PolicySnapshot, S>>,
+    /// With names only, see `names_only`.
+    pub resource_snapshots: Cache<Obj<Snapshot, S>>,
+    pub bindings: Cache<Obj<Binding, S>>,
+}
+
+impl<S: Scope> Clone for PlacementCaches<S> {
+    fn clone(&self) -> Self {
+        Self {
+            placements: self.placements.clone(),
+            policy_snapshots: self.policy_snapshots.clone(),
+            resource_snapshots: self.resource_snapshots.clone(),
+            bindings: self.bindings.clone(),
+        }
+    }
+}
+
+impl Caches {
+    pub(crate) fn new(runtime: &mut Runtime, options: &HubOptions) -> Self {
+        let works = Kind::<Work>::new().packed().slim(without_manifests).index(by::BINDING, |work| {
+            let label = |key| work.metadata.labels.as_ref()?.get(key);
+            let namespace = label(labels::PARENT_PLACEMENT_NAMESPACE);
+            let name = label(labels::PARENT_BINDING);
+            name.map(|name| namespace.map_or_else(|| name.clone(), |space| format!("{space}/{name}")))
+                .into_iter()
+                .collect()
+        });
+        Self {
+            members: runtime.cache(Kind::new()),
+            works: runtime.cache(works),
+            belongings: Belongings {
+                namespaces: runtime.cache(Kind::new().slim(metadata_only)),
+                roles: runtime.cache(Kind::new().packed()),
+                role_bindings: runtime.cache(Kind::new().packed()),
+                mailboxes: runtime.cache(Kind::new()),
+            },
+            profiles: options
+                .cluster_inventory
+                .then(|| runtime.cache(Kind::new().in_namespace(namespaces::FLEET_SYSTEM))),
+            status_copies: runtime.cache(Kind::new().packed()),
+            cluster: PlacementCaches::new(runtime),
+            namespaced: options.resource_placements.then(|| PlacementCaches::new(runtime)),
+        }
+    }
+}
+
+impl<S: Scope> PlacementCaches<S> {
+    fn new(runtime: &mut Runtime) -> Self {
+        let policy_snapshots = Kind::<Obj<PolicySnapshot, S>>::new()
+            .index(by::PLACEMENT, |snapshot| parent_of(snapshot).iter().map(ToString::to_string).collect())
+            .index(by::OPEN, |snapshot| is_open(snapshot).then(|| OPEN.to_owned()).into_iter().collect());
+        let resource_snapshots = Kind::<Obj<Snapshot, S>>::new()
+            .slim(names_only)
+            .packed()
+            .index(by::PLACEMENT, |snapshot| parent_of(snapshot).iter().map(ToString::to_string).collect());
+        let bindings = Kind::<Obj<Binding, S>>::new()
+            .packed()
+            .index(by::PLACEMENT, |binding| parent_of(binding).iter().map(ToString::to_string).collect())
+            .index(by::CLUSTER, |binding| vec![binding.spec.target_cluster.clone()]);
+        Self {
+            placements: runtime.cache(Kind::new().index(by::INTEREST, interests)),
+            policy_snapshots: runtime.cache(policy_snapshots),
+            resource_snapshots: runtime.cache(resource_snapshots),
+            bindings: runtime.cache(bindings),
+        }
+    }
+}
+
+/// A Work's manifests are the bulk of a hub, and only members read them.
+fn without_manifests(work: &mut Value) {
+    if let Some(manifests) = work.pointer_mut("/spec/workload/manifests") {
+        *manifests = json!([]);
+    }
+}
+
+/// Whether a namespace is there, going or marked stands in its metadata.
+fn metadata_only(object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("spec");
+        fields.remove("status");
+    }
+}
+
+/// Of what a resource snapshot holds, its status needs what it is called. The content is read when it is rolled out.
+fn names_only(snapshot: &mut Value) {
+    let resources = snapshot.pointer_mut("/spec/selectedResources").and_then(Value::as_array_mut);
+    for resource in resources.into_iter().flatten() {
+        let mut kept = Map::new();
+        for field in ["apiVersion", "kind"] {
+            kept.extend(resource.get(field).map(|value| (field.to_owned(), value.clone())));
+        }
+        let mut metadata = Map::new();
+        for field in ["name", "namespace"] {
+            let found = resource.pointer(&format!("/metadata/{field}"));
+            metadata.extend(found.map(|value| (field.to_owned(), value.clone())));
+        }
+        kept.insert("metadata".to_owned(), Value::Object(metadata));
+        *resource = Value::Object(kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_keep_the_names_of_what_is_in_them() {
+        let mut snapshot = json!({"metadata": {"name": "web-0-snapshot"}, "spec": {"selectedResources": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"},
+             "metadata": {"name": "settings", "namespace": "shop", "labels": {"x": "y"}}},
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+        ]}});
+        names_only(&mut snapshot);
+        assert_eq!(
+            snapshot,
+            json!({"metadata": {"name": "web-0-snapshot"}, "spec": {"selectedResources": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "shop"}},
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+            ]}})
+        );
+    }
+
+    #[test]
+    fn works_lose_their_manifests_and_nothing_else() {
+        let mut work = json!({"metadata": {"name": "w"}, "spec": {"workload": {"manifests": [{"kind": "Secret"}]}}});
+        without_manifests(&mut work);
+        assert_eq!(work, json!({"metadata": {"name": "w"}, "spec": {"workload": {"manifests": []}}}));
+        let mut empty = json!({"metadata": {"name": "w"}});
+        without_manifests(&mut empty);
+        assert_eq!(empty, json!({"metadata": {"name": "w"}}));
+    }
+}

@@ -1,0 +1,56 @@
+//! From objects to the placements that they belong to, and back.
+//!
+//! Decides what an object's key is to the controllers of placements. An object whose names cannot be understood belongs
+//! to no placement. Never looks anything up.
+
+use fleet_api::kinds::{Family, Obj, Placement, Scope};
+use fleet_api::names::{NamespaceName, PlacementKey, PlacementName};
+use fleet_api::well_known::labels;
+use fleet_runtime::ObjectKey;
+
+/// The key of a placement; `None` if its name is none that the rest of the fleet could carry.
+pub fn key_of<S: Scope>(placement: &Obj<Placement, S>) -> Option<PlacementKey> {
+    key(placement.metadata.namespace.as_deref(), placement.metadata.name.as_deref()?)
+}
+
+/// The placement that a snapshot or a binding belongs to.
+pub fn parent_of<F: Family, S: Scope>(object: &Obj<F, S>) -> Option<PlacementKey> {
+    let parent = object.metadata.labels.as_ref()?.get(labels::PARENT_PLACEMENT)?;
+    key(object.metadata.namespace.as_deref(), parent)
+}
+
+/// Where a placement is found in its cache.
+pub fn object_key(key: &PlacementKey) -> ObjectKey {
+    ObjectKey::new(key.namespace.as_ref().map(NamespaceName::as_str), key.name.as_str())
+}
+
+fn key(namespace: Option<&str>, name: &str) -> Option<PlacementKey> {
+    let namespace = namespace.map(NamespaceName::parse).transpose().ok()?;
+    Some(PlacementKey { namespace, name: PlacementName::parse(name).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet_api::kinds::{Cluster, Namespaced, Snapshot};
+    use fleet_api::types::{PlacementSpec, ResourceSnapshotSpec};
+
+    use super::*;
+
+    #[test]
+    fn a_placement_and_what_belongs_to_it_have_one_key() {
+        let placement = Obj::<Placement, Namespaced>::named("web", PlacementSpec::default()).in_namespace("shop");
+        let spec = ResourceSnapshotSpec { selected_resources: Vec::new() };
+        let mut snapshot = Obj::<Snapshot, Namespaced>::named("web-0-snapshot", spec).in_namespace("shop");
+        assert_eq!(parent_of(&snapshot), None);
+        snapshot.metadata.labels = Some([(labels::PARENT_PLACEMENT.to_owned(), "web".to_owned())].into());
+        let key = key_of(&placement).unwrap();
+        assert_eq!(parent_of(&snapshot), Some(key.clone()));
+        assert_eq!((key.to_string(), object_key(&key).to_string()), ("shop/web".into(), "shop/web".into()));
+    }
+
+    #[test]
+    fn a_name_that_does_not_fit_a_label_belongs_to_nothing() {
+        let placement = Obj::<Placement, Cluster>::named("x".repeat(64), PlacementSpec::default());
+        assert_eq!(key_of(&placement), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! The hub's controllers: which change wakes which key, what is observed, how a plan is carried out.
+//!
+//! Decides nothing about the fleet: that is `fleet-core`. Never spawns, reads a clock or calls a server itself: that is
+//! `fleet-runtime`. Twin kinds have one controller that is generic over the scope and started twice.
+//!
+//! | file | what |
+//! |---|---|
+//! | `options` | what the agent's flags set |
+//! | `caches` | which kinds are held, how, and by what they are found |
+//! | `ownership` | which controller writes which field |
+//! | `keys`, `meta` | from objects to the placements that they belong to; labels, annotations, finalizers |
+//! | `scheduler/` | the shell of `fleet_core::scheduler` |
+//! | `placement/` | the shell of `fleet_core::placement` |
+//! | `membership` | the shell of `fleet_core::membership::hub` |
+//! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
+
+mod caches;
+mod cluster_profile;
+pub mod keys;
+mod membership;
+mod meta;
+pub mod names;
+pub mod options;
+mod ownership;
+mod placement;
+mod scheduler;
+
+pub use caches::{Belongings, Caches, PlacementCaches, by};
+pub use options::HubOptions;
+pub use ownership::ownership;
+
+use fleet_api::names::PlacementKey;
+use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, Runtime, Side};
+
+use placement::World;
+
+/// What is installed: handles for probes, tests and simulations.
+#[derive(Debug, Clone)]
+pub struct Hub {
+    pub caches: Caches,
+    /// How many members have joined and left.
+    pub joins: Counters,
+    /// Metadata of the kinds that some placement may select.
+    pub metadata: MetadataCaches,
+    pub discovery: Discovery,
+    pub cluster: PlacementMarks,
+    /// Absent where ResourcePlacements are turned off.
+    pub namespaced: Option<PlacementMarks>,
+}
+
+/// Ask for a look at a placement.
+#[derive(Debug, Clone)]
+pub struct PlacementMarks {
+    pub placement: Marks<PlacementKey>,
+    pub scheduler: Marks<PlacementKey>,
+}
+
+impl Hub {
+    /// Whether all objects are known that some placement may select.
+    pub fn knows_inventory(&self) -> bool {
+        self.discovery.is_known() && self.metadata.kinds().iter().all(|kind| self.metadata.is_complete(kind))
+    }
+}
+
+/// Adds all of the hub's caches and controllers to a runtime.
+pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
+    let caches = Caches::new(runtime, options);
+    let joins = membership::start(runtime, options, &caches);
+    cluster_profile::start(runtime, options, &caches);
+    let (metadata, discovery) = (runtime.metadata(Side::MAIN), runtime.discovery(Side::MAIN));
+    let world = World::new(metadata.clone(), discovery.clone(), options.propagation.clone());
+    let copies = Some(&caches.status_copies);
+    let cluster = PlacementMarks {
+        placement: placement::start(runtime, options, &caches.cluster, copies, &world),
+        scheduler: scheduler::start(runtime, options, &caches, &caches.cluster),
+    };
+    let namespaced = caches.namespaced.as_ref().map(|scope| PlacementMarks {
+        placement: placement::start(runtime, options, scope, None, &world),
+        scheduler: scheduler::start(runtime, options, &caches, scope),
+    });
+    Hub { caches, joins, metadata, discovery, cluster, namespaced }
+}

@@ -1,0 +1,82 @@
+//! Labels, annotations and finalizers of objects: read, and changed on a copy.
+//!
+//! Decides nothing. Never writes.
+
+use std::collections::BTreeMap;
+
+use fleet_api::well_known::{label_values, labels};
+use kube::Resource;
+
+pub(crate) fn is_deleting<K: Resource>(object: &K) -> bool {
+    object.meta().deletion_timestamp.is_some()
+}
+
+/// Whether a snapshot is marked as the latest.
+pub(crate) fn is_latest<K: Resource>(snapshot: &K) -> bool {
+    let labels = snapshot.meta().labels.as_ref();
+    labels.and_then(|labels| labels.get(labels::IS_LATEST_SNAPSHOT)).is_some_and(|value| value == label_values::TRUE)
+}
+
+pub(crate) fn annotation<'o, K: Resource>(object: &'o K, key: &str) -> Option<&'o str> {
+    object.meta().annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+pub(crate) fn name<K: Resource>(object: &K) -> &str {
+    object.meta().name.as_deref().unwrap_or_default()
+}
+
+pub(crate) fn with_finalizer<K: Resource + Clone>(object: &K, finalizer: &str) -> K {
+    let mut changed = without_finalizer(object, finalizer);
+    changed.meta_mut().finalizers.get_or_insert_default().push(finalizer.to_owned());
+    changed
+}
+
+pub(crate) fn without_finalizer<K: Resource + Clone>(object: &K, finalizer: &str) -> K {
+    let mut changed = object.clone();
+    if let Some(finalizers) = &mut changed.meta_mut().finalizers {
+        finalizers.retain(|one| one != finalizer);
+    }
+    changed
+}
+
+pub(crate) fn set_latest<K: Resource>(snapshot: &mut K, latest: bool) {
+    let value = if latest { label_values::TRUE } else { label_values::FALSE };
+    put(&mut snapshot.meta_mut().labels, labels::IS_LATEST_SNAPSHOT, value.to_owned());
+}
+
+pub(crate) fn annotate<K: Resource>(object: &mut K, key: &str, value: String) {
+    put(&mut object.meta_mut().annotations, key, value);
+}
+
+fn put(map: &mut Option<BTreeMap<String, String>>, key: &str, value: String) {
+    map.get_or_insert_default().insert(key.to_owned(), value);
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    #[test]
+    fn finalizers_come_once_and_go() {
+        let object = ConfigMap::default();
+        let held = with_finalizer(&with_finalizer(&object, "a"), "a");
+        assert_eq!(held.metadata.finalizers, Some(vec!["a".to_owned()]));
+        assert_eq!(without_finalizer(&held, "a").metadata.finalizers, Some(Vec::new()));
+        assert_eq!(without_finalizer(&object, "a"), object);
+    }
+
+    #[test]
+    fn the_mark_of_the_latest_is_given_and_taken() {
+        let mut object = ConfigMap::default();
+        assert!(!is_latest(&object));
+        set_latest(&mut object, true);
+        assert!(is_latest(&object));
+        set_latest(&mut object, false);
+        assert!(!is_latest(&object));
+        annotate(&mut object, "k", "v".to_owned());
+        assert_eq!((annotation(&object, "k"), annotation(&object, "other"), name(&object)), (Some("v"), None, ""));
+        assert!(!is_deleting(&object));
+    }
+}

@@ -1,0 +1,8 @@
+//! What the hub's controllers are called in logs, metrics and the table of owners.
+
+pub const CLUSTER_PLACEMENT: &str = "cluster-placement";
+pub const NAMESPACED_PLACEMENT: &str = "namespaced-placement";
+pub const CLUSTER_SCHEDULER: &str = "cluster-scheduler";
+pub const NAMESPACED_SCHEDULER: &str = "namespaced-scheduler";
+pub const MEMBERSHIP: &str = "membership";
+pub const CLUSTER_PROFILE: &str = "cluster-profile";

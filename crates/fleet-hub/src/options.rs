@@ -1,0 +1,94 @@
+//! What the hub agent's flags set, with the defaults of the flags.
+//!
+//! Decides how many keys each controller has in hand at once, from how large the fleet is meant to get. Never parses a
+//! flag.
+
+use std::time::Duration;
+
+use fleet_core::placement::{Propagation, SnapshotPace};
+use fleet_core::scheduler::EligibilityLimits;
+
+/// How long a leaving member's agent has to take back what it applied, before its Works are let go of without it.
+pub const DEFAULT_FORCE_DELETE_WAIT: Duration = Duration::from_mins(15);
+/// How old a member's heartbeat may be before its inventory entry says that the control plane is not healthy.
+pub const DEFAULT_UNHEALTHY_AFTER: Duration = Duration::from_mins(1);
+/// Members that a hub is meant for; sizes pools of workers.
+pub const DEFAULT_FLEET_SIZE: usize = 100;
+/// Placements that change at the same time; sizes pools of workers.
+pub const DEFAULT_CONCURRENT_PLACEMENTS: usize = 100;
+
+/// How the hub's controllers behave.
+#[derive(Debug, Clone)]
+pub struct HubOptions {
+    /// `--resource-snapshot-creation-minimum-interval`, `--resource-changes-collection-duration`.
+    pub snapshot_pace: SnapshotPace,
+    /// Fixed for users; tests and simulations shorten them.
+    pub eligibility: EligibilityLimits,
+    /// `--skipped-propagating-apis`, `--allowed-propagating-apis`, `--skipped-propagating-namespaces`,
+    /// `--enable-workload`.
+    pub propagation: Propagation,
+    /// `--force-delete-wait-time`.
+    pub force_delete_wait: Duration,
+    /// `--cluster-unhealthy-threshold`.
+    pub unhealthy_after: Duration,
+    /// `--enable-cluster-inventory-apis`.
+    pub cluster_inventory: bool,
+    /// `--enable-resource-placement`.
+    pub resource_placements: bool,
+    /// `--networking-agents-enabled`.
+    pub networking_agents: bool,
+    /// `--max-fleet-size`.
+    pub fleet_size: usize,
+    /// `--max-concurrent-cluster-placement`.
+    pub concurrent_placements: usize,
+}
+
+impl Default for HubOptions {
+    fn default() -> Self {
+        Self {
+            snapshot_pace: SnapshotPace::default(),
+            eligibility: EligibilityLimits::default(),
+            propagation: Propagation::default(),
+            force_delete_wait: DEFAULT_FORCE_DELETE_WAIT,
+            unhealthy_after: DEFAULT_UNHEALTHY_AFTER,
+            cluster_inventory: true,
+            resource_placements: true,
+            networking_agents: false,
+            fleet_size: DEFAULT_FLEET_SIZE,
+            concurrent_placements: DEFAULT_CONCURRENT_PLACEMENTS,
+        }
+    }
+}
+
+impl HubOptions {
+    /// A MemberCluster is little work: one hand per hundred.
+    pub fn member_workers(&self) -> usize {
+        self.fleet_size.div_ceil(100).max(1)
+    }
+
+    /// One hand per ten placements that change together.
+    pub fn placement_workers(&self) -> usize {
+        self.concurrent_placements.div_ceil(10).max(1)
+    }
+
+    /// The larger the fleet, the longer a placement writes bindings.
+    pub fn scheduler_workers(&self) -> usize {
+        (self.fleet_size.div_ceil(50) * self.concurrent_placements.div_ceil(10)).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_grow_with_the_fleet_and_are_never_empty() {
+        let pools =
+            |options: HubOptions| [options.member_workers(), options.placement_workers(), options.scheduler_workers()];
+        assert_eq!(pools(HubOptions::default()), [1, 10, 20]);
+        let large = HubOptions { fleet_size: 200, concurrent_placements: 200, ..HubOptions::default() };
+        assert_eq!(pools(large), [2, 20, 80]);
+        let none = HubOptions { fleet_size: 0, concurrent_placements: 0, ..HubOptions::default() };
+        assert_eq!(pools(none), [1, 1, 1]);
+    }
+}

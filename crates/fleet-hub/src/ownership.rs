@@ -1,0 +1,164 @@
+//! Which controller writes which field of which kind: each field has one writer.
+//!
+//! Decides who may write what; the runtime holds it, and the simulator fails on a write outside of it. Never performs a
+//! write.
+
+use fleet_runtime::Grant;
+
+use crate::names;
+
+/// What the hub's controllers may write.
+pub fn ownership() -> Vec<Grant> {
+    PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants).chain(MEMBERSHIP).collect()
+}
+
+/// Who writes what about members.
+const MEMBERSHIP: [Grant; 8] = [
+    fields(
+        names::MEMBERSHIP,
+        "MemberCluster",
+        &[
+            "metadata.finalizers[kubernetes-fleet.io/membercluster-finalizer]",
+            "metadata.labels[kubernetes-fleet.io/member-name]",
+            "status",
+        ],
+    ),
+    makes(names::MEMBERSHIP, "Namespace", &["metadata.labels[kubernetes-fleet.io/is-fleet-resource]"]),
+    makes(names::MEMBERSHIP, "Role", &["rules"]),
+    makes(names::MEMBERSHIP, "RoleBinding", &["subjects"]),
+    makes(names::MEMBERSHIP, "InternalMemberCluster", &["spec"]),
+    // Of a member that leaves: whoever put a finalizer there is not waited for.
+    fields(names::MEMBERSHIP, "Work", &["metadata.finalizers"]),
+    fields(
+        names::CLUSTER_PROFILE,
+        "MemberCluster",
+        &["metadata.finalizers[kubernetes-fleet.io/cluster-profile-cleanup]"],
+    ),
+    makes(names::CLUSTER_PROFILE, "ClusterProfile", &["metadata.labels[x-k8s.io/cluster-manager]", "spec", "status"]),
+];
+
+/// The kinds and controllers of one scope.
+struct PlacementKinds {
+    placement_controller: &'static str,
+    scheduler: &'static str,
+    placement: &'static str,
+    policy_snapshot: &'static str,
+    resource_snapshot: &'static str,
+    binding: &'static str,
+    status_copy: Option<&'static str>,
+}
+
+const PLACEMENT_KINDS: &[PlacementKinds] = &[
+    PlacementKinds {
+        placement_controller: names::CLUSTER_PLACEMENT,
+        scheduler: names::CLUSTER_SCHEDULER,
+        placement: "ClusterResourcePlacement",
+        policy_snapshot: "ClusterSchedulingPolicySnapshot",
+        resource_snapshot: "ClusterResourceSnapshot",
+        binding: "ClusterResourceBinding",
+        status_copy: Some("ClusterResourcePlacementStatus"),
+    },
+    PlacementKinds {
+        placement_controller: names::NAMESPACED_PLACEMENT,
+        scheduler: names::NAMESPACED_SCHEDULER,
+        placement: "ResourcePlacement",
+        policy_snapshot: "SchedulingPolicySnapshot",
+        resource_snapshot: "ResourceSnapshot",
+        binding: "ResourceBinding",
+        status_copy: None,
+    },
+];
+
+/// A controller's right to change fields, and nothing else.
+const fn fields(controller: &'static str, kind: &'static str, fields: &'static [&'static str]) -> Grant {
+    Grant { controller, kind, creates: false, deletes: false, fields }
+}
+
+/// A controller's right to everything about a kind but what others were given.
+const fn makes(controller: &'static str, kind: &'static str, fields: &'static [&'static str]) -> Grant {
+    Grant { controller, kind, creates: true, deletes: true, fields }
+}
+
+impl PlacementKinds {
+    fn grants(&self) -> Vec<Grant> {
+        let mut grants = vec![
+            fields(
+                self.placement_controller,
+                self.placement,
+                &["metadata.finalizers[kubernetes-fleet.io/crp-cleanup]", "status"],
+            ),
+            fields(self.scheduler, self.placement, &["metadata.finalizers[kubernetes-fleet.io/scheduler-cleanup]"]),
+            makes(
+                self.placement_controller,
+                self.policy_snapshot,
+                &[
+                    "metadata.labels[kubernetes-fleet.io/is-latest-snapshot]",
+                    "metadata.annotations[kubernetes-fleet.io/CRP-generation]",
+                    "metadata.annotations[kubernetes-fleet.io/number-of-clusters]",
+                ],
+            ),
+            fields(self.scheduler, self.policy_snapshot, &["status"]),
+            makes(
+                self.placement_controller,
+                self.resource_snapshot,
+                &[
+                    "metadata.labels[kubernetes-fleet.io/is-latest-snapshot]",
+                    "metadata.annotations[kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time]",
+                ],
+            ),
+            makes(
+                self.scheduler,
+                self.binding,
+                &[
+                    "metadata.finalizers[kubernetes-fleet.io/scheduler-crb-cleanup]",
+                    "metadata.annotations",
+                    "spec.state",
+                    "spec.schedulingPolicySnapshotName",
+                    "spec.clusterDecision",
+                ],
+            ),
+        ];
+        let copied = ["sourceStatus", "lastUpdatedTime", "metadata.ownerReferences"].as_slice();
+        grants.extend(self.status_copy.map(|kind| makes(self.placement_controller, kind, copied)));
+        grants
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet_api::well_known::{annotations, finalizers, labels};
+    use fleet_runtime::Ownership;
+
+    use super::*;
+
+    #[test]
+    fn no_field_has_two_writers() {
+        let table = Ownership::new(ownership());
+        assert!(table.is_ok(), "{table:?}");
+    }
+
+    /// A table of constants cannot be made from other constants, so the spelling is compared here.
+    #[test]
+    fn fields_are_spelled_as_everywhere_else() {
+        let known = [
+            labels::IS_LATEST_SNAPSHOT,
+            annotations::PLACEMENT_GENERATION,
+            annotations::NUMBER_OF_CLUSTERS,
+            annotations::NEXT_SNAPSHOT_DETECTED_AT,
+            finalizers::PLACEMENT,
+            finalizers::SCHEDULER,
+            finalizers::SCHEDULER_BINDING,
+            finalizers::MEMBER_CLUSTER,
+            finalizers::CLUSTER_PROFILE,
+            labels::MEMBER_NAME,
+            labels::IS_FLEET_RESOURCE,
+            labels::CLUSTER_MANAGER,
+        ];
+        for grant in ownership() {
+            for field in grant.fields {
+                let Some((_, key)) = field.split_once('[') else { continue };
+                assert!(known.contains(&key.trim_end_matches(']')), "{field}");
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The kinds that the server has, in the words of selection, and which of them are watched.
+//!
+//! Decides that a kind is watched while some placement may select objects of it: because a selector names it, or because
+//! a placement takes whole namespaces. Counts instead of looking through all placements. Never reads an object.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fleet_api::kinds::{Obj, Placement, Scope};
+use fleet_api::types::{ResourceSelectorTerm, SelectionScope};
+use fleet_core::placement::{GroupVersionKind, Kind, Propagation};
+use fleet_runtime::{DiscoveredKind, Discovery, Event, KindId, MetadataCaches};
+use parking_lot::Mutex;
+
+/// All kinds, found by group, version and kind.
+#[derive(Debug, Default)]
+pub(super) struct Kinds {
+    /// In order.
+    all: Vec<(Kind, KindId)>,
+    /// Those that come along with their namespace if nothing speaks against it.
+    namespaced: Vec<usize>,
+}
+
+impl Kinds {
+    pub(super) fn new(discovered: &[DiscoveredKind]) -> Self {
+        let mut all: Vec<_> = discovered.iter().map(|kind| (kind_of(kind), kind.id.clone())).collect();
+        all.sort();
+        all.dedup_by(|one, other| one.0.is(&other.0.group, &other.0.version, &other.0.kind));
+        let watched: BTreeSet<&KindId> =
+            discovered.iter().filter(|kind| can_be_watched(kind)).map(|kind| &kind.id).collect();
+        let is_swept = |(kind, id): &(Kind, KindId)| kind.namespaced && kind.preferred && watched.contains(id);
+        let namespaced = all.iter().enumerate().filter(|(_, one)| is_swept(one)).map(|(place, _)| place).collect();
+        Self { all, namespaced }
+    }
+
+    pub(super) fn find(&self, group: &str, version: &str, kind: &str) -> Option<&(Kind, KindId)> {
+        let wanted = (group, version, kind);
+        let place = self
+            .all
+            .binary_search_by(|(one, _)| (one.group.as_str(), one.version.as_str(), one.kind.as_str()).cmp(&wanted));
+        place.ok().map(|place| &self.all[place])
+    }
+
+    pub(super) fn namespaced(&self) -> impl Iterator<Item = &(Kind, KindId)> {
+        self.namespaced.iter().map(|&place| &self.all[place])
+    }
+}
+
+fn kind_of(discovered: &DiscoveredKind) -> Kind {
+    let id = &discovered.id;
+    Kind {
+        group: id.group.to_string(),
+        version: id.version.to_string(),
+        kind: id.kind.to_string(),
+        plural: id.plural.to_string(),
+        namespaced: discovered.namespaced,
+        preferred: discovered.preferred,
+    }
+}
+
+fn can_be_watched(kind: &DiscoveredKind) -> bool {
+    kind.has_verb("list") && kind.has_verb("watch")
+}
+
+/// Group, version and kind as selectors name them.
+type Named = (String, String, String);
+
+/// Keeps the watches to what placements need. Both scopes share it.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    discovery: Discovery,
+    metadata: MetadataCaches,
+    propagation: Arc<Propagation>,
+    needs: Mutex<Needs>,
+}
+
+#[derive(Debug, Default)]
+struct Needs {
+    /// How many selectors name a kind.
+    named: BTreeMap<Named, usize>,
+    /// How many selectors take whole namespaces.
+    sweeps: usize,
+    /// What `kinds` was made from.
+    discovered: Option<Arc<Vec<DiscoveredKind>>>,
+    kinds: Arc<Kinds>,
+}
+
+impl Wanted {
+    pub(super) fn new(discovery: Discovery, metadata: MetadataCaches, propagation: Arc<Propagation>) -> Self {
+        Self { discovery, metadata, propagation, needs: Mutex::default() }
+    }
+
+    /// The kinds that the server has at the moment.
+    pub(super) fn kinds(&self) -> Arc<Kinds> {
+        self.needs.lock().kinds(&self.discovery)
+    }
+
+    /// A placement came, changed or went.
+    pub(super) fn follow<S: Scope>(&self, event: Event<'_, Obj<Placement, S>>) {
+        if !event.changed(|placement| &placement.spec.resource_selectors) {
+            return;
+        }
+        let mut needs = self.needs.lock();
+        for term in event.old.iter().flat_map(|old| &old.spec.resource_selectors) {
+            needs.forget(term);
+        }
+        for term in event.new.iter().flat_map(|new| &new.spec.resource_selectors) {
+            needs.add(term);
+        }
+        self.watch(&mut needs);
+    }
+
+    /// The server's kinds may have changed.
+    pub(super) fn refresh(&self) {
+        self.watch(&mut self.needs.lock());
+    }
+
+    fn watch(&self, needs: &mut Needs) {
+        let kinds = needs.kinds(&self.discovery);
+        self.metadata.want(&needs.wanted(&kinds, &self.propagation));
+    }
+}
+
+impl Needs {
+    fn kinds(&mut self, discovery: &Discovery) -> Arc<Kinds> {
+        let discovered = discovery.kinds();
+        if !self.discovered.as_ref().is_some_and(|before| Arc::ptr_eq(before, &discovered)) {
+            self.kinds = Arc::new(Kinds::new(&discovered));
+            self.discovered = Some(discovered);
+        }
+        self.kinds.clone()
+    }
+
+    fn add(&mut self, term: &ResourceSelectorTerm) {
+        *self.named.entry(named(term)).or_default() += 1;
+        self.sweeps += usize::from(takes_content(term));
+    }
+
+    fn forget(&mut self, term: &ResourceSelectorTerm) {
+        self.sweeps = self.sweeps.saturating_sub(usize::from(takes_content(term)));
+        if let Some(count) = self.named.get_mut(&named(term)) {
+            *count -= 1;
+            if *count == 0 {
+                self.named.remove(&named(term));
+            }
+        }
+    }
+
+    fn wanted(&self, kinds: &Kinds, propagation: &Propagation) -> BTreeSet<KindId> {
+        let mut wanted = BTreeSet::new();
+        for (group, version, kind) in self.named.keys() {
+            let blocked = propagation.blocks_kind(GroupVersionKind { group, version, kind });
+            wanted.extend(kinds.find(group, version, kind).filter(|_| !blocked).map(|(_, id)| id.clone()));
+        }
+        if self.sweeps > 0 {
+            let swept = kinds.namespaced().filter(|(kind, _)| propagation.sweeps_kind(kind));
+            wanted.extend(swept.map(|(_, id)| id.clone()));
+        }
+        if wanted.is_empty() {
+            return wanted;
+        }
+        // Whether something is selected can depend on the namespace that it is in, and for endpoints on their service.
+        wanted.extend(kinds.find("", "v1", "Namespace").map(|(_, id)| id.clone()));
+        if wanted.iter().any(|id| id.group.is_empty() && &*id.kind == "Endpoints") {
+            wanted.extend(kinds.find("", "v1", "Service").map(|(_, id)| id.clone()));
+        }
+        wanted
+    }
+}
+
+fn named(term: &ResourceSelectorTerm) -> Named {
+    (term.group.clone(), term.version.clone(), term.kind.clone())
+}
+
+/// Whether a selector takes what is in a namespace. One in a namespaced placement is refused; then it costs only watches.
+fn takes_content(term: &ResourceSelectorTerm) -> bool {
+    term.is_namespace() && term.selection_scope() == SelectionScope::NamespaceWithResources
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    fn discovered(text: &str) -> DiscoveredKind {
+        let mut words = text.split_whitespace();
+        let mut next = || words.next().unwrap();
+        let (group, version, kind) = (next().trim_matches('-'), next(), next());
+        let plural = format!("{}s", kind.to_lowercase());
+        let rest: Vec<&str> = text.split_whitespace().skip(3).collect();
+        DiscoveredKind {
+            id: KindId::new(group, version, kind, &plural),
+            namespaced: rest.contains(&"namespaced"),
+            verbs: if rest.contains(&"unwatchable") { vec![] } else { vec!["list".to_owned(), "watch".to_owned()] },
+            preferred: !rest.contains(&"old"),
+        }
+    }
+
+    const SERVER: &str = "- v1 Namespace
+        - v1 ConfigMap namespaced
+        - v1 Pod namespaced
+        - v1 Endpoints namespaced
+        - v1 Service namespaced
+        - v1 Binding namespaced unwatchable
+        apps v1 Deployment namespaced
+        apps v1beta1 Deployment namespaced old
+        rbac.authorization.k8s.io v1 ClusterRole";
+
+    fn term(text: &str) -> ResourceSelectorTerm {
+        let (kind, scope) = text.split_once(' ').unwrap_or((text, "NamespaceWithResources"));
+        let parts: Vec<&str> = kind.split('/').collect();
+        let [group, version, kind] = parts[..] else { panic!("{text}") };
+        let value = json!({"group": group, "version": version, "kind": kind, "selectionScope": scope});
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn check(terms: &[&str], expected: Expect) {
+        let found: Vec<_> = SERVER.lines().map(str::trim).map(discovered).collect();
+        let kinds = Kinds::new(&found);
+        let mut needs = Needs::default();
+        for text in terms {
+            needs.add(&term(text));
+            needs.add(&term(text));
+            needs.forget(&term(text));
+        }
+        let wanted = needs.wanted(&kinds, &Propagation::default());
+        let text: Vec<_> = wanted.iter().map(|id| format!("{}/{}", id.api_version(), id.kind)).collect();
+        expected.assert_eq(&text.join(" "));
+        for text in terms {
+            needs.forget(&term(text));
+        }
+        assert!(needs.named.is_empty() && needs.sweeps == 0);
+    }
+
+    #[test]
+    fn only_what_may_be_selected_is_watched() {
+        check(&[], expect![[""]]);
+        check(
+            &["rbac.authorization.k8s.io/v1/ClusterRole"],
+            expect!["v1/Namespace rbac.authorization.k8s.io/v1/ClusterRole"],
+        );
+        check(&["/v1/Namespace NamespaceOnly"], expect!["v1/Namespace"]);
+        check(&["/v1/Pod", "no/v1/Such"], expect![[""]]);
+        check(&["apps/v1beta1/Deployment"], expect!["v1/Namespace apps/v1beta1/Deployment"]);
+        check(&["/v1/Endpoints"], expect!["v1/Endpoints v1/Namespace v1/Service"]);
+    }
+
+    #[test]
+    fn whole_namespaces_need_all_kinds_that_come_along() {
+        check(&["/v1/Namespace"], expect!["v1/ConfigMap v1/Endpoints v1/Namespace v1/Service apps/v1/Deployment"]);
+    }
+
+    #[test]
+    fn kinds_are_found_by_their_three_words() {
+        let kinds = Kinds::new(&SERVER.lines().map(str::trim).map(discovered).collect::<Vec<_>>());
+        let found = kinds.find("apps", "v1beta1", "Deployment").map(|(kind, _)| (kind.preferred, kind.namespaced));
+        assert_eq!(found, Some((false, true)));
+        assert!(kinds.find("apps", "v2", "Deployment").is_none());
+        assert_eq!(kinds.namespaced().count(), 5);
+    }
+}

@@ -1,0 +1,225 @@
+//! Runs the placement controller for placements of one scope.
+//!
+//! Decides when a plan is made, from what, and how it is carried out. Never decides what is selected, frozen or reported:
+//! that is `fleet_core::placement`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `kinds` | which kinds there are, and which are watched |
+//! | `interest`, `changes`, `waits` | which placements a change concerns |
+//! | `inventory`, `frozen`, `tokens` | what selectors choose from |
+//! | `content` | what is read, and when |
+//! | `perform` | from a plan's writes to requests |
+
+mod changes;
+mod content;
+mod frozen;
+mod interest;
+mod inventory;
+mod kinds;
+mod perform;
+mod tokens;
+mod waits;
+
+pub(crate) use interest::interests;
+
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+
+use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, ScopeKind};
+use fleet_api::names::PlacementKey;
+use fleet_core::placement::{
+    BindingFacts, Fault, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation, ResourceSnapshotFacts,
+    SnapshotPace, copy_namespace, plan,
+};
+use fleet_core::plan::Wake;
+use fleet_runtime::{
+    Actions, Cache, Controller, Discovery, Error, Marks, MetadataCaches, Moment, Next, ObjectKey, Reader, Runtime,
+    Triggers,
+};
+
+use crate::caches::{PlacementCaches, by};
+use crate::keys::object_key;
+use crate::meta;
+use crate::names;
+use crate::options::HubOptions;
+use changes::ObjectChanges;
+use content::{Facts, Memory};
+use inventory::{Contents, Live};
+use kinds::Wanted;
+use perform::Performer;
+use tokens::Tokens;
+use waits::Waits;
+
+/// What both scopes share: what is on the hub besides fleets' own objects.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    metadata: MetadataCaches,
+    discovery: Discovery,
+    wanted: Arc<Wanted>,
+    tokens: Arc<Tokens>,
+    propagation: Arc<Propagation>,
+}
+
+impl World {
+    pub(crate) fn new(metadata: MetadataCaches, discovery: Discovery, propagation: Propagation) -> Self {
+        let propagation = Arc::new(propagation);
+        let wanted = Wanted::new(discovery.clone(), metadata.clone(), propagation.clone());
+        Self { metadata, discovery, wanted: Arc::new(wanted), tokens: Arc::default(), propagation }
+    }
+
+    fn inventory<'c>(&self, contents: Option<&'c Contents>) -> Live<'c> {
+        Live::new(self.wanted.kinds(), self.metadata.clone(), self.tokens.clone(), contents)
+    }
+}
+
+/// Starts the controller for one scope. Statuses are copied for cluster-scoped placements only.
+pub(crate) fn start<S: Scope>(
+    runtime: &mut Runtime,
+    options: &HubOptions,
+    caches: &PlacementCaches<S>,
+    status_copies: Option<&Cache<ClusterResourcePlacementStatus>>,
+    world: &World,
+) -> Marks<PlacementKey> {
+    let wanted = world.wanted.clone();
+    let waits = Arc::new(Waits::default());
+    let waiting = waits.clone();
+    let changes = || ObjectChanges { world: world.clone(), placements: caches.placements.clone() };
+    let (of_objects, of_kinds) = (changes(), changes());
+    let mut triggers = Triggers::new()
+        .on(&caches.placements, move |event| {
+            wanted.follow(event);
+            changes::on_placement(event)
+        })
+        .on(&caches.policy_snapshots, changes::on_snapshot)
+        .on(&caches.resource_snapshots, changes::on_snapshot)
+        .on(&caches.bindings, changes::on_binding)
+        .on_metadata(&world.metadata, move |kind, event| of_objects.on_object(kind, event))
+        .on_complete(&world.metadata, move |kind| waiting.take(kind))
+        .on_discovery(&world.discovery, move || of_kinds.on_discovery());
+    if let Some(copies) = status_copies {
+        triggers = triggers.on(copies, changes::on_status_copy);
+    }
+    let controller = Placements {
+        caches: caches.clone(),
+        status_copies: status_copies.cloned(),
+        world: world.clone(),
+        memory: Memory::default(),
+        waits,
+        marks: Arc::default(),
+        pace: options.snapshot_pace,
+    };
+    let again = controller.marks.clone();
+    let marks = runtime.controller(controller, triggers, options.placement_workers());
+    again.get_or_init(|| marks).clone()
+}
+
+struct Placements<S: Scope> {
+    caches: PlacementCaches<S>,
+    status_copies: Option<Cache<ClusterResourcePlacementStatus>>,
+    world: World,
+    memory: Memory,
+    waits: Arc<Waits>,
+    /// Asks for another look at a placement that is in hand.
+    marks: Arc<OnceLock<Marks<PlacementKey>>>,
+    pace: SnapshotPace,
+}
+
+impl<S: Scope> Controller for Placements<S> {
+    const NAME: &'static str = match S::KIND {
+        ScopeKind::Cluster => names::CLUSTER_PLACEMENT,
+        ScopeKind::Namespaced => names::NAMESPACED_PLACEMENT,
+    };
+    type Key = PlacementKey;
+    type Facts = Facts;
+
+    fn fetch(&self, key: &PlacementKey, reader: &Reader) -> impl Future<Output = Result<Facts, Error>> + Send {
+        let live = self.caches.placements.get(&object_key(key)).filter(|placement| !meta::is_deleting(&**placement));
+        async move {
+            match live {
+                Some(placement) => content::find_out(&self.world, &self.memory, key, &placement, reader).await,
+                None => Ok(Facts::default()),
+            }
+        }
+    }
+
+    fn plan(&self, key: &PlacementKey, facts: Facts, moment: Moment) -> Actions {
+        let Some(placement) = self.caches.placements.get(&object_key(key)) else {
+            self.memory.forget(key);
+            return Actions::none();
+        };
+        if meta::is_deleting(&*placement) {
+            self.memory.forget(key);
+        } else if facts.of != Some((placement.metadata.uid.clone(), placement.generation())) {
+            // It changed while its content was read, and that change has asked for another look.
+            return Actions::none();
+        }
+        self.carry_out(key, &placement, &facts, moment)
+    }
+}
+
+impl<S: Scope> Placements<S> {
+    fn carry_out(&self, key: &PlacementKey, placement: &Obj<Placement, S>, facts: &Facts, moment: Moment) -> Actions {
+        let parent = key.to_string();
+        let policy_snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &parent);
+        let resource_snapshots = self.caches.resource_snapshots.by(by::PLACEMENT, &parent);
+        let bindings = self.caches.bindings.by(by::PLACEMENT, &parent);
+        let status_copy = self.status_copy(key, placement);
+        let inventory = self.world.inventory(None);
+        let observed = Observed {
+            placement: PlacementFacts::of(key, placement),
+            policy_snapshots: policy_snapshots.iter().map(|one| PolicySnapshotFacts::of(&**one)).collect(),
+            resource_snapshots: resource_snapshots.iter().map(|one| ResourceSnapshotFacts::of(&**one)).collect(),
+            bindings: bindings.iter().map(|one| BindingFacts::of(&**one)).collect(),
+            status_copy: status_copy.as_ref().map(|copy| &copy.spec),
+            selection: facts.selection.as_ref(),
+            inventory: &inventory,
+            propagation: &self.world.propagation,
+            pace: self.pace,
+        };
+        let plan = plan(&observed, moment.now);
+        if plan.report.outcome == Outcome::Stopped(Fault::ContentNotRead) {
+            self.memory.forget(key);
+            self.look_again(key);
+            return Actions::none();
+        }
+        if let Outcome::AwaitingInventory { resource } = &plan.report.outcome
+            && self.waits.add(resource, key, &self.world.metadata)
+        {
+            self.look_again(key);
+        }
+        let performer = Performer {
+            key,
+            placement,
+            policy_snapshots: policy_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
+            resource_snapshots: resource_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
+            status_copy: status_copy.as_deref(),
+            status: plan.status.as_ref(),
+        };
+        let mut actions = Actions::none().then(match plan.wake {
+            Wake::OnChange => Next::OnChange,
+            Wake::At(instant) => Next::At(instant),
+        });
+        actions.writes.extend(plan.writes.iter().filter_map(|write| performer.write(write)));
+        actions.writes.extend(performer.status());
+        actions.events.extend(plan.report.events.iter().map(|event| performer.event(event)));
+        actions.note = Some(format!("{:?}, {:?}", plan.report.outcome, plan.report.content));
+        actions
+    }
+
+    /// As soon as this look is over.
+    fn look_again(&self, key: &PlacementKey) {
+        if let Some(marks) = self.marks.get() {
+            marks.mark(key.clone());
+        }
+    }
+
+    fn status_copy(
+        &self,
+        key: &PlacementKey,
+        placement: &Obj<Placement, S>,
+    ) -> Option<Arc<ClusterResourcePlacementStatus>> {
+        let namespace = copy_namespace(&PlacementFacts::of(key, placement))?;
+        self.status_copies.as_ref()?.get(&ObjectKey::new(Some(namespace), key.name.as_str()))
+    }
+}

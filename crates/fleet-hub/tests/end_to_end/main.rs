@@ -1,0 +1,12 @@
+//! The hub's controllers on an API server in this process, with paused time: what only the shells can show. Decisions are
+//! tested where they are made, in `fleet-core`.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod broken;
+mod content;
+mod placing;
+mod restarting;
+mod scheduling;
+mod status;
+mod world;

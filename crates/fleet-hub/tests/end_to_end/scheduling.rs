@@ -1,0 +1,222 @@
+//! Clusters are picked, kept and replaced as members and placements change.
+
+use fleet_hub::names;
+use serde_json::json;
+
+use crate::world::{MEMBERS, PLACEMENT, World, shop, shop_on};
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_02_a_member_that_joins_gets_a_binding_and_the_others_keep_theirs() {
+    let world = World::new(&["c1", "c2"]).await;
+    world.place("web", shop()).await;
+    let running = world.start();
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Scheduled");
+    let before = world.binding("web", "c1").await;
+
+    world.join("c3", json!({})).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Scheduled c3=Scheduled");
+    assert_eq!(world.binding("web", "c1").await, before);
+    let finalizers = &world.placement("web").await["metadata"]["finalizers"];
+    assert_eq!(finalizers, &json!(["kubernetes-fleet.io/crp-cleanup", "kubernetes-fleet.io/scheduler-cleanup"]));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_wake_no_placement_until_one_comes_after_a_silence() {
+    let world = World::new(&["c1"]).await;
+    world.place("web", shop()).await;
+    let running = world.start();
+    running.settled().await;
+    let before = (running.reconciles(names::CLUSTER_SCHEDULER), running.reconciles(names::CLUSTER_PLACEMENT));
+    for _ in 0..3 {
+        tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+        world.heartbeat("c1").await;
+        running.settled().await;
+    }
+    let after = (running.reconciles(names::CLUSTER_SCHEDULER), running.reconciles(names::CLUSTER_PLACEMENT));
+    assert_eq!(before, after);
+
+    tokio::time::sleep(std::time::Duration::from_mins(6)).await;
+    world.place("other", shop()).await;
+    running.settled().await;
+    assert_eq!(world.bindings("other").await, "", "nobody has heard of the member for a while");
+    assert_eq!(world.bindings("web").await, "c1=Scheduled", "scheduling_03: what was picked stays");
+    world.heartbeat("c1").await;
+    running.settled().await;
+    assert_eq!(world.bindings("other").await, "c1=Scheduled");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_18_19_wanting_more_or_fewer_makes_no_new_policy() {
+    let world = World::new(&["c1", "c2", "c3"]).await;
+    world.place("web", shop_on(1)).await;
+    let running = world.start();
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c3=Scheduled");
+    world.edit("web", json!({"policy": {"numberOfClusters": 3}})).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Scheduled c3=Scheduled");
+    world.edit("web", json!({"policy": {"numberOfClusters": 2}})).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Unscheduled c2=Scheduled c3=Scheduled");
+    let annotations = world.binding("web", "c1").await["metadata"]["annotations"].take();
+    assert_eq!(annotations, json!({"kubernetes-fleet.io/previous-binding-state": "Scheduled"}));
+    assert_eq!(world.list(&format!("{PLACEMENT}/clusterschedulingpolicysnapshots")).await.len(), 1);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_16_33_a_placement_that_lacks_clusters_takes_those_that_come() {
+    let world = World::new(&["c1"]).await;
+    world.place("web", shop_on(2)).await;
+    world.place("happy", shop_on(1)).await;
+    let running = world.start();
+    running.settled().await;
+    assert_eq!(world.conditions("web").await[0], "ClusterResourcePlacementScheduled=False SchedulingPolicyUnfulfilled");
+    let before = running.reconciles(names::CLUSTER_SCHEDULER);
+    // With the label that it would otherwise be given, which is a change that a scheduler looks at.
+    world.join("c2", json!({"kubernetes-fleet.io/member-name": "c2"})).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Scheduled");
+    assert_eq!(world.conditions("web").await[0], "ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled");
+    assert_eq!(world.bindings("happy").await, "c1=Scheduled");
+    assert_eq!(
+        running.reconciles(names::CLUSTER_SCHEDULER) - before,
+        1,
+        "a placement that has what it wants is let be"
+    );
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_39_a_member_counts_until_its_object_is_gone() {
+    let world = World::new(&["c1", "c2"]).await;
+    world.patch(&format!("{MEMBERS}/c2"), json!({"metadata": {"finalizers": ["test.io/held"]}})).await;
+    world.place("web", shop_on(1)).await;
+    let running = world.start();
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c2=Scheduled");
+    world.delete(&format!("{MEMBERS}/c2")).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c2=Scheduled");
+    world.patch(&format!("{MEMBERS}/c2"), json!({"metadata": {"finalizers": []}})).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Unscheduled");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_42_a_binding_that_is_deleted_is_let_go_and_replaced() {
+    let world = World::new(&["c1"]).await;
+    world.place("web", shop()).await;
+    let running = world.start();
+    running.settled().await;
+    let evicted = world.binding("web", "c1").await;
+    let name = evicted["metadata"]["name"].as_str().unwrap();
+    world.delete(&format!("{PLACEMENT}/clusterresourcebindings/{name}")).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled");
+    assert_ne!(world.binding("web", "c1").await["metadata"]["uid"], evicted["metadata"]["uid"]);
+    assert_eq!(world.list(&format!("{PLACEMENT}/clusterresourcebindings")).await.len(), 1);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_07_08_a_new_policy_retires_the_old_one_and_its_bindings() {
+    let world = World::new(&[]).await;
+    world.join("c1", json!({"env": "prod"})).await;
+    world.join("c2", json!({"env": "test"})).await;
+    let with_env = |env: &str| {
+        let term = json!({"labelSelector": {"matchLabels": {"env": env}}});
+        let required = json!({"clusterSelectorTerms": [term]});
+        let affinity = json!({"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+        json!({"policy": {"placementType": "PickAll", "affinity": affinity}})
+    };
+    let mut spec = shop();
+    spec["policy"] = with_env("prod")["policy"].take();
+    world.place("web", spec).await;
+    let running = world.start();
+    running.settled().await;
+    let first = world.binding("web", "c1").await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled");
+    world.edit("web", with_env("test")).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Unscheduled c2=Scheduled");
+    world.edit("web", with_env("prod")).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Unscheduled");
+    let revived = world.binding("web", "c1").await;
+    assert_eq!(revived["metadata"]["uid"], first["metadata"]["uid"], "the same binding, taken back");
+    assert_eq!(revived["spec"]["schedulingPolicySnapshotName"], "web-2");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_40_placement_35_a_deleted_placement_leaves_nothing_behind() {
+    let world = World::new(&["c1", "c2"]).await;
+    world.place("web", shop()).await;
+    world.place("stays", shop_on(1)).await;
+    let running = world.start();
+    running.settled().await;
+    world.delete(&format!("{PLACEMENT}/clusterresourceplacements/web")).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "");
+    assert_eq!(world.bindings("stays").await, "c2=Scheduled");
+    for kind in ["clusterresourcebindings", "clusterresourcesnapshots", "clusterschedulingpolicysnapshots"] {
+        assert_eq!(world.list(&format!("{PLACEMENT}/{kind}")).await.len(), 1, "{kind}");
+    }
+    assert_eq!(world.list(&format!("{PLACEMENT}/clusterresourceplacements")).await.len(), 1);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
+    let world = World::new(&["c1", "c2"]).await;
+    world.config_map("settings", "1").await;
+    let reports = |names: serde_json::Value| {
+        let condition = json!({"type": "NamespaceCollectionSucceeded", "status": "True",
+            "reason": "NamespaceCollectionSucceeded", "message": "", "observedGeneration": 1,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        json!({"status": {"namespaces": names, "conditions": [condition]}})
+    };
+    world.patch(&format!("{MEMBERS}/c1/status"), reports(json!({"shop": "c1-work"}))).await;
+    world.patch(&format!("{MEMBERS}/c2/status"), reports(json!({"other": "c1-work"}))).await;
+    let placements = format!("{PLACEMENT}/namespaces/shop/resourceplacements");
+    let selector = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"});
+    world
+        .create(
+            &placements,
+            json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourcePlacement",
+            "metadata": {"name": "web"}, "spec": {"resourceSelectors": [selector]}}),
+        )
+        .await;
+    let running = world.start();
+    running.settled().await;
+    let clusters = || async {
+        let bindings = world.list(&format!("{PLACEMENT}/namespaces/shop/resourcebindings")).await;
+        let mut names: Vec<_> =
+            bindings.iter().map(|one| one["spec"]["targetCluster"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(clusters().await, ["c1"]);
+    world.patch(&format!("{MEMBERS}/c2/status"), reports(json!({"shop": "c2-work"}))).await;
+    running.settled().await;
+    assert_eq!(clusters().await, ["c1", "c2"]);
+    let status = world.get(&format!("{placements}/web")).await.unwrap()["status"].take();
+    assert_eq!(status["observedResourceIndex"], "0");
+    assert_eq!(status["selectedResources"][0]["name"], "settings");
+
+    world.patch("/api/v1/namespaces/shop/configmaps/settings", json!({"data": {"value": "2"}})).await;
+    running.settled().await;
+    assert_eq!(world.get(&format!("{placements}/web")).await.unwrap()["status"]["observedResourceIndex"], "1");
+    world.delete(&format!("{placements}/web")).await;
+    running.settled().await;
+    for kind in ["resourceplacements", "resourcebindings", "resourcesnapshots", "schedulingpolicysnapshots"] {
+        assert!(world.list(&format!("{PLACEMENT}/namespaces/shop/{kind}")).await.is_empty(), "{kind}");
+    }
+    running.stop().await;
+}

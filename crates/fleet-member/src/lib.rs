@@ -1,0 +1,53 @@
+//! The member's agent: what runs beside a member's API server and speaks to the hub.
+//!
+//! Decides what of the hub is followed: the member's own namespace and nothing else. Never decides what is done: that is
+//! `fleet-core`. Never spawns, reads a clock or holds a client: that is `fleet-runtime`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `options` | what the agent's flags and environment set |
+//! | `membership` | the shell of `fleet_core::membership::agent` |
+//! | `look` | asking the member's API server how its cluster is |
+//! | `ownership` | which controller writes which field |
+
+mod look;
+mod membership;
+mod options;
+mod ownership;
+
+pub use options::{MemberOptions, Properties, ProviderOptions};
+pub use ownership::ownership;
+
+use fleet_api::kinds::{InternalMemberCluster, Work};
+use fleet_runtime::{Cache, Counters, Kind, Runtime, Side};
+use tokio::sync::watch;
+
+/// What is installed: handles for the work applier, probes, tests and simulations.
+#[derive(Debug, Clone)]
+pub struct Member {
+    pub caches: Caches,
+    /// Whether Works are to be applied: true from joining until leaving. Works of a member that has not joined, or that
+    /// leaves, are left alone.
+    pub applying: watch::Receiver<bool>,
+    /// How often this member has joined and left.
+    pub joins: Counters,
+}
+
+/// What the agent holds of the hub: its own namespace.
+#[derive(Debug, Clone)]
+pub struct Caches {
+    pub mailboxes: Cache<InternalMemberCluster>,
+    /// With manifests: the member is who reads them.
+    pub works: Cache<Work>,
+}
+
+/// Adds the agent's caches and controllers to a runtime whose main server is the hub. `member` is the member's own.
+pub fn install(runtime: &mut Runtime, member: Side, options: &MemberOptions) -> Member {
+    let namespace = options.namespace.as_str();
+    let caches = Caches {
+        mailboxes: runtime.cache(Kind::new().in_namespace(namespace)),
+        works: runtime.cache(Kind::new().packed().in_namespace(namespace)),
+    };
+    let (applying, joins) = membership::start(runtime, member, options, &caches);
+    Member { caches, applying, joins }
+}

@@ -1,0 +1,245 @@
+//! Runs membership on the member: joins, keeps the hub informed, leaves.
+//!
+//! Decides what wakes the agent and how each act of a plan is carried out. A look at the cluster takes two rounds: a plan
+//! asks for it, the next `fetch` takes it, and the plan after that makes the report. Never decides when to look or what
+//! to report: that is `fleet_core::membership::agent`.
+
+use std::sync::Arc;
+
+use fleet_api::conditions::events::{AgentEvent, EventType, FleetEvent};
+use fleet_api::kinds::{InternalMemberCluster, Work};
+use fleet_api::names::ClusterName;
+use fleet_api::types::ClusterState;
+use fleet_api::well_known::{finalizers, metrics};
+use fleet_core::membership::Counter;
+use fleet_core::membership::agent::{
+    FIRST_RETRY_AFTER, MailboxFacts, Memory, Observed, Outcome as Stand, Plan, Setback, Sounding, WorkFacts,
+    Write as Act, plan,
+};
+use fleet_core::plan::Wake;
+use fleet_runtime::{
+    Actions, Controller, CounterName, Counters, Error, Event, KubeEvent, Moment, Next, ObjectKey, Outcome, Reader,
+    Regarding, Runtime, Side, Triggers, Write,
+};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::Caches;
+use crate::look::{Look, provider_started};
+use crate::options::{MemberOptions, Properties};
+use crate::ownership::MEMBERSHIP;
+
+/// One agent looks after one cluster.
+const WORKERS: usize = 1;
+
+/// Starts the agent; gives the flag that the work applier listens to and the counters of joins and leaves.
+pub(crate) fn start(
+    runtime: &mut Runtime,
+    member: Side,
+    options: &MemberOptions,
+    caches: &Caches,
+) -> (watch::Receiver<bool>, Counters) {
+    let (applying, listener) = watch::channel(false);
+    let counters = Counters::new([Counter::Joined, Counter::Left].map(shown));
+    let own_mailbox = ObjectKey::namespaced(options.namespace.as_str(), options.cluster.as_str());
+    let agent = Agent {
+        caches: caches.clone(),
+        mailbox: own_mailbox.clone(),
+        member,
+        properties: options.properties.clone(),
+        applying,
+        counters: counters.clone(),
+        state: Mutex::default(),
+    };
+    let (cluster, leaver) = (options.cluster.clone(), options.cluster.clone());
+    let (mailboxes, wanted) = (caches.mailboxes.clone(), own_mailbox.clone());
+    let triggers = Triggers::new()
+        .on(&caches.mailboxes, move |event| (event.key() == own_mailbox && is_order(event)).then(|| cluster.clone()))
+        .on(&caches.works, move |event| {
+            let leaves = || mailboxes.get(&wanted).is_some_and(|mailbox| mailbox.spec.state == ClusterState::Leave);
+            (event.changed(|work| WorkFacts::of(work).held) && leaves()).then(|| leaver.clone())
+        });
+    runtime.controller(agent, triggers, WORKERS);
+    (listener, counters)
+}
+
+fn shown(counter: Counter) -> CounterName {
+    let help = match counter {
+        Counter::Joined => "Times that this member has joined",
+        Counter::Left => "Times that this member has left",
+    };
+    CounterName { name: counter.name(), help, label: (metrics::RESULT_LABEL, metrics::RESULT_SUCCESS) }
+}
+
+/// Whether the hub asks for something else now. What agents report in the same object is no order.
+fn is_order(event: Event<'_, InternalMemberCluster>) -> bool {
+    event.changed(|mailbox| (mailbox.metadata.generation, mailbox.metadata.uid.as_deref()))
+}
+
+struct Agent {
+    caches: Caches,
+    mailbox: ObjectKey,
+    member: Side,
+    properties: Properties,
+    applying: watch::Sender<bool>,
+    counters: Counters,
+    state: Mutex<State>,
+}
+
+/// What the agent knows beside its memory.
+#[derive(Default)]
+struct State {
+    memory: Memory,
+    /// Whether the last plan asked for a look at the cluster.
+    look_due: bool,
+    /// The random bits of this process.
+    seed: Option<u64>,
+    awaited: Awaited,
+}
+
+/// What the outcomes of the plan in hand are about.
+#[derive(Default)]
+enum Awaited {
+    #[default]
+    Nothing,
+    /// Works that are let go of, for what the hub asks in this generation.
+    Releases { generation: i64 },
+    /// A report that, once it is written, counts.
+    Report(Counter),
+}
+
+impl Controller for Agent {
+    const NAME: &'static str = MEMBERSHIP;
+    type Key = ClusterName;
+    type Facts = Option<Look>;
+
+    async fn fetch(&self, _: &ClusterName, reader: &Reader) -> Result<Option<Look>, Error> {
+        if !self.state.lock().look_due {
+            return Ok(None);
+        }
+        Ok(Some(Look::take(&reader.on(self.member), &self.properties).await))
+    }
+
+    fn plan(&self, _: &ClusterName, look: Option<Look>, moment: Moment) -> Actions {
+        if self.caches.mailboxes.is_broken(&self.mailbox) {
+            let note = Some("waits until the letter box can be read".to_owned());
+            return Actions { note, ..Actions::none() };
+        }
+        let mut state = self.state.lock();
+        let Some(mailbox) = self.caches.mailboxes.get(&self.mailbox) else { return Actions::none() };
+        if let Some(look) = look {
+            let (generation, now) = (mailbox.generation(), moment.now);
+            let collected = look.collected(&self.properties, now);
+            let provider = provider_started(&self.properties);
+            state.memory.sounding =
+                Some(Sounding::next(&state.memory, generation, now, look.probe, provider, collected));
+        }
+        state.look_due = false;
+        let seed = *state.seed.get_or_insert(moment.seed);
+        let works = self.works_to_release(&mailbox);
+        let observed = Observed {
+            mailbox: Some(MailboxFacts::of(&mailbox)),
+            works: works.iter().map(|work| WorkFacts::of(work)).collect(),
+            memory: &state.memory,
+            seed,
+        };
+        let plan = plan(&observed, moment.now);
+        self.carry_out(&mut state, &mailbox, &works, plan, moment)
+    }
+
+    fn conclude(&self, _: &ClusterName, outcomes: Vec<Outcome>, moment: Moment) -> Option<Actions> {
+        let mut state = self.state.lock();
+        match std::mem::take(&mut state.awaited) {
+            Awaited::Nothing => None,
+            Awaited::Report(counter) => {
+                self.counters.count(counter.name());
+                None
+            }
+            Awaited::Releases { generation } => {
+                let failures: Vec<_> =
+                    outcomes.into_iter().filter_map(Result::err).filter(|error| !error.is_not_found()).collect();
+                let failed = failures.iter().find(|error| !error.is_conflict());
+                if let Some(error) = failed {
+                    state.memory.setback =
+                        Some(Setback::next(&state.memory, generation, error.with_causes(), moment.now));
+                } else if failures.is_empty() {
+                    state.memory.setback = None;
+                }
+                // The next plan reports it. Somebody who writes the same Work gets a moment to finish.
+                let fought = failed.is_none() && !failures.is_empty();
+                let retry_at = if fought { moment.now.checked_add(FIRST_RETRY_AFTER).ok() } else { None };
+                Some(Actions::none().then(Next::At(retry_at.unwrap_or(moment.now))))
+            }
+        }
+    }
+}
+
+impl Agent {
+    /// Works are looked at only when the agent leaves: decoding them at every heartbeat would be for nothing.
+    fn works_to_release(&self, mailbox: &InternalMemberCluster) -> Vec<Arc<Work>> {
+        if mailbox.spec.state == ClusterState::Leave { self.caches.works.list() } else { Vec::new() }
+    }
+
+    fn carry_out(
+        &self,
+        state: &mut State,
+        mailbox: &InternalMemberCluster,
+        works: &[Arc<Work>],
+        plan: Plan,
+        moment: Moment,
+    ) -> Actions {
+        let mut actions = Actions { note: Some(format!("{:?}", plan.report.outcome)), ..Actions::none() };
+        for act in &plan.writes {
+            match act {
+                Act::StartApplier | Act::StopApplier => {
+                    let runs = *act == Act::StartApplier;
+                    self.applying.send_replace(runs);
+                    state.memory.applier_running = runs;
+                }
+                Act::TakeSounding => state.look_due = true,
+                Act::ReleaseWork { work } => actions.writes.extend(release(works, work)),
+            }
+        }
+        state.awaited = Awaited::Nothing;
+        if state.look_due {
+            return actions.then(Next::At(moment.now));
+        }
+        if !actions.writes.is_empty() {
+            state.awaited = Awaited::Releases { generation: mailbox.generation() };
+            return actions;
+        }
+        if !matches!(plan.report.outcome, Stand::SetBack { .. }) {
+            state.memory.setback = None;
+        }
+        if let Some(status) = plan.status {
+            actions.write(Write::status(mailbox, &mailbox.clone().with_status(status)));
+        }
+        if let Some(counter) = plan.report.counted {
+            state.awaited = Awaited::Report(counter);
+            // A write of nothing, whose outcome is told only if everything before it succeeded.
+            actions.writes.push(Write::change(mailbox, mailbox).observed());
+        }
+        actions.events = plan.report.events.iter().map(|event| told(event, mailbox)).collect();
+        actions.then(match plan.wake {
+            Wake::OnChange => Next::OnChange,
+            Wake::At(instant) => Next::At(instant),
+        })
+    }
+}
+
+/// Takes our finalizer from a Work. `None` for one that was not observed, of which no plan speaks.
+fn release(works: &[Arc<Work>], name: &str) -> Option<Write> {
+    let work = works.iter().find(|work| work.metadata.name.as_deref() == Some(name))?;
+    let mut released = Work::clone(work);
+    released.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != finalizers::WORK));
+    Some(Write::change(&**work, &released).observed())
+}
+
+fn told(event: &AgentEvent, mailbox: &InternalMemberCluster) -> KubeEvent {
+    KubeEvent {
+        regarding: Regarding::of(mailbox),
+        warning: event.event_type() == EventType::Warning,
+        reason: event.reason_word(),
+        message: event.to_string(),
+    }
+}

@@ -1,0 +1,129 @@
+//! Says of every Work that it is applied and available.
+//!
+//! Decides from the Work and from whether the member applies Works at all: it has joined and does not leave. Reports at the
+//! Work's present generation. Never applies a manifest.
+
+use fleet_api::conditions::work::{ManifestApplied, ManifestAvailable, WorkApplied, WorkAvailable};
+use fleet_api::conditions::{ConditionState as _, put};
+use fleet_api::kinds::Work;
+use fleet_api::types::{EmbeddedObject, ManifestCondition, WorkResourceIdentifier, WorkStatus};
+use fleet_member::Member;
+use fleet_runtime::{Actions, Cache, Controller, Moment, ObjectKey, Runtime, Triggers, Write};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+pub(super) const NAME: &str = "simulated-applier";
+/// Works that are in hand at once. Acknowledging costs one small write.
+const WORKS_AT_ONCE: usize = 4;
+
+struct Acknowledge {
+    works: Cache<Work>,
+    applying: watch::Receiver<bool>,
+}
+
+pub(super) fn start(runtime: &mut Runtime, member: &Member) {
+    let works = member.caches.works.clone();
+    let acknowledge = Acknowledge { works: works.clone(), applying: member.applying.clone() };
+    let triggers = Triggers::new()
+        .on(&member.caches.works, |event| [event.key()])
+        // The agent's own report that it has joined comes by here.
+        .on(&member.caches.mailboxes, move |_| works.keys());
+    runtime.controller(acknowledge, triggers, WORKS_AT_ONCE);
+}
+
+impl Controller for Acknowledge {
+    const NAME: &'static str = NAME;
+    type Key = ObjectKey;
+    type Facts = ();
+
+    fn plan(&self, key: &ObjectKey, (): (), moment: Moment) -> Actions {
+        match self.works.get(key) {
+            Some(work) if *self.applying.borrow() && work.metadata.deletion_timestamp.is_none() => {
+                let reported = Work::clone(&work).with_status(acknowledged(&work, moment.now));
+                Actions::none().with(Write::status(&*work, &reported))
+            }
+            Some(_) | None => Actions::none(),
+        }
+    }
+}
+
+/// The status of a Work whose manifests are all there.
+fn acknowledged(work: &Work, now: Timestamp) -> WorkStatus {
+    let generation = work.generation();
+    let before = work.status.clone().unwrap_or_default();
+    let mut conditions = before.conditions;
+    put(&mut conditions, WorkApplied::AllApplied.finding(generation), now);
+    put(&mut conditions, WorkAvailable::AllAvailable.finding(generation), now);
+    let manifests = work.spec.manifests().iter().enumerate();
+    let manifest_conditions = manifests
+        .map(|(ordinal, manifest)| {
+            let identifier = identifier(ordinal, manifest);
+            let known = before.manifest_conditions.iter().find(|known| known.identifier == identifier);
+            let mut conditions = known.map(|known| known.conditions.clone()).unwrap_or_default();
+            put(&mut conditions, ManifestApplied::Applied.finding(generation), now);
+            put(&mut conditions, ManifestAvailable::Available.finding(generation), now);
+            ManifestCondition { identifier, conditions, ..ManifestCondition::default() }
+        })
+        .collect();
+    WorkStatus { conditions, manifest_conditions }
+}
+
+fn identifier(ordinal: usize, manifest: &EmbeddedObject) -> WorkResourceIdentifier {
+    let (group, version) = manifest.api_version().split_once('/').unwrap_or(("", manifest.api_version()));
+    let kind = manifest.kind();
+    WorkResourceIdentifier {
+        ordinal: i64::try_from(ordinal).unwrap_or(i64::MAX),
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+        // There is no cluster to ask; regular plurals do for what is reported here.
+        resource: format!("{}s", kind.to_lowercase()),
+        namespace: manifest.namespace().to_owned(),
+        name: manifest.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use fleet_api::types::{WorkSpec, Workload};
+    use serde_json::json;
+
+    fn work() -> Work {
+        let manifest =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "b"}});
+        let workload = Workload { manifests: vec![EmbeddedObject(manifest)] };
+        let mut work = Work::named("w", WorkSpec { workload: Some(workload), ..WorkSpec::default() });
+        work.metadata.generation = Some(3);
+        work
+    }
+
+    #[test]
+    fn a_work_is_reported_applied_and_available_at_its_generation() {
+        let status = acknowledged(&work(), Timestamp::UNIX_EPOCH);
+        let line = |condition: &fleet_api::conditions::Condition| {
+            format!(
+                "{} {:?} {} {:?}",
+                condition.type_, condition.status, condition.reason, condition.observed_generation
+            )
+        };
+        let all = status.conditions.iter().chain(&status.manifest_conditions[0].conditions);
+        expect![[r#"
+            Applied True AllManifestsApplied 3
+            Available True AllManifestsAvailable 3
+            Applied True Applied 3
+            Available True Available 3"#]]
+        .assert_eq(&all.map(line).collect::<Vec<_>>().join("\n"));
+        let identifier = &status.manifest_conditions[0].identifier;
+        assert_eq!((identifier.group.as_str(), identifier.resource.as_str()), ("apps", "deployments"));
+    }
+
+    #[test]
+    fn what_is_acknowledged_stays_as_it_is() {
+        let work = work();
+        let first = acknowledged(&work, Timestamp::UNIX_EPOCH);
+        let again = acknowledged(&work.with_status(first.clone()), Timestamp::MAX);
+        assert_eq!(first, again);
+    }
+}

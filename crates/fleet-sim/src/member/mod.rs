@@ -1,0 +1,109 @@
+//! Simulated member clusters: they join, report and acknowledge what they are given.
+//!
+//! Decides what such a cluster looks like: its name, labels, nodes. Its agent is the real one, in real or virtual time, and
+//! speaks to the hub as the identity that its MemberCluster names; only the work applier is replaced by one that says yes
+//! (`acknowledge`). Never applies a manifest.
+
+mod acknowledge;
+
+use std::collections::BTreeMap;
+
+use apiserver::auth::User;
+use fleet_api::kinds::MemberCluster;
+use fleet_api::names::{ClusterName, MemberNamespace, NameError};
+use fleet_api::types::{MemberClusterSpec, Subject};
+use fleet_api::well_known::api_groups;
+use fleet_member::{Member, MemberOptions};
+use fleet_runtime::{Grant, Overlap, Ownership, Runtime, Side};
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+/// Who the agent of a member is on the hub: this, and the member's name behind it.
+const IDENTITY_PREFIX: &str = "fleet-member-agent-";
+
+/// A cluster that exists only in this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimulatedMember {
+    pub name: ClusterName,
+    pub labels: BTreeMap<String, String>,
+    pub nodes: u32,
+    pub heartbeat_period_seconds: Option<i32>,
+}
+
+impl SimulatedMember {
+    /// A member of three nodes without labels.
+    pub fn new(name: &str) -> Result<Self, NameError> {
+        let name = ClusterName::parse(name)?;
+        MemberNamespace::of(&name)?;
+        Ok(Self { name, labels: BTreeMap::new(), nodes: 3, heartbeat_period_seconds: None })
+    }
+
+    #[must_use]
+    pub fn labelled(mut self, labels: &[(&str, &str)]) -> Self {
+        self.labels.extend(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        self
+    }
+
+    /// The object by which the hub learns of it.
+    pub fn member_cluster(&self) -> MemberCluster {
+        let identity = Subject {
+            kind: "User".to_owned(),
+            api_group: api_groups::RBAC.to_owned(),
+            name: identity_name(&self.name),
+            namespace: String::new(),
+        };
+        let spec = MemberClusterSpec {
+            identity,
+            heartbeat_period_seconds: self.heartbeat_period_seconds,
+            taints: Vec::new(),
+            delete_options: None,
+        };
+        let mut member = MemberCluster::named(self.name.as_str(), spec);
+        member.metadata.labels = Some(self.labels.clone()).filter(|labels| !labels.is_empty());
+        member
+    }
+
+    /// Its nodes, as its own API server would list them.
+    pub fn node_objects(&self) -> Vec<Node> {
+        (1..=self.nodes).map(|number| node(&format!("{}-node{number}", self.name))).collect()
+    }
+}
+
+/// Four processors and 16 GiB, a little less of it for workloads.
+fn node(name: &str) -> Node {
+    let list = |cpu: &str, memory: &str| {
+        let quantity = |text: &str| Quantity(text.to_owned());
+        Some(BTreeMap::from([("cpu".to_owned(), quantity(cpu)), ("memory".to_owned(), quantity(memory))]))
+    };
+    let mut node = Node::default();
+    node.metadata.name = Some(name.to_owned());
+    let status = node.status.get_or_insert_default();
+    status.capacity = list("4", "16Gi");
+    status.allocatable = list("3800m", "14Gi");
+    let ready = NodeCondition { type_: "Ready".to_owned(), status: "True".to_owned(), ..NodeCondition::default() };
+    status.conditions = Some(vec![ready]);
+    node
+}
+
+fn identity_name(member: &ClusterName) -> String {
+    format!("{IDENTITY_PREFIX}{member}")
+}
+
+/// Who a member's agent is on the hub. It may do what the hub lets this identity do, and nothing else.
+pub fn identity(member: &ClusterName) -> User {
+    User::authenticated(identity_name(member), [])
+}
+
+/// What the agents of simulated members write.
+pub fn ownership() -> Result<Ownership, Vec<Overlap>> {
+    let fields = &["status"];
+    let acknowledge = Grant { controller: acknowledge::NAME, kind: "Work", creates: false, deletes: false, fields };
+    Ownership::new(fleet_member::ownership().into_iter().chain([acknowledge]))
+}
+
+/// Adds a member's agent to a runtime whose main client speaks to the hub; `own` is the member's API server.
+pub fn install(runtime: &mut Runtime, own: Side, member: &SimulatedMember) -> Result<Member, NameError> {
+    let installed = fleet_member::install(runtime, own, &MemberOptions::new(member.name.as_str())?);
+    acknowledge::start(runtime, &installed);
+    Ok(installed)
+}

@@ -1,0 +1,197 @@
+//! The network between clients and API servers, with everything that goes wrong on one.
+//!
+//! Decides, from one seed and the present weather, what becomes of each request, and writes down what did. Kills agents: at a
+//! chosen write, before or after the server has seen it, the agent is cut off for good and whoever waits for that is told.
+//! Never changes what a server decided.
+//!
+//! | file | what |
+//! |---|---|
+//! | `weather` | what may go wrong, and the throw of the dice |
+//! | `service` | carries one request |
+//! | `watching` | carries the events of one watch |
+//! | `trace` | what happened, as text |
+
+mod service;
+mod trace;
+mod watching;
+mod weather;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::http::LocalService;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+pub use trace::{Line, Trace};
+pub use weather::{Cut, EventFate, Fate, Refusal, Sort, Way, Weather};
+
+use crate::Random;
+use service::Wire;
+
+/// All connections of a world. Clones are the same network.
+#[derive(Debug, Clone)]
+pub struct Network(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    began: Instant,
+    random: Random,
+    weather: Weather,
+    trace: Trace,
+    actors: BTreeMap<String, Actor>,
+}
+
+/// Somebody who makes requests.
+#[derive(Debug, Default)]
+struct Actor {
+    /// How often it was started. What an earlier life still sends goes nowhere.
+    life: u64,
+    end: Option<End>,
+}
+
+/// A death that is planned.
+#[derive(Debug)]
+struct End {
+    /// Writes that still succeed.
+    writes_left: u64,
+    moment: CrashMoment,
+    told: oneshot::Sender<()>,
+}
+
+/// Where in a write an agent dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrashMoment {
+    BeforeTheServer,
+    AfterTheServer,
+}
+
+/// Whether an agent lives on after this write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judgement {
+    Lives,
+    Dies(CrashMoment),
+    Dead,
+}
+
+impl Network {
+    /// A network whose time begins now. Must be called within a tokio runtime.
+    pub fn new(random: Random, weather: Weather) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            began: Instant::now(),
+            random,
+            weather,
+            trace: Trace::default(),
+            actors: BTreeMap::new(),
+        })))
+    }
+
+    /// A client of a server, for the present life of an actor.
+    pub fn client(&self, actor: &str, server: LocalService) -> kube::Client {
+        let life = self.0.lock().actors.entry(actor.to_owned()).or_default().life;
+        let wire = Wire { network: self.clone(), actor: actor.into(), life, server, steady: false };
+        kube::Client::new(wire, "default")
+    }
+
+    /// A client that no weather touches. What it does is written down all the same.
+    pub fn steady_client(&self, actor: &str, server: LocalService) -> kube::Client {
+        let life = self.0.lock().actors.entry(actor.to_owned()).or_default().life;
+        let wire = Wire { network: self.clone(), actor: actor.into(), life, server, steady: true };
+        kube::Client::new(wire, "default")
+    }
+
+    pub fn set_weather(&self, weather: Weather) {
+        self.0.lock().weather = weather;
+    }
+
+    /// Ends the actor's present life: nothing that it has sent and nothing that it will send arrives. Clients made from now
+    /// on belong to its next life.
+    pub fn bury(&self, actor: &str) {
+        let mut state = self.0.lock();
+        let actor = state.actors.entry(actor.to_owned()).or_default();
+        actor.life += 1;
+        actor.end = None;
+    }
+
+    /// Lets the actor die at one of its next writes. The result is ready when that has happened; it fails if the actor
+    /// ended otherwise before.
+    pub fn crash_at(&self, actor: &str, writes_left: u64, moment: CrashMoment) -> oneshot::Receiver<()> {
+        let (told, ended) = oneshot::channel();
+        let mut state = self.0.lock();
+        state.actors.entry(actor.to_owned()).or_default().end = Some(End { writes_left, moment, told });
+        ended
+    }
+
+    /// Takes a planned death back.
+    pub fn spare(&self, actor: &str) {
+        if let Some(actor) = self.0.lock().actors.get_mut(actor) {
+            actor.end = None;
+        }
+    }
+
+    /// What has happened so far, as text.
+    pub fn trace(&self) -> String {
+        self.0.lock().trace.to_string()
+    }
+
+    /// Reads what has happened so far.
+    pub fn with_trace<T>(&self, read: impl FnOnce(&Trace) -> T) -> T {
+        read(&self.0.lock().trace)
+    }
+
+    /// Virtual time since the world began.
+    pub fn elapsed(&self) -> Duration {
+        self.0.lock().began.elapsed()
+    }
+
+    fn record(&self, at: Duration, actor: &str, verb: &str, path: &str, outcome: impl Into<String>) {
+        let until = self.elapsed();
+        let (actor, verb, path) = (actor.to_owned(), verb.to_owned(), path.to_owned());
+        self.0.lock().trace.record(Line { at, until, actor, verb, path, outcome: outcome.into() });
+    }
+
+    fn way(&self, sort: Sort) -> Way {
+        let state = &mut *self.0.lock();
+        weather::way(&state.weather, sort, &mut state.random)
+    }
+
+    fn event_fate(&self) -> EventFate {
+        let state = &mut *self.0.lock();
+        weather::event_fate(&state.weather, &mut state.random)
+    }
+
+    fn lives(&self, actor: &str, life: u64) -> bool {
+        self.0.lock().actors.get(actor).is_some_and(|actor| actor.life == life)
+    }
+
+    /// Counts a write that is about to reach the server. From a death on, all others of this life are dead as well.
+    fn judge_write(&self, name: &str, life: u64) -> Judgement {
+        let mut state = self.0.lock();
+        let Some(actor) = state.actors.get_mut(name).filter(|actor| actor.life == life) else {
+            return Judgement::Dead;
+        };
+        match &mut actor.end {
+            None => Judgement::Lives,
+            Some(end) if end.writes_left > 0 => {
+                end.writes_left -= 1;
+                Judgement::Lives
+            }
+            Some(end) => {
+                let moment = end.moment;
+                actor.life += 1;
+                Judgement::Dies(moment)
+            }
+        }
+    }
+
+    /// Tells whoever waits for it that an actor has died.
+    fn announce_death(&self, name: &str) {
+        let end = self.0.lock().actors.get_mut(name).and_then(|actor| actor.end.take());
+        if let Some(End { told, .. }) = end {
+            // Nobody may be waiting any more, when the world is being taken down.
+            let _ = told.send(());
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What went over the network, as text.
+//!
+//! Decides how a line looks. The same seed must give the same text byte for byte, so nothing in it may come from a wall
+//! clock or from the machine.
+
+use std::fmt;
+use std::time::Duration;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Virtual time since the world began, at which the request was made.
+    pub at: Duration,
+    /// When its outcome was known.
+    pub until: Duration,
+    pub actor: String,
+    pub verb: String,
+    pub path: String,
+    pub outcome: String,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line { at, until, actor, verb, path, outcome } = self;
+        let took = until.saturating_sub(*at);
+        write!(
+            f,
+            "{:>6}.{:03} +{}.{:03} {actor} {verb} {path} -> {outcome}",
+            at.as_secs(),
+            at.subsec_millis(),
+            took.as_secs(),
+            took.subsec_millis()
+        )
+    }
+}
+
+/// Everything that happened, in the order in which outcomes were known.
+#[derive(Debug, Default)]
+pub struct Trace {
+    lines: Vec<Line>,
+}
+
+impl Trace {
+    pub fn record(&mut self, line: Line) {
+        self.lines.push(line);
+    }
+
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines.iter().try_for_each(|line| writeln!(f, "{line}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn a_line_says_when_who_what_and_how_it_went() {
+        let mut trace = Trace::default();
+        trace.record(Line {
+            at: Duration::from_millis(61_007),
+            until: Duration::from_millis(62_010),
+            actor: "hub".to_owned(),
+            verb: "PATCH".to_owned(),
+            path: "/api/v1/namespaces/a?fieldManager=hub".to_owned(),
+            outcome: "200, answer lost".to_owned(),
+        });
+        expect![[r#"
+                61.007 +1.003 hub PATCH /api/v1/namespaces/a?fieldManager=hub -> 200, answer lost
+        "#]]
+        .assert_eq(trace.to_string().trim_start());
+    }
+}

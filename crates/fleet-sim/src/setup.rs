@@ -1,0 +1,182 @@
+//! Makes an empty API server a hub, and takes members in.
+//!
+//! Decides what a hub needs before its agent starts: the definitions of our kinds and the fleet's own namespace. Waits by
+//! watching, never by asking again and again. Everything may be there already.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::pin;
+
+use fleet_api::conditions::decode_ignoring_generation;
+use fleet_api::conditions::member::MemberJoined;
+use fleet_api::kinds::{MemberCluster, all_crds};
+use fleet_api::well_known::namespaces;
+use fleet_runtime::KindId;
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::WatchEvent;
+use serde_json::{Value, json};
+
+use crate::member::SimulatedMember;
+
+/// The name under which fields of definitions are owned.
+const FIELD_MANAGER: &str = "kubefleet";
+const APPLY: &str = "application/apply-patch+yaml";
+const MERGE: &str = "application/merge-patch+json";
+
+/// What could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("the hub did not take {what}")]
+pub struct SetupError {
+    what: String,
+    source: Box<kube::Error>,
+}
+
+fn failed(what: impl fmt::Display) -> impl FnOnce(kube::Error) -> SetupError {
+    let what = what.to_string();
+    move |source| SetupError { what, source: Box::new(source) }
+}
+
+/// Installs our kinds and the fleet's namespace; returns when the kinds are served.
+pub async fn prepare_hub(client: &kube::Client) -> Result<(), SetupError> {
+    let kind = KindId::of::<CustomResourceDefinition>();
+    let definitions = all_crds();
+    for definition in &definitions {
+        apply(client, &kind, &definition.object).await?;
+    }
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespaces::FLEET_SYSTEM}});
+    apply(client, &KindId::of::<Namespace>(), &namespace).await?;
+    let served = |found: &BTreeMap<String, Value>| {
+        let name = |definition: &Value| definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        definitions.iter().all(|one| found.get(&name(&one.object)).is_some_and(is_established))
+    };
+    wait_until(client, &kind, served).await.map_err(failed("definitions of its kinds"))
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+}
+
+/// Tells the hub of a member, unless it knows it.
+pub async fn add_member(hub: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
+    create(hub, &member.member_cluster()).await.map_err(failed(format_args!("the member {}", member.name)))
+}
+
+/// Puts a member's nodes into its own API server, unless they are there.
+pub async fn furnish_member(own: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
+    for node in member.node_objects() {
+        let furnished = async {
+            create(own, &node).await?;
+            let name = node.metadata.name.as_deref().unwrap_or_default();
+            let path = KindId::of::<Node>().object_path(None, name, Some("status"));
+            patch(own, &path, MERGE, &json!({"status": node.status})).await
+        };
+        furnished.await.map_err(failed(format_args!("a node of {}", member.name)))?;
+    }
+    Ok(())
+}
+
+/// Creates an object of a cluster-scoped kind. One that is there already is as good.
+async fn create<K>(client: &kube::Client, object: &K) -> Result<(), kube::Error>
+where
+    K: kube::Resource<DynamicType = ()> + serde::Serialize,
+{
+    let path = KindId::of::<K>().collection_path(None);
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let request = http::Request::post(path).header(http::header::CONTENT_TYPE, "application/json").body(body);
+    match client.request::<Value>(request.map_err(kube::Error::HttpError)?).await {
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// The names of the members that the hub knows.
+pub async fn known_members(client: &kube::Client) -> Result<Vec<String>, SetupError> {
+    let path = KindId::of::<MemberCluster>().collection_path(None);
+    let list: Value = match get(&path) {
+        Ok(request) => client.request(request).await.map_err(failed("a question for its members"))?,
+        Err(error) => return Err(failed("a question for its members")(error)),
+    };
+    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok(items.iter().map(name_of).collect())
+}
+
+/// Waits until all of these members have joined; `progress` is told how many have, whenever that changes.
+pub async fn all_joined(
+    client: &kube::Client,
+    members: &[&str],
+    mut progress: impl FnMut(usize),
+) -> Result<(), SetupError> {
+    let mut told = None;
+    let joined = |found: &BTreeMap<String, Value>| {
+        let count = members.iter().filter(|name| found.get(**name).is_some_and(has_joined)).count();
+        if told.replace(count) != Some(count) {
+            progress(count);
+        }
+        count == members.len()
+    };
+    wait_until(client, &KindId::of::<MemberCluster>(), joined).await.map_err(failed("its members"))
+}
+
+fn has_joined(object: &Value) -> bool {
+    let member: Option<MemberCluster> = serde_json::from_value(object.clone()).ok();
+    let status = member.and_then(|member| member.status);
+    status.is_some_and(|status| decode_ignoring_generation::<MemberJoined>(&status.conditions).is_true())
+}
+
+async fn apply(client: &kube::Client, kind: &KindId, object: &Value) -> Result<(), SetupError> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let path = format!("{}?fieldManager={FIELD_MANAGER}&force=true", kind.object_path(None, name, None));
+    patch(client, &path, APPLY, object).await.map_err(failed(format_args!("{} {name}", kind.kind)))
+}
+
+async fn patch(client: &kube::Client, path: &str, format: &str, body: &Value) -> Result<(), kube::Error> {
+    let request = http::Request::patch(path).header(http::header::CONTENT_TYPE, format);
+    let request = request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
+    client.request::<Value>(request).await.map(drop)
+}
+
+/// Follows a kind until what there is of it (by name) is as wanted.
+async fn wait_until(
+    client: &kube::Client,
+    kind: &KindId,
+    mut wanted: impl FnMut(&BTreeMap<String, Value>) -> bool,
+) -> Result<(), kube::Error> {
+    loop {
+        let path = kind.collection_path(None);
+        let mut list: Value = client.request(get(&path)?).await?;
+        let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        let mut found = BTreeMap::new();
+        if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
+            found.extend(items.into_iter().map(|object| (name_of(&object), object)));
+        }
+        if wanted(&found) {
+            return Ok(());
+        }
+        let path = format!("{path}?watch=true&resourceVersion={revision}");
+        let mut events = pin!(client.request_events::<Value>(get(&path)?).await?);
+        while let Some(Ok(event)) = events.next().await {
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    drop(found.insert(name_of(&object), object));
+                }
+                WatchEvent::Deleted(object) => drop(found.remove(&name_of(&object))),
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(_) => break,
+            }
+            if wanted(&found) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+fn get(path: &str) -> Result<http::Request<Vec<u8>>, kube::Error> {
+    http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)
+}

@@ -1,0 +1,174 @@
+//! The state of a hub in a form that two worlds can be compared in.
+//!
+//! Decides what of an object is luck (times, uids, revisions, random name suffixes) and leaves it out. What remains must be the
+//! same wherever the same things were asked for. Never decides whether a state is right: that is `laws`.
+
+use std::collections::BTreeMap;
+
+use fleet_api::kinds::{
+    ClusterProfile, ClusterResourceBinding, ClusterResourcePlacement, ClusterResourcePlacementStatus,
+    ClusterResourceSnapshot, ClusterSchedulingPolicySnapshot, InternalMemberCluster, MemberCluster, ResourceBinding,
+    ResourcePlacement, ResourceSnapshot, SchedulingPolicySnapshot, Work,
+};
+use fleet_api::names::BindingName;
+use fleet_api::well_known::annotations;
+use fleet_runtime::KindId;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use serde_json::Value;
+
+/// Objects by kind, namespace and name, as stored.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HubState(pub BTreeMap<String, Vec<Value>>);
+
+/// What a hub agent writes or reads.
+fn kinds() -> Vec<KindId> {
+    vec![
+        KindId::of::<MemberCluster>(),
+        KindId::of::<InternalMemberCluster>(),
+        KindId::of::<ClusterProfile>(),
+        KindId::of::<Namespace>(),
+        KindId::of::<Role>(),
+        KindId::of::<RoleBinding>(),
+        KindId::of::<ClusterResourcePlacement>(),
+        KindId::of::<ResourcePlacement>(),
+        KindId::of::<ClusterResourcePlacementStatus>(),
+        KindId::of::<ClusterSchedulingPolicySnapshot>(),
+        KindId::of::<SchedulingPolicySnapshot>(),
+        KindId::of::<ClusterResourceSnapshot>(),
+        KindId::of::<ResourceSnapshot>(),
+        KindId::of::<ClusterResourceBinding>(),
+        KindId::of::<ResourceBinding>(),
+        KindId::of::<Work>(),
+    ]
+}
+
+impl HubState {
+    /// Reads everything that matters from a hub.
+    pub async fn read(client: &kube::Client) -> Result<Self, kube::Error> {
+        let mut state = BTreeMap::new();
+        for kind in kinds() {
+            let request = http::Request::get(kind.collection_path(None)).body(Vec::new());
+            let mut list: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
+            let items = match list.get_mut("items").map(Value::take) {
+                Some(Value::Array(items)) => items,
+                _ => Vec::new(),
+            };
+            state.insert(kind.kind.to_string(), items);
+        }
+        Ok(Self(state))
+    }
+
+    pub fn of_kind(&self, kind: &str) -> &[Value] {
+        self.0.get(kind).map_or(&[], Vec::as_slice)
+    }
+
+    /// The state without luck, as text: one object after the other, sorted.
+    pub fn without_luck(&self) -> String {
+        let mut objects = Vec::new();
+        for (kind, items) in &self.0 {
+            for item in items {
+                let mut object = item.clone();
+                normalise(&mut object);
+                let meta = &object["metadata"];
+                let word = |field: &str| meta[field].as_str().unwrap_or_default().to_owned();
+                objects.push((kind.clone(), word("namespace"), word("name"), format!("{object:#}")));
+            }
+        }
+        objects.sort();
+        let text =
+            objects.into_iter().map(|(kind, namespace, name, text)| format!("{kind} {namespace}/{name}\n{text}\n"));
+        text.collect()
+    }
+}
+
+/// Takes everything out of an object that is luck.
+fn normalise(object: &mut Value) {
+    let is_binding = object["spec"].get("targetCluster").is_some();
+    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink"] {
+            meta.remove(field);
+        }
+        if let Some(found) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
+            found.remove(annotations::NEXT_SNAPSHOT_DETECTED_AT);
+        }
+        if is_binding && let Some(name) = meta["name"].as_str() {
+            meta.insert("name".to_owned(), without_suffix(name).into());
+        }
+    }
+    forget_luck(object);
+}
+
+fn without_suffix(binding: &str) -> String {
+    match (BindingName::suffix(binding), binding.rsplit_once('-')) {
+        (Some(_), Some((front, _))) => format!("{front}-*"),
+        _ => binding.to_owned(),
+    }
+}
+
+/// Fields that hold instants or identities, wherever they are.
+const LUCK: [&str; 8] = [
+    "lastTransitionTime",
+    "observationTime",
+    "lastReceivedHeartbeat",
+    "lastUpdatedTime",
+    "deletionTimestamp",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+];
+
+fn forget_luck(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, _| !LUCK.contains(&key.as_str()));
+            map.values_mut().for_each(forget_luck);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_luck),
+        _ => {}
+    }
+}
+
+/// How the second state differs from the first, as lines with their surroundings; nothing if it does not.
+pub fn difference(first: &str, second: &str) -> Option<String> {
+    if first == second {
+        return None;
+    }
+    let diff = similar::TextDiff::from_lines(first, second);
+    Some(diff.unified_diff().context_radius(LINES_AROUND).header("without faults", "with faults").to_string())
+}
+
+/// Enough to see which object and which condition a line belongs to.
+const LINES_AROUND: usize = 25;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn state(objects: Vec<Value>) -> HubState {
+        HubState(BTreeMap::from([("ClusterResourceBinding".to_owned(), objects)]))
+    }
+
+    #[test]
+    fn luck_makes_no_difference_and_everything_else_does() {
+        let binding = |suffix: &str, second: &str, state: &str| {
+            json!({
+                "metadata": {"name": format!("web-east-{suffix}"), "uid": suffix, "resourceVersion": second, "generation": 2},
+                "spec": {"targetCluster": "east", "state": state},
+                "status": {"conditions": [{"type": "Applied", "lastTransitionTime": second}]},
+            })
+        };
+        let one = state(vec![binding("0a1b2c3d", "1", "Bound")]).without_luck();
+        let same = state(vec![binding("99999999", "2", "Bound")]).without_luck();
+        assert_eq!(difference(&one, &same), None);
+        let other = state(vec![binding("0a1b2c3d", "1", "Scheduled")]).without_luck();
+        assert!(difference(&one, &other).is_some_and(|text| text.contains("Scheduled")));
+    }
+
+    #[test]
+    fn names_that_only_look_like_bindings_stay() {
+        let other = json!({"metadata": {"name": "a-b-0a1b2c3d"}, "spec": {}});
+        assert!(state(vec![other]).without_luck().contains("a-b-0a1b2c3d"));
+    }
+}

@@ -1,0 +1,165 @@
+//! `kubefleet up` as a user runs it: the real binary, its port, its kubeconfig, Ctrl-C.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
+use kube::api::{Api, ListParams, ObjectMeta, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+/// A start takes about a second; a machine that is busy with other tests may need much longer.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A running `kubefleet up`. It is killed if a test ends early.
+struct Up {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubefleet"));
+    command.arg("up").args(arguments).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+impl Up {
+    fn start(directory: &Path, arguments: &[&str]) -> Self {
+        let mut child = command(directory, arguments).spawn().expect("the binary starts");
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    fn wait_for_ready(&mut self) {
+        if let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            assert_eq!(line, "ready", "the first line of output");
+            return;
+        }
+        let _ = self.child.kill();
+        let mut errors = String::new();
+        let _ = self.child.stderr.take().unwrap().read_to_string(&mut errors);
+        panic!("never ready; standard error: {errors}");
+    }
+
+    /// Ctrl-C.
+    fn interrupt(mut self) -> ExitStatus {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let (sender, ended) = mpsc::channel();
+        let mut child = std::mem::replace(&mut self.child, Command::new("true").spawn().unwrap());
+        std::thread::spawn(move || sender.send(child.wait().unwrap()));
+        ended.recv_timeout(PATIENCE).expect("it ends after Ctrl-C")
+    }
+}
+
+async fn client(directory: &Path, context: &str) -> kube::Client {
+    let file = Kubeconfig::read_from(directory.join("kubefleet.kubeconfig")).expect("a kubeconfig");
+    let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+    let config = kube::Config::from_custom_kubeconfig(file, &options).await.expect("a known context");
+    kube::Client::try_from(config).expect("a client")
+}
+
+#[tokio::test]
+async fn a_fleet_starts_joins_serves_kubectl_and_ends_on_ctrl_c() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut up = Up::start(directory.path(), &["--listen", "127.0.0.1:0"]);
+    up.wait_for_ready();
+
+    let hub = client(directory.path(), "hub").await;
+    let members: Api<fleet_api::kinds::MemberCluster> = Api::all(hub.clone());
+    let labels: Vec<String> = members
+        .list(&ListParams::default())
+        .await
+        .expect("the hub answers over TLS")
+        .items
+        .into_iter()
+        .map(|member| {
+            let labels = member.metadata.labels.unwrap_or_default();
+            let own = labels.iter().filter(|(key, _)| !key.contains('/')).map(|(key, value)| format!("{key}={value}"));
+            format!("{} {}", member.metadata.name.unwrap_or_default(), own.collect::<Vec<_>>().join(","))
+        })
+        .collect();
+    let expected =
+        ["member1 environment=canary,order=2", "member2 environment=staging", "member3 environment=canary,order=1"];
+    assert_eq!(labels, expected);
+
+    let nodes: Api<Node> = Api::all(client(directory.path(), "member2").await);
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 3, "a member has its own API server");
+    let namespaces: Api<Namespace> = Api::all(hub);
+    assert!(namespaces.get("fleet-member-member1").await.is_ok());
+
+    let begun = Instant::now();
+    assert!(up.interrupt().success(), "Ctrl-C is no failure");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_data_directory_has_one_user_at_a_time_and_keeps_the_fleet() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--listen", "127.0.0.1:0", "--members", "1", "--data-dir", "data"];
+    let mut up = Up::start(directory.path(), &arguments);
+    up.wait_for_ready();
+    let maps = |client| Api::<ConfigMap>::namespaced(client, "default");
+    let metadata = ObjectMeta { name: Some("kept".to_owned()), ..ObjectMeta::default() };
+    let object = ConfigMap { metadata, ..ConfigMap::default() };
+    maps(client(directory.path(), "hub").await).create(&PostParams::default(), &object).await.unwrap();
+
+    let second = refused(directory.path(), &arguments);
+    assert!(second.contains("in use by process") && second.contains("\nhint: "), "{second}");
+
+    assert!(up.interrupt().success());
+    let mut again = Up::start(directory.path(), &arguments);
+    again.wait_for_ready();
+    assert!(maps(client(directory.path(), "hub").await).get("kept").await.is_ok());
+    assert!(again.interrupt().success());
+}
+
+/// What a start that fails says.
+fn refused(directory: &Path, arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = command(directory, arguments).output().unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(stdout.is_empty(), "errors are no output");
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn what_usually_goes_wrong_is_told_in_a_line_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let text = refused(directory.path(), &["--listen", &address]);
+    assert!(text.starts_with(&format!("error: cannot listen on {address}: ")), "{text}");
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.contains("\nhint: another program (perhaps another `kubefleet up`) has that port"), "{text}");
+
+    let foreign = directory.path().join("config");
+    std::fs::write(&foreign, "apiVersion: v1\nkind: Config\n").unwrap();
+    let text = refused(directory.path(), &["--listen", "127.0.0.1:0", "--kubeconfig", "config"]);
+    assert_eq!(
+        text,
+        "error: config exists and was not written by kubefleet up\nhint: choose another file with --kubeconfig FILE\n"
+    );
+    assert_eq!(std::fs::read_to_string(foreign).unwrap(), "apiVersion: v1\nkind: Config\n");
+
+    std::fs::write(directory.path().join("file"), "").unwrap();
+    let text = refused(directory.path(), &["--listen", "127.0.0.1:0", "--data-dir", "file"]);
+    assert!(text.starts_with("error: ") && text.contains("\nhint: "), "{text}");
+}

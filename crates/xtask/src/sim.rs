@@ -1,0 +1,133 @@
+//! `cargo xtask sim`: random worlds with faults, by seed.
+//!
+//! Decides which seeds are tried, on how many threads, and how it is told. What a trial is, is `fleet-sim`'s.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use fleet_sim::trial::{Failure, Outcome, trial};
+
+use crate::console;
+
+/// How often a long run says how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// Tells random stories of a fleet with and without faults, and compares how they end
+#[derive(Debug, Args)]
+pub struct Sim {
+    /// How many seeds to try, from --from on
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    from: u64,
+    /// Try this seed alone
+    #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "from"])]
+    seed: Option<u64>,
+    /// Write what went over the network of the first seed that failed into this file
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+impl Sim {
+    pub fn execute(&self) -> anyhow::Result<()> {
+        let seeds = match self.seed {
+            Some(seed) => seed..seed.saturating_add(1),
+            None => self.from..self.from.saturating_add(self.seeds),
+        };
+        let started = Instant::now();
+        let mut results = try_all(seeds);
+        results.failures.sort_by_key(|failure| failure.seed);
+        console::line(summary(&results, started.elapsed()));
+        let Some(first) = results.failures.first() else { return Ok(()) };
+        console::line(format_args!("\n{first}"));
+        if let Some(path) = &self.trace {
+            std::fs::write(path, &first.trace).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let seeds: Vec<String> = results.failures.iter().map(|failure| failure.seed.to_string()).collect();
+        bail!("{} seeds failed: {}", seeds.len(), seeds.join(" "))
+    }
+}
+
+/// What all trials came to.
+#[derive(Debug, Default)]
+struct Results {
+    passed: usize,
+    requests: usize,
+    faults: usize,
+    crashes: usize,
+    failures: Vec<Failure>,
+}
+
+impl Results {
+    fn add(&mut self, result: Result<Outcome, Box<Failure>>) {
+        match result {
+            Ok(Outcome { requests, faults, crashes }) => {
+                self.passed += 1;
+                self.requests += requests;
+                self.faults += faults;
+                self.crashes += crashes;
+            }
+            Err(failure) => self.failures.push(*failure),
+        }
+    }
+}
+
+fn try_all(seeds: Range<u64>) -> Results {
+    let (next, results) = (AtomicU64::new(seeds.start), Mutex::new((Results::default(), Instant::now())));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            let result = trial(seed);
+            // A thread that panicked has failed loudly; the figures of the others still count.
+            let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            results.0.add(result);
+            if results.1.elapsed() >= PROGRESS_EVERY {
+                results.1 = Instant::now();
+                let done = results.0.passed + results.0.failures.len();
+                let failed = results.0.failures.len();
+                console::progress(format_args!("{done} of {} seeds, {failed} failed", seeds.end - seeds.start));
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).0
+}
+
+fn summary(results: &Results, time: Duration) -> String {
+    let Results { passed, requests, faults, crashes, failures } = results;
+    format!(
+        "{passed} seeds passed, {} failed, in {} s: {requests} requests, {faults} faults, {crashes} crashes",
+        failures.len(),
+        time.as_secs()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_add_up_and_failures_are_kept() {
+        let mut results = Results::default();
+        results.add(Ok(Outcome { requests: 10, faults: 2, crashes: 1 }));
+        results.add(Ok(Outcome { requests: 5, faults: 1, crashes: 0 }));
+        let failure =
+            Failure { seed: 7, why: "because".to_owned(), story: "  join m1".to_owned(), trace: String::new() };
+        results.add(Err(Box::new(failure)));
+        assert_eq!(
+            summary(&results, Duration::from_secs(3)),
+            "2 seeds passed, 1 failed, in 3 s: 15 requests, 3 faults, 1 crashes"
+        );
+        assert!(results.failures[0].to_string().ends_with("replay it: cargo xtask sim --seed 7"));
+    }
+}
