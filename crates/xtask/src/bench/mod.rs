@@ -5,9 +5,9 @@
 
 mod client;
 mod measure;
-mod memory;
 mod report;
 mod serve;
+mod usage;
 
 use std::process::Command;
 use std::time::Instant;
@@ -125,12 +125,12 @@ async fn over_https(durable: bool) -> Result<Figures> {
     let served = Served::start(durable.then_some(directory.path())).await?;
     let place =
         Place::Http { endpoint: Endpoint::new(&served.url, Some(&served.ca_pem))?, token: served.token.clone() };
-    measure(&place, || memory::of_process(served.process_id)).await
+    measure(&place, || usage::of_process(served.process_id)).await
 }
 
 async fn real(synced: bool) -> Result<Figures> {
     let cluster = RealCluster::start(&crate::real::Options { synced, ..crate::real::Options::default() }).await?;
     let place =
         Place::Http { endpoint: Endpoint::new(&cluster.url, Some(&cluster.ca_pem))?, token: cluster.token.clone() };
-    measure(&place, || memory::of_descendants(&["kube-apiserver", "etcd"])).await
+    measure(&place, || usage::of_descendants(&["kube-apiserver", "etcd"])).await
 }
