@@ -60,7 +60,7 @@ pub fn work_status(work: &Work, results: &[ManifestResult], held: &Held, now: Ti
     let generation = work.generation();
     set_work_conditions(&mut status.conditions, reports_only(work), results, generation, now);
     let deletions = (!held.objects.is_empty())
-        .then(|| WorkDeletionsHeld::LeftOversHeld { objects: held.objects.len(), limit: held.limit });
+        .then_some(WorkDeletionsHeld::LeftOversHeld { objects: held.objects.len(), limit: held.limit });
     put_or_remove(&mut status.conditions, deletions, generation, now);
     let oversized = bytes_over_limit(work, &status);
     if oversized.is_some() {

@@ -123,7 +123,7 @@ impl Memory {
         self.named_by.len()
     }
 
-    pub(super) fn to_be_counted(&mut self, work: &ObjectKey, status: WorkStatus) {
+    pub(super) fn report(&mut self, work: &ObjectKey, status: WorkStatus) {
         self.works.entry(work.clone()).or_default().reported = Some(status);
     }
 
@@ -191,7 +191,7 @@ mod tests {
         let (mut memory, work) = (Memory::default(), ObjectKey::namespaced("n", "w"));
         memory.begin(&work);
         assert!(!memory.end(&work, learned("a", "5")));
-        assert_eq!(memory.concerned(&place("a"), &version("6")), [work.clone()]);
+        assert_eq!(memory.concerned(&place("a"), &version("6")), std::slice::from_ref(&work));
         memory.begin(&work);
         assert!(memory.concerned(&place("a"), &version("7")).is_empty(), "it is looked at anyway");
         assert!(!memory.end(&work, learned("a", "7")), "that was its own doing");

@@ -218,7 +218,7 @@ impl Applier {
         if Some(&listed) != ledger.status.as_ref() {
             actions.write(Write::status(&run.ledger, &ledger).on(self.member));
         }
-        self.memory.lock().to_be_counted(key, new.status.clone());
+        self.memory.lock().report(key, new.status.clone());
         // A write of nothing, whose outcome is told only if everything before it succeeded.
         actions.writes.push(Write::change(&run.work, &run.work).observed());
         let next = if missed { Next::At(now) } else { self.next_look(key, run, &new, now) };

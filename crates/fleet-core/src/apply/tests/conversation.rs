@@ -1,9 +1,11 @@
 //! Conversations about one manifest with a member that answers as told.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::slice::from_ref;
 
 use expect_test::{Expect, expect};
-use fleet_api::types::ApplyStrategy;
+use fleet_api::types::{ApplyStrategy, PatchDetail};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -132,7 +134,8 @@ fn check(manifest: &Value, strategy: Value, works: &[&str], mut member: Member, 
     let mut text = format!("{}\n{:?}\n", asked.join(" "), processed.outcome);
     for (what, details) in [("drift", &processed.drifts), ("diff", &processed.diffs)] {
         for detail in details {
-            text += &format!("{what} {} {:?} {:?}\n", detail.path, detail.value_in_member, detail.value_in_hub);
+            let PatchDetail { path, value_in_member, value_in_hub } = detail;
+            writeln!(text, "{what} {path} {value_in_member:?} {value_in_hub:?}").unwrap();
         }
     }
     expected.assert_eq(&text);
@@ -239,7 +242,7 @@ fn applier_s31_s33_s34_owners_decide_who_may_take_over() {
         &map("a"),
         json!({"allowCoOwnership": true}),
         &["w", "other"],
-        owned_by(&[other.clone()]),
+        owned_by(from_ref(&other)),
         expect![[r#"
 
         NotApplied { reason: FailedToTakeOver, error: "failed to take over a pre-existing object: the object is already owned by another Fleet AppliedWork object" }

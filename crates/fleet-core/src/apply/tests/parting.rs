@@ -1,5 +1,7 @@
 //! How Works and objects go.
 
+use std::slice::from_ref;
+
 use fleet_api::kinds::{AppliedWork, Work};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -81,16 +83,16 @@ fn foreign() -> Value {
 #[test]
 fn applier_s08_s09_only_what_is_ours_alone_is_deleted() {
     let ours = owner().reference();
-    assert_eq!(removal(&object(&[ours.clone()]), &owner()), Removal::Delete { uid: "u-a".into() });
+    assert_eq!(removal(&object(from_ref(&ours)), &owner()), Removal::Delete { uid: "u-a".into() });
     assert_eq!(removal(&object(&[]), &owner()), Removal::Leave);
     assert_eq!(removal(&object(&[foreign()]), &owner()), Removal::Leave);
     let Removal::LetGo { object: kept } = removal(&object(&[ours.clone(), foreign()]), &owner()) else { panic!() };
     assert_eq!(kept["metadata"]["ownerReferences"], json!([foreign()]));
-    let mut going = object(&[ours.clone()]);
+    let mut going = object(from_ref(&ours));
     going["metadata"]["deletionTimestamp"] = json!(DELETED);
     assert_eq!(removal(&going, &owner()), Removal::Leave);
     let namesake = Owner { uid: "other".into(), ..owner() };
-    assert_eq!(removal(&object(&[ours.clone()]), &namesake), Removal::Leave, "an older ledger of the same name");
+    assert_eq!(removal(&object(from_ref(&ours)), &namesake), Removal::Leave, "an older ledger of the same name");
     let mut without_uid = object(&[ours]);
     without_uid["metadata"].as_object_mut().unwrap().remove("uid");
     assert_eq!(removal(&without_uid, &owner()), Removal::Leave, "what cannot be named exactly is not deleted");
@@ -100,7 +102,7 @@ fn applier_s08_s09_only_what_is_ours_alone_is_deleted() {
 #[test]
 fn only_what_others_own_too_stops_blocking() {
     let ours = owner().reference();
-    assert_eq!(unblocked(&object(&[ours.clone()]), &owner()), None);
+    assert_eq!(unblocked(&object(from_ref(&ours)), &owner()), None);
     let free = unblocked(&object(&[foreign(), ours]), &owner()).unwrap();
     assert_eq!(free["metadata"]["ownerReferences"][1]["blockOwnerDeletion"], false);
     assert_eq!(unblocked(&free, &owner()), None);

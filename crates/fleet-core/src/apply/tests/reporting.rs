@@ -53,6 +53,7 @@ fn conditions(list: &Value) -> Vec<String> {
 
 #[test]
 fn applied_and_available_are_counted() {
+    use Availability::{Available, Failed, NotTrackable, NotYet};
     let all = |availability: &[Availability]| {
         let results: Vec<_> = availability
             .iter()
@@ -64,7 +65,6 @@ fn applied_and_available_are_counted() {
         let new = status(&work(2, &[], None, &[]), &results, 5);
         (conditions(&said(&new)["conditions"]).join(", "), new.is_interim)
     };
-    use Availability::{Available, Failed, NotTrackable, NotYet};
     assert_eq!(all(&[]), ("Applied True AllManifestsApplied, Available True AllManifestsAvailable".into(), false));
     assert_eq!(all(&[Available]).0, "Applied True AllManifestsApplied, Available True AllManifestsAvailable");
     assert_eq!(all(&[Available, NotTrackable]).0, "Applied True AllManifestsApplied, Available True WorkNotTrackable");
