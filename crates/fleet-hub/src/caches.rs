@@ -4,8 +4,8 @@
 //! bindings and Works as packed bytes. Controllers share these caches. Never decides what a change means.
 
 use fleet_api::kinds::{
-    Binding, Cluster, ClusterProfile, ClusterResourcePlacementStatus, InternalMemberCluster, MemberCluster, Namespaced,
-    Obj, Placement, PolicySnapshot, Scope, Snapshot, Work,
+    Binding, Cluster, ClusterProfile, ClusterResourcePlacementEviction, ClusterResourcePlacementStatus,
+    InternalMemberCluster, MemberCluster, Namespaced, Obj, Placement, PolicySnapshot, Scope, Snapshot, Work,
 };
 use fleet_api::well_known::{labels, namespaces};
 use fleet_runtime::{Cache, Kind, Runtime};
@@ -20,7 +20,7 @@ use crate::scheduler::{OPEN, is_open};
 
 /// Names of indexes.
 pub mod by {
-    /// Snapshots and bindings by the key of their placement.
+    /// Snapshots, bindings and evictions by the key of their placement.
     pub const PLACEMENT: &str = "placement";
     /// Placements by what they may select, see `placement::interest`.
     pub const INTEREST: &str = "interest";
@@ -42,6 +42,8 @@ pub struct Caches {
     pub profiles: Option<Cache<ClusterProfile>>,
     /// Copies of placements' statuses, in the namespaces that those select.
     pub status_copies: Cache<ClusterResourcePlacementStatus>,
+    /// Absent where evictions are turned off.
+    pub evictions: Option<Cache<ClusterResourcePlacementEviction>>,
     pub cluster: PlacementCaches<Cluster>,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementCaches<Namespaced>>,
@@ -101,6 +103,10 @@ impl Caches {
                 .cluster_inventory
                 .then(|| runtime.cache(Kind::new().in_namespace(namespaces::FLEET_SYSTEM))),
             status_copies: runtime.cache(Kind::new().packed()),
+            evictions: options.evictions.then(|| {
+                let kind = Kind::<ClusterResourcePlacementEviction>::new();
+                runtime.cache(kind.index(by::PLACEMENT, |eviction| vec![eviction.spec.placement_name.clone()]))
+            }),
             cluster: PlacementCaches::new(runtime),
             namespaced: options.resource_placements.then(|| PlacementCaches::new(runtime)),
         }

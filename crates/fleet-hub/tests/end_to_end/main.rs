@@ -5,6 +5,7 @@
 
 mod broken;
 mod content;
+mod evicting;
 mod placing;
 mod restarting;
 mod scheduling;
