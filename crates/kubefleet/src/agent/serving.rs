@@ -53,6 +53,11 @@ pub(crate) async fn listen(flag: &str, address: &str) -> anyhow::Result<Option<T
             None => TcpListener::bind(address).await,
         },
     };
+    if let Ok(listener) = &opened
+        && let Ok(address) = listener.local_addr()
+    {
+        tracing::info!(flag, %address, "listening");
+    }
     opened.map(Some).map_err(|error| {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
