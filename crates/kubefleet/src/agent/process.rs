@@ -31,16 +31,14 @@ where
         }
         asked.send_replace(true);
         tokio::select! {
-            outcome = tokio::time::timeout(LONGEST_END, agent) => match outcome {
-                Ok(outcome) => {
+            outcome = tokio::time::timeout(LONGEST_END, agent) => {
+                if let Ok(outcome) = outcome {
                     tracing::info!("stopped");
-                    outcome
+                    return outcome;
                 }
-                Err(_) => {
-                    tracing::warn!("what was under way did not end in time; it is cut short");
-                    Ok(())
-                }
-            },
+                tracing::warn!("what was under way did not end in time; it is cut short");
+                Ok(())
+            }
             () = signals.asked_to_stop() => {
                 tracing::warn!("asked to stop again; what is under way is cut short");
                 Ok(())

@@ -93,7 +93,8 @@ pub(crate) async fn serve(listener: Option<TcpListener>, page: Page) {
             Ok((stream, _)) => {
                 let page = page.clone();
                 connections.spawn(async move {
-                    let service = service_fn(move |request| std::future::ready(answered(&page, &request)));
+                    let service =
+                        service_fn(move |request| std::future::ready(Ok::<_, Infallible>(answered(&page, &request))));
                     let mut server = hyper::server::conn::http1::Builder::new();
                     server.timer(TokioTimer::new()).header_read_timeout(LONGEST_REQUEST);
                     if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
@@ -109,7 +110,7 @@ pub(crate) async fn serve(listener: Option<TcpListener>, page: Page) {
     }
 }
 
-fn answered(page: &Page, request: &Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+fn answered(page: &Page, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let answer = match *request.method() {
         Method::GET | Method::HEAD => page(request.uri().path(), request.uri().query())
             .unwrap_or_else(|| Answer::text(StatusCode::NOT_FOUND, "404 page not found\n")),
@@ -119,7 +120,7 @@ fn answered(page: &Page, request: &Request<Incoming>) -> Result<Response<Full<By
     *response.status_mut() = answer.status;
     let content_type = http::HeaderValue::from_static(answer.content_type);
     response.headers_mut().insert(http::header::CONTENT_TYPE, content_type);
-    Ok(response)
+    response
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ const LONGEST_END: Duration = Duration::from_secs(2);
 async fn an_agent_waits_for_its_kinds_becomes_ready_joins_members_and_ends_on_sigterm() {
     let hub = TestHub::start().await;
     let mut agent = Agent::start(hub.kubeconfig(), &["-v=10", "--resync-period=1h"]);
-    let waiting = agent.ready_when(|code, text| code == 500 && text.contains("[-]definitions")).await;
+    let waiting = agent.ready_when(|code, text| code == 500 && text.contains("does not serve")).await;
     assert!(waiting.contains("memberclusters.cluster.kubernetes-fleet.io v1beta1"), "{waiting}");
     assert!(waiting.contains("run: kubefleet crds | kubectl apply --server-side -f -"), "{waiting}");
     assert_eq!(agent.get_probe("/healthz").await, (200, "ok".to_owned()), "it lives while it waits");

@@ -126,9 +126,9 @@ impl fmt::Display for Span {
         let millis = self.0.as_millis();
         match millis {
             0 => f.write_str("0s"),
-            _ if millis % 3_600_000 == 0 => write!(f, "{}h", millis / 3_600_000),
-            _ if millis % 60_000 == 0 => write!(f, "{}m", millis / 60_000),
-            _ if millis % 1000 == 0 => write!(f, "{}s", millis / 1000),
+            _ if millis.is_multiple_of(3_600_000) => write!(f, "{}h", millis / 3_600_000),
+            _ if millis.is_multiple_of(60_000) => write!(f, "{}m", millis / 60_000),
+            _ if millis.is_multiple_of(1000) => write!(f, "{}s", millis / 1000),
             _ => write!(f, "{millis}ms"),
         }
     }
