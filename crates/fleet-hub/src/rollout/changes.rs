@@ -90,7 +90,7 @@ impl<S: Scope> OverrideChanges<S> {
         F: Family<Spec = O>,
         X: Scope,
     {
-        if !event.changed(|one| meta::is_deleting(one)) {
+        if !event.changed(meta::is_deleting) {
             return BTreeSet::new();
         }
         let specs = event.sides().map(|one| (&one.spec, one.metadata.namespace.as_deref()));

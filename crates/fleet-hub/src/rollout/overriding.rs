@@ -11,7 +11,7 @@ use fleet_api::kinds::{
     Cluster, ClusterOverride, ClusterOverrideSnapshot, Family, MemberCluster, Namespaced, NamespacedOverride,
     NamespacedOverrideSnapshot, Obj, Scope,
 };
-use fleet_api::names::PlacementKey;
+use fleet_api::names::{NamespaceName, PlacementKey};
 use fleet_api::types::Base64;
 use fleet_api::well_known::labels;
 use fleet_core::overrides::{Candidates, Matched, OverrideSpec, OverrideSpecRef, SnapshotFacts, Target};
@@ -42,7 +42,7 @@ struct Set<O: Family, F: Family, S: Scope> {
 
 impl Overriding {
     pub(super) fn hold(&self, placement: &PlacementKey) -> Held {
-        let namespace = placement.namespace.as_ref().map(|namespace| namespace.as_str());
+        let namespace = placement.namespace.as_ref().map(NamespaceName::as_str);
         Held {
             cluster: Set::of(&self.cluster, None),
             namespaced: Set::of(&self.namespaced, namespace),

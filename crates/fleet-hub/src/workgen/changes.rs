@@ -107,7 +107,7 @@ impl<S: Scope> Changes<S> {
 
     /// Of a member matters whether it is there to stay.
     pub(super) fn on_member(&self, event: Event<'_, MemberCluster>) -> Vec<ObjectKey> {
-        if !self.members.is_synced() || !event.changed(|member| meta::is_deleting(member)) {
+        if !self.members.is_synced() || !event.changed(meta::is_deleting) {
             return Vec::new();
         }
         self.caches.bindings.keys_by(by::CLUSTER, event.key().name())
