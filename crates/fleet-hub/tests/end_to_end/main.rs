@@ -6,8 +6,10 @@
 mod broken;
 mod content;
 mod evicting;
+mod members;
 mod placing;
 mod restarting;
+mod rolling;
 mod scheduling;
 mod status;
 mod world;
