@@ -26,14 +26,14 @@ pub fn ownership() -> Vec<Grant> {
             kind: "Work",
             creates: false,
             deletes: false,
-            fields: &["by turns:metadata.finalizers[kubernetes-fleet.io/work-cleanup]"],
+            fields: &["~metadata.finalizers[kubernetes-fleet.io/work-cleanup]"],
         },
         Grant {
             controller: APPLIER,
             kind: "Work",
             creates: false,
             deletes: false,
-            fields: &["status", "by turns:metadata.finalizers[kubernetes-fleet.io/work-cleanup]"],
+            fields: &["status", "~metadata.finalizers[kubernetes-fleet.io/work-cleanup]"],
         },
     ]
 }
@@ -49,7 +49,7 @@ mod tests {
     fn no_field_has_two_writers_and_the_finalizer_is_spelled_as_everywhere_else() {
         let table = Ownership::new(ownership());
         assert!(table.is_ok(), "{table:?}");
-        let finalizer = format!("by turns:metadata.finalizers[{}]", finalizers::WORK);
+        let finalizer = format!("~metadata.finalizers[{}]", finalizers::WORK);
         assert!(ownership().iter().any(|grant| grant.fields == [finalizer.as_str()]));
     }
 }

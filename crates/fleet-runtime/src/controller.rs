@@ -39,8 +39,8 @@ pub trait Controller: Send + Sync + 'static {
     /// Decides what is to be done about a key. Synchronous; reads caches only.
     fn plan(&self, key: &Self::Key, facts: Self::Facts, moment: Moment) -> Actions;
 
-    /// Told how the `observed` writes of a plan went, in their order, if there were any. What it returns is done next;
-    /// its `next` replaces the plan's. The default has nothing to add.
+    /// Told how the `observed` writes of a plan went, in their order, if there were any, and that an `explained` one was
+    /// refused. What it returns is done next; its `next` replaces the plan's. The default has nothing to add.
     fn conclude(&self, _key: &Self::Key, _outcomes: Vec<Outcome>, _moment: Moment) -> Option<Actions> {
         None
     }

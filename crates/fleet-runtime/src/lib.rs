@@ -41,7 +41,7 @@ pub use error::Error;
 pub use hands::Hands;
 pub use key::{ObjectKey, Revision};
 pub use kind::KindId;
-pub use leader::Election;
+pub use leader::{Election, Timing};
 pub use metadata::{MetadataCaches, MetadataObject};
 pub use metrics::Metrics;
 pub use ownership::{Grant, Overlap, Ownership};

@@ -134,6 +134,11 @@ impl Metrics {
         self.0.reads_made.get()
     }
 
+    /// Objects of one kind that were read one by one.
+    pub fn reads_of(&self, kind: &KindId) -> u64 {
+        self.0.reads.get_or_create(&Requested { kind: kind.to_string(), verb: "get", outcome: "ok" }).get()
+    }
+
     /// Writes of one kind, by verb (`create`, `patch`, `status`, `delete`…) and outcome (`ok`, `conflict`…).
     pub fn writes_of(&self, kind: &KindId, verb: &'static str, outcome: &'static str) -> u64 {
         self.0.writes.get_or_create(&Requested { kind: kind.to_string(), verb, outcome }).get()

@@ -26,8 +26,9 @@ use crate::triggers::Lane;
 use crate::write::Write;
 use crate::writer::{Chain, Writer};
 
-/// How long reconciles that have begun may take to end when the process is asked to stop.
-pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+/// How long reconciles that have begun may take to end when the process is asked to stop. An agent promises to be gone
+/// within two seconds, and still gives its Lease up after this.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_millis(1500);
 
 /// What a controller's loop works with.
 pub(crate) struct Worker<C: Controller> {
@@ -218,6 +219,11 @@ async fn perform<C: Controller>(
         }
         match outcome {
             Err(Error::NotLeading) => return Err(Error::NotLeading),
+            Err(error) if write.explained && error.is_refusal() => {
+                tracing::debug!(error = error.with_causes(), "the server refuses a write");
+                outcomes.push(Err(error));
+                return Ok((outcomes, end));
+            }
             outcome if write.observed => outcomes.push(outcome),
             outcome => drop(outcome?),
         }

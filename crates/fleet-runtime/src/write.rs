@@ -36,6 +36,7 @@ pub struct Write {
     pub(crate) manager: Option<&'static str>,
     /// The server answers as if it had been done, and does nothing.
     pub(crate) dry_run: bool,
+    pub(crate) explained: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -247,6 +248,14 @@ impl Write {
         self
     }
 
+    /// Its refusal by the server is no failure but an answer: nothing after it is written, and the refusal is given to
+    /// `Controller::conclude`. All else that may go wrong is tried again as ever.
+    #[must_use]
+    pub fn explained(mut self) -> Self {
+        self.explained = true;
+        self
+    }
+
     pub fn kind(&self) -> &KindId {
         &self.kind
     }
@@ -296,6 +305,7 @@ impl Write {
             fields: Vec::new(),
             soft: None,
             observed: false,
+            explained: false,
             manager: None,
             dry_run: false,
         }

@@ -9,7 +9,6 @@ mod report;
 mod serve;
 mod usage;
 
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -22,9 +21,9 @@ use self::measure::{Figures, measure};
 use self::report::Column;
 use self::serve::Served;
 use crate::codegen::workspace_root;
-use crate::console;
 use crate::http::Endpoint;
 use crate::real::RealCluster;
+use crate::{cargo, console};
 
 /// Measures and prints figures
 #[derive(Debug, Args)]
@@ -63,8 +62,7 @@ impl Bench {
 
 /// Runs the same command line once more, built for release.
 fn again_in_release() -> Result<()> {
-    let status = Command::new("cargo")
-        .args(["run", "--release", "--quiet", "--package", "xtask", "--"])
+    let status = cargo::command(&["run", "--release", "--quiet", "--package", "xtask", "--"])
         .args(std::env::args_os().skip(1))
         .current_dir(workspace_root())
         .status()
