@@ -21,7 +21,7 @@ pub(super) fn budget(limits: &Limits, cases: &[Case<'_>]) -> Budget {
         target: limits.target,
         max_unavailable: limits.max_unavailable,
         max_surge: limits.max_surge,
-        ready: clusters(|case| !case.binding.deleting && case.binding.carries() && case.health == Health::Ready),
+        ready: clusters(|case| !case.binding.deleting && has_resources(case) && case.health == Health::Ready),
         carrying: clusters(takes_room),
     }
 }
@@ -31,7 +31,12 @@ pub(super) fn budget(limits: &Limits, cases: &[Case<'_>]) -> Budget {
 fn takes_room(case: &Case<'_>) -> bool {
     let strategy = case.binding.spec.apply_strategy.as_ref().and_then(|strategy| strategy.type_.as_ref());
     let reports_only = strategy == Some(&ApplyStrategyType::ReportDiff) && !case.strategy_changed;
-    case.binding.carries() && !reports_only
+    has_resources(case) && !reports_only
+}
+
+/// A cluster that left the fleet counts for nothing.
+fn has_resources(case: &Case<'_>) -> bool {
+    case.binding.carries() && !case.binding.gone
 }
 
 /// For each case, whether it is served now.
@@ -47,7 +52,7 @@ pub(super) fn pick(budget: &Budget, cases: &[Case<'_>]) -> Vec<bool> {
         }
     };
     serve(&mut picked, |need| matches!(need, Need::Removal), &mut |case| {
-        !case.binding.carries() || may_disturb(case, &mut spare)
+        !has_resources(case) || may_disturb(case, &mut spare)
     });
     serve(&mut picked, |need| matches!(need, Need::Update(..)), &mut |case| may_disturb(case, &mut spare));
     serve(&mut picked, |need| matches!(need, Need::First(_)), &mut |_| take(&mut room));
