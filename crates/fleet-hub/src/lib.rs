@@ -11,6 +11,7 @@
 //! | `keys`, `meta` | from objects to the placements that they belong to; labels, annotations, finalizers |
 //! | `scheduler/` | the shell of `fleet_core::scheduler` |
 //! | `placement/` | the shell of `fleet_core::placement` |
+//! | `eviction/` | the shell of `fleet_core::eviction` |
 //! | `overrides` | the shell of `fleet_core::overrides` |
 //! | `rollout/` | the shell of `fleet_core::rollout` |
 //! | `workgen/` | the shell of `fleet_core::workgen` |
@@ -22,6 +23,7 @@
 mod caches;
 mod cluster_profile;
 mod contents;
+mod eviction;
 pub mod keys;
 mod membership;
 mod meta;
@@ -42,6 +44,9 @@ pub use ownership::ownership;
 use fleet_api::names::PlacementKey;
 use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, ObjectKey, Runtime, Side};
 
+use prometheus_client::registry::Registry;
+
+use eviction::Completions;
 use placement::World;
 
 /// What is installed: handles for probes, tests and simulations.
@@ -75,11 +80,24 @@ impl Hub {
     }
 }
 
+impl Hub {
+    /// Lets a registry show what the controllers keep under names of their own.
+    pub fn register(&self, registry: &mut Registry) {
+        self.joins.register(registry);
+        if let Some(evictions) = self.caches.evictions.clone() {
+            registry.register_collector(Box::new(Completions(evictions)));
+        }
+    }
+}
+
 /// Adds all of the hub's caches and controllers to a runtime.
 pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     let caches = Caches::new(runtime, options);
     let joins = membership::start(runtime, options, &caches);
     cluster_profile::start(runtime, options, &caches);
+    if let Some(evictions) = &caches.evictions {
+        eviction::start(runtime, evictions);
+    }
     let (metadata, discovery) = (runtime.metadata(Side::MAIN), runtime.discovery(Side::MAIN));
     let world = World::new(metadata.clone(), discovery.clone(), options.propagation.clone());
     overrides::start(runtime, options, &caches.cluster_overrides);

@@ -35,6 +35,8 @@ pub struct HubOptions {
     pub cluster_inventory: bool,
     /// `--enable-resource-placement`.
     pub resource_placements: bool,
+    /// `--enable-eviction-apis`.
+    pub evictions: bool,
     /// `--networking-agents-enabled`.
     pub networking_agents: bool,
     /// `--max-fleet-size`.
@@ -53,6 +55,7 @@ impl Default for HubOptions {
             unhealthy_after: DEFAULT_UNHEALTHY_AFTER,
             cluster_inventory: true,
             resource_placements: true,
+            evictions: true,
             networking_agents: false,
             fleet_size: DEFAULT_FLEET_SIZE,
             concurrent_placements: DEFAULT_CONCURRENT_PLACEMENTS,

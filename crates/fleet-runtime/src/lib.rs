@@ -38,7 +38,7 @@ pub use discovery::{DiscoveredKind, Discovery};
 pub use error::Error;
 pub use key::{ObjectKey, Revision};
 pub use kind::KindId;
-pub use leader::Election;
+pub use leader::{Election, Timing};
 pub use metadata::{MetadataCaches, MetadataObject};
 pub use metrics::Metrics;
 pub use ownership::{Grant, Overlap, Ownership};

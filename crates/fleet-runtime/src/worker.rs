@@ -25,8 +25,9 @@ use crate::triggers::Lane;
 use crate::write::Write;
 use crate::writer::{Chain, Writer};
 
-/// How long reconciles that have begun may take to end when the process is asked to stop.
-pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+/// How long reconciles that have begun may take to end when the process is asked to stop. An agent promises to be gone
+/// within two seconds, and still gives its Lease up after this.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_millis(1500);
 
 /// What a controller's loop works with.
 pub(crate) struct Worker<C: Controller> {

@@ -22,7 +22,9 @@ use fleet_core::plan::{ObjectWrite as _, Wake};
 use fleet_core::rollout::{
     BindingFacts, LatestSnapshot, Observed, Overrides, PlacementFacts, Plan, Write as Planned, announce, plan,
 };
-use fleet_runtime::{Actions, Cache, Controller, Error, Marks, Moment, Next, ObjectKey, Reader, Runtime, Triggers, Write};
+use fleet_runtime::{
+    Actions, Cache, Controller, Error, Marks, Moment, Next, ObjectKey, Reader, Runtime, Triggers, Write,
+};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 

@@ -7,6 +7,7 @@ mod broken;
 mod budget;
 mod content;
 mod crashing;
+mod evicting;
 mod members;
 mod overriding;
 mod placing;

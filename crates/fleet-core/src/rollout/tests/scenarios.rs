@@ -283,7 +283,8 @@ fn placement_73_a_cluster_that_is_gone_holds_up_nobody_but_itself() {
 
 #[test]
 fn placement_61_what_is_on_clusters_that_left_the_fleet_is_given_up_without_a_charge() {
-    let mut world = World::new("n=3 u=1", "c1 Bound @1 ready started\nc2 Bound @1 ready started\nc3 Bound @1 ready started");
+    let mut world =
+        World::new("n=3 u=1", "c1 Bound @1 ready started\nc2 Bound @1 ready started\nc3 Bound @1 ready started");
     world.unschedule("c1");
     world.unschedule("c2");
     let latest = snapshot(1);
