@@ -6,8 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use fleet_api::types::ApplyStrategyType;
-
 use super::classify::{Case, Need};
 use super::health::Health;
 use super::limits::{Budget, Limits};
@@ -27,11 +25,10 @@ pub(super) fn budget(limits: &Limits, cases: &[Case<'_>]) -> Budget {
 }
 
 /// Where differences are only reported, the cluster has nothing. What the binding asks for counts, not what was reported: a
-/// report is of the past as soon as the binding moves.
+/// report is of the past as soon as the binding moves. One that goes takes room until it is gone, however it was applied:
+/// its strategy may have been another one a moment ago.
 fn takes_room(case: &Case<'_>) -> bool {
-    let strategy = case.binding.spec.apply_strategy.as_ref().and_then(|strategy| strategy.type_.as_ref());
-    let reports_only = strategy == Some(&ApplyStrategyType::ReportDiff) && !case.strategy_changed;
-    has_resources(case) && !reports_only
+    has_resources(case) && !case.reports_only
 }
 
 /// A cluster that left the fleet counts for nothing.
@@ -55,7 +52,7 @@ pub(super) fn pick(budget: &Budget, cases: &[Case<'_>]) -> Vec<bool> {
         !has_resources(case) || may_disturb(case, &mut spare)
     });
     serve(&mut picked, |need| matches!(need, Need::Update(..)), &mut |case| may_disturb(case, &mut spare));
-    serve(&mut picked, |need| matches!(need, Need::First(_)), &mut |_| take(&mut room));
+    serve(&mut picked, |need| matches!(need, Need::First(_)), &mut |case| case.reports_only || take(&mut room));
     picked
 }
 

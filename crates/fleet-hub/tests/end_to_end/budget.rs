@@ -22,14 +22,12 @@ fn breakdown(running: &Running) -> String {
         KindId::of::<ClusterSchedulingPolicySnapshot>(),
         KindId::of::<Work>(),
     ];
-    let mut text = String::new();
-    for kind in &kinds {
-        for verb in ["create", "patch", "status", "delete"] {
-            let count = |outcome| running.metrics.writes_of(kind, verb, outcome);
-            text += &format!("{kind} {verb}: {} and {} conflicts\n", count("ok"), count("conflict"));
-        }
-    }
-    text
+    let line = |kind: &KindId, verb: &'static str| {
+        let count = |outcome| running.metrics.writes_of(kind, verb, outcome);
+        format!("{kind} {verb}: {} and {} conflicts\n", count("ok"), count("conflict"))
+    };
+    let verbs = ["create", "patch", "status", "delete"];
+    kinds.iter().flat_map(|kind| verbs.map(|verb| line(kind, verb))).collect()
 }
 
 #[tokio::test(start_paused = true)]
