@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `options` | what the agent's flags and environment set |
 //! | `membership` | the shell of `fleet_core::membership::agent` |
+//! | `provider` | what property providers are shown, and what they tell |
 //! | `look` | asking the member's API server how its cluster is |
 //! | `ownership` | which controller writes which field |
 
@@ -14,9 +15,11 @@ mod look;
 mod membership;
 mod options;
 mod ownership;
+mod provider;
 
 pub use options::{MemberOptions, Properties, ProviderOptions};
 pub use ownership::ownership;
+pub use provider::{PropertyProvider, Seen, Wants};
 
 use fleet_api::kinds::{InternalMemberCluster, Work};
 use fleet_runtime::{Cache, Counters, Kind, Runtime, Side};

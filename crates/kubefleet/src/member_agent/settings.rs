@@ -284,7 +284,7 @@ mod tests {
     fn without_flags_everything_is_as_the_options_default_to() {
         let settings = settings("").unwrap();
         assert_eq!(settings.applier, ApplierOptions::default());
-        assert_eq!(settings.properties, Properties::BuiltIn);
+        assert!(matches!(settings.properties, Properties::BuiltIn));
         assert_eq!(settings.hub_limit, Some(Limit { rate: 50.0, burst: 500.0 }));
         assert_eq!(settings.member_limit, Some(Limit { rate: 250.0, burst: 1000.0 }));
         let addresses = |probes: &str, metrics: &str| Addresses { probes: probes.to_owned(), metrics: metrics.to_owned() };
@@ -308,10 +308,8 @@ mod tests {
         assert_eq!((election.namespace.as_str(), election.name.as_str()), ("kube-system", leases::MEMBER));
         assert_eq!(election.timing.lease, Duration::from_secs(15));
         assert!(settings.use_ca_auth && !settings.tls_insecure);
-        assert_eq!(
-            settings.properties,
-            Properties::Provider(ProviderOptions { namespaces: true, ..ProviderOptions::default() })
-        );
+        let Properties::Provider(provider) = settings.properties else { panic!("{:?}", settings.properties) };
+        assert_eq!(provider, ProviderOptions { namespaces: true, ..ProviderOptions::default() });
         assert_eq!((settings.applier.pace.longest_seconds, settings.addresses.metrics.as_str()), (90.0, ":8080"));
         assert_eq!(settings.applier.stuck_after, SignedDuration::from_mins(7));
     }
