@@ -18,6 +18,7 @@ use crate::controller::{Actions, Controller, Moment, Next, Outcome};
 use crate::error::Error;
 use crate::events::Recorder;
 use crate::flag::Flag;
+use crate::hands::Hands;
 use crate::metrics::Metrics;
 use crate::queue::{Done, Taken};
 use crate::reader::Reader;
@@ -160,7 +161,7 @@ async fn reconcile<C: Controller>(controller: Arc<C>, context: Arc<Context>, tak
 }
 
 async fn attempt<C: Controller>(controller: &C, context: &Context, taken: &Taken<C::Key>) -> Result<Done, Error> {
-    let facts = controller.fetch(&taken.key, &context.reader).await?;
+    let facts = controller.converse(&taken.key, &Hands::new(context, C::NAME)).await?;
     let moment = || Moment { now: context.clock.now(), seed: context.seeds.next() };
     let planned_at = moment();
     let started = Instant::now();

@@ -123,8 +123,8 @@ impl Fleet {
 
     pub(crate) async fn install_kinds(&self, cluster: &str) {
         // A member needs to know no more than the ledger of what is placed on it.
-        let is_needed = |name: &str| cluster == ROOT_CLUSTER || name.starts_with("appliedworks.");
-        for crd in all_crds().into_iter().filter(|crd| is_needed(&crd.name)) {
+        let is_needed = |name: &str| cluster == ROOT_CLUSTER || name.contains("_appliedworks.");
+        for crd in all_crds().into_iter().filter(|crd| is_needed(&crd.file_name())) {
             self.create(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(), crd.object).await;
         }
     }
