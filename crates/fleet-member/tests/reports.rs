@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use fleet::{Fleet, Mood, condition, json_of, pass, patch, until};
 use fleet_api::kinds::{ClusterProfile, InternalMemberCluster};
-use fleet_api::well_known::{finalizers, namespaces};
 use fleet_api::time::Time;
 use fleet_api::types::PropertyValue;
+use fleet_api::well_known::{finalizers, namespaces};
 use fleet_core::membership::properties::ProviderAnswer;
 use fleet_member::{MemberOptions, Properties, PropertyProvider, ProviderOptions, Seen, Wants};
 use fleet_runtime::KindId;
@@ -158,7 +158,8 @@ impl PropertyProvider for Racks {
     }
 
     fn tell(&self, cluster: &Seen<'_>, now: jiff::Timestamp) -> ProviderAnswer {
-        let shown = format!("{} of {:?} {}", cluster.nodes.len(), cluster.pods.map(<[_]>::len), cluster.namespaces.is_some());
+        let shown =
+            format!("{} of {:?} {}", cluster.nodes.len(), cluster.pods.map(<[_]>::len), cluster.namespaces.is_some());
         let value = PropertyValue { value: shown, observation_time: Time::new(now) };
         ProviderAnswer { properties: [("example.com/racks".to_owned(), value)].into(), ..ProviderAnswer::default() }
     }

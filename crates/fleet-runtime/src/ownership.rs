@@ -115,7 +115,6 @@ fn are_one(a: &str, b: &str) -> bool {
 
 /// Whether a field is another or lies below it.
 fn covers(owned: &str, field: &str) -> bool {
-    let (owned, field) = (owned.trim_start_matches(BY_TURNS), field.trim_start_matches(BY_TURNS));
     field.strip_prefix(owned).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 

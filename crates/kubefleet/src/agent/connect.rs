@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use http::HeaderValue;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-pub(crate) use super::throttle::Limit;
 use super::flags::{Flags, Problem};
+pub(crate) use super::throttle::Limit;
 use super::throttle::throttled;
 use crate::output::Hinted;
 

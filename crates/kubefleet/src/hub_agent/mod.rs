@@ -37,7 +37,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (settings, flags) = match settings {
         Ok(settings) => settings,
         Err(Refusal::HelpWanted) => return print(&format!("{HELP}{}", flags::help(&tables))),
-        Err(Refusal::Problems(problems)) => return Err(flags::refused(problems, "kubefleet hub-agent --help lists all flags").into()),
+        Err(Refusal::Problems(problems)) => {
+            return Err(flags::refused(problems, "kubefleet hub-agent --help lists all flags").into());
+        }
     };
     logging::start(flags.integer("v"));
     for (flag, why) in &flags.idle {

@@ -66,7 +66,8 @@ impl Environment<'_> {
 
     /// How to reach the hub, without who asks.
     pub(super) fn hub(&self, tls_insecure: bool) -> anyhow::Result<kube::Config> {
-        let url = self.required("HUB_SERVER_URL", "it is the address of the hub's API server; or give --hub-kubeconfig")?;
+        let url =
+            self.required("HUB_SERVER_URL", "it is the address of the hub's API server; or give --hub-kubeconfig")?;
         let url: http::Uri = url.parse().with_context(|| format!("HUB_SERVER_URL is no address: {url}"))?;
         let mut config = kube::Config::new(url);
         config.proxy_url = self.proxy(config.cluster_url.host().unwrap_or_default())?;
@@ -160,7 +161,10 @@ mod tests {
     const PEM: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
     /// What `act` makes of an environment, or the reason why it refuses it.
-    fn with<T>(variables: &[(&str, &str)], act: impl FnOnce(&Environment<'_>) -> anyhow::Result<T>) -> Result<T, String> {
+    fn with<T>(
+        variables: &[(&str, &str)],
+        act: impl FnOnce(&Environment<'_>) -> anyhow::Result<T>,
+    ) -> Result<T, String> {
         let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
         let get = |name: &str| variables.get(name).map(OsString::from);
         act(&Environment(&get)).map_err(|error| format!("{error:#}"))
@@ -181,8 +185,14 @@ mod tests {
     fn applier_s74_what_is_missing_or_empty_is_named() {
         let missing = |name: &str| format!("the environment variable {name} is not set");
         assert_eq!(with(&[], |environment| environment.hub(false)).unwrap_err(), missing("HUB_SERVER_URL"));
-        assert_eq!(with(&[("MEMBER_CLUSTER_NAME", "")], Environment::member).unwrap_err(), missing("MEMBER_CLUSTER_NAME"));
-        assert_eq!(with(&[("IDENTITY_CERT", "/c")], Environment::identity).unwrap_err(), missing("IDENTITY_KEY"));
+        assert_eq!(
+            with(&[("MEMBER_CLUSTER_NAME", "")], |environment| environment.member().map(drop)).unwrap_err(),
+            missing("MEMBER_CLUSTER_NAME")
+        );
+        assert_eq!(
+            with(&[("IDENTITY_CERT", "/c")], |environment| environment.identity().map(drop)).unwrap_err(),
+            missing("IDENTITY_KEY")
+        );
         assert_eq!(hub(&[("CA_BUNDLE", "")]).unwrap_err(), "the environment variable CA_BUNDLE is set, but empty");
         assert_eq!(
             hub(&[("HUB_CERTIFICATE_AUTHORITY", "")]).unwrap_err(),

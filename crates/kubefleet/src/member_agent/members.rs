@@ -23,7 +23,6 @@ const ENDINGS: &[&str] = &["", ".kubeconfig", ".yaml", ".yml", ".conf"];
 const TOKEN_ENDING: &str = ".token";
 
 /// A member with its two servers.
-#[derive(Debug)]
 pub(super) struct Connected {
     pub(super) hub: kube::Client,
     pub(super) member: kube::Client,
@@ -52,12 +51,7 @@ pub(super) async fn connect(settings: &Settings, environment: &Environment<'_>) 
     Ok(members)
 }
 
-fn connected(
-    name: &str,
-    hub: kube::Client,
-    config: kube::Config,
-    settings: &Settings,
-) -> anyhow::Result<Connected> {
+fn connected(name: &str, hub: kube::Client, config: kube::Config, settings: &Settings) -> anyhow::Result<Connected> {
     let options = MemberOptions::new(name).with_context(|| format!("{name:?} cannot be a member's name"))?;
     let options = options.telling(told(&settings.properties, &config)).applying(settings.applier.clone());
     let member = connect::client(config, COMPONENT, settings.member_limit)?;
@@ -93,7 +87,9 @@ impl Hub {
             let file = Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read the hub's kubeconfig {}", path.display()))?;
             let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-            return Ok(Self(config.with_context(|| format!("the hub's kubeconfig {} cannot be used", path.display()))?));
+            return Ok(Self(
+                config.with_context(|| format!("the hub's kubeconfig {} cannot be used", path.display()))?,
+            ));
         }
         let mut config = environment.hub(settings.tls_insecure)?;
         if settings.use_ca_auth {
@@ -186,6 +182,9 @@ mod tests {
     #[test]
     fn an_authority_is_told_as_text() {
         let text = pem(&[0; 60]);
-        assert!(text.starts_with("-----BEGIN CERTIFICATE-----\nAAAA") && text.lines().all(|line| line.len() <= 64), "{text}");
+        assert!(
+            text.starts_with("-----BEGIN CERTIFICATE-----\nAAAA") && text.lines().all(|line| line.len() <= 64),
+            "{text}"
+        );
     }
 }

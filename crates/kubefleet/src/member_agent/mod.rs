@@ -15,7 +15,6 @@ use fleet_api::kinds::PLACEMENT_GROUP;
 use fleet_member::Member;
 use fleet_runtime::{Election, Metrics, Options, Overlap, Ownership, Runtime};
 use futures::future::join_all;
-use prometheus_client::registry::Registry;
 
 use crate::agent::definitions::{self, Missing};
 use crate::agent::flags::{self, Flags, Refusal};
@@ -161,17 +160,22 @@ const PAUSE_GROWTH: u32 = 5;
 /// The member must know the kind of the ledger: without it nothing that is placed could be taken back.
 async fn ledgers_are_served(member: &kube::Client) -> anyhow::Result<()> {
     let mut pause = FIRST_PAUSE;
-    let mut why = String::new();
-    for look in 1..=LEDGER_LOOKS {
-        match member.list_api_group_resources(&format!("{PLACEMENT_GROUP}/v1beta1")).await {
-            Ok(served) if served.resources.iter().any(|resource| resource.name == "appliedworks") => return Ok(()),
-            Ok(_) => why = "the member's API server does not know AppliedWorks".to_owned(),
-            Err(error) => why = format!("the member's API server cannot be asked for AppliedWorks: {error}"),
+    for _ in 1..LEDGER_LOOKS {
+        if ledgers_are_missing(member).await.is_none() {
+            return Ok(());
         }
-        if look < LEDGER_LOOKS {
-            tokio::time::sleep(pause).await;
-            pause *= PAUSE_GROWTH;
-        }
+        tokio::time::sleep(pause).await;
+        pause *= PAUSE_GROWTH;
     }
+    let Some(why) = ledgers_are_missing(member).await else { return Ok(()) };
     Err(Hinted { what: why, hint: format!("on the member: {}", definitions::HOW_TO_INSTALL) }.into())
+}
+
+/// Why the ledger's kind is not to be had; none if it is.
+async fn ledgers_are_missing(member: &kube::Client) -> Option<String> {
+    match member.list_api_group_resources(&format!("{PLACEMENT_GROUP}/v1beta1")).await {
+        Ok(served) if served.resources.iter().any(|resource| resource.name == "appliedworks") => None,
+        Ok(_) => Some("the member's API server does not know AppliedWorks".to_owned()),
+        Err(error) => Some(format!("the member's API server cannot be asked for AppliedWorks: {error}")),
+    }
 }

@@ -54,7 +54,12 @@ const OWN_QUEUE: &str = "changes of a user always go before what is looked at fr
 const PACE: &str = "work-applier-requeue-rate-limiter-";
 
 pub(super) const FLAGS: &[Flag] = &[
-    acts("kubeconfig", "", Shape::Text, "The member's kubeconfig; without it KUBECONFIG, then the pod's service account"),
+    acts(
+        "kubeconfig",
+        "",
+        Shape::Text,
+        "The member's kubeconfig; without it KUBECONFIG, then the pod's service account",
+    ),
     acts("hub-kubeconfig", "", Shape::Text, "The hub's kubeconfig; without it HUB_SERVER_URL and its companions"),
     acts(
         "members-kubeconfigs",
@@ -63,13 +68,28 @@ pub(super) const FLAGS: &[Flag] = &[
         "Directory with one kubeconfig a member, named MEMBER or MEMBER.kubeconfig: serves them all; MEMBER.token beside it \
          is that member's token for the hub",
     ),
-    acts("use-ca-auth", "false", Shape::Bool, "Certificates (IDENTITY_KEY, IDENTITY_CERT) instead of a token for the hub"),
+    acts(
+        "use-ca-auth",
+        "false",
+        Shape::Bool,
+        "Certificates (IDENTITY_KEY, IDENTITY_CERT) instead of a token for the hub",
+    ),
     acts("tls-insecure", "false", Shape::Bool, "Do not verify the hub's certificate"),
-    acts("hub-health-probe-bind-address", ":8081", Shape::Text, "Where /healthz and /readyz are served; 0 turns them off"),
+    acts(
+        "hub-health-probe-bind-address",
+        ":8081",
+        Shape::Text,
+        "Where /healthz and /readyz are served; 0 turns them off",
+    ),
     acts("hub-metrics-bind-address", ":8080", Shape::Text, "Where /metrics is served; 0 turns it off"),
     acts("hub-api-qps", "50", rate(10.0, 1000.0), "Requests a second to the hub; negative means no limit"),
     acts("hub-api-burst", "500", count(10, 2000), "Requests to the hub at once"),
-    acts("health-probe-bind-address", ":8091", Shape::Text, "A second address for /healthz and /readyz; 0 turns it off"),
+    acts(
+        "health-probe-bind-address",
+        ":8091",
+        Shape::Text,
+        "A second address for /healthz and /readyz; 0 turns it off",
+    ),
     acts("metrics-bind-address", ":8090", Shape::Text, "A second address for /metrics; 0 turns it off"),
     acts("member-api-qps", "250", rate(10.0, 10_000.0), "Requests a second to the member; negative means no limit"),
     acts("member-api-burst", "1000", count(10, 20_000), "Requests to the member at once"),
@@ -78,7 +98,12 @@ pub(super) const FLAGS: &[Flag] = &[
     idle("hub-pprof-port", "6066", count(1, 65_535), NO_PROFILES),
     acts("leader-elect", "false", Shape::Bool, "Act only while holding a lease on the member"),
     acts("leader-lease-duration", "15s", between(SECOND, DAY), "How long a silent leader keeps the lease"),
-    acts("leader-renew-deadline", "10s", between(SECOND, DAY), "How long a leader tries to renew before it stops acting"),
+    acts(
+        "leader-renew-deadline",
+        "10s",
+        between(SECOND, DAY),
+        "How long a leader tries to renew before it stops acting",
+    ),
     acts("leader-retry-period", "2s", between(SECOND, DAY), "How often the lease is renewed and looked at"),
     acts("leader-election-namespace", "kube-system", Shape::Text, "Namespace of the lease, on the member"),
     acts("deletion-wait-time", "5", count(1, 60), "Minutes after which a deletion that does not end is helped"),
@@ -129,13 +154,28 @@ pub(super) const FLAGS: &[Flag] = &[
         "Whether a Work that is available, or has told its differences, is looked at less often at once",
     ),
     acts("deletions-per-minute", "200", count(1, 1_000_000), "Placed objects that may be deleted within a minute"),
-    acts("deletions-per-minute-percent", "20", count(1, 100), "The same in percent of all that are placed; the larger counts"),
-    acts("track-jobs-and-ingresses", "true", Shape::Bool, "Whether Jobs and Ingresses have to be complete to be available"),
+    acts(
+        "deletions-per-minute-percent",
+        "20",
+        count(1, 100),
+        "The same in percent of all that are placed; the larger counts",
+    ),
+    acts(
+        "track-jobs-and-ingresses",
+        "true",
+        Shape::Bool,
+        "Whether Jobs and Ingresses have to be complete to be available",
+    ),
     acts("property-provider", "none", Shape::Text, "azure tells machine sizes and versions; anything else is none"),
     idle("region", "", Shape::Text, NO_PRICES),
     idle("cloud-config", "/etc/kubernetes/provider/config.json", Shape::Text, NO_PRICES),
     idle("use-cost-properties-in-azure-provider", "true", Shape::Bool, NO_PRICES),
-    acts("use-available-res-properties-in-azure-provider", "true", Shape::Bool, "Whether what is free is told, by all pods"),
+    acts(
+        "use-available-res-properties-in-azure-provider",
+        "true",
+        Shape::Bool,
+        "Whether what is free is told, by all pods",
+    ),
     acts("enable-namespace-collection-in-property-provider", "false", Shape::Bool, "Whether namespaces are told"),
     idle("enable-v1beta1-apis", "true", Shape::Bool, "there is no other version"),
 ];
@@ -287,7 +327,8 @@ mod tests {
         assert!(matches!(settings.properties, Properties::BuiltIn));
         assert_eq!(settings.hub_limit, Some(Limit { rate: 50.0, burst: 500.0 }));
         assert_eq!(settings.member_limit, Some(Limit { rate: 250.0, burst: 1000.0 }));
-        let addresses = |probes: &str, metrics: &str| Addresses { probes: probes.to_owned(), metrics: metrics.to_owned() };
+        let addresses =
+            |probes: &str, metrics: &str| Addresses { probes: probes.to_owned(), metrics: metrics.to_owned() };
         assert_eq!(settings.hub_addresses, addresses(":8081", ":8080"));
         assert_eq!(settings.addresses, addresses(":8091", ":8090"));
         assert_eq!((settings.election, settings.kubeconfig, settings.members), (None, None, None));

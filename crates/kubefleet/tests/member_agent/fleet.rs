@@ -62,9 +62,13 @@ impl Fleet {
         create(format!("{rbac}/roles"), json!({"metadata": {"name": "agent"}, "rules": rules})).await;
         let subject = json!({"kind": "User", "name": member, "apiGroup": "rbac.authorization.k8s.io"});
         let role = json!({"kind": "Role", "name": "agent", "apiGroup": "rbac.authorization.k8s.io"});
-        create(format!("{rbac}/rolebindings"), json!({"metadata": {"name": "agent"}, "subjects": [subject], "roleRef": role}))
-            .await;
-        let mailboxes = format!("/apis/cluster.kubernetes-fleet.io/v1beta1/namespaces/{namespace}/internalmemberclusters");
+        create(
+            format!("{rbac}/rolebindings"),
+            json!({"metadata": {"name": "agent"}, "subjects": [subject], "roleRef": role}),
+        )
+        .await;
+        let mailboxes =
+            format!("/apis/cluster.kubernetes-fleet.io/v1beta1/namespaces/{namespace}/internalmemberclusters");
         create(
             mailboxes,
             json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "InternalMemberCluster",
@@ -125,7 +129,8 @@ impl Fleet {
         // A member needs to know no more than the ledger of what is placed on it.
         let is_needed = |name: &str| cluster == ROOT_CLUSTER || name.contains("_appliedworks.");
         for crd in all_crds().into_iter().filter(|crd| is_needed(&crd.file_name())) {
-            self.create(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(), crd.object).await;
+            self.create(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(), crd.object)
+                .await;
         }
     }
 

@@ -27,7 +27,8 @@ async fn applier_s75_an_agent_joins_applies_tells_its_metrics_and_ends_on_sigter
     let mut agent = Agent::spawn(fleet.single("m1", &[]));
     fleet.work("m1", "w1", &[config_map("default", "c1", "one")]).await;
     fleet.until("it has joined", || fleet.has_joined("m1")).await;
-    let applied = fleet.until_some("the object is there", || fleet.read("m1", "/api/v1/namespaces/default/configmaps/c1")).await;
+    let applied =
+        fleet.until_some("the object is there", || fleet.read("m1", "/api/v1/namespaces/default/configmaps/c1")).await;
     assert_eq!(applied["data"], json!({"key": "one"}));
     assert_eq!(applied["metadata"]["ownerReferences"][0]["kind"], "AppliedWork");
     fleet.until("the hub knows", || fleet.is_available("m1", "w1")).await;
@@ -68,7 +69,8 @@ async fn one_process_serves_many_members_and_one_that_is_away_holds_up_nobody() 
     }
     for member in ["m1", "m2"] {
         fleet.until("it has joined", || fleet.has_joined(member)).await;
-        let applied = fleet.until_some("applied", || fleet.read(member, "/api/v1/namespaces/default/configmaps/c1")).await;
+        let applied =
+            fleet.until_some("applied", || fleet.read(member, "/api/v1/namespaces/default/configmaps/c1")).await;
         assert_eq!(applied["data"]["key"], *member, "everybody gets what is theirs");
     }
     agent.logged("the API server does not serve all kinds").await;
@@ -128,7 +130,8 @@ async fn memory_of_an_idle_agent_and_of_one_with_a_hundred_members() {
     drop(idle);
     let many = Agent::spawn(fleet.many(&names, &[]));
     for name in &names {
-        let objects: Vec<_> = (0..10).map(|number| config_map("default", &format!("c{number}"), &"x".repeat(500))).collect();
+        let objects: Vec<_> =
+            (0..10).map(|number| config_map("default", &format!("c{number}"), &"x".repeat(500))).collect();
         fleet.work(name, "w1", &objects).await;
     }
     for name in &names {
