@@ -16,6 +16,7 @@
 //! | `rollout/` | the shell of `fleet_core::rollout` |
 //! | `workgen/` | the shell of `fleet_core::workgen` |
 //! | `contents` | the content of snapshots, read once for all who need it |
+//! | `metrics` | what the runtime tells, under the names that dashboards know |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
 //! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
 
@@ -26,6 +27,7 @@ mod eviction;
 pub mod keys;
 mod membership;
 mod meta;
+mod metrics;
 pub mod names;
 pub mod options;
 mod overrides;
@@ -36,6 +38,7 @@ mod scheduler;
 mod workgen;
 
 pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, by, pin, works_at};
+pub use metrics::HubMetrics;
 pub use options::HubOptions;
 pub use ownership::ownership;
 
@@ -51,6 +54,8 @@ use placement::World;
 #[derive(Debug, Clone)]
 pub struct Hub {
     pub caches: Caches,
+    /// How placements and scheduling go.
+    pub metrics: HubMetrics,
     /// How many members have joined and left.
     pub joins: Counters,
     /// Metadata of the kinds that some placement may select.
@@ -82,6 +87,7 @@ impl Hub {
     /// Lets a registry show what the controllers keep under names of their own.
     pub fn register(&self, registry: &mut Registry) {
         self.joins.register(registry);
+        self.metrics.register(registry);
         if let Some(evictions) = self.caches.evictions.clone() {
             registry.register_collector(Box::new(Completions(evictions)));
         }
@@ -91,6 +97,8 @@ impl Hub {
 /// Adds all of the hub's caches and controllers to a runtime.
 pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     let caches = Caches::new(runtime, options);
+    let metrics = HubMetrics::new(options);
+    runtime.metrics().tell(metrics.clone());
     let joins = membership::start(runtime, options, &caches);
     cluster_profile::start(runtime, options, &caches);
     if let Some(evictions) = &caches.evictions {
@@ -113,5 +121,5 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
         rollout: rollout::start(runtime, options, &caches, scope, &world),
         work_generator: workgen::start(runtime, options, &caches, scope, &world),
     });
-    Hub { caches, joins, metadata, discovery, cluster, namespaced }
+    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced }
 }

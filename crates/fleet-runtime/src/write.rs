@@ -32,11 +32,11 @@ pub struct Write {
     pub(crate) fields: Vec<String>,
     pub(crate) soft: Option<Duration>,
     pub(crate) observed: bool,
-    pub(crate) explained: bool,
     /// Field manager, where it is not the process's own.
     pub(crate) manager: Option<&'static str>,
     /// The server answers as if it had been done, and does nothing.
     pub(crate) dry_run: bool,
+    pub(crate) explained: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -234,14 +234,6 @@ impl Write {
         self
     }
 
-    /// Its refusal by the server is no failure but an answer: nothing after it is written, and the refusal is given to
-    /// `Controller::conclude`. All else that may go wrong is tried again as ever.
-    #[must_use]
-    pub fn explained(mut self) -> Self {
-        self.explained = true;
-        self
-    }
-
     /// Under this field manager instead of the process's own. Server-side apply names its manager itself.
     #[must_use]
     pub fn managed_by(mut self, manager: &'static str) -> Self {
@@ -253,6 +245,14 @@ impl Write {
     #[must_use]
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
+        self
+    }
+
+    /// Its refusal by the server is no failure but an answer: nothing after it is written, and the refusal is given to
+    /// `Controller::conclude`. All else that may go wrong is tried again as ever.
+    #[must_use]
+    pub fn explained(mut self) -> Self {
+        self.explained = true;
         self
     }
 
