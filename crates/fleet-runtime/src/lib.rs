@@ -43,7 +43,7 @@ pub use key::{ObjectKey, Revision};
 pub use kind::KindId;
 pub use leader::{Election, Timing};
 pub use metadata::{MetadataCaches, MetadataObject};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, Spectator};
 pub use ownership::{Grant, Overlap, Ownership};
 pub use reader::{Answer, Reader};
 pub use runtime::{Options, Progress, Runtime};

@@ -138,6 +138,7 @@ async fn wait_for_all(gates: &[Flag]) {
 
 /// One reconcile with everything that can happen to it.
 async fn reconcile<C: Controller>(controller: Arc<C>, context: Arc<Context>, taken: Taken<C::Key>) -> Done {
+    let told = context.metrics.begin(C::NAME);
     let attempt = std::panic::AssertUnwindSafe(attempt(&*controller, &context, &taken)).catch_unwind().await;
     let (done, result) = match attempt {
         Ok(Ok(done)) => (done, "settled"),
@@ -156,7 +157,7 @@ async fn reconcile<C: Controller>(controller: Arc<C>, context: Arc<Context>, tak
             (Done::Failed, "panicked")
         }
     };
-    context.metrics.reconciled(C::NAME, result);
+    told.end(result);
     done
 }
 
