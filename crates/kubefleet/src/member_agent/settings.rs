@@ -9,6 +9,7 @@ use std::time::Duration;
 use fleet_api::well_known::leases;
 use fleet_core::apply::availability::Tracking;
 use fleet_core::apply::budget;
+use fleet_core::apply::priority::Decline;
 use fleet_core::apply::requeue::Pace;
 use fleet_member::{ApplierOptions, Properties, ProviderOptions};
 use fleet_runtime::Election;
@@ -50,7 +51,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_hours(24);
 const NO_PROFILES: &str = "this agent serves no profiles";
 const NO_PRICES: &str = "no cloud is asked for prices, so no costs are told";
-const OWN_QUEUE: &str = "changes of a user always go before what is looked at from time to time";
 const PACE: &str = "work-applier-requeue-rate-limiter-";
 
 pub(super) const FLAGS: &[Flag] = &[
@@ -107,9 +107,24 @@ pub(super) const FLAGS: &[Flag] = &[
     acts("leader-retry-period", "2s", between(SECOND, DAY), "How often the lease is renewed and looked at"),
     acts("leader-election-namespace", "kube-system", Shape::Text, "Namespace of the lease, on the member"),
     acts("deletion-wait-time", "5", count(1, 60), "Minutes after which a deletion that does not end is helped"),
-    idle("enable-work-applier-priority-queue", "false", Shape::Bool, OWN_QUEUE),
-    idle("work-applier-priority-linear-equation-coeff-a", "-3", count(-100, -1), OWN_QUEUE),
-    idle("work-applier-priority-linear-equation-coeff-b", "100", count(1, 1000), OWN_QUEUE),
+    acts(
+        "enable-work-applier-priority-queue",
+        "false",
+        Shape::Bool,
+        "Whether Works that were well are taken up after others when they change, the older the later",
+    ),
+    acts(
+        "work-applier-priority-linear-equation-coeff-a",
+        "-3",
+        count(-100, -1),
+        "By how much the priority of such a Work falls with every minute of its age",
+    ),
+    acts(
+        "work-applier-priority-linear-equation-coeff-b",
+        "100",
+        count(1, 1000),
+        "The priority of such a Work at age 0; more than 100 is 100",
+    ),
     acts(
         "work-applier-requeue-rate-limiter-attempts-with-fixed-delay",
         "1",
@@ -287,8 +302,14 @@ fn applier(flags: &Flags, problems: &mut Vec<Problem>) -> ApplierOptions {
         ("exponential-base-for-slow-backoff", pace.slow_base),
         ("exponential-base-for-fast-backoff", pace.fast_base),
     );
+    let factor = |name: &str| {
+        let name = format!("work-applier-priority-linear-equation-coeff-{name}");
+        i32::try_from(flags.integer(&name)).unwrap_or_default()
+    };
+    let decline = Decline { slope: factor("a"), start: factor("b") };
     ApplierOptions {
         pace,
+        decline: flags.is_on("enable-work-applier-priority-queue").then_some(decline),
         stuck_after: SignedDuration::from_mins(flags.integer("deletion-wait-time")),
         deletions: budget::Limit {
             objects: flags.count("deletions-per-minute"),
@@ -353,6 +374,7 @@ mod tests {
         assert_eq!(provider, ProviderOptions { namespaces: true, ..ProviderOptions::default() });
         assert_eq!((settings.applier.pace.longest_seconds, settings.addresses.metrics.as_str()), (90.0, ":8080"));
         assert_eq!(settings.applier.stuck_after, SignedDuration::from_mins(7));
+        assert_eq!(settings.applier.decline, Some(Decline { slope: -3, start: 100 }));
     }
 
     #[test]
