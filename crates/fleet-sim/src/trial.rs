@@ -29,8 +29,11 @@ const CRASHES: u32 = 400;
 const WRITES_BEFORE_DEATH: u64 = 6;
 /// How long a dead hub agent stays away.
 const AWAY: std::ops::Range<Duration> = Duration::ZERO..Duration::from_secs(8);
-/// Time to settle: a request that hangs (1 min), then the longest backoff (1 min) and the longest pause of a watch (30 s).
-const SETTLE: Duration = Duration::from_mins(3);
+/// Time to settle after a storm: a request that hangs (1 min), then the longest backoff (1 min) and the longest pause of a
+/// watch (30 s).
+const SETTLE: Duration = Duration::from_secs(150);
+/// Time to settle where nothing goes wrong: a new member's agent may have to wait for its rights once or twice.
+const SETTLE_IN_CALM: Duration = Duration::from_secs(40);
 /// Time for a hub agent that was started anew to look at everything.
 const RESTART: Duration = Duration::from_secs(20);
 
@@ -145,13 +148,15 @@ impl Teller {
         for action in &story.opening {
             self.perform(action).await?;
         }
-        self.world.pass(SETTLE).await;
+        self.world.pass(SETTLE_IN_CALM).await;
         for action in &story.actions {
             self.perform(action).await?;
             if sky == Sky::Stormy {
                 self.storm().await?;
+                self.world.pass(SETTLE).await;
+            } else {
+                self.world.pass(SETTLE_IN_CALM).await;
             }
-            self.world.pass(SETTLE).await;
         }
         let mut wrongs = self.needless_writes().await?;
         let state = HubState::read(&self.world.user()).await?;
