@@ -85,6 +85,7 @@ impl HubState {
 /// Takes everything out of an object that is luck.
 fn normalise(object: &mut Value) {
     forget_old_explanations(object);
+    sort_clusters(object);
     let is_binding = object["spec"].get("targetCluster").is_some();
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink"] {
@@ -113,6 +114,15 @@ fn forget_old_explanations(object: &mut Value) {
     }
     if let Some(decisions) = object["status"]["targetClusters"].as_array_mut() {
         decisions.retain(|decision| decision["selected"] == true);
+    }
+}
+
+/// Clusters that are equally good stand in the order in which they were found.
+fn sort_clusters(object: &mut Value) {
+    for list in ["targetClusters", "placementStatuses"] {
+        if let Some(clusters) = object.get_mut("status").and_then(|status| status[list].as_array_mut()) {
+            clusters.sort_by_cached_key(|one| one["clusterName"].as_str().unwrap_or_default().to_owned());
+        }
     }
 }
 
@@ -198,6 +208,16 @@ mod tests {
         let left = || json!([{"clusterName": "west", "selected": false, "reason": "has left"}]);
         assert_eq!(snapshot("True", json!([])), snapshot("True", left()));
         assert_ne!(snapshot("False", json!([])), snapshot("False", left()));
+    }
+
+    #[test]
+    fn the_order_of_clusters_is_luck() {
+        let placement = |names: [&str; 2]| {
+            let entries = names.map(|name| json!({"clusterName": name}));
+            state(vec![json!({"metadata": {"name": "web"}, "status": {"placementStatuses": entries}})]).without_luck()
+        };
+        assert_eq!(placement(["east", "west"]), placement(["west", "east"]));
+        assert_ne!(placement(["east", "west"]), placement(["east", "north"]));
     }
 
     #[test]

@@ -184,6 +184,6 @@ impl View {
 fn request(verb: Verb, names: Names, namespace: &str) -> Request {
     let mut request = Request::system(verb, names.group, names.version, names.plural);
     request.namespace = Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty());
-    request.user_agent = USER_AGENT.to_owned();
+    USER_AGENT.clone_into(&mut request.user_agent);
     request
 }

@@ -36,7 +36,7 @@ pub(super) fn plan(view: &View, set: &Value) -> Plan {
     let on_meant: Vec<&Value> = meant.iter().filter_map(|node| by_node.get(node).copied()).collect();
     let is_new = |pod: &Value| pod["metadata"]["labels"][REVISION_HASH] == hash.as_str();
     if !is_deleting(set) {
-        surplus.into_iter().for_each(|pod| plan.push(pods::delete(pod)));
+        plan.writes.extend(surplus.into_iter().map(pods::delete));
         let misplaced = by_node.iter().filter(|(node, _)| !meant.contains(*node));
         plan.writes.extend(misplaced.map(|(_, pod)| pods::delete(pod)));
         for node in meant.iter().filter(|node| !by_node.contains_key(**node)) {

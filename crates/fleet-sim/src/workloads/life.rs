@@ -93,11 +93,9 @@ pub(super) fn container(behaviour: Behaviour, restart: Restart, elapsed: Duratio
     match (outcome, restart) {
         (Outcome::NeverReady, _) => Now::for_ever(running(false)),
         (Outcome::Works, Restart::Always) => Now::for_ever(running(true)),
-        (Outcome::Works, _) if elapsed < run.ended => Now::until(running(true), run.ended),
-        (Outcome::Works, _) => Now::for_ever(Step::Ended { well: true, run }),
-        (Outcome::Crash | Outcome::Fail, Restart::Never) if elapsed < run.ended => Now::until(running(true), run.ended),
-        (Outcome::Crash | Outcome::Fail, Restart::Never) => Now::for_ever(Step::Ended { well: false, run }),
-        (Outcome::Crash | Outcome::Fail, _) => crashing(run, elapsed),
+        (Outcome::Crash | Outcome::Fail, Restart::Always | Restart::OnFailure) => crashing(run, elapsed),
+        _ if elapsed < run.ended => Now::until(running(true), run.ended),
+        _ => Now::for_ever(Step::Ended { well: outcome == Outcome::Works, run }),
     }
 }
 

@@ -35,7 +35,10 @@ async fn all_get_ready(clusters: usize) -> usize {
     }
     for (_, client) in &running {
         let node = serde_json::from_value(json!({"metadata": {"name": "node"}})).unwrap();
-        Api::<k8s_openapi::api::core::v1::Node>::all(client.clone()).create(&PostParams::default(), &node).await.unwrap();
+        Api::<k8s_openapi::api::core::v1::Node>::all(client.clone())
+            .create(&PostParams::default(), &node)
+            .await
+            .unwrap();
         let web = serde_json::from_value(deployment(2, "nginx")).unwrap();
         let deployments: Api<k8s_openapi::api::apps::v1::Deployment> = Api::default_namespaced(client.clone());
         deployments.create(&PostParams::default(), &web).await.unwrap();
