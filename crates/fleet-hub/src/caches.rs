@@ -4,23 +4,25 @@
 //! bindings and Works as packed bytes. Controllers share these caches. Never decides what a change means.
 
 use fleet_api::kinds::{
-    Binding, Cluster, ClusterProfile, ClusterResourcePlacementStatus, InternalMemberCluster, MemberCluster, Namespaced,
-    Obj, Placement, PolicySnapshot, Scope, Snapshot, Work,
+    Binding, Cluster, ClusterOverride, ClusterOverrideSnapshot, ClusterProfile, ClusterResourcePlacementEviction,
+    ClusterResourcePlacementStatus, Family, InternalMemberCluster, MemberCluster, Namespaced, NamespacedOverride,
+    NamespacedOverrideSnapshot, Obj, Placement, PolicySnapshot, Scope, Snapshot, Work,
 };
+use fleet_api::names::PlacementKey;
 use fleet_api::well_known::{labels, namespaces};
-use fleet_runtime::{Cache, Kind, Runtime};
+use fleet_runtime::{Cache, Kind, ObjectKey, Runtime};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::{Map, Value, json};
 
-use crate::keys::parent_of;
+use crate::keys::{parent_of, placement_of_work};
 use crate::options::HubOptions;
 use crate::placement::interests;
 use crate::scheduler::{OPEN, is_open};
 
 /// Names of indexes.
 pub mod by {
-    /// Snapshots and bindings by the key of their placement.
+    /// Snapshots, bindings and evictions by the key of their placement.
     pub const PLACEMENT: &str = "placement";
     /// Placements by what they may select, see `placement::interest`.
     pub const INTEREST: &str = "interest";
@@ -28,8 +30,12 @@ pub mod by {
     pub const OPEN: &str = "open";
     /// Bindings by the cluster that they are for.
     pub const CLUSTER: &str = "cluster";
-    /// Works by `namespace/name` of their binding, or its name alone.
-    pub const BINDING: &str = "binding";
+    /// Works by `works_at`: the placement and the member's namespace.
+    pub const PLACEMENT_AND_MEMBER: &str = "placement and member";
+    /// Bindings by the override snapshots that are pinned on them, as `Pin` prints.
+    pub const PIN: &str = "pin";
+    /// Override snapshots by the key of their override.
+    pub const OVERRIDE: &str = "override";
 }
 
 /// Everything that the hub holds of its API server.
@@ -38,10 +44,14 @@ pub struct Caches {
     pub members: Cache<MemberCluster>,
     pub works: Cache<Work>,
     pub belongings: Belongings,
+    pub cluster_overrides: OverrideCaches<ClusterOverride, ClusterOverrideSnapshot, Cluster>,
+    pub overrides: OverrideCaches<NamespacedOverride, NamespacedOverrideSnapshot, Namespaced>,
     /// Absent where the inventory is turned off.
     pub profiles: Option<Cache<ClusterProfile>>,
     /// Copies of placements' statuses, in the namespaces that those select.
     pub status_copies: Cache<ClusterResourcePlacementStatus>,
+    /// Absent where evictions are turned off.
+    pub evictions: Option<Cache<ClusterResourcePlacementEviction>>,
     pub cluster: PlacementCaches<Cluster>,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementCaches<Namespaced>>,
@@ -78,15 +88,34 @@ impl<S: Scope> Clone for PlacementCaches<S> {
     }
 }
 
+/// Overrides of one scope with their snapshots. `O` and `F` are the families of the two.
+#[derive(Debug)]
+pub struct OverrideCaches<O: Family, F: Family, S: Scope> {
+    pub overrides: Cache<Obj<O, S>>,
+    pub snapshots: Cache<Obj<F, S>>,
+}
+
+impl<O: Family, F: Family, S: Scope> Clone for OverrideCaches<O, F, S> {
+    fn clone(&self) -> Self {
+        Self { overrides: self.overrides.clone(), snapshots: self.snapshots.clone() }
+    }
+}
+
+/// Under which value `by::PLACEMENT_AND_MEMBER` has the Works of a placement in a member's namespace.
+pub fn works_at(placement: &PlacementKey, member_namespace: &str) -> String {
+    format!("{placement} {member_namespace}")
+}
+
+/// Under which value `by::PIN` has the bindings that an override snapshot is pinned on.
+pub fn pin(snapshot: &ObjectKey) -> String {
+    snapshot.to_string()
+}
+
 impl Caches {
     pub(crate) fn new(runtime: &mut Runtime, options: &HubOptions) -> Self {
-        let works = Kind::<Work>::new().packed().slim(without_manifests).index(by::BINDING, |work| {
-            let label = |key| work.metadata.labels.as_ref()?.get(key);
-            let namespace = label(labels::PARENT_PLACEMENT_NAMESPACE);
-            let name = label(labels::PARENT_BINDING);
-            name.map(|name| namespace.map_or_else(|| name.clone(), |space| format!("{space}/{name}")))
-                .into_iter()
-                .collect()
+        let works = Kind::<Work>::new().packed().slim(without_manifests).index(by::PLACEMENT_AND_MEMBER, |work| {
+            let namespace = work.metadata.namespace.as_deref().unwrap_or_default();
+            placement_of_work(work).map(|placement| works_at(&placement, namespace)).into_iter().collect()
         });
         Self {
             members: runtime.cache(Kind::new()),
@@ -97,13 +126,30 @@ impl Caches {
                 role_bindings: runtime.cache(Kind::new().packed()),
                 mailboxes: runtime.cache(Kind::new()),
             },
+            cluster_overrides: OverrideCaches::new(runtime),
+            overrides: OverrideCaches::new(runtime),
             profiles: options
                 .cluster_inventory
                 .then(|| runtime.cache(Kind::new().in_namespace(namespaces::FLEET_SYSTEM))),
             status_copies: runtime.cache(Kind::new().packed()),
+            evictions: options.evictions.then(|| {
+                let kind = Kind::<ClusterResourcePlacementEviction>::new();
+                runtime.cache(kind.index(by::PLACEMENT, |eviction| vec![eviction.spec.placement_name.clone()]))
+            }),
             cluster: PlacementCaches::new(runtime),
             namespaced: options.resource_placements.then(|| PlacementCaches::new(runtime)),
         }
+    }
+}
+
+impl<O: Family, F: Family, S: Scope> OverrideCaches<O, F, S> {
+    fn new(runtime: &mut Runtime) -> Self {
+        let snapshots = Kind::<Obj<F, S>>::new().index(by::OVERRIDE, |snapshot| {
+            let parent = snapshot.metadata.labels.as_ref().and_then(|labels| labels.get(labels::PARENT_OVERRIDE));
+            let key = |name: &String| ObjectKey::new(snapshot.metadata.namespace.as_deref(), name);
+            parent.map(|name| key(name).to_string()).into_iter().collect()
+        });
+        Self { overrides: runtime.cache(Kind::new()), snapshots: runtime.cache(snapshots) }
     }
 }
 
@@ -119,7 +165,14 @@ impl<S: Scope> PlacementCaches<S> {
         let bindings = Kind::<Obj<Binding, S>>::new()
             .packed()
             .index(by::PLACEMENT, |binding| parent_of(binding).iter().map(ToString::to_string).collect())
-            .index(by::CLUSTER, |binding| vec![binding.spec.target_cluster.clone()]);
+            .index(by::CLUSTER, |binding| vec![binding.spec.target_cluster.clone()])
+            .index(by::PIN, |binding| {
+                let cluster = binding.spec.cluster_resource_override_snapshots.iter().flatten();
+                let cluster = cluster.map(|name| ObjectKey::cluster(name.as_str()));
+                let namespaced = binding.spec.resource_override_snapshots.iter().flatten();
+                let namespaced = namespaced.map(|one| ObjectKey::namespaced(one.namespace.as_str(), one.name.as_str()));
+                cluster.chain(namespaced).map(|snapshot| pin(&snapshot)).collect()
+            });
         Self {
             placements: runtime.cache(Kind::new().index(by::INTEREST, interests)),
             policy_snapshots: runtime.cache(policy_snapshots),

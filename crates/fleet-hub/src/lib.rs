@@ -11,33 +11,51 @@
 //! | `keys`, `meta` | from objects to the placements that they belong to; labels, annotations, finalizers |
 //! | `scheduler/` | the shell of `fleet_core::scheduler` |
 //! | `placement/` | the shell of `fleet_core::placement` |
+//! | `eviction/` | the shell of `fleet_core::eviction` |
+//! | `overrides` | the shell of `fleet_core::overrides` |
+//! | `rollout/` | the shell of `fleet_core::rollout` |
+//! | `workgen/` | the shell of `fleet_core::workgen` |
+//! | `contents` | the content of snapshots, read once for all who need it |
+//! | `metrics` | what the runtime tells, under the names that dashboards know |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
 //! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
 
 mod caches;
 mod cluster_profile;
+mod contents;
+mod eviction;
 pub mod keys;
 mod membership;
 mod meta;
+mod metrics;
 pub mod names;
 pub mod options;
+mod overrides;
 mod ownership;
 mod placement;
+mod rollout;
 mod scheduler;
+mod workgen;
 
-pub use caches::{Belongings, Caches, PlacementCaches, by};
+pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, by, pin, works_at};
+pub use metrics::HubMetrics;
 pub use options::HubOptions;
 pub use ownership::ownership;
 
 use fleet_api::names::PlacementKey;
-use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, Runtime, Side};
+use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, ObjectKey, Runtime, Side};
 
+use prometheus_client::registry::Registry;
+
+use eviction::Completions;
 use placement::World;
 
 /// What is installed: handles for probes, tests and simulations.
 #[derive(Debug, Clone)]
 pub struct Hub {
     pub caches: Caches,
+    /// How placements and scheduling go.
+    pub metrics: HubMetrics,
     /// How many members have joined and left.
     pub joins: Counters,
     /// Metadata of the kinds that some placement may select.
@@ -53,6 +71,9 @@ pub struct Hub {
 pub struct PlacementMarks {
     pub placement: Marks<PlacementKey>,
     pub scheduler: Marks<PlacementKey>,
+    pub rollout: Marks<PlacementKey>,
+    /// By binding.
+    pub work_generator: Marks<ObjectKey>,
 }
 
 impl Hub {
@@ -62,21 +83,43 @@ impl Hub {
     }
 }
 
+impl Hub {
+    /// Lets a registry show what the controllers keep under names of their own.
+    pub fn register(&self, registry: &mut Registry) {
+        self.joins.register(registry);
+        self.metrics.register(registry);
+        if let Some(evictions) = self.caches.evictions.clone() {
+            registry.register_collector(Box::new(Completions(evictions)));
+        }
+    }
+}
+
 /// Adds all of the hub's caches and controllers to a runtime.
 pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     let caches = Caches::new(runtime, options);
+    let metrics = HubMetrics::new(options);
+    runtime.metrics().tell(metrics.clone());
     let joins = membership::start(runtime, options, &caches);
     cluster_profile::start(runtime, options, &caches);
+    if let Some(evictions) = &caches.evictions {
+        eviction::start(runtime, evictions);
+    }
     let (metadata, discovery) = (runtime.metadata(Side::MAIN), runtime.discovery(Side::MAIN));
     let world = World::new(metadata.clone(), discovery.clone(), options.propagation.clone());
+    overrides::start(runtime, options, &caches.cluster_overrides);
+    overrides::start(runtime, options, &caches.overrides);
     let copies = Some(&caches.status_copies);
     let cluster = PlacementMarks {
         placement: placement::start(runtime, options, &caches.cluster, copies, &world),
         scheduler: scheduler::start(runtime, options, &caches, &caches.cluster),
+        rollout: rollout::start(runtime, options, &caches, &caches.cluster, &world),
+        work_generator: workgen::start(runtime, options, &caches, &caches.cluster, &world),
     };
     let namespaced = caches.namespaced.as_ref().map(|scope| PlacementMarks {
         placement: placement::start(runtime, options, scope, None, &world),
         scheduler: scheduler::start(runtime, options, &caches, scope),
+        rollout: rollout::start(runtime, options, &caches, scope, &world),
+        work_generator: workgen::start(runtime, options, &caches, scope, &world),
     });
-    Hub { caches, joins, metadata, discovery, cluster, namespaced }
+    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced }
 }

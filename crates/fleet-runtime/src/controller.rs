@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::hands::Hands;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 use crate::reader::Reader;
@@ -29,11 +30,17 @@ pub trait Controller: Send + Sync + 'static {
         std::future::ready(Ok(Self::Facts::default()))
     }
 
+    /// As `fetch`, for controllers whose writes depend on the answers to earlier ones, such as one that reads, writes and
+    /// looks at what came of it. What it writes is written when it returns; the plan says the rest. The default fetches.
+    fn converse(&self, key: &Self::Key, hands: &Hands<'_>) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
+        self.fetch(key, hands.reader())
+    }
+
     /// Decides what is to be done about a key. Synchronous; reads caches only.
     fn plan(&self, key: &Self::Key, facts: Self::Facts, moment: Moment) -> Actions;
 
-    /// Told how the `observed` writes of a plan went, in their order, if there were any. What it returns is done next;
-    /// its `next` replaces the plan's. The default has nothing to add.
+    /// Told how the `observed` writes of a plan went, in their order, if there were any, and that an `explained` one was
+    /// refused. What it returns is done next; its `next` replaces the plan's. The default has nothing to add.
     fn conclude(&self, _key: &Self::Key, _outcomes: Vec<Outcome>, _moment: Moment) -> Option<Actions> {
         None
     }

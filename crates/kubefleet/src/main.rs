@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod agent;
 mod crds;
+mod hub_agent;
 mod output;
 mod up;
 
@@ -19,12 +21,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Up(up::Args),
+    HubAgent(hub_agent::Args),
     Crds(crds::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Up(args) => up::run(&args),
+        Verb::HubAgent(args) => hub_agent::run(&args),
         Verb::Crds(args) => crds::run(&args),
     };
     output::report(outcome)

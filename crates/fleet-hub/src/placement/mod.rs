@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, ScopeKind};
 use fleet_api::names::PlacementKey;
+use fleet_core::overrides::Scopes;
 use fleet_core::placement::{
     BindingFacts, Fault, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation, ResourceSnapshotFacts,
     SnapshotPace, copy_namespace, plan,
@@ -66,6 +67,15 @@ impl World {
         let propagation = Arc::new(propagation);
         let wanted = Wanted::new(discovery.clone(), metadata.clone(), propagation.clone());
         Self { metadata, discovery, wanted: Arc::new(wanted), tokens: Arc::default(), propagation }
+    }
+
+    /// Which kinds have no namespaces.
+    pub(crate) fn scopes(&self) -> impl Scopes {
+        self.inventory(None)
+    }
+
+    pub(crate) fn discovery(&self) -> &Discovery {
+        &self.discovery
     }
 
     fn inventory<'c>(&self, contents: Option<&'c Contents>) -> Live<'c> {

@@ -5,8 +5,11 @@
 
 mod broken;
 mod content;
+mod evicting;
+mod members;
 mod placing;
 mod restarting;
+mod rolling;
 mod scheduling;
 mod status;
 mod world;

@@ -10,10 +10,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use tokio::signal::unix::{SignalKind, signal};
-
 use fleet_sim::workloads::Behaviours;
 
+use crate::agent::signals::Signals;
 use crate::output::{print, progress};
 use fleet::Fleet;
 
@@ -52,20 +51,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 async fn up(args: &Args) -> anyhow::Result<()> {
     // From here on, so that an early Ctrl-C ends it as cleanly as a late one.
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let asked_to_stop = async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
+    let mut signals = Signals::listen()?;
     kubeconfig::check(&args.kubeconfig)?;
     let behaviours = args.behaviour.as_deref().map(behaviours).transpose()?.unwrap_or_default();
     let fleet = Fleet::start(args.listen, args.data_dir.clone(), args.members, behaviours).await?;
     kubeconfig::write(&args.kubeconfig, &fleet.kubeconfig())?;
     let outcome = tokio::select! {
-        () = asked_to_stop => Ok(()),
+        () = signals.asked_to_stop() => Ok(()),
         never = serve(&fleet, args) => never,
     };
     fleet.end().await;
