@@ -16,6 +16,7 @@
 //! | `rollout/` | the shell of `fleet_core::rollout` |
 //! | `workgen/` | the shell of `fleet_core::workgen` |
 //! | `contents` | the content of snapshots, read once for all who need it |
+//! | `standing` | how far placements are, for dashboards |
 //! | `metrics` | what the runtime tells, under the names that dashboards know |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
 //! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
@@ -35,6 +36,7 @@ mod ownership;
 mod placement;
 mod rollout;
 mod scheduler;
+mod standing;
 mod workgen;
 
 pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, by, pin, works_at};
@@ -42,13 +44,15 @@ pub use metrics::HubMetrics;
 pub use options::HubOptions;
 pub use ownership::ownership;
 
+use fleet_api::kinds::ClusterResourcePlacementDisruptionBudget;
 use fleet_api::names::PlacementKey;
-use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, ObjectKey, Runtime, Side};
+use fleet_runtime::{Counters, Discovery, KindId, Marks, MetadataCaches, ObjectKey, Runtime, Side};
 
 use prometheus_client::registry::Registry;
 
 use eviction::Completions;
 use placement::World;
+use standing::Standings;
 
 /// What is installed: handles for probes, tests and simulations.
 #[derive(Debug, Clone)]
@@ -84,10 +88,19 @@ impl Hub {
 }
 
 impl Hub {
+    /// Kinds of ours that are read without being followed; the server must know them too.
+    pub fn read_kinds(&self) -> Vec<KindId> {
+        let budgets = KindId::of::<ClusterResourcePlacementDisruptionBudget>();
+        self.caches.evictions.iter().map(|_| budgets.clone()).collect()
+    }
+
     /// Lets a registry show what the controllers keep under names of their own.
     pub fn register(&self, registry: &mut Registry) {
         self.joins.register(registry);
         self.metrics.register(registry);
+        let namespaced = self.caches.namespaced.as_ref().map(|scope| scope.placements.clone());
+        let standings = Standings { cluster: self.caches.cluster.placements.clone(), namespaced };
+        registry.register_collector(Box::new(standings));
         if let Some(evictions) = self.caches.evictions.clone() {
             registry.register_collector(Box::new(Completions(evictions)));
         }

@@ -8,6 +8,7 @@
 //! | `options` | what the agent's flags and environment set |
 //! | `membership` | the shell of `fleet_core::membership::agent` |
 //! | `applier/` | the shell of `fleet_core::apply`: Works become objects on the member |
+//! | `provider` | what property providers are shown, and what they tell |
 //! | `look` | asking the member's API server how its cluster is |
 //! | `ownership` | which controller writes which field |
 
@@ -16,13 +17,16 @@ mod look;
 mod membership;
 mod options;
 mod ownership;
+mod provider;
 
 pub use applier::Processed;
 pub use options::{ApplierOptions, MemberOptions, Properties, ProviderOptions};
 pub use ownership::ownership;
+pub use provider::{PropertyProvider, Seen, Wants};
 
 use fleet_api::kinds::{InternalMemberCluster, Work};
 use fleet_runtime::{Cache, Counters, Kind, Runtime, Side};
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 /// What is installed: handles for the work applier, probes, tests and simulations.
@@ -36,6 +40,19 @@ pub struct Member {
     pub joins: Counters,
     /// How often Works were processed.
     pub processed: Processed,
+}
+
+impl Member {
+    /// Lets a registry show what is counted; under the member's name where one process serves many.
+    pub fn register(&self, registry: &mut Registry, name: Option<&str>) {
+        let registry = match name {
+            Some(name) => registry.sub_registry_with_label(("member".into(), name.to_owned().into())),
+            None => registry,
+        };
+        self.joins.register(registry);
+        self.processed.works.register(registry);
+        self.processed.manifests.register(registry);
+    }
 }
 
 /// What the agent holds of the hub: its own namespace.

@@ -2,12 +2,16 @@
 //!
 //! Decides that a cluster without a possible namespace on the hub cannot be a member. Never reads a flag.
 
+use std::sync::Arc;
+
 use fleet_api::names::{ClusterName, MemberNamespace, NameError};
 use fleet_core::apply::availability::Tracking;
 use fleet_core::apply::budget::Limit;
 use fleet_core::apply::farewell::STUCK_AFTER;
 use fleet_core::apply::requeue::Pace;
 use jiff::SignedDuration;
+
+use crate::provider::PropertyProvider;
 
 /// How a member's agent behaves.
 #[derive(Debug, Clone)]
@@ -81,13 +85,25 @@ impl Default for ApplierOptions {
 }
 
 /// What the hub is told of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub enum Properties {
     /// Number of nodes, version, processors and memory, free ones by the first pods of a list.
     #[default]
     BuiltIn,
-    /// What a property provider tells.
+    /// What the provider that comes with the agent tells.
     Provider(ProviderOptions),
+    /// What another provider tells.
+    PlugIn(Arc<dyn PropertyProvider>),
+}
+
+impl Properties {
+    pub(crate) fn provider(&self) -> Option<&dyn PropertyProvider> {
+        match self {
+            Self::BuiltIn => None,
+            Self::Provider(provider) => Some(provider),
+            Self::PlugIn(provider) => Some(provider.as_ref()),
+        }
+    }
 }
 
 /// What a property provider tells beside nodes, machine sizes, version and usage. It knows no prices, so no costs.

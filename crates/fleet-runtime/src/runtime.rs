@@ -71,6 +71,8 @@ pub struct Runtime {
     discoveries: Vec<Discovery>,
     controllers: Vec<Start>,
     progress: Progress,
+    /// Where the lease lives, if there is an election.
+    election_side: Side,
 }
 
 /// What loops listen to.
@@ -100,6 +102,7 @@ impl Runtime {
             discoveries: Vec::new(),
             controllers: Vec::new(),
             progress: Progress { leading, idle: Vec::new(), gates: Vec::new() },
+            election_side: Side::MAIN,
         }
     }
 
@@ -114,6 +117,11 @@ impl Runtime {
     pub fn connect(&mut self, client: kube::Client) -> Side {
         self.clients.push(client);
         Side(self.clients.len() - 1)
+    }
+
+    /// Holds the lease on another server than the main one.
+    pub fn elect_on(&mut self, side: Side) {
+        self.election_side = side;
     }
 
     /// Follows a kind. The cache fills once the runtime runs.
@@ -252,7 +260,8 @@ impl Runtime {
     }
 
     fn candidate(&self, leading: Flag) -> Option<Candidate> {
-        let (client, clock) = (self.client.clone(), self.options.clock);
+        let client = self.clients.get(self.election_side.0).unwrap_or(&self.client).clone();
+        let clock = self.options.clock;
         self.options.election.clone().map(|election| Candidate { election, client, clock, leading })
     }
 

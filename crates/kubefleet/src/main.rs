@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod agent;
 mod crds;
 mod hub_agent;
+mod member_agent;
 mod output;
 mod up;
 
@@ -22,6 +23,7 @@ struct Cli {
 enum Verb {
     Up(up::Args),
     HubAgent(hub_agent::Args),
+    MemberAgent(member_agent::Args),
     Crds(crds::Args),
 }
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Up(args) => up::run(&args),
         Verb::HubAgent(args) => hub_agent::run(&args),
+        Verb::MemberAgent(args) => member_agent::run(&args),
         Verb::Crds(args) => crds::run(&args),
     };
     output::report(outcome)

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use http::HeaderValue;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use super::flags::{Flags, Problem};
 pub(crate) use super::throttle::Limit;
 use super::throttle::throttled;
 use crate::output::Hinted;
@@ -46,10 +47,25 @@ pub(crate) fn client(mut config: kube::Config, agent: &str, limit: Option<Limit>
     tracing::info!(server = address(&config.cluster_url), "connecting");
     let client =
         kube::Client::try_from(config).context("the connection's certificates or credentials cannot be used")?;
-    Ok(match limit {
+    Ok(limited(client, limit))
+}
+
+/// What `--<whose>-qps` and `--<whose>-burst` allow.
+pub(crate) fn limit(flags: &Flags, whose: &str, problems: &mut Vec<Problem>) -> Option<Limit> {
+    let rate = flags.rate(&format!("{whose}-qps"))?;
+    let burst = u32::try_from(flags.integer(&format!("{whose}-burst"))).map(f64::from).unwrap_or_default();
+    if burst < rate {
+        problems.push(Problem::new(format!("--{whose}-burst ({burst}) must not be below --{whose}-qps ({rate})")));
+    }
+    Some(Limit { rate, burst })
+}
+
+/// The same client with a limit of its own, if there is one.
+pub(crate) fn limited(client: kube::Client, limit: Option<Limit>) -> kube::Client {
+    match limit {
         Some(limit) => throttled(client, limit),
         None => client,
-    })
+    }
 }
 
 /// Without user and password, which some addresses have.

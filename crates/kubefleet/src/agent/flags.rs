@@ -13,6 +13,8 @@ use std::time::Duration;
 use value::Value;
 pub(crate) use value::{Shape, shown};
 
+use crate::output::Hinted;
+
 /// A name is near enough to be meant if it is at least so similar (0 to 1): one letter wrong, two exchanged, a word missing.
 const NEAR_ENOUGH: f64 = 0.8;
 
@@ -121,6 +123,13 @@ impl Flags {
         }
     }
 
+    pub(crate) fn number(&self, name: &str) -> f64 {
+        match self.value(name) {
+            Some(Value::Number(number)) => *number,
+            _ => 0.0,
+        }
+    }
+
     /// An integer that the table's bounds keep from being negative.
     pub(crate) fn count(&self, name: &str) -> usize {
         usize::try_from(self.integer(name)).unwrap_or_default()
@@ -211,6 +220,14 @@ fn unknown(table: &Table, name: &str) -> Problem {
         |known| format!("did you mean --{known}? --help lists all flags"),
     );
     Problem { what: format!("there is no flag --{name}"), hint: Some(hint) }
+}
+
+/// All problems in one error; the hints of those that have one, else `otherwise`.
+pub(crate) fn refused(problems: Vec<Problem>, otherwise: &str) -> Hinted {
+    let hints: Vec<String> = problems.iter().filter_map(|problem| problem.hint.clone()).collect();
+    let what: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
+    let hint = if hints.is_empty() { otherwise.to_owned() } else { hints.join("; ") };
+    Hinted { what: what.join("\n       "), hint }
 }
 
 /// All flags of some tables, for `--help`.

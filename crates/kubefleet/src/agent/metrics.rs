@@ -54,6 +54,8 @@ fn renamed(encoded: &str) -> String {
         .filter_map(|line| line.split(['{', ' ']).next())
         .collect();
     let mut out = String::with_capacity(encoded.len());
+    // Members of one process show the same metrics, each under its own label, but a metric is described once.
+    let mut described = BTreeSet::new();
     for line in encoded.lines().filter(|line| *line != "# EOF") {
         let mut words = line.splitn(4, ' ');
         let line = match (words.next(), words.next(), words.next(), words.next()) {
@@ -61,6 +63,9 @@ fn renamed(encoded: &str) -> String {
                 let suffix = ["_total", "_info"]
                     .into_iter()
                     .find(|suffix| !samples.contains(name) && samples.contains(format!("{name}{suffix}").as_str()));
+                if !described.insert((what, name)) {
+                    continue;
+                }
                 let rest = if rest == "info" { "gauge" } else { rest };
                 format!("# {what} {name}{} {rest}", suffix.unwrap_or_default())
             }

@@ -16,6 +16,7 @@
 
 pub(crate) mod connect;
 pub(crate) mod definitions;
+pub(crate) mod election;
 pub(crate) mod flags;
 pub(crate) mod health;
 pub(crate) mod logging;

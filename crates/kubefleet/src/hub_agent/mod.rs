@@ -15,7 +15,7 @@ use crate::agent::flags::{self, Flags, Refusal};
 use crate::agent::health::Checks;
 use crate::agent::process::{self, Stop};
 use crate::agent::{connect, logging, metrics, serving};
-use crate::output::{Hinted, print};
+use crate::output::print;
 use settings::Settings;
 
 /// Who writes, in managed fields, events and access logs.
@@ -37,7 +37,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (settings, flags) = match settings {
         Ok(settings) => settings,
         Err(Refusal::HelpWanted) => return print(&format!("{HELP}{}", flags::help(&tables))),
-        Err(Refusal::Problems(problems)) => return Err(refused(problems)),
+        Err(Refusal::Problems(problems)) => {
+            return Err(flags::refused(problems, "kubefleet hub-agent --help lists all flags").into());
+        }
     };
     logging::start(flags.integer("v"));
     for (flag, why) in &flags.idle {
@@ -51,15 +53,6 @@ const HELP: &str = "Run the hub's controllers against a Kubernetes API server, u
     The server is that of --kubeconfig, of KUBECONFIG, or of the pod's service account. It must know our kinds:\n\
     kubefleet crds | kubectl apply --server-side -f -\n\nFlags:\n";
 
-/// All problems in one error; the hints of those that have one.
-fn refused(problems: Vec<flags::Problem>) -> anyhow::Error {
-    let hints: Vec<String> = problems.iter().filter_map(|problem| problem.hint.clone()).collect();
-    let what: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
-    let hint =
-        if hints.is_empty() { "kubefleet hub-agent --help lists all flags".to_owned() } else { hints.join("; ") };
-    Hinted { what: what.join("\n       "), hint }.into()
-}
-
 async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     let probes = serving::listen("health-probe-bind-address", &settings.probes).await?;
     let scraped = serving::listen("metrics-bind-address", &settings.metrics).await?;
@@ -68,9 +61,9 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     let mut registry = metrics::registry();
     let (runtime, hub) = controllers(client.clone(), &settings, &mut registry)?;
     let missing = Missing::default();
+    let needed = [definitions::ours(runtime.kinds(Side::MAIN)), hub.read_kinds()].concat();
     let checks = checks(&missing, runtime.progress(), hub);
     let work = async {
-        let needed = definitions::ours(runtime.kinds(Side::MAIN));
         if definitions::all_served(client, needed, &missing, stop.clone()).await {
             tracing::info!("controllers start");
             runtime.run(stop.asked()).await;

@@ -9,11 +9,12 @@ use std::time::Duration;
 use fleet_api::well_known::leases;
 use fleet_core::placement::{ApiList, Apis, Propagation, SnapshotPace};
 use fleet_hub::HubOptions;
-use fleet_runtime::{Election, Seeds, Timing};
+use fleet_runtime::Election;
 use jiff::SignedDuration;
 
-use crate::agent::connect::Limit;
-use crate::agent::flags::{Effect, Flag, Flags, Problem, Refusal, Shape, shown};
+use crate::agent::connect::{Limit, limit};
+use crate::agent::election::election;
+use crate::agent::flags::{Effect, Flag, Flags, Problem, Refusal, Shape};
 
 /// What the flags come to.
 #[derive(Debug)]
@@ -168,7 +169,7 @@ impl Settings {
                 concurrent_placements: flags.count("max-concurrent-cluster-placement"),
                 ..HubOptions::default()
             },
-            election: election(flags, &mut problems),
+            election: election(flags, leases::HUB, &mut problems),
             limit: limit(flags, "hub-api", &mut problems),
             probes: flags.text("health-probe-bind-address").to_owned(),
             metrics: flags.text("metrics-bind-address").to_owned(),
@@ -206,46 +207,6 @@ fn propagation(flags: &Flags, problems: &mut Vec<Problem>) -> Propagation {
         skipped_namespaces: namespaces.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
         workloads_on_hub: flags.is_on("enable-workload"),
     }
-}
-
-fn election(flags: &Flags, problems: &mut Vec<Problem>) -> Option<Election> {
-    let timing = Timing {
-        lease: flags.duration("leader-lease-duration"),
-        renew: flags.duration("leader-renew-deadline"),
-        retry: flags.duration("leader-retry-period"),
-    };
-    // The order of client-go, which also leaves room for one more try before the deadline.
-    if timing.lease <= timing.renew || timing.renew.as_secs_f64() <= timing.retry.as_secs_f64() * 1.2 {
-        problems.push(Problem::new(format!(
-            "--leader-lease-duration ({}) must be longer than --leader-renew-deadline ({}), and that longer than 1.2 times \
-             --leader-retry-period ({})",
-            shown(timing.lease),
-            shown(timing.renew),
-            shown(timing.retry)
-        )));
-    }
-    flags.is_on("leader-elect").then(|| Election {
-        namespace: flags.text("leader-election-namespace").to_owned(),
-        name: leases::HUB.to_owned(),
-        identity: format!("{}_{:016x}", machine(), Seeds::Random.next()),
-        timing,
-    })
-}
-
-/// What `--<whose>-qps` and `--<whose>-burst` allow.
-fn limit(flags: &Flags, whose: &str, problems: &mut Vec<Problem>) -> Option<Limit> {
-    let rate = flags.rate(&format!("{whose}-qps"))?;
-    let burst = u32::try_from(flags.integer(&format!("{whose}-burst"))).map(f64::from).unwrap_or_default();
-    if burst < rate {
-        problems.push(Problem::new(format!("--{whose}-burst ({burst}) must not be below --{whose}-qps ({rate})")));
-    }
-    Some(Limit { rate, burst })
-}
-
-/// What this machine, or the pod, is called.
-fn machine() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    if name.trim().is_empty() { "hub-agent".to_owned() } else { name.trim().to_owned() }
 }
 
 #[cfg(test)]

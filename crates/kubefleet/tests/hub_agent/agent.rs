@@ -1,4 +1,4 @@
-//! A running `kubefleet hub-agent`: what it logs, what its probes say, how it ends. It is killed if a test ends early.
+//! A running agent process: what it logs, what its probes say, how it ends. It is killed if a test ends early.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -28,9 +28,10 @@ impl Drop for Agent {
     }
 }
 
-fn command(arguments: &[&str]) -> Command {
+/// The binary with nothing in its environment that would tell it where to go.
+pub(crate) fn command(verb: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubefleet"));
-    command.arg("hub-agent").args(arguments).env_remove("KUBECONFIG").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.arg(verb).args(arguments).env_remove("KUBECONFIG").stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -41,7 +42,11 @@ impl Agent {
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         arguments.push(&kubeconfig);
         arguments.extend(flags);
-        let mut child = command(&arguments).spawn().expect("the binary starts");
+        Self::spawn(command("hub-agent", &arguments))
+    }
+
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("the binary starts");
         let errors = BufReader::new(child.stderr.take().unwrap());
         let log = Arc::new(Mutex::new(String::new()));
         let (count, lines) = watch::channel(0);
@@ -81,6 +86,15 @@ impl Agent {
         let line = self.logged(&format!("flag=\"{flag}\"")).await;
         let address = line.split("address=").nth(1).unwrap_or_else(|| panic!("no address in {line}"));
         address.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What is told at the address that a flag gives.
+    pub(crate) async fn get_at(&mut self, flag: &str, path: &str) -> (u16, String) {
+        get(self.address_of(flag).await, path).await
     }
 
     pub(crate) async fn get_probe(&mut self, path: &str) -> (u16, String) {
@@ -142,7 +156,7 @@ async fn get(address: SocketAddr, path: &str) -> (u16, String) {
 
 /// What a start that fails says.
 pub(crate) fn refused(arguments: &[&str]) -> String {
-    let output = command(arguments).output().unwrap();
+    let output = command("hub-agent", arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty(), "errors are no output");
     String::from_utf8(output.stderr).unwrap()

@@ -14,6 +14,11 @@ pub(crate) enum Shape {
         least: i64,
         most: i64,
     },
+    /// Fractions too.
+    Number {
+        least: f64,
+        most: f64,
+    },
     /// So many in a second, fractions too. Negative means no limit, and so does zero if that is said here.
     Rate {
         least: f64,
@@ -32,6 +37,7 @@ pub(super) enum Value {
     Bool(bool),
     Text(String),
     Integer(i64),
+    Number(f64),
     Rate(Option<f64>),
     Duration(Duration),
 }
@@ -46,6 +52,10 @@ impl Shape {
                 let number: i64 = text.parse().map_err(|_| "is no whole number".to_owned())?;
                 within(&number, &least, &most).map(|()| Value::Integer(number))
             }
+            Shape::Number { least, most } => {
+                let number: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+                within(&number, &least, &most).map(|()| Value::Number(number))
+            }
             Shape::Rate { least, most, zero_is_off } => rate_of(text, least, most, zero_is_off).map(Value::Rate),
             Shape::Duration { least, most } => {
                 let duration = duration_of(text).ok_or_else(|| "is no duration such as 30s, 5m or 1h30m".to_owned())?;
@@ -58,7 +68,7 @@ impl Shape {
         match self {
             Shape::Bool => "[=BOOL]",
             Shape::Text => " TEXT",
-            Shape::Integer { .. } | Shape::Rate { .. } => " NUMBER",
+            Shape::Integer { .. } | Shape::Number { .. } | Shape::Rate { .. } => " NUMBER",
             Shape::Duration { .. } => " DURATION",
         }
     }
