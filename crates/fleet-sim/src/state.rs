@@ -84,6 +84,8 @@ impl HubState {
 
 /// Takes everything out of an object that is luck.
 fn normalise(object: &mut Value) {
+    forget_old_explanations(object);
+    sort_clusters(object);
     let is_binding = object["spec"].get("targetCluster").is_some();
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink"] {
@@ -97,6 +99,31 @@ fn normalise(object: &mut Value) {
         }
     }
     forget_luck(object);
+}
+
+/// A policy that asks for a number of clusters and has got them is not looked at again. What its status says about others
+/// is what was so when the last one was found: with one of them on its way out, that may be before or after its end.
+fn forget_old_explanations(object: &mut Value) {
+    let has_got_all = |object: &Value| {
+        let scheduled =
+            object["status"]["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == "Scheduled");
+        object["spec"]["policy"]["placementType"] == "PickN" && scheduled.is_some_and(|one| one["status"] == "True")
+    };
+    if !has_got_all(object) {
+        return;
+    }
+    if let Some(decisions) = object["status"]["targetClusters"].as_array_mut() {
+        decisions.retain(|decision| decision["selected"] == true);
+    }
+}
+
+/// Clusters that are equally good stand in the order in which they were found.
+fn sort_clusters(object: &mut Value) {
+    for list in ["targetClusters", "placementStatuses"] {
+        if let Some(clusters) = object.get_mut("status").and_then(|status| status[list].as_array_mut()) {
+            clusters.sort_by_cached_key(|one| one["clusterName"].as_str().unwrap_or_default().to_owned());
+        }
+    }
 }
 
 fn without_suffix(binding: &str) -> String {
@@ -164,6 +191,33 @@ mod tests {
         assert_eq!(difference(&one, &same), None);
         let other = state(vec![binding("0a1b2c3d", "1", "Scheduled")]).without_luck();
         assert!(difference(&one, &other).is_some_and(|text| text.contains("Scheduled")));
+    }
+
+    #[test]
+    fn why_others_were_not_picked_is_luck_once_enough_are() {
+        let snapshot = |scheduled: &str, others: Value| {
+            let mut decisions = vec![json!({"clusterName": "east", "selected": true})];
+            decisions.extend(others.as_array().cloned().unwrap_or_default());
+            let object = json!({
+                "metadata": {"name": "web-0"},
+                "spec": {"policy": {"placementType": "PickN", "numberOfClusters": 1}},
+                "status": {"conditions": [{"type": "Scheduled", "status": scheduled}], "targetClusters": decisions},
+            });
+            state(vec![object]).without_luck()
+        };
+        let left = || json!([{"clusterName": "west", "selected": false, "reason": "has left"}]);
+        assert_eq!(snapshot("True", json!([])), snapshot("True", left()));
+        assert_ne!(snapshot("False", json!([])), snapshot("False", left()));
+    }
+
+    #[test]
+    fn the_order_of_clusters_is_luck() {
+        let placement = |names: [&str; 2]| {
+            let entries = names.map(|name| json!({"clusterName": name}));
+            state(vec![json!({"metadata": {"name": "web"}, "status": {"placementStatuses": entries}})]).without_luck()
+        };
+        assert_eq!(placement(["east", "west"]), placement(["west", "east"]));
+        assert_ne!(placement(["east", "west"]), placement(["east", "north"]));
     }
 
     #[test]
