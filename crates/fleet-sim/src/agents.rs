@@ -73,7 +73,7 @@ pub fn member_agent(
     member: &SimulatedMember,
     around: &Surroundings,
 ) -> Result<Runtime, AgentError> {
-    let ownership = member::ownership().map_err(AgentError::Owners)?;
+    let ownership = member::ownership(member.works).map_err(AgentError::Owners)?;
     let mut runtime = Runtime::new(hub, around.options("fleet-member-agent", ownership));
     let own = runtime.connect(own);
     member::install(&mut runtime, own, member)?;

@@ -9,7 +9,7 @@ use std::pin::pin;
 
 use fleet_api::conditions::decode_ignoring_generation;
 use fleet_api::conditions::member::MemberJoined;
-use fleet_api::kinds::{MemberCluster, all_crds};
+use fleet_api::kinds::{AppliedWork, MemberCluster, all_crds};
 use fleet_api::well_known::namespaces;
 use fleet_runtime::KindId;
 use futures::StreamExt as _;
@@ -19,7 +19,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
 
-use crate::member::SimulatedMember;
+use crate::member::{SimulatedMember, Works};
 
 /// The name under which fields of definitions are owned.
 const FIELD_MANAGER: &str = "kubefleet";
@@ -65,8 +65,11 @@ pub async fn add_member(hub: &kube::Client, member: &SimulatedMember) -> Result<
     create(hub, &member.member_cluster()).await.map_err(failed(format_args!("the member {}", member.name)))
 }
 
-/// Puts a member's nodes and its class of storage into its own API server, unless they are there.
+/// Puts what a member's agent needs, its nodes and its class of storage into its own API server, unless they are there.
 pub async fn furnish_member(own: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
+    if member.works == Works::Applied {
+        define_ledgers(own).await?;
+    }
     create(own, &standard_storage()).await.map_err(failed(format_args!("the storage of {}", member.name)))?;
     for node in member.node_objects() {
         let furnished = async {
@@ -78,6 +81,17 @@ pub async fn furnish_member(own: &kube::Client, member: &SimulatedMember) -> Res
         furnished.await.map_err(failed(format_args!("a node of {}", member.name)))?;
     }
     Ok(())
+}
+
+/// Installs the kind by which a member's agent owns what it applies; returns when it is served.
+async fn define_ledgers(own: &kube::Client) -> Result<(), SetupError> {
+    let kind = KindId::of::<CustomResourceDefinition>();
+    let ledgers = KindId::of::<AppliedWork>().to_string();
+    for definition in all_crds().iter().filter(|definition| definition.object["metadata"]["name"] == *ledgers) {
+        apply(own, &kind, &definition.object).await?;
+    }
+    let served = |found: &BTreeMap<String, Value>| found.get(&ledgers).is_some_and(is_established);
+    wait_until(own, &kind, served).await.map_err(failed("the kind of ledgers"))
 }
 
 /// The class of claims that name none.

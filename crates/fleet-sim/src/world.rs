@@ -112,6 +112,12 @@ impl World {
         self.network.steady_client(USER, self.server.service(ROOT_CLUSTER, admin))
     }
 
+    /// The same on a member's own server.
+    pub fn user_of(&self, member: &str) -> kube::Client {
+        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
+        self.network.steady_client(USER, self.server.service(member, admin))
+    }
+
     fn surroundings(&self, metrics: Metrics) -> Surroundings {
         Surroundings { clock: self.clock, seeds: self.seeds.clone(), strict: true, metrics }
     }

@@ -1,8 +1,8 @@
-//! Simulated member clusters: they join, report and acknowledge what they are given.
+//! Simulated member clusters: they join, report, and apply or acknowledge what they are given.
 //!
 //! Decides what such a cluster looks like: its name, labels, nodes. Its agent is the real one, in real or virtual time, and
-//! speaks to the hub as the identity that its MemberCluster names; only the work applier is replaced by one that says yes
-//! (`acknowledge`). Never applies a manifest.
+//! speaks to the hub as the identity that its MemberCluster names. Where only the hub is of interest the work applier is
+//! replaced by one that says yes (`acknowledge`) and applies nothing.
 
 mod acknowledge;
 
@@ -28,6 +28,17 @@ pub struct SimulatedMember {
     pub labels: BTreeMap<String, String>,
     pub nodes: u32,
     pub heartbeat_period_seconds: Option<i32>,
+    pub works: Works,
+}
+
+/// What a member's agent does with Works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Works {
+    /// Says that they are applied and available. For stories that are about the hub.
+    #[default]
+    Acknowledged,
+    /// Applies them as every real agent does.
+    Applied,
 }
 
 impl SimulatedMember {
@@ -35,7 +46,14 @@ impl SimulatedMember {
     pub fn new(name: &str) -> Result<Self, NameError> {
         let name = ClusterName::parse(name)?;
         MemberNamespace::of(&name)?;
-        Ok(Self { name, labels: BTreeMap::new(), nodes: 3, heartbeat_period_seconds: None })
+        Ok(Self { name, labels: BTreeMap::new(), nodes: 3, heartbeat_period_seconds: None, works: Works::default() })
+    }
+
+    /// The same with an agent that applies what it is given.
+    #[must_use]
+    pub fn applying(mut self) -> Self {
+        self.works = Works::Applied;
+        self
     }
 
     #[must_use]
@@ -95,7 +113,10 @@ pub fn identity(member: &ClusterName) -> User {
 }
 
 /// What the agents of simulated members write.
-pub fn ownership() -> Result<Ownership, Vec<Overlap>> {
+pub fn ownership(works: Works) -> Result<Ownership, Vec<Overlap>> {
+    if works == Works::Applied {
+        return Ownership::new(fleet_member::ownership());
+    }
     let fields = &["status"];
     let acknowledge = Grant { controller: acknowledge::NAME, kind: "Work", creates: false, deletes: false, fields };
     // It takes the real applier's place, so it takes what that may write.
@@ -107,7 +128,11 @@ pub fn ownership() -> Result<Ownership, Vec<Overlap>> {
 
 /// Adds a member's agent to a runtime whose main client speaks to the hub; `own` is the member's API server.
 pub fn install(runtime: &mut Runtime, own: Side, member: &SimulatedMember) -> Result<Member, NameError> {
-    let installed = fleet_member::install(runtime, own, &MemberOptions::new(member.name.as_str())?.without_applier());
+    let options = MemberOptions::new(member.name.as_str())?;
+    if member.works == Works::Applied {
+        return Ok(fleet_member::install(runtime, own, &options));
+    }
+    let installed = fleet_member::install(runtime, own, &options.without_applier());
     acknowledge::start(runtime, &installed);
     Ok(installed)
 }

@@ -132,7 +132,7 @@ async fn all_members(admin: &kube::Client, count: u16) -> anyhow::Result<Vec<Sim
         let number = name.strip_prefix("member").and_then(|digits| digits.parse::<usize>().ok());
         let labels = number.and_then(|number| LABELS.get(number.checked_sub(1)?)).copied().unwrap_or_default();
         let member = SimulatedMember::new(&name).with_context(|| format!("the member {name} cannot be simulated"))?;
-        members.push((number.unwrap_or(usize::MAX), member.labelled(labels)));
+        members.push((number.unwrap_or(usize::MAX), member.labelled(labels).applying()));
     }
     members.sort_by_key(|(number, _)| *number);
     Ok(members.into_iter().map(|(_, member)| member).collect())
