@@ -4,19 +4,21 @@
 //! bindings and Works as packed bytes. Controllers share these caches. Never decides what a change means.
 
 use fleet_api::kinds::{
-    Binding, Cluster, ClusterProfile, ClusterResourcePlacementStatus, InternalMemberCluster, MemberCluster, Namespaced,
-    Obj, Placement, PolicySnapshot, Scope, Snapshot, Work,
+    Approval, Binding, Cluster, ClusterProfile, ClusterResourceOverrideSnapshot, ClusterResourcePlacementStatus,
+    InternalMemberCluster, MemberCluster, Namespaced, Obj, Placement, PolicySnapshot, ResourceOverrideSnapshot, Scope,
+    Snapshot, UpdateRun, UpdateStrategy, Work,
 };
 use fleet_api::well_known::{labels, namespaces};
-use fleet_runtime::{Cache, Kind, Runtime};
+use fleet_runtime::{Cache, Kind, ObjectKey, Runtime};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::{Map, Value, json};
 
-use crate::keys::parent_of;
+use crate::keys::{parent_of, placement_of};
 use crate::options::HubOptions;
 use crate::placement::interests;
 use crate::scheduler::{OPEN, is_open};
+use crate::updaterun::{Stand, strategy_of};
 
 /// Names of indexes.
 pub mod by {
@@ -30,6 +32,12 @@ pub mod by {
     pub const CLUSTER: &str = "cluster";
     /// Works by `namespace/name` of their binding, or its name alone.
     pub const BINDING: &str = "binding";
+    /// Staged runs that are not over, by the `namespace/name` of their strategy, or its name alone.
+    pub const STRATEGY: &str = "strategy";
+    /// Staged runs that are not over, by how far they are, see `updaterun::Stand`.
+    pub const STAND: &str = "stand";
+    /// Approval requests by `namespace/name` of the run that their label names, or its name alone.
+    pub const RUN: &str = "run";
 }
 
 /// Everything that the hub holds of its API server.
@@ -45,6 +53,18 @@ pub struct Caches {
     pub cluster: PlacementCaches<Cluster>,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementCaches<Namespaced>>,
+    /// Absent where staged runs are turned off.
+    pub cluster_runs: Option<RunCaches<Cluster>>,
+    /// Absent where staged runs or ResourcePlacements are turned off.
+    pub namespaced_runs: Option<RunCaches<Namespaced>>,
+    pub override_snapshots: OverrideSnapshotCaches,
+}
+
+/// Snapshots of overrides, of both kinds: either may concern placements of either scope.
+#[derive(Debug, Clone)]
+pub struct OverrideSnapshotCaches {
+    pub cluster: Cache<ClusterResourceOverrideSnapshot>,
+    pub namespaced: Cache<ResourceOverrideSnapshot>,
 }
 
 /// What members have on the hub beside their Works.
@@ -78,6 +98,40 @@ impl<S: Scope> Clone for PlacementCaches<S> {
     }
 }
 
+/// The kinds around staged runs of one scope.
+#[derive(Debug)]
+pub struct RunCaches<S: Scope> {
+    pub runs: Cache<Obj<UpdateRun, S>>,
+    pub strategies: Cache<Obj<UpdateStrategy, S>>,
+    pub approvals: Cache<Obj<Approval, S>>,
+}
+
+impl<S: Scope> Clone for RunCaches<S> {
+    fn clone(&self) -> Self {
+        Self { runs: self.runs.clone(), strategies: self.strategies.clone(), approvals: self.approvals.clone() }
+    }
+}
+
+impl<S: Scope> RunCaches<S> {
+    fn new(runtime: &mut Runtime) -> Self {
+        let runs = Kind::<Obj<UpdateRun, S>>::new()
+            .index(by::PLACEMENT, |run| open_run(run, placement_of(run).map(|key| key.to_string())))
+            .index(by::STRATEGY, |run| open_run(run, Some(strategy_of(run).to_string())))
+            .index(by::STAND, |run| Stand::of(run).words().iter().map(|word| (*word).to_owned()).collect());
+        let approvals = Kind::<Obj<Approval, S>>::new().index(by::RUN, |request| {
+            let run = request.metadata.labels.as_ref().and_then(|labels| labels.get(labels::TARGET_UPDATE_RUN));
+            let key = run.map(|run| ObjectKey::new(request.metadata.namespace.as_deref(), run).to_string());
+            key.into_iter().collect()
+        });
+        Self { runs: runtime.cache(runs), strategies: runtime.cache(Kind::new()), approvals: runtime.cache(approvals) }
+    }
+}
+
+/// Runs that are over are not found: nothing concerns them any more.
+fn open_run<S: Scope>(run: &Obj<UpdateRun, S>, word: Option<String>) -> Vec<String> {
+    word.filter(|_| Stand::of(run) != Stand::Over).into_iter().collect()
+}
+
 impl Caches {
     pub(crate) fn new(runtime: &mut Runtime, options: &HubOptions) -> Self {
         let works = Kind::<Work>::new().packed().slim(without_manifests).index(by::BINDING, |work| {
@@ -103,6 +157,12 @@ impl Caches {
             status_copies: runtime.cache(Kind::new().packed()),
             cluster: PlacementCaches::new(runtime),
             namespaced: options.resource_placements.then(|| PlacementCaches::new(runtime)),
+            cluster_runs: options.staged_runs.then(|| RunCaches::new(runtime)),
+            namespaced_runs: (options.staged_runs && options.resource_placements).then(|| RunCaches::new(runtime)),
+            override_snapshots: OverrideSnapshotCaches {
+                cluster: runtime.cache(Kind::new()),
+                namespaced: runtime.cache(Kind::new()),
+            },
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | `keys`, `meta` | from objects to the placements that they belong to; labels, annotations, finalizers |
 //! | `scheduler/` | the shell of `fleet_core::scheduler` |
 //! | `placement/` | the shell of `fleet_core::placement` |
+//! | `updaterun/` | the shell of `fleet_core::updaterun` |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
 //! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
 
@@ -24,10 +25,12 @@ pub mod options;
 mod ownership;
 mod placement;
 mod scheduler;
+mod updaterun;
 
-pub use caches::{Belongings, Caches, PlacementCaches, by};
+pub use caches::{Belongings, Caches, OverrideSnapshotCaches, PlacementCaches, RunCaches, by};
 pub use options::HubOptions;
 pub use ownership::ownership;
+pub use updaterun::RunMetrics;
 
 use fleet_api::names::PlacementKey;
 use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, Runtime, Side};
@@ -46,6 +49,8 @@ pub struct Hub {
     pub cluster: PlacementMarks,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementMarks>,
+    /// Of staged runs of both scopes.
+    pub run_metrics: RunMetrics,
 }
 
 /// Ask for a look at a placement.
@@ -78,5 +83,12 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
         placement: placement::start(runtime, options, scope, None, &world),
         scheduler: scheduler::start(runtime, options, &caches, scope),
     });
-    Hub { caches, joins, metadata, discovery, cluster, namespaced }
+    let run_metrics = RunMetrics::default();
+    if let Some(runs) = &caches.cluster_runs {
+        updaterun::start(runtime, options, &caches, &caches.cluster, runs, &world, &run_metrics);
+    }
+    if let (Some(scope), Some(runs)) = (&caches.namespaced, &caches.namespaced_runs) {
+        updaterun::start(runtime, options, &caches, scope, runs, &world, &run_metrics);
+    }
+    Hub { caches, joins, metadata, discovery, cluster, namespaced, run_metrics }
 }

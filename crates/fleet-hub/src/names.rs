@@ -6,3 +6,5 @@ pub const CLUSTER_SCHEDULER: &str = "cluster-scheduler";
 pub const NAMESPACED_SCHEDULER: &str = "namespaced-scheduler";
 pub const MEMBERSHIP: &str = "membership";
 pub const CLUSTER_PROFILE: &str = "cluster-profile";
+pub const CLUSTER_UPDATE_RUN: &str = "cluster-update-run";
+pub const NAMESPACED_UPDATE_RUN: &str = "namespaced-update-run";

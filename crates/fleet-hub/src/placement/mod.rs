@@ -21,7 +21,9 @@ mod perform;
 mod tokens;
 mod waits;
 
+pub(crate) use content::{Facts, capture};
 pub(crate) use interest::interests;
+pub(crate) use perform::Performer;
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -29,7 +31,7 @@ use std::sync::{Arc, OnceLock};
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, ScopeKind};
 use fleet_api::names::PlacementKey;
 use fleet_core::placement::{
-    BindingFacts, Fault, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation, ResourceSnapshotFacts,
+    BindingFacts, Fault, Inventory, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation, ResourceSnapshotFacts,
     SnapshotPace, copy_namespace, plan,
 };
 use fleet_core::plan::Wake;
@@ -44,10 +46,9 @@ use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
 use changes::ObjectChanges;
-use content::{Facts, Memory};
+use content::Memory;
 use inventory::{Contents, Live};
 use kinds::Wanted;
-use perform::Performer;
 use tokens::Tokens;
 use waits::Waits;
 
@@ -66,6 +67,23 @@ impl World {
         let propagation = Arc::new(propagation);
         let wanted = Wanted::new(discovery.clone(), metadata.clone(), propagation.clone());
         Self { metadata, discovery, wanted: Arc::new(wanted), tokens: Arc::default(), propagation }
+    }
+
+    /// What there is, by its metadata.
+    pub(crate) fn catalogue(&self) -> impl Inventory {
+        self.inventory(None)
+    }
+
+    pub(crate) fn propagation(&self) -> &Propagation {
+        &self.propagation
+    }
+
+    pub(crate) fn metadata(&self) -> &MetadataCaches {
+        &self.metadata
+    }
+
+    pub(crate) fn discovery(&self) -> &Discovery {
+        &self.discovery
     }
 
     fn inventory<'c>(&self, contents: Option<&'c Contents>) -> Live<'c> {
