@@ -9,7 +9,8 @@ use crate::names;
 
 /// What the hub's controllers may write.
 pub fn ownership() -> Vec<Grant> {
-    PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants).chain(MEMBERSHIP).collect()
+    let runs = RUN_KINDS.iter().flat_map(RunKinds::grants);
+    PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants).chain(MEMBERSHIP).chain(runs).collect()
 }
 
 /// Who writes what about members.
@@ -69,6 +70,59 @@ const PLACEMENT_KINDS: &[PlacementKinds] = &[
     },
 ];
 
+/// The kinds around staged runs of one scope.
+struct RunKinds {
+    controller: &'static str,
+    run: &'static str,
+    approval: &'static str,
+    binding: &'static str,
+    resource_snapshot: &'static str,
+}
+
+const RUN_KINDS: &[RunKinds] = &[
+    RunKinds {
+        controller: names::CLUSTER_UPDATE_RUN,
+        run: "ClusterStagedUpdateRun",
+        approval: "ClusterApprovalRequest",
+        binding: "ClusterResourceBinding",
+        resource_snapshot: "ClusterResourceSnapshot",
+    },
+    RunKinds {
+        controller: names::NAMESPACED_UPDATE_RUN,
+        run: "StagedUpdateRun",
+        approval: "ApprovalRequest",
+        binding: "ResourceBinding",
+        resource_snapshot: "ResourceSnapshot",
+    },
+];
+
+/// Of a binding, what a staged run decides. The placement's strategy says whether it is that or a rolling update.
+const RUNS_MOVE: &[&str] = &[
+    "metadata.annotations[kubernetes-fleet.io/moved-by-update-run]",
+    "~spec.state",
+    "~spec.resourceSnapshotName",
+    "~spec.resourceOverrideSnapshots",
+    "~spec.clusterResourceOverrideSnapshots",
+    "~spec.applyStrategy",
+];
+/// Whether a placement's content is frozen by itself or by its runs depends on its strategy too.
+const RUNS_FREEZE: &[&str] = &["~metadata.labels[kubernetes-fleet.io/is-latest-snapshot]"];
+
+impl RunKinds {
+    fn grants(&self) -> [Grant; 4] {
+        [
+            fields(
+                self.controller,
+                self.run,
+                &["metadata.finalizers[kubernetes-fleet.io/stagedupdaterun-finalizer]", "status"],
+            ),
+            makes(self.controller, self.approval, &["status.conditions[ApprovalAccepted]"]),
+            Grant { deletes: true, ..fields(self.controller, self.binding, RUNS_MOVE) },
+            makes(self.controller, self.resource_snapshot, RUNS_FREEZE),
+        ]
+    }
+}
+
 /// A controller's right to change fields, and nothing else.
 const fn fields(controller: &'static str, kind: &'static str, fields: &'static [&'static str]) -> Grant {
     Grant { controller, kind, creates: false, deletes: false, fields }
@@ -102,7 +156,7 @@ impl PlacementKinds {
                 self.placement_controller,
                 self.resource_snapshot,
                 &[
-                    "metadata.labels[kubernetes-fleet.io/is-latest-snapshot]",
+                    "~metadata.labels[kubernetes-fleet.io/is-latest-snapshot]",
                     "metadata.annotations[kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time]",
                 ],
             ),
@@ -111,8 +165,8 @@ impl PlacementKinds {
                 self.binding,
                 &[
                     "metadata.finalizers[kubernetes-fleet.io/scheduler-crb-cleanup]",
-                    "metadata.annotations",
-                    "spec.state",
+                    "metadata.annotations[kubernetes-fleet.io/previous-binding-state]",
+                    "~spec.state",
                     "spec.schedulingPolicySnapshotName",
                     "spec.clusterDecision",
                 ],
@@ -148,6 +202,9 @@ mod tests {
             finalizers::PLACEMENT,
             finalizers::SCHEDULER,
             finalizers::SCHEDULER_BINDING,
+            finalizers::UPDATE_RUN,
+            annotations::PREVIOUS_BINDING_STATE,
+            annotations::MOVED_BY_RUN,
             finalizers::MEMBER_CLUSTER,
             finalizers::CLUSTER_PROFILE,
             labels::MEMBER_NAME,
@@ -157,7 +214,8 @@ mod tests {
         for grant in ownership() {
             for field in grant.fields {
                 let Some((_, key)) = field.split_once('[') else { continue };
-                assert!(known.contains(&key.trim_end_matches(']')), "{field}");
+                let is_condition = field.starts_with("status.conditions") || field.starts_with("~status.conditions");
+                assert!(is_condition || known.contains(&key.trim_end_matches(']')), "{field}");
             }
         }
     }

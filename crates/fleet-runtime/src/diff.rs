@@ -226,12 +226,15 @@ mod tests {
     fn a_json_patch_is_as_large_as_the_change() {
         let patch = |old: Value, new: Value| Value::from(json_patch(&old, &new, "/status")).to_string();
         let stages = |word: &str| json!({"stages": [{"name": "a", "done": 1}, {"name": "b", "word": word}], "n": 1});
+        assert_eq!(patch(stages("x"), stages("y")), r#"[{"op":"replace","path":"/status/stages/1/word","value":"y"}]"#);
         assert_eq!(
-            patch(stages("x"), stages("y")),
-            r#"[{"op":"replace","path":"/status/stages/1/word","value":"y"}]"#
+            patch(json!({"a/b": 1}), json!({"c~d": [1]})),
+            r#"[{"op":"remove","path":"/status/a~1b"},{"op":"add","path":"/status/c~0d","value":[1]}]"#
         );
-        assert_eq!(patch(json!({"a/b": 1}), json!({"c~d": [1]})), r#"[{"op":"remove","path":"/status/a~1b"},{"op":"add","path":"/status/c~0d","value":[1]}]"#);
-        assert_eq!(patch(json!([1, 2, 3]), json!([1])), r#"[{"op":"remove","path":"/status/2"},{"op":"remove","path":"/status/1"}]"#);
+        assert_eq!(
+            patch(json!([1, 2, 3]), json!([1])),
+            r#"[{"op":"remove","path":"/status/2"},{"op":"remove","path":"/status/1"}]"#
+        );
         assert_eq!(patch(json!([1]), json!([1, 2])), r#"[{"op":"add","path":"/status/-","value":2}]"#);
     }
 

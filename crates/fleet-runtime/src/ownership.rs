@@ -10,13 +10,14 @@ use crate::write::{Op, Write};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     pub controller: &'static str,
-    /// As in manifests, `ClusterResourceBinding`.
+    /// As in manifests, `ClusterResourceBinding`; `*` for kinds that are known only at run time.
     pub kind: &'static str,
     /// Whether it may create and delete objects of the kind. Several controllers may.
     pub creates: bool,
     pub deletes: bool,
     /// Fields and all below them: `spec.state`, `status`, `status.conditions[Applied]`, `metadata.finalizers[x]`,
-    /// `metadata.labels[a]`. Each field has one writer.
+    /// `metadata.labels[a]`. Each field has one writer, unless all its writers mark it with `~` (`~spec.state`): these take
+    /// turns, and whose turn it is stands in the object itself.
     pub fields: &'static [&'static str],
 }
 
@@ -58,8 +59,9 @@ impl Ownership {
         if self.grants.is_empty() {
             return Vec::new();
         }
-        let grants = self.grants.iter().find(|((who, kind), _)| *who == controller && *kind == &*write.kind.kind);
-        let grants: &[Grant] = grants.map(|(_, grants)| grants.as_slice()).unwrap_or_default();
+        let concerns = |kind: &str| kind == ANY_KIND || kind == &*write.kind.kind;
+        let grants = self.grants.iter().filter(|((who, kind), _)| *who == controller && concerns(kind));
+        let grants: Vec<&Grant> = grants.flat_map(|(_, grants)| grants).collect();
         match &write.op {
             // A replacement may touch everything, as a creation does.
             Op::Create { .. } | Op::Replace { .. } if !grants.iter().any(|grant| grant.creates) => {
@@ -67,8 +69,9 @@ impl Ownership {
             }
             Op::Delete { .. } if !grants.iter().any(|grant| grant.deletes) => vec!["delete".to_owned()],
             _ => {
-                let owned =
-                    |field: &String| grants.iter().flat_map(|grant| grant.fields).any(|owned| covers(owned, field));
+                let owned = |field: &String| {
+                    grants.iter().flat_map(|grant| grant.fields).any(|owned| covers(bare(owned), field))
+                };
                 write.fields.iter().filter(|field| !owned(field)).cloned().collect()
             }
         }
@@ -81,7 +84,7 @@ fn overlap(first: &Grant, second: &Grant) -> Vec<Overlap> {
     }
     let mut found = Vec::new();
     for a in first.fields {
-        for b in second.fields.iter().filter(|b| covers(a, b) || covers(b, a)) {
+        for b in second.fields.iter().filter(|b| are_one(a, b)) {
             found.push(Overlap {
                 kind: first.kind,
                 first: first.controller,
@@ -92,6 +95,21 @@ fn overlap(first: &Grant, second: &Grant) -> Vec<Overlap> {
         }
     }
     found
+}
+
+/// In the table, what stands for all kinds.
+const ANY_KIND: &str = "*";
+/// Marks a field in which several controllers take turns.
+const TAKES_TURNS: char = '~';
+
+fn bare(field: &str) -> &str {
+    field.strip_prefix(TAKES_TURNS).unwrap_or(field)
+}
+
+/// Whether two entries speak of the same field and do not agree to take turns.
+fn are_one(a: &str, b: &str) -> bool {
+    let take_turns = a.starts_with(TAKES_TURNS) && b.starts_with(TAKES_TURNS);
+    !take_turns && (covers(bare(a), bare(b)) || covers(bare(b), bare(a)))
 }
 
 /// Whether a field is another or lies below it.
@@ -127,6 +145,25 @@ mod tests {
         assert!(Ownership::new([grant("a", &["spec"]), grant("a", &["spec.x"])]).is_ok(), "one writer twice is one");
         let other_kind = Grant { kind: "Work", ..grant("b", &["spec"]) };
         assert!(Ownership::new([grant("a", &["spec"]), other_kind]).is_ok());
+    }
+
+    #[test]
+    fn writers_may_agree_to_take_turns() {
+        assert!(overlaps(&["~spec.state"], &["~spec.state"]).is_empty());
+        assert_eq!(overlaps(&["~spec.state"], &["spec.state"]).len(), 1, "both must say so");
+        assert_eq!(overlaps(&["~spec.state"], &["spec"]).len(), 1);
+        let table = Ownership::new([grant("a", &["~spec.state"]), grant("b", &["~spec.state"])]).unwrap();
+        for who in ["a", "b"] {
+            assert!(table.violations(who, &patch(json!({"spec": {"state": "x"}}))).is_empty());
+        }
+        assert_eq!(table.violations("c", &patch(json!({"spec": {"state": "x"}}))), ["spec.state"]);
+    }
+
+    #[test]
+    fn a_right_may_hold_for_all_kinds() {
+        let table = Ownership::new([Grant { kind: "*", ..grant("a", &["status"]) }, grant("b", &["status"])]).unwrap();
+        assert!(table.violations("a", &patch(json!({"status": {"x": 1}}))).is_empty());
+        assert_eq!(table.violations("a", &patch(json!({"spec": {"x": 1}}))), ["spec.x"]);
     }
 
     fn patch(body: Value) -> Write {

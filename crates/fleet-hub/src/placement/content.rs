@@ -157,8 +157,7 @@ fn look<S: Scope>(
     if !batches.is_empty() {
         return Look::Read(batches);
     }
-    let captured =
-        if names_suffice { Captured::unchanged(&selected, String::new()) } else { Captured::of(&selected) };
+    let captured = if names_suffice { Captured::unchanged(&selected, String::new()) } else { Captured::of(&selected) };
     if let Some(memory) = need.memory() {
         memory.note(key, versions, (!names_suffice).then(|| captured.hash.clone()));
     }

@@ -31,8 +31,8 @@ use std::sync::{Arc, OnceLock};
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, ScopeKind};
 use fleet_api::names::PlacementKey;
 use fleet_core::placement::{
-    BindingFacts, Fault, Inventory, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation, ResourceSnapshotFacts,
-    SnapshotPace, copy_namespace, plan,
+    BindingFacts, Fault, Inventory, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation,
+    ResourceSnapshotFacts, SnapshotPace, copy_namespace, plan,
 };
 use fleet_core::plan::Wake;
 use fleet_runtime::{

@@ -169,8 +169,7 @@ impl<S: Scope> Performer<'_, S> {
             }),
             Planned::Unschedule { binding, previous } => self.changed(binding, |binding| {
                 binding.spec.state = BindingState::Unscheduled;
-                let note = (annotations::PREVIOUS_BINDING_STATE.to_owned(), previous.to_string());
-                binding.metadata.annotations = Some(BTreeMap::from([note]));
+                meta::annotate(binding, annotations::PREVIOUS_BINDING_STATE, previous.to_string());
             }),
         }
     }
