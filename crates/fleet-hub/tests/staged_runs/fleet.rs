@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::members::{Manner, Members};
+use crate::mortal::{Life, Mortal};
 
 /// Virtual time after which a hub that has not settled never will.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -38,12 +39,11 @@ pub(crate) enum Kind {
     Approval,
     Binding,
     ResourceSnapshot,
-    PolicySnapshot,
 }
 
 impl Kind {
     fn words(self, scope: Scope) -> (&'static str, &'static str) {
-        use Kind::{Approval, Binding, Placement, PolicySnapshot, ResourceSnapshot, Run, Strategy};
+        use Kind::{Approval, Binding, Placement, ResourceSnapshot, Run, Strategy};
         match (self, scope) {
             (Placement, Scope::Cluster) => ("ClusterResourcePlacement", "clusterresourceplacements"),
             (Placement, Scope::Namespaced) => ("ResourcePlacement", "resourceplacements"),
@@ -57,8 +57,6 @@ impl Kind {
             (Binding, Scope::Namespaced) => ("ResourceBinding", "resourcebindings"),
             (ResourceSnapshot, Scope::Cluster) => ("ClusterResourceSnapshot", "clusterresourcesnapshots"),
             (ResourceSnapshot, Scope::Namespaced) => ("ResourceSnapshot", "resourcesnapshots"),
-            (PolicySnapshot, Scope::Cluster) => ("ClusterSchedulingPolicySnapshot", "clusterschedulingpolicysnapshots"),
-            (PolicySnapshot, Scope::Namespaced) => ("SchedulingPolicySnapshot", "schedulingpolicysnapshots"),
         }
     }
 }
@@ -151,6 +149,16 @@ impl Fleet {
     }
 
     pub(crate) fn start(&mut self) {
+        self.start_with(self.client());
+    }
+
+    /// A hub that dies when this life is over.
+    pub(crate) fn start_mortal(&mut self, life: &Life) {
+        let server = self.server.service(ROOT_CLUSTER, admin());
+        self.start_with(kube::Client::new(Mortal { server, life: life.clone() }, "default"));
+    }
+
+    fn start_with(&mut self, client: kube::Client) {
         let runtime_options = Options {
             component: "hub-agent".to_owned(),
             clock: self.clock,
@@ -160,7 +168,7 @@ impl Fleet {
             metrics: Metrics::default(),
             election: None,
         };
-        let mut runtime = Runtime::new(self.client(), runtime_options);
+        let mut runtime = Runtime::new(client, runtime_options);
         let hub = install(&mut runtime, &self.options);
         let (stop, stopped) = oneshot::channel();
         let (progress, metrics) = (runtime.progress(), runtime.metrics().clone());
@@ -196,14 +204,26 @@ impl Fleet {
     }
 
     pub(crate) fn client(&self) -> kube::Client {
-        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
-        kube::Client::new(self.server.service(ROOT_CLUSTER, admin), "default")
+        kube::Client::new(self.server.service(ROOT_CLUSTER, admin()), "default")
     }
 
     /// Until nothing is left to do for the hub and its members, without waiting for a wake-up.
     pub(crate) async fn settle(&self) {
         loop {
             self.hub_settles().await;
+            if self.members.act(self).await == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The same for a hub that may die on the way.
+    pub(crate) async fn settle_or_die(&self, life: &Life) {
+        while !life.is_over() {
+            tokio::select! {
+                () = self.hub_settles() => {}
+                () = until(|| life.is_over()) => return,
+            }
             if self.members.act(self).await == 0 {
                 return;
             }
@@ -508,6 +528,16 @@ struct Running {
     progress: Progress,
     metrics: Metrics,
     hub: Hub,
+}
+
+fn admin() -> User {
+    User::authenticated("admin", ["system:masters".to_owned()])
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    while !holds() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 fn placement_name(scope: Scope) -> String {

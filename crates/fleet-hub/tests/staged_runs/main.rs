@@ -3,8 +3,11 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod crash;
 mod fleet;
+mod interplay;
 mod members;
+mod mortal;
 mod timelines;
 mod ur_execution;
 mod ur_initialization;
