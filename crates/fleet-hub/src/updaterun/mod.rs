@@ -66,8 +66,8 @@ pub(crate) fn start<S: Scope>(
     world: &World,
     metrics: &RunMetrics,
 ) -> Marks<ObjectKey> {
-    let controller = Runs {
-        runs: runs.clone(),
+    let controller = StagedRuns {
+        caches: runs.clone(),
         scope: scope.clone(),
         members: caches.members.clone(),
         overrides: caches.override_snapshots.clone(),
@@ -126,8 +126,8 @@ fn triggers<S: Scope>(
         .on_discovery(world.discovery(), of_kinds)
 }
 
-struct Runs<S: Scope> {
-    runs: RunCaches<S>,
+struct StagedRuns<S: Scope> {
+    caches: RunCaches<S>,
     scope: PlacementCaches<S>,
     members: Cache<MemberCluster>,
     overrides: OverrideSnapshotCaches,
@@ -156,7 +156,7 @@ impl<S: Scope> Default for Facts<S> {
     }
 }
 
-impl<S: Scope> Controller for Runs<S> {
+impl<S: Scope> Controller for StagedRuns<S> {
     const NAME: &'static str = match S::KIND {
         ScopeKind::Cluster => names::CLUSTER_UPDATE_RUN,
         ScopeKind::Namespaced => names::NAMESPACED_UPDATE_RUN,
@@ -165,7 +165,7 @@ impl<S: Scope> Controller for Runs<S> {
     type Facts = Facts<S>;
 
     fn fetch(&self, key: &ObjectKey, reader: &Reader) -> impl Future<Output = Result<Facts<S>, Error>> + Send {
-        let run = self.runs.runs.get(key).filter(|run| !meta::is_deleting(&**run));
+        let run = self.caches.runs.get(key).filter(|run| !meta::is_deleting(&**run));
         async move {
             let mut facts = Facts::default();
             let Some(run) = run else { return Ok(facts) };
@@ -173,14 +173,14 @@ impl<S: Scope> Controller for Runs<S> {
                 self.read_content(&run, reader, &mut facts).await?;
             }
             if self.memory.is_doubted(key) {
-                facts.ground = Some(Ground::read(&*run, &self.runs, reader).await?);
+                facts.ground = Some(Ground::read(&*run, &self.caches, reader).await?);
             }
             Ok(facts)
         }
     }
 
     fn plan(&self, key: &ObjectKey, facts: Facts<S>, moment: Moment) -> Actions {
-        let Some(run) = self.runs.runs.get(key) else {
+        let Some(run) = self.caches.runs.get(key) else {
             self.memory.forget(key);
             self.metrics.forget(key);
             return Actions::none();
@@ -190,7 +190,7 @@ impl<S: Scope> Controller for Runs<S> {
             self.measure_standing(key, &run, run.status.as_ref(), moment.now);
             return Actions::none();
         }
-        let sight = Sight::of(run, &self.runs, &self.scope, &self.members);
+        let sight = Sight::of(run, &self.caches, &self.scope, &self.members);
         sight.map_or_else(Actions::none, |sight| self.look(key, &sight, &facts, moment.now))
     }
 
@@ -206,7 +206,7 @@ fn is_left_alone<S: Scope>(run: &Obj<UpdateRun, S>) -> bool {
     Stand::of(run) == Stand::Over && is_held && !meta::is_deleting(run)
 }
 
-impl<S: Scope> Runs<S> {
+impl<S: Scope> StagedRuns<S> {
     fn look(&self, key: &ObjectKey, sight: &Sight<S>, facts: &Facts<S>, now: Timestamp) -> Actions {
         let held = self.memory.held(key, &sight.run);
         let catalogue = self.world.catalogue();
@@ -241,7 +241,7 @@ impl<S: Scope> Runs<S> {
         });
         let newest = plan.status.as_ref().map(|new| &new.status).or(before);
         self.measure_standing(key, &sight.run, newest, now);
-        let (status, still_held) = self.status_to_write(sight, held, plan, now);
+        let (status, still_held) = status_to_write(sight, held, plan, now);
         let wake = match plan.wake {
             Wake::OnChange => Next::OnChange,
             Wake::At(instant) => Next::At(instant),
@@ -254,29 +254,6 @@ impl<S: Scope> Runs<S> {
         actions.note = Some(note(plan));
         self.memory.expect(key, Outlook { held: still_held, measured });
         actions
-    }
-
-    /// The status that is written now, or else the one that is held back.
-    fn status_to_write(
-        &self,
-        sight: &Sight<S>,
-        held: Option<Held<S>>,
-        plan: &Plan,
-        now: Timestamp,
-    ) -> (Option<Arc<UpdateRunStatus>>, Option<Held<S>>) {
-        if meta::is_deleting(&*sight.run) {
-            return (None, None);
-        }
-        let held_since = held.as_ref().map(|held| held.until);
-        let (status, until) = match (&plan.status, held) {
-            (Some(new), _) => (Arc::new(new.status.clone()), new.interim.map(|until| held_since.unwrap_or(until))),
-            (None, Some(held)) => (held.status, Some(held.until)),
-            (None, None) => return (None, None),
-        };
-        match until.filter(|until| *until > now) {
-            Some(until) => (None, Some(Held { over: sight.run.clone(), status, until })),
-            None => (Some(status), None),
-        }
     }
 
     fn measure_standing(
@@ -311,12 +288,12 @@ impl<S: Scope> Runs<S> {
         !(self.scope.placements.broken().is_empty()
             && self.scope.policy_snapshots.broken().is_empty()
             && self.scope.bindings.broken().is_empty()
-            && self.runs.strategies.broken().is_empty()
+            && self.caches.strategies.broken().is_empty()
             && self.members.broken().is_empty())
     }
 
     fn cached_ground(&self, run: &Obj<UpdateRun, S>) -> Ground {
-        Ground::cached(run, &self.runs, &self.scope, &self.members)
+        Ground::cached(run, &self.caches, &self.scope, &self.members)
     }
 
     /// What a run that is about to choose its content has to have read.
@@ -331,6 +308,28 @@ impl<S: Scope> Runs<S> {
             facts.snapshots = read_group(run, &key, &snapshots, reader).await?;
         }
         Ok(())
+    }
+}
+
+/// The status that is written now, or else the one that is held back.
+fn status_to_write<S: Scope>(
+    sight: &Sight<S>,
+    held: Option<Held<S>>,
+    plan: &Plan,
+    now: Timestamp,
+) -> (Option<Arc<UpdateRunStatus>>, Option<Held<S>>) {
+    if meta::is_deleting(&*sight.run) {
+        return (None, None);
+    }
+    let held_since = held.as_ref().map(|held| held.until);
+    let (status, until) = match (&plan.status, held) {
+        (Some(new), _) => (Arc::new(new.status.clone()), new.interim.map(|until| held_since.unwrap_or(until))),
+        (None, Some(held)) => (held.status, Some(held.until)),
+        (None, None) => return (None, None),
+    };
+    match until.filter(|until| *until > now) {
+        Some(until) => (None, Some(Held { over: sight.run.clone(), status, until })),
+        None => (Some(status), None),
     }
 }
 

@@ -10,7 +10,7 @@ use apiserver::server::Server;
 use fleet_api::kinds::all_crds;
 use fleet_core::placement::SnapshotPace;
 use fleet_hub::{Hub, HubOptions, install, ownership};
-use fleet_runtime::{Clock, Metrics, Options, Ownership, Progress, Runtime, Seeds};
+use fleet_runtime::{Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -201,6 +201,19 @@ impl Fleet {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.running.as_ref().unwrap().metrics
+    }
+
+    /// What the hub that runs now has written of these kinds.
+    pub(crate) fn writes_of(&self, kinds: &[Kind]) -> u64 {
+        let mut sum = 0;
+        for (kind, plural) in kinds.iter().map(|kind| kind.words(self.scope)) {
+            let id = KindId::new("placement.kubernetes-fleet.io", "v1beta1", kind, plural);
+            sum += ["create", "patch", "status", "delete"]
+                .map(|verb| self.metrics().writes_of(&id, verb, "ok"))
+                .iter()
+                .sum::<u64>();
+        }
+        sum
     }
 
     pub(crate) fn client(&self) -> kube::Client {

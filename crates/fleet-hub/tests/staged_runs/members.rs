@@ -26,10 +26,6 @@ pub(crate) enum Manner {
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     manners: Mutex<BTreeMap<String, Manner>>,
-    /// What they have written in all.
-    writes: Mutex<u64>,
-    /// Whether they speak at all; off, nothing is acknowledged.
-    paused: Mutex<bool>,
 }
 
 impl Members {
@@ -37,19 +33,8 @@ impl Members {
         self.manners.lock().insert(member.to_owned(), manner);
     }
 
-    pub(crate) fn pause(&self, paused: bool) {
-        *self.paused.lock() = paused;
-    }
-
-    pub(crate) fn writes(&self) -> u64 {
-        *self.writes.lock()
-    }
-
     /// Each member says what it has to say now; how many did is returned.
     pub(crate) async fn act(&self, fleet: &Fleet) -> usize {
-        if *self.paused.lock() {
-            return 0;
-        }
         let mut spoken = 0;
         for binding in fleet.list(Kind::Binding).await {
             let cluster = text(&binding["spec"]["targetCluster"]);
@@ -60,7 +45,6 @@ impl Members {
             }
             let path = format!("{}/{}/status", fleet.collection(Kind::Binding), text(&binding["metadata"]["name"]));
             fleet.patch_at(&path, json!({"status": {"conditions": said}})).await;
-            *self.writes.lock() += 1;
             spoken += 1;
         }
         spoken
@@ -98,7 +82,7 @@ fn acknowledgement(binding: &Value, manner: Manner) -> Option<Value> {
     match manner {
         Manner::Silent => {}
         Manner::Refusing => {
-            said.push(condition("Applied", "False", "NotAllWorkHaveBeenApplied", "Work object w has failed to apply"))
+            said.push(condition("Applied", "False", "NotAllWorkHaveBeenApplied", "Work object w has failed to apply"));
         }
         Manner::Prompt | Manner::Unavailable => {
             said.push(condition(
