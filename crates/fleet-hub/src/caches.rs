@@ -4,17 +4,18 @@
 //! bindings and Works as packed bytes. Controllers share these caches. Never decides what a change means.
 
 use fleet_api::kinds::{
-    Approval, Binding, Cluster, ClusterProfile, ClusterResourceOverrideSnapshot, ClusterResourcePlacementStatus,
-    InternalMemberCluster, MemberCluster, Namespaced, Obj, Placement, PolicySnapshot, ResourceOverrideSnapshot, Scope,
-    Snapshot, UpdateRun, UpdateStrategy, Work,
+    Approval, Binding, Cluster, ClusterOverride, ClusterOverrideSnapshot, ClusterProfile,
+    ClusterResourcePlacementStatus, Family, InternalMemberCluster, MemberCluster, Namespaced, NamespacedOverride,
+    NamespacedOverrideSnapshot, Obj, Placement, PolicySnapshot, Scope, Snapshot, UpdateRun, UpdateStrategy, Work,
 };
+use fleet_api::names::PlacementKey;
 use fleet_api::well_known::{labels, namespaces};
 use fleet_runtime::{Cache, Kind, ObjectKey, Runtime};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::{Map, Value, json};
 
-use crate::keys::{parent_of, placement_of};
+use crate::keys::{parent_of, placement_of, placement_of_work};
 use crate::options::HubOptions;
 use crate::placement::interests;
 use crate::scheduler::{OPEN, is_open};
@@ -30,8 +31,12 @@ pub mod by {
     pub const OPEN: &str = "open";
     /// Bindings by the cluster that they are for.
     pub const CLUSTER: &str = "cluster";
-    /// Works by `namespace/name` of their binding, or its name alone.
-    pub const BINDING: &str = "binding";
+    /// Works by `works_at`: the placement and the member's namespace.
+    pub const PLACEMENT_AND_MEMBER: &str = "placement and member";
+    /// Bindings by the override snapshots that are pinned on them, as `Pin` prints.
+    pub const PIN: &str = "pin";
+    /// Override snapshots by the key of their override.
+    pub const OVERRIDE: &str = "override";
     /// Staged runs that are not over, by the `namespace/name` of their strategy, or its name alone.
     pub const STRATEGY: &str = "strategy";
     /// Staged runs that are not over, by how far they are, see `updaterun::Stand`.
@@ -46,6 +51,8 @@ pub struct Caches {
     pub members: Cache<MemberCluster>,
     pub works: Cache<Work>,
     pub belongings: Belongings,
+    pub cluster_overrides: OverrideCaches<ClusterOverride, ClusterOverrideSnapshot, Cluster>,
+    pub overrides: OverrideCaches<NamespacedOverride, NamespacedOverrideSnapshot, Namespaced>,
     /// Absent where the inventory is turned off.
     pub profiles: Option<Cache<ClusterProfile>>,
     /// Copies of placements' statuses, in the namespaces that those select.
@@ -57,14 +64,6 @@ pub struct Caches {
     pub cluster_runs: Option<RunCaches<Cluster>>,
     /// Absent where staged runs or ResourcePlacements are turned off.
     pub namespaced_runs: Option<RunCaches<Namespaced>>,
-    pub override_snapshots: OverrideSnapshotCaches,
-}
-
-/// Snapshots of overrides, of both kinds: either may concern placements of either scope.
-#[derive(Debug, Clone)]
-pub struct OverrideSnapshotCaches {
-    pub cluster: Cache<ClusterResourceOverrideSnapshot>,
-    pub namespaced: Cache<ResourceOverrideSnapshot>,
 }
 
 /// What members have on the hub beside their Works.
@@ -132,15 +131,34 @@ fn open_run<S: Scope>(run: &Obj<UpdateRun, S>, word: Option<String>) -> Vec<Stri
     word.filter(|_| Stand::of(run) != Stand::Over).into_iter().collect()
 }
 
+/// Overrides of one scope with their snapshots. `O` and `F` are the families of the two.
+#[derive(Debug)]
+pub struct OverrideCaches<O: Family, F: Family, S: Scope> {
+    pub overrides: Cache<Obj<O, S>>,
+    pub snapshots: Cache<Obj<F, S>>,
+}
+
+impl<O: Family, F: Family, S: Scope> Clone for OverrideCaches<O, F, S> {
+    fn clone(&self) -> Self {
+        Self { overrides: self.overrides.clone(), snapshots: self.snapshots.clone() }
+    }
+}
+
+/// Under which value `by::PLACEMENT_AND_MEMBER` has the Works of a placement in a member's namespace.
+pub fn works_at(placement: &PlacementKey, member_namespace: &str) -> String {
+    format!("{placement} {member_namespace}")
+}
+
+/// Under which value `by::PIN` has the bindings that an override snapshot is pinned on.
+pub fn pin(snapshot: &ObjectKey) -> String {
+    snapshot.to_string()
+}
+
 impl Caches {
     pub(crate) fn new(runtime: &mut Runtime, options: &HubOptions) -> Self {
-        let works = Kind::<Work>::new().packed().slim(without_manifests).index(by::BINDING, |work| {
-            let label = |key| work.metadata.labels.as_ref()?.get(key);
-            let namespace = label(labels::PARENT_PLACEMENT_NAMESPACE);
-            let name = label(labels::PARENT_BINDING);
-            name.map(|name| namespace.map_or_else(|| name.clone(), |space| format!("{space}/{name}")))
-                .into_iter()
-                .collect()
+        let works = Kind::<Work>::new().packed().slim(without_manifests).index(by::PLACEMENT_AND_MEMBER, |work| {
+            let namespace = work.metadata.namespace.as_deref().unwrap_or_default();
+            placement_of_work(work).map(|placement| works_at(&placement, namespace)).into_iter().collect()
         });
         Self {
             members: runtime.cache(Kind::new()),
@@ -151,6 +169,8 @@ impl Caches {
                 role_bindings: runtime.cache(Kind::new().packed()),
                 mailboxes: runtime.cache(Kind::new()),
             },
+            cluster_overrides: OverrideCaches::new(runtime),
+            overrides: OverrideCaches::new(runtime),
             profiles: options
                 .cluster_inventory
                 .then(|| runtime.cache(Kind::new().in_namespace(namespaces::FLEET_SYSTEM))),
@@ -159,11 +179,18 @@ impl Caches {
             namespaced: options.resource_placements.then(|| PlacementCaches::new(runtime)),
             cluster_runs: options.staged_runs.then(|| RunCaches::new(runtime)),
             namespaced_runs: (options.staged_runs && options.resource_placements).then(|| RunCaches::new(runtime)),
-            override_snapshots: OverrideSnapshotCaches {
-                cluster: runtime.cache(Kind::new()),
-                namespaced: runtime.cache(Kind::new()),
-            },
         }
+    }
+}
+
+impl<O: Family, F: Family, S: Scope> OverrideCaches<O, F, S> {
+    fn new(runtime: &mut Runtime) -> Self {
+        let snapshots = Kind::<Obj<F, S>>::new().index(by::OVERRIDE, |snapshot| {
+            let parent = snapshot.metadata.labels.as_ref().and_then(|labels| labels.get(labels::PARENT_OVERRIDE));
+            let key = |name: &String| ObjectKey::new(snapshot.metadata.namespace.as_deref(), name);
+            parent.map(|name| key(name).to_string()).into_iter().collect()
+        });
+        Self { overrides: runtime.cache(Kind::new()), snapshots: runtime.cache(snapshots) }
     }
 }
 
@@ -179,7 +206,14 @@ impl<S: Scope> PlacementCaches<S> {
         let bindings = Kind::<Obj<Binding, S>>::new()
             .packed()
             .index(by::PLACEMENT, |binding| parent_of(binding).iter().map(ToString::to_string).collect())
-            .index(by::CLUSTER, |binding| vec![binding.spec.target_cluster.clone()]);
+            .index(by::CLUSTER, |binding| vec![binding.spec.target_cluster.clone()])
+            .index(by::PIN, |binding| {
+                let cluster = binding.spec.cluster_resource_override_snapshots.iter().flatten();
+                let cluster = cluster.map(|name| ObjectKey::cluster(name.as_str()));
+                let namespaced = binding.spec.resource_override_snapshots.iter().flatten();
+                let namespaced = namespaced.map(|one| ObjectKey::namespaced(one.namespace.as_str(), one.name.as_str()));
+                cluster.chain(namespaced).map(|snapshot| pin(&snapshot)).collect()
+            });
         Self {
             placements: runtime.cache(Kind::new().index(by::INTEREST, interests)),
             policy_snapshots: runtime.cache(policy_snapshots),

@@ -3,7 +3,7 @@
 //! Decides what an object's key is to the controllers of placements. An object whose names cannot be understood belongs
 //! to no placement. Never looks anything up.
 
-use fleet_api::kinds::{Family, Obj, Placement, Scope, UpdateRun};
+use fleet_api::kinds::{Family, Obj, Placement, Scope, UpdateRun, Work};
 use fleet_api::names::{NamespaceName, PlacementKey, PlacementName};
 use fleet_api::well_known::labels;
 use fleet_runtime::ObjectKey;
@@ -17,6 +17,22 @@ pub fn key_of<S: Scope>(placement: &Obj<Placement, S>) -> Option<PlacementKey> {
 pub fn parent_of<F: Family, S: Scope>(object: &Obj<F, S>) -> Option<PlacementKey> {
     let parent = object.metadata.labels.as_ref()?.get(labels::PARENT_PLACEMENT)?;
     placement_named(object.metadata.namespace.as_deref(), parent)
+}
+
+/// The placement that a Work was made for.
+pub fn placement_of_work(work: &Work) -> Option<PlacementKey> {
+    let labels = work.metadata.labels.as_ref()?;
+    placement_named(
+        labels.get(labels::PARENT_PLACEMENT_NAMESPACE).map(String::as_str),
+        labels.get(labels::PARENT_PLACEMENT)?,
+    )
+}
+
+/// The binding that a Work was made for, which is where its placement is.
+pub fn binding_of_work(work: &Work) -> Option<ObjectKey> {
+    let labels = work.metadata.labels.as_ref()?;
+    let namespace = labels.get(labels::PARENT_PLACEMENT_NAMESPACE).map(String::as_str);
+    Some(ObjectKey::new(namespace, labels.get(labels::PARENT_BINDING)?))
 }
 
 /// Where a placement is found in its cache.

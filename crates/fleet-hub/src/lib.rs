@@ -11,29 +11,37 @@
 //! | `keys`, `meta` | from objects to the placements that they belong to; labels, annotations, finalizers |
 //! | `scheduler/` | the shell of `fleet_core::scheduler` |
 //! | `placement/` | the shell of `fleet_core::placement` |
+//! | `overrides` | the shell of `fleet_core::overrides` |
+//! | `rollout/` | the shell of `fleet_core::rollout` |
+//! | `workgen/` | the shell of `fleet_core::workgen` |
+//! | `contents` | the content of snapshots, read once for all who need it |
 //! | `updaterun/` | the shell of `fleet_core::updaterun` |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
 //! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
 
 mod caches;
 mod cluster_profile;
+mod contents;
 pub mod keys;
 mod membership;
 mod meta;
 pub mod names;
 pub mod options;
+mod overrides;
 mod ownership;
 mod placement;
+mod rollout;
 mod scheduler;
 mod updaterun;
+mod workgen;
 
-pub use caches::{Belongings, Caches, OverrideSnapshotCaches, PlacementCaches, RunCaches, by};
+pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, RunCaches, by, pin, works_at};
 pub use options::HubOptions;
 pub use ownership::ownership;
 pub use updaterun::RunMetrics;
 
 use fleet_api::names::PlacementKey;
-use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, Runtime, Side};
+use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, ObjectKey, Runtime, Side};
 
 use placement::World;
 
@@ -58,6 +66,9 @@ pub struct Hub {
 pub struct PlacementMarks {
     pub placement: Marks<PlacementKey>,
     pub scheduler: Marks<PlacementKey>,
+    pub rollout: Marks<PlacementKey>,
+    /// By binding.
+    pub work_generator: Marks<ObjectKey>,
 }
 
 impl Hub {
@@ -74,14 +85,20 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     cluster_profile::start(runtime, options, &caches);
     let (metadata, discovery) = (runtime.metadata(Side::MAIN), runtime.discovery(Side::MAIN));
     let world = World::new(metadata.clone(), discovery.clone(), options.propagation.clone());
+    overrides::start(runtime, options, &caches.cluster_overrides);
+    overrides::start(runtime, options, &caches.overrides);
     let copies = Some(&caches.status_copies);
     let cluster = PlacementMarks {
         placement: placement::start(runtime, options, &caches.cluster, copies, &world),
         scheduler: scheduler::start(runtime, options, &caches, &caches.cluster),
+        rollout: rollout::start(runtime, options, &caches, &caches.cluster, &world),
+        work_generator: workgen::start(runtime, options, &caches, &caches.cluster, &world),
     };
     let namespaced = caches.namespaced.as_ref().map(|scope| PlacementMarks {
         placement: placement::start(runtime, options, scope, None, &world),
         scheduler: scheduler::start(runtime, options, &caches, scope),
+        rollout: rollout::start(runtime, options, &caches, scope, &world),
+        work_generator: workgen::start(runtime, options, &caches, scope, &world),
     });
     let run_metrics = RunMetrics::default();
     if let Some(runs) = &caches.cluster_runs {

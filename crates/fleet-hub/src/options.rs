@@ -92,6 +92,16 @@ impl HubOptions {
     pub fn scheduler_workers(&self) -> usize {
         (self.fleet_size.div_ceil(50) * self.concurrent_placements.div_ceil(10)).max(1)
     }
+
+    /// A rollout moves bindings one after the other.
+    pub fn rollout_workers(&self) -> usize {
+        (self.fleet_size.div_ceil(30) * self.concurrent_placements.div_ceil(10)).max(1)
+    }
+
+    /// There is one key per placement and cluster, and each writes Works that may be large.
+    pub fn work_generator_workers(&self) -> usize {
+        (self.fleet_size.div_ceil(10) * self.concurrent_placements.div_ceil(10)).max(1)
+    }
 }
 
 #[cfg(test)]
@@ -100,12 +110,14 @@ mod tests {
 
     #[test]
     fn pools_grow_with_the_fleet_and_are_never_empty() {
-        let pools =
-            |options: HubOptions| [options.member_workers(), options.placement_workers(), options.scheduler_workers()];
-        assert_eq!(pools(HubOptions::default()), [1, 10, 20]);
+        let pools = |options: HubOptions| {
+            let of_placements = [options.placement_workers(), options.scheduler_workers(), options.rollout_workers()];
+            (options.member_workers(), of_placements, options.work_generator_workers())
+        };
+        assert_eq!(pools(HubOptions::default()), (1, [10, 20, 40], 100));
         let large = HubOptions { fleet_size: 200, concurrent_placements: 200, ..HubOptions::default() };
-        assert_eq!(pools(large), [2, 20, 80]);
+        assert_eq!(pools(large), (2, [20, 80, 140], 400));
         let none = HubOptions { fleet_size: 0, concurrent_placements: 0, ..HubOptions::default() };
-        assert_eq!(pools(none), [1, 1, 1]);
+        assert_eq!(pools(none), (1, [1, 1, 1], 1));
     }
 }

@@ -10,7 +10,8 @@ use crate::names;
 /// What the hub's controllers may write.
 pub fn ownership() -> Vec<Grant> {
     let runs = RUN_KINDS.iter().flat_map(RunKinds::grants);
-    PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants).chain(MEMBERSHIP).chain(runs).collect()
+    let placements = PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants);
+    placements.chain(MEMBERSHIP).chain(OVERRIDES).chain(runs).collect()
 }
 
 /// Who writes what about members.
@@ -38,10 +39,54 @@ const MEMBERSHIP: [Grant; 8] = [
     makes(names::CLUSTER_PROFILE, "ClusterProfile", &["metadata.labels[x-k8s.io/cluster-manager]", "spec", "status"]),
 ];
 
+/// Who freezes overrides.
+const OVERRIDES: [Grant; 4] = [
+    fields(names::CLUSTER_OVERRIDE, "ClusterResourceOverride", HOLDS_OVERRIDE),
+    makes(names::CLUSTER_OVERRIDE, "ClusterResourceOverrideSnapshot", MARKS_LATEST),
+    fields(names::NAMESPACED_OVERRIDE, "ResourceOverride", HOLDS_OVERRIDE),
+    makes(names::NAMESPACED_OVERRIDE, "ResourceOverrideSnapshot", MARKS_LATEST),
+];
+const HOLDS_OVERRIDE: &[&str] = &["metadata.finalizers[kubernetes-fleet.io/override-cleanup]"];
+const MARKS_LATEST: &[&str] = &["metadata.labels[kubernetes-fleet.io/is-latest-snapshot]"];
+
+/// Of a binding, what the scheduler decides. The state goes on from there to whoever rolls out, and back.
+const SCHEDULES: &[&str] = &[
+    "metadata.finalizers[kubernetes-fleet.io/scheduler-crb-cleanup]",
+    "metadata.annotations[kubernetes-fleet.io/previous-binding-state]",
+    "~spec.state",
+    "spec.schedulingPolicySnapshotName",
+    "spec.clusterDecision",
+];
+/// Of a binding, what a rolling update decides. The placement's strategy says whether it is that or a staged run.
+const ROLLS_OUT: &[&str] = &[
+    "metadata.annotations[kubernetes-fleet.io/delete-propagation-policy]",
+    "~spec.state",
+    "~spec.resourceSnapshotName",
+    "~spec.resourceOverrideSnapshots",
+    "~spec.clusterResourceOverrideSnapshots",
+    "~spec.applyStrategy",
+    "~status.conditions[RolloutStarted]",
+];
+/// Of a binding, what the work generator says. That a rolling update has started it says too, to save a write.
+const REPORTS: &[&str] = &[
+    "metadata.finalizers[kubernetes-fleet.io/work-cleanup]",
+    "~status.conditions[RolloutStarted]",
+    "status.conditions[Overridden]",
+    "status.conditions[WorkSynchronized]",
+    "status.conditions[Applied]",
+    "status.conditions[Available]",
+    "status.conditions[DiffReported]",
+    "status.failedPlacements",
+    "status.driftedPlacements",
+    "status.diffedPlacements",
+];
+
 /// The kinds and controllers of one scope.
 struct PlacementKinds {
     placement_controller: &'static str,
     scheduler: &'static str,
+    rollout: &'static str,
+    work_generator: &'static str,
     placement: &'static str,
     policy_snapshot: &'static str,
     resource_snapshot: &'static str,
@@ -53,6 +98,8 @@ const PLACEMENT_KINDS: &[PlacementKinds] = &[
     PlacementKinds {
         placement_controller: names::CLUSTER_PLACEMENT,
         scheduler: names::CLUSTER_SCHEDULER,
+        rollout: names::CLUSTER_ROLLOUT,
+        work_generator: names::CLUSTER_WORK_GENERATOR,
         placement: "ClusterResourcePlacement",
         policy_snapshot: "ClusterSchedulingPolicySnapshot",
         resource_snapshot: "ClusterResourceSnapshot",
@@ -62,6 +109,8 @@ const PLACEMENT_KINDS: &[PlacementKinds] = &[
     PlacementKinds {
         placement_controller: names::NAMESPACED_PLACEMENT,
         scheduler: names::NAMESPACED_SCHEDULER,
+        rollout: names::NAMESPACED_ROLLOUT,
+        work_generator: names::NAMESPACED_WORK_GENERATOR,
         placement: "ResourcePlacement",
         policy_snapshot: "SchedulingPolicySnapshot",
         resource_snapshot: "ResourceSnapshot",
@@ -160,17 +209,11 @@ impl PlacementKinds {
                     "metadata.annotations[kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time]",
                 ],
             ),
-            makes(
-                self.scheduler,
-                self.binding,
-                &[
-                    "metadata.finalizers[kubernetes-fleet.io/scheduler-crb-cleanup]",
-                    "metadata.annotations[kubernetes-fleet.io/previous-binding-state]",
-                    "~spec.state",
-                    "spec.schedulingPolicySnapshotName",
-                    "spec.clusterDecision",
-                ],
-            ),
+            makes(self.scheduler, self.binding, SCHEDULES),
+            Grant { deletes: true, ..fields(self.rollout, self.binding, ROLLS_OUT) },
+            fields(self.work_generator, self.binding, REPORTS),
+            // Each makes the Works of its own placements only.
+            makes(self.work_generator, "Work", &["~spec", "~metadata.labels", "~metadata.annotations"]),
         ];
         let copied = ["sourceStatus", "lastUpdatedTime", "metadata.ownerReferences"].as_slice();
         grants.extend(self.status_copy.map(|kind| makes(self.placement_controller, kind, copied)));
@@ -202,8 +245,11 @@ mod tests {
             finalizers::PLACEMENT,
             finalizers::SCHEDULER,
             finalizers::SCHEDULER_BINDING,
-            finalizers::UPDATE_RUN,
+            finalizers::WORK,
+            finalizers::OVERRIDE,
             annotations::PREVIOUS_BINDING_STATE,
+            annotations::DELETE_PROPAGATION,
+            finalizers::UPDATE_RUN,
             annotations::MOVED_BY_RUN,
             finalizers::MEMBER_CLUSTER,
             finalizers::CLUSTER_PROFILE,

@@ -89,3 +89,36 @@ impl Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(code: u16, reason: &str) -> Error {
+        let status = kube::core::Status::failure("no", reason).with_code(code);
+        let (kind, key) = (KindId::new("", "v1", "ConfigMap", "configmaps"), ObjectKey::namespaced("ns", "a"));
+        Error::Request { verb: "patch", kind, key, source: Box::new(kube::Error::Api(Box::new(status))) }
+    }
+
+    #[test]
+    fn an_answer_says_whether_to_plan_again_wait_or_give_up() {
+        let facts = |error: &Error| {
+            (error.class(), error.is_conflict(), error.is_already_exists(), error.is_not_found(), error.is_refusal())
+        };
+        assert_eq!(facts(&answered(409, "Conflict")), ("conflict", true, false, false, false));
+        assert_eq!(facts(&answered(409, "AlreadyExists")), ("conflict", true, true, false, false));
+        assert_eq!(facts(&answered(404, "NotFound")), ("not_found", false, false, true, false));
+        assert_eq!(facts(&answered(422, "Invalid")), ("refused", false, false, false, true));
+        assert_eq!(facts(&answered(429, "TooManyRequests")), ("throttled", false, false, false, false));
+        assert_eq!(facts(&answered(503, "ServiceUnavailable")), ("server", false, false, false, false));
+        let lost = kube::Error::Service("connection reset".into());
+        let lost = Error::List { kind: KindId::new("", "v1", "Pod", "pods"), source: Box::new(lost) };
+        assert_eq!(facts(&lost), ("connection", false, false, false, false));
+    }
+
+    #[test]
+    fn a_log_line_has_the_object_and_every_cause() {
+        let text = answered(422, "Invalid").with_causes();
+        assert!(text.starts_with("cannot patch configmaps ns/a: ") && text.contains("no: Invalid"), "{text}");
+    }
+}

@@ -134,6 +134,11 @@ impl Metrics {
         self.0.reads_made.get()
     }
 
+    /// Objects of one kind that were read one by one.
+    pub fn reads_of(&self, kind: &KindId) -> u64 {
+        self.0.reads.get_or_create(&Requested { kind: kind.to_string(), verb: "get", outcome: "ok" }).get()
+    }
+
     /// Writes of one kind, by verb (`create`, `patch`, `status`, `delete`…) and outcome (`ok`, `conflict`…).
     pub fn writes_of(&self, kind: &KindId, verb: &'static str, outcome: &'static str) -> u64 {
         self.0.writes.get_or_create(&Requested { kind: kind.to_string(), verb, outcome }).get()
@@ -202,5 +207,38 @@ impl Metrics {
 
     pub(crate) fn watch_restarted(&self, kind: &KindId, cause: &'static str) {
         self.0.watch_restarts.get_or_create(&Restart { kind: kind.to_string(), cause }).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_shows_what_was_counted_by_kind_verb_and_outcome() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::registered(&mut registry);
+        let kind = KindId::new("apps", "v1", "Deployment", "deployments");
+        metrics.wrote(&kind, "create", Duration::from_millis(2), None);
+        metrics.clone().wrote(&kind, "create", Duration::from_millis(2), Some(&Error::NotLeading));
+        metrics.reconciled("toy", "settled");
+        metrics.waited("toy", Duration::from_secs(2));
+        metrics.planned("toy", Duration::from_micros(300));
+        metrics.depth("toy", 3);
+        metrics.read(&kind, "get", None);
+        metrics.watch_restarted(&kind, "expired");
+        assert_eq!((metrics.writes(), metrics.reads(), metrics.relists(&kind)), (2, 1, 1));
+        assert_eq!((metrics.writes_of(&kind, "create", "ok"), metrics.reconciles("toy", "settled")), (1, 1));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            r#"fleet_runtime_writes_total{kind="deployments.apps",verb="create",outcome="ok"} 1"#,
+            r#"fleet_runtime_writes_total{kind="deployments.apps",verb="create",outcome="not_leading"} 1"#,
+            r#"fleet_runtime_queue_depth{controller="toy"} 3"#,
+            r#"fleet_runtime_plan_seconds_bucket{le="0.0005",controller="toy"} 1"#,
+            r#"fleet_runtime_queue_wait_seconds_sum{controller="toy"} 2.0"#,
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line} is not in\n{text}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use futures::StreamExt as _;
 use kube::core::WatchEvent;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::cache::{Origin, Sink};
 use crate::clock::Seeds;
@@ -24,6 +25,8 @@ use crate::reader::PAGE_SIZE;
 const WATCH_SECONDS: u32 = 290;
 /// A watch that is silent for longer than it should live is dead: the other end is gone without a word.
 const DEAD_AFTER: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+/// A watch that ends sooner than this and told nothing is not begun again at once: something cuts it on purpose.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// A list that takes longer than this is given up. As long as an API server gives a request by default.
 const LONGEST_LIST: Duration = Duration::from_mins(1);
 /// First and longest pause after a failed list or watch: many agents may be waiting for the same server.
@@ -102,11 +105,22 @@ impl Follower {
 
     /// Watches from a revision until the server has forgotten it.
     async fn watch(&self, mut revision: String, pauses: &mut Pauses) {
+        let mut fresh = true;
         loop {
+            let (from, started) = (revision.clone(), Instant::now());
             match self.watch_once(&mut revision, pauses).await {
-                Ok(()) => self.metrics.watch_restarted(self.sink.kind(), "ended"),
+                Ok(()) => {
+                    self.metrics.watch_restarted(self.sink.kind(), "ended");
+                    if revision == from && started.elapsed() < SHORTEST_WATCH {
+                        pauses.pause().await;
+                    }
+                }
                 Err(kube::Error::Api(status)) if status.code == 410 => {
                     self.metrics.watch_restarted(self.sink.kind(), "expired");
+                    // A list that is too old at once will be so again.
+                    if fresh && revision == from {
+                        pauses.pause().await;
+                    }
                     return;
                 }
                 Err(error) => {
@@ -114,6 +128,7 @@ impl Follower {
                     pauses.pause().await;
                 }
             }
+            fresh = false;
         }
     }
 

@@ -218,6 +218,11 @@ async fn perform<C: Controller>(
         }
         match outcome {
             Err(Error::NotLeading) => return Err(Error::NotLeading),
+            Err(error) if write.explained && error.is_refusal() => {
+                tracing::debug!(error = error.with_causes(), "the server refuses a write");
+                outcomes.push(Err(error));
+                return Ok((outcomes, end));
+            }
             outcome if write.observed => outcomes.push(outcome),
             outcome => drop(outcome?),
         }

@@ -32,6 +32,7 @@ pub struct Write {
     pub(crate) fields: Vec<String>,
     pub(crate) soft: Option<Duration>,
     pub(crate) observed: bool,
+    pub(crate) explained: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -250,6 +251,14 @@ impl Write {
         self
     }
 
+    /// Its refusal by the server is no failure but an answer: nothing after it is written, and the refusal is given to
+    /// `Controller::conclude`. All else that may go wrong is tried again as ever.
+    #[must_use]
+    pub fn explained(mut self) -> Self {
+        self.explained = true;
+        self
+    }
+
     pub fn kind(&self) -> &KindId {
         &self.kind
     }
@@ -290,7 +299,7 @@ impl Write {
     }
 
     fn new(kind: KindId, key: ObjectKey, op: Op) -> Self {
-        Self { side: Side::MAIN, kind, key, op, fields: Vec::new(), soft: None, observed: false }
+        Self { side: Side::MAIN, kind, key, op, fields: Vec::new(), soft: None, observed: false, explained: false }
     }
 
     fn difference<K: Writable>(old: &K, new: &K, subresource: Option<&'static str>) -> Self {

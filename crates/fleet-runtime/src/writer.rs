@@ -233,3 +233,66 @@ impl Chain {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_is_only_begun_while_something_holds_the_object() {
+        let there = [
+            json!({"kind": "Work", "metadata": {"finalizers": ["x"]}}),
+            json!({"kind": "Namespace", "metadata": {}, "spec": {"finalizers": ["kubernetes"]}}),
+            json!({"kind": "Pod", "metadata": {"deletionGracePeriodSeconds": 30}}),
+        ];
+        let gone = [
+            json!({"kind": "Status", "status": "Success", "details": {"uid": "u"}}),
+            json!({"kind": "ConfigMap", "metadata": {"name": "a"}}),
+            json!({"kind": "Pod", "metadata": {"deletionGracePeriodSeconds": 0, "finalizers": []}}),
+        ];
+        assert!(there.iter().all(is_still_there) && !gone.iter().any(is_still_there));
+    }
+
+    #[test]
+    fn requests_are_what_an_api_server_understands() {
+        let kind = KindId::new("apps", "v1", "Deployment", "deployments");
+        let key = ObjectKey::namespaced("ns", "a");
+        let shown = |write: &Write| {
+            let request = request_of(write, "hub agent").unwrap();
+            let format = request.headers()["content-type"].to_str().unwrap().to_owned();
+            let body = String::from_utf8(request.body().clone()).unwrap();
+            format!("{} {} {format} {body}", request.method(), request.uri())
+        };
+        let body = json!({"metadata": {"namespace": "ns", "name": "a"}});
+        let create = Write::create_raw(kind.clone(), body.clone());
+        let apply = PatchFormat::Apply { manager: "m".into(), force: true };
+        let apply = Write::patch_raw(kind.clone(), key.clone(), apply, json!({"a": 1}));
+        let status =
+            Write::patch_raw(kind.clone(), key.clone(), PatchFormat::Merge, json!({})).to_subresource("status");
+        let replace = Write::replace_raw(kind.clone(), body);
+        let delete = Write::delete_raw(kind, key, Some("u1".into())).of_version("7");
+        let all = [create, apply, status, replace, delete].map(|write| shown(&write)).join("\n");
+        expect_test::expect![[r#"
+            POST /apis/apps/v1/namespaces/ns/deployments?fieldManager=hub%20agent application/json {"metadata":{"name":"a","namespace":"ns"}}
+            PATCH /apis/apps/v1/namespaces/ns/deployments/a?fieldManager=m&force=true application/apply-patch+yaml {"a":1}
+            PATCH /apis/apps/v1/namespaces/ns/deployments/a/status?fieldManager=hub%20agent application/merge-patch+json {}
+            PUT /apis/apps/v1/namespaces/ns/deployments/a?fieldManager=hub%20agent application/json {"metadata":{"name":"a","namespace":"ns"}}
+            DELETE /apis/apps/v1/namespaces/ns/deployments/a application/json {"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"resourceVersion":"7","uid":"u1"},"propagationPolicy":"Background"}"#]].assert_eq(&all);
+    }
+
+    #[test]
+    fn only_a_write_based_on_the_same_version_follows_an_earlier_one() {
+        let kind = KindId::new("", "v1", "ConfigMap", "configmaps");
+        let based_on = |version: &str| {
+            let body = json!({"metadata": {"name": "a", "resourceVersion": version}});
+            Write::replace_raw(kind.clone(), body)
+        };
+        let mut chain = Chain::default();
+        let answer = json!({"metadata": {"resourceVersion": "6"}});
+        chain.note(&based_on("5"), Some("5".into()), Some(&answer));
+        let (mut same, mut other) = (based_on("5"), based_on("4"));
+        chain.follow(&mut same);
+        chain.follow(&mut other);
+        assert_eq!((same.base(), other.base()), (Some("6"), Some("4")));
+    }
+}

@@ -3,6 +3,7 @@
 //! nothing about fleets.
 
 pub mod bench;
+pub mod cargo;
 pub mod codegen;
 pub mod codegen_builtin;
 pub mod console;

@@ -29,7 +29,8 @@ pub struct Limits {
     pub max_streams_per_connection: u32,
     /// Time for a whole TLS handshake.
     pub handshake: Duration,
-    /// Time for the head of a request, from the first moment that the connection could send it.
+    /// Time for the head of a request, from the first moment that the connection could send it. It is also how long a
+    /// connection may idle, so it is no shorter than clients keep theirs: one that is closed under them costs a request.
     pub header_read: Duration,
     /// Time for the whole body of a request.
     pub body_read: Duration,
@@ -49,7 +50,7 @@ impl Default for Limits {
             max_connections: 5000,
             max_streams_per_connection: 1000,
             handshake: Duration::from_secs(10),
-            header_read: Duration::from_secs(32),
+            header_read: Duration::from_secs(95),
             body_read: Duration::from_secs(30),
             request: Duration::from_mins(1),
             drain: Duration::from_secs(10),

@@ -78,7 +78,8 @@ impl NewBinding {
         object.metadata.namespace = placement.namespace.as_ref().map(ToString::to_string);
         let parent = (labels::PARENT_PLACEMENT.to_owned(), placement.name.to_string());
         object.metadata.labels = Some(BTreeMap::from([parent]));
-        object.metadata.finalizers = Some(vec![finalizers::SCHEDULER_BINDING.to_owned()]);
+        // The work generator's comes with it: that saves a write per cluster, and nobody can forget the Works.
+        object.metadata.finalizers = Some([finalizers::SCHEDULER_BINDING, finalizers::WORK].map(str::to_owned).into());
         object
     }
 }

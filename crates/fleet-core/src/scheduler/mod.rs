@@ -66,7 +66,7 @@ pub enum Write {
     CreateBinding(NewBinding),
     /// Sets state, policy snapshot and decision, provided that the binding is still as observed.
     AssociateBinding(Association),
-    /// Sets the state to Unscheduled, and `previous` as the one and only annotation.
+    /// Sets the state to Unscheduled, and notes `previous` in an annotation.
     Unschedule {
         binding: String,
         previous: BindingState,

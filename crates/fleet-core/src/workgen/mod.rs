@@ -54,6 +54,10 @@ pub enum Write {
     ReleaseBinding,
     CreateWork(NewWork),
     ChangeWork(WorkChange),
+    /// Notes on a Work that what it applied stays on the member (`annotations::DELETE_PROPAGATION`).
+    AbandonWork {
+        work: String,
+    },
     DeleteWork {
         work: String,
     },
@@ -66,7 +70,7 @@ impl Write {
             Write::HoldBinding | Write::ReleaseBinding => None,
             Write::CreateWork(new) => Some(&new.name),
             Write::ChangeWork(change) => Some(&change.name),
-            Write::DeleteWork { work } => Some(work),
+            Write::AbandonWork { work } | Write::DeleteWork { work } => Some(work),
         }
     }
 }
@@ -98,12 +102,17 @@ pub fn needs_content(observed: &Observed<'_>) -> bool {
     plan(&without, Timestamp::UNIX_EPOCH).report.outcome == Outcome::AwaitingContent
 }
 
-/// Lets the binding go once every Work is told to go; one that is stuck on its member does not keep the binding.
+/// Lets the binding go once every Work is told to go; one that is stuck on its member does not keep the binding. What
+/// shall stay on the member is noted on the Work first: nobody reads the binding once it is gone.
 fn release(observed: &Observed<'_>) -> Plan {
     let mut plan = Plan::nothing(Report::of(Outcome::Releasing));
     if observed.binding.held {
-        let own = own_works(observed).into_iter();
-        plan.writes.extend(own.map(|work| Write::DeleteWork { work: work.name.to_owned() }));
+        for work in own_works(observed) {
+            let name = || work.name.to_owned();
+            let unmarked = observed.binding.abandoned && !work.abandoned;
+            plan.writes.extend(unmarked.then(|| Write::AbandonWork { work: name() }));
+            plan.writes.push(Write::DeleteWork { work: name() });
+        }
         plan.writes.push(Write::ReleaseBinding);
     }
     plan

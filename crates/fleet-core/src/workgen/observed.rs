@@ -7,10 +7,11 @@ use fleet_api::conditions::Condition;
 use fleet_api::kinds::{Binding, Obj, Scope, Work};
 use fleet_api::names::{Index, MemberNamespace, PlacementKey};
 use fleet_api::types::{
-    ApplyStrategy, ApplyStrategyType, BindingState, EnvelopeIdentifier, EnvelopeType, ManifestCondition,
-    NamespacedName, ReportBackStrategy, ReportBackStrategyType, ResourceBindingStatus, WorkStatus,
+    ApplyStrategy, ApplyStrategyType, BindingState, DeletePropagationPolicy, EnvelopeIdentifier, EnvelopeType,
+    ManifestCondition, NamespacedName, ReportBackStrategy, ReportBackStrategyType, ResourceBindingStatus, WorkStatus,
 };
 use fleet_api::well_known::{annotations, finalizers, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::overrides::{Scopes, SnapshotFacts, Target};
 use crate::placement::ResourceSnapshotFacts;
@@ -71,6 +72,8 @@ pub struct BindingFacts<'a> {
     pub deleting: bool,
     /// Whether our finalizer is on it.
     pub held: bool,
+    /// Whether it says that its resources stay on the cluster.
+    pub abandoned: bool,
     pub state: &'a BindingState,
     pub resource_snapshot: &'a str,
     pub overrides: &'a [NamespacedName],
@@ -87,6 +90,7 @@ impl<'a> BindingFacts<'a> {
             generation: binding.generation(),
             deleting: binding.metadata.deletion_timestamp.is_some(),
             held: binding.metadata.finalizers.iter().flatten().any(|one| one == finalizers::WORK),
+            abandoned: says_abandon(&binding.metadata),
             state: &spec.state,
             resource_snapshot: &spec.resource_snapshot_name,
             overrides: spec.resource_override_snapshots.as_deref().unwrap_or_default(),
@@ -111,6 +115,8 @@ pub struct WorkFacts<'a> {
     pub name: &'a str,
     pub generation: i64,
     pub deleting: bool,
+    /// Whether it says that what it applied stays on the member.
+    pub abandoned: bool,
     /// Name of the binding that it was written for; empty if it does not say.
     pub binding: &'a str,
     /// Index of the snapshot that it was made from.
@@ -137,6 +143,7 @@ impl<'a> WorkFacts<'a> {
             name: metadata.name.as_deref().unwrap_or_default(),
             generation: work.generation(),
             deleting: metadata.deletion_timestamp.is_some(),
+            abandoned: says_abandon(metadata),
             binding: label(labels::PARENT_BINDING).unwrap_or_default(),
             index: label(labels::PARENT_RESOURCE_SNAPSHOT_INDEX).and_then(Index::parse),
             snapshot: annotation(annotations::PARENT_RESOURCE_SNAPSHOT),
@@ -160,6 +167,11 @@ impl<'a> WorkFacts<'a> {
     pub(super) fn manifests(&self) -> &'a [ManifestCondition] {
         self.status.map_or(&[], |status| &status.manifest_conditions)
     }
+}
+
+fn says_abandon(metadata: &ObjectMeta) -> bool {
+    let said = metadata.annotations.as_ref().and_then(|all| all.get(annotations::DELETE_PROPAGATION));
+    said.is_some_and(|word| word == DeletePropagationPolicy::Abandon.as_str())
 }
 
 /// A strategy that brings nothing back is none.

@@ -30,6 +30,7 @@ use std::sync::{Arc, OnceLock};
 
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, ScopeKind};
 use fleet_api::names::PlacementKey;
+use fleet_core::overrides::Scopes;
 use fleet_core::placement::{
     BindingFacts, Fault, Inventory, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation,
     ResourceSnapshotFacts, SnapshotPace, copy_namespace, plan,
@@ -80,6 +81,11 @@ impl World {
 
     pub(crate) fn metadata(&self) -> &MetadataCaches {
         &self.metadata
+    }
+
+    /// Which kinds have no namespaces.
+    pub(crate) fn scopes(&self) -> impl Scopes {
+        self.inventory(None)
     }
 
     pub(crate) fn discovery(&self) -> &Discovery {

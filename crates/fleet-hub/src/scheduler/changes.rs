@@ -42,14 +42,16 @@ pub(super) fn on_policy_snapshot<S: Scope>(event: Event<'_, Obj<PolicySnapshot, 
     event.sides().filter_map(parent_of).collect()
 }
 
-/// A binding that goes frees its place, whoever deletes it.
+/// A binding that goes frees its place, whoever deletes it. One that says that its resources stay may go itself.
 pub(super) fn on_binding<S: Scope>(event: Event<'_, Obj<Binding, S>>) -> Option<PlacementKey> {
     let was_there = event.old.is_some_and(|old| !meta::is_deleting(old));
     let is_going = event.new.is_none_or(meta::is_deleting);
     // One that was going when this process started must be let go of too.
     let found_going = event.old.is_none() && event.new.is_some_and(meta::is_deleting);
+    let abandoned = |binding: &Obj<Binding, S>| meta::annotation(binding, annotations::DELETE_PROPAGATION).is_some();
+    let is_settled = event.new.is_some_and(abandoned) && !event.old.is_some_and(abandoned);
     let binding = event.new.or(event.old)?;
-    parent_of(binding).filter(|_| (was_there && is_going) || found_going)
+    parent_of(binding).filter(|_| (was_there && is_going) || found_going || is_settled)
 }
 
 /// The value under which `by::OPEN` has all snapshots that members may be added to.

@@ -16,6 +16,7 @@ use fleet_api::kinds::{Binding, MemberCluster, Obj, Placement, PolicySnapshot, S
 use fleet_api::names::{ClusterName, PlacementKey};
 use fleet_api::types::{BindingState, PropertyValue};
 use fleet_api::well_known::{annotations, finalizers};
+use fleet_core::rollout;
 use fleet_core::scheduler::{
     BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Namespaces, Observed, PlacementFacts,
     Write as Planned, plan,
@@ -76,6 +77,10 @@ impl<S: Scope> Controller for Scheduler<S> {
             .collect();
         let bindings = self.caches.bindings.by(by::PLACEMENT, &key.to_string());
         let members = self.members.list();
+        if !is_abandonment_settled(&placement, &bindings) {
+            let note = Some("waits until every binding says that its resources stay".to_owned());
+            return Actions { note, ..Actions::none() };
+        }
         let observed = Observed {
             placement: PlacementFacts::of(key, &*placement),
             policy: LatestPolicy::of(&marked),
@@ -113,6 +118,14 @@ impl<S: Scope> Scheduler<S> {
         clusters.extend(unknown.filter_map(|(key, _)| unreadable(&key)));
         clusters
     }
+}
+
+/// Before that, a placement that is deleted keeps its bindings: once they are gone nobody could note on them what becomes
+/// of their resources.
+fn is_abandonment_settled<S: Scope>(placement: &Obj<Placement, S>, bindings: &[Arc<Obj<Binding, S>>]) -> bool {
+    let facts: Vec<_> = bindings.iter().map(|binding| rollout::BindingFacts::of(&**binding)).collect();
+    !meta::is_deleting(placement)
+        || rollout::abandonment_is_settled(&rollout::PlacementFacts::of(placement), facts.iter())
 }
 
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();

@@ -27,24 +27,24 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use fleet_api::kinds::{MemberCluster, Obj, Scope, ScopeKind, Snapshot, UpdateRun};
-use fleet_api::names::{Index, PlacementKey};
+use fleet_api::names::{Index, PlacementKey, ResourceSnapshotName, SnapshotPart};
 use fleet_api::types::UpdateRunStatus;
-use fleet_api::well_known::{annotations, finalizers, labels};
+use fleet_api::well_known::{finalizers, labels};
 use fleet_core::plan::Wake;
 use fleet_core::updaterun::{
     Blocker, Cause, Outcome, Plan, Settings, WhoSaysRolloutStarted, approval_latencies, plan, stage_durations,
 };
-use fleet_runtime::{
-    Actions, Cache, Controller, Error, KindId, Marks, Moment, Next, ObjectKey, Reader, Runtime, Triggers,
-};
+use fleet_runtime::{Actions, Cache, Controller, Error, Marks, Moment, Next, ObjectKey, Reader, Runtime, Triggers};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::caches::{Caches, OverrideSnapshotCaches, PlacementCaches, RunCaches, by};
+use crate::caches::{Caches, PlacementCaches, RunCaches, by};
+use crate::contents::{Content, Contents, GroupId, group_of, is_complete};
 use crate::keys::{object_key, placement_of};
 use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
 use crate::placement::{self, World};
+use crate::rollout::overriding::Overriding;
 use changes::{Concerned, on_run};
 use confirm::Ground;
 use memory::{Held, Memory, Outlook};
@@ -70,7 +70,8 @@ pub(crate) fn start<S: Scope>(
         caches: runs.clone(),
         scope: scope.clone(),
         members: caches.members.clone(),
-        overrides: caches.override_snapshots.clone(),
+        overriding: Overriding { cluster: caches.cluster_overrides.clone(), namespaced: caches.overrides.clone() },
+        contents: Contents::default(),
         world: world.clone(),
         settings: settings(options),
         memory: Memory::default(),
@@ -120,8 +121,10 @@ fn triggers<S: Scope>(
         .on(&scope.resource_snapshots, find!(by_resource_snapshot))
         .on(&scope.bindings, find!(by_binding))
         .on(&caches.members, find!(by_member))
-        .on(&caches.override_snapshots.cluster, move |_| of_cluster_overrides())
-        .on(&caches.override_snapshots.namespaced, move |_| of_overrides())
+        .on(&caches.cluster_overrides.snapshots, move |_| of_cluster_overrides())
+        .on(&caches.overrides.snapshots, move |_| of_overrides())
+        .reads(&caches.cluster_overrides.overrides)
+        .reads(&caches.overrides.overrides)
         .on_complete(world.metadata(), move |_| of_complete())
         .on_discovery(world.discovery(), of_kinds)
 }
@@ -130,7 +133,8 @@ struct StagedRuns<S: Scope> {
     caches: RunCaches<S>,
     scope: PlacementCaches<S>,
     members: Cache<MemberCluster>,
-    overrides: OverrideSnapshotCaches,
+    overriding: Overriding,
+    contents: Contents<S>,
     world: World,
     settings: Settings,
     memory: Memory<S>,
@@ -145,14 +149,14 @@ struct Facts<S: Scope> {
     /// What the placement selects, with content, where the run is about to freeze it.
     content: placement::Facts,
     /// Resource snapshots with their content, where overrides have to look into envelopes.
-    snapshots: Vec<Obj<Snapshot, S>>,
+    snapshots: Option<Content<S>>,
     /// What the run stands on, where the caches were in doubt.
     ground: Option<Ground>,
 }
 
 impl<S: Scope> Default for Facts<S> {
     fn default() -> Self {
-        Self { content: placement::Facts::default(), snapshots: Vec::new(), ground: None }
+        Self { content: placement::Facts::default(), snapshots: None, ground: None }
     }
 }
 
@@ -211,11 +215,17 @@ impl<S: Scope> StagedRuns<S> {
         let held = self.memory.held(key, &sight.run);
         let catalogue = self.world.catalogue();
         let content = sight.content(facts, &catalogue, self.world.propagation());
-        let overrides = Latest::new(sight.placement_key.as_ref(), &self.overrides, &sight.members, &catalogue);
+        let is_new = Stand::of(&*sight.run) == Stand::New;
+        let overriding = sight.placement_key.as_ref().filter(|_| is_new).map(|key| self.overriding.hold(key));
+        let overrides = Latest::new(sight.placement_key.as_ref(), overriding, &self.members, &catalogue);
         let settled = facts.ground.as_ref().is_some_and(|ground| *ground == self.cached_ground(&sight.run));
         let newest = held.as_ref().map(|held| &*held.status);
         let observed = sight.observed(newest, content.as_ref(), &overrides, settled, self.settings);
         let plan = plan(&observed, now);
+        if overrides.is_unsettled() {
+            let note = Some("waits until an override that concerns it is frozen".to_owned());
+            return Actions { note, ..Actions::none() };
+        }
         if settled {
             self.memory.trust(key);
         }
@@ -301,14 +311,34 @@ impl<S: Scope> StagedRuns<S> {
         let Some(key) = placement_of(run) else { return Ok(()) };
         let Some(placement) = self.scope.placements.get(&object_key(&key)) else { return Ok(()) };
         let snapshots = self.scope.resource_snapshots.by(by::PLACEMENT, &key.to_string());
-        if !is_complete(run, &snapshots) {
+        let index = Index::parse(&run.spec.resource_snapshot_index);
+        let is_there = index.is_some_and(|index| is_complete(&group(&snapshots, &key, index)));
+        if !is_there {
             facts.content = placement::capture(&self.world, &key, &placement, reader).await?;
         }
-        if !self.overrides.cluster.is_empty() || !self.overrides.namespaced.is_empty() {
-            facts.snapshots = read_group(run, &key, &snapshots, reader).await?;
+        let newest = || snapshots.iter().filter_map(|one| index_of(one)).max();
+        if let Some(index) = index.or_else(newest)
+            && !self.overriding.hold(&key).is_empty()
+        {
+            let group = GroupId::of(&group(&snapshots, &key, index));
+            facts.snapshots = Some(self.contents.read(group, reader).await?);
         }
         Ok(())
     }
+}
+
+/// The snapshots of this index, the master first.
+fn group<'a, S: Scope>(
+    snapshots: &'a [Arc<Obj<Snapshot, S>>],
+    placement: &PlacementKey,
+    index: Index,
+) -> Vec<&'a Obj<Snapshot, S>> {
+    let master = ResourceSnapshotName { placement: placement.name.clone(), index, part: SnapshotPart::Master };
+    group_of(snapshots, &master.to_string())
+}
+
+fn index_of<S: Scope>(snapshot: &Obj<Snapshot, S>) -> Option<Index> {
+    snapshot.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX).and_then(|index| Index::parse(index))
 }
 
 /// The status that is written now, or else the one that is held back.
@@ -331,37 +361,6 @@ fn status_to_write<S: Scope>(
         Some(until) => (None, Some(Held { over: sight.run.clone(), status, until })),
         None => (Some(status), None),
     }
-}
-
-/// Whether the snapshot that the run names is there with all of its parts, so that nothing has to be frozen.
-fn is_complete<S: Scope>(run: &Obj<UpdateRun, S>, snapshots: &[Arc<Obj<Snapshot, S>>]) -> bool {
-    let index = run.spec.resource_snapshot_index.as_str();
-    let group: Vec<_> = snapshots.iter().filter(|one| index_of(one) == Some(index)).collect();
-    let parts = group.iter().find_map(|one| meta::annotation(&***one, annotations::NUMBER_OF_RESOURCE_SNAPSHOTS));
-    !index.is_empty() && parts.is_some_and(|parts| parts == group.len().to_string())
-}
-
-fn index_of<S: Scope>(snapshot: &Obj<Snapshot, S>) -> Option<&str> {
-    snapshot.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX).map(String::as_str)
-}
-
-/// The content of the group that the run names, or of the newest one.
-async fn read_group<S: Scope>(
-    run: &Obj<UpdateRun, S>,
-    placement: &PlacementKey,
-    snapshots: &[Arc<Obj<Snapshot, S>>],
-    reader: &Reader,
-) -> Result<Vec<Obj<Snapshot, S>>, Error> {
-    let named = Some(run.spec.resource_snapshot_index.as_str()).filter(|index| !index.is_empty());
-    let newest = || snapshots.iter().filter_map(|one| index_of(one)).filter_map(Index::parse).max();
-    let Some(index) = named.map(str::to_owned).or_else(|| newest().map(|index| index.to_string())) else {
-        return Ok(Vec::new());
-    };
-    let group = format!("{}={},{}={index}", labels::PARENT_PLACEMENT, placement.name, labels::RESOURCE_INDEX);
-    let kind = KindId::of::<Obj<Snapshot, S>>();
-    let found = reader.list(&kind, run.metadata.namespace.as_deref(), Some(&group)).await?;
-    let parse = |object| serde_json::from_value(object).map_err(|error| Error::Other(error.to_string()));
-    found.into_iter().map(parse).collect()
 }
 
 fn is_behind(plan: &Plan) -> bool {

@@ -1,54 +1,66 @@
 //! Which overrides a run takes along for which cluster.
 //!
-//! Decides nothing by itself: looks at the latest snapshots in the caches for `fleet_core::overrides`. What the run
-//! records stays, whatever is edited later.
+//! Decides nothing by itself: asks the same as a rolling update does. What the run records stays, whatever is edited later.
+//! If an override that concerns the run is not frozen yet, that is noted: the run waits for it rather than go without.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::cell::Cell;
 
-use fleet_api::kinds::{ClusterResourceOverrideSnapshot, MemberCluster, ResourceOverrideSnapshot};
+use fleet_api::kinds::MemberCluster;
 use fleet_api::names::PlacementKey;
 use fleet_api::types::EmbeddedObject;
-use fleet_core::overrides::{Candidates, Matched, Scopes, SnapshotFacts, Target};
+use fleet_core::overrides::{Candidates, Scopes};
+use fleet_core::rollout::{ClusterOverrides, Overrides as Found};
 use fleet_core::updaterun::{MatchedOverrides, Overrides};
+use fleet_runtime::Cache;
 
-use crate::caches::OverrideSnapshotCaches;
-use crate::meta;
+use crate::rollout::overriding::Held;
 
 /// The latest overrides, and the clusters that they may be for.
 #[derive(Debug)]
 pub(super) struct Latest<'a> {
     placement: Option<&'a PlacementKey>,
-    cluster: Vec<Arc<ClusterResourceOverrideSnapshot>>,
-    namespaced: Vec<Arc<ResourceOverrideSnapshot>>,
-    members: &'a [Arc<MemberCluster>],
+    held: Option<Held>,
+    members: &'a Cache<MemberCluster>,
     scopes: &'a dyn Scopes,
+    unsettled: Cell<bool>,
 }
 
 impl<'a> Latest<'a> {
     pub(super) fn new(
         placement: Option<&'a PlacementKey>,
-        caches: &OverrideSnapshotCaches,
-        members: &'a [Arc<MemberCluster>],
+        held: Option<Held>,
+        members: &'a Cache<MemberCluster>,
         scopes: &'a dyn Scopes,
     ) -> Self {
-        Self { placement, cluster: caches.cluster.list(), namespaced: caches.namespaced.list(), members, scopes }
+        Self { placement, held, members, scopes, unsettled: Cell::new(false) }
+    }
+
+    /// Whether an override was asked for that is not frozen yet.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.unsettled.get()
     }
 }
 
 impl Overrides for Latest<'_> {
     fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, String> {
-        let Some(placement) = self.placement else { return Ok(vec![MatchedOverrides::default(); clusters.len()]) };
-        let candidates = Candidates::of(resources.iter().copied(), self.scopes);
-        let snapshots = self.cluster.iter().map(|one| SnapshotFacts::of(&**one));
-        let snapshots = snapshots.chain(self.namespaced.iter().map(|one| SnapshotFacts::of(&**one)));
-        let matched = Matched::new(placement, &candidates, snapshots);
-        let members: BTreeMap<&str, &MemberCluster> =
-            self.members.iter().map(|member| (meta::name(&**member), &**member)).collect();
-        let pins = |cluster: &&str| {
-            let pins = members.get(cluster).map(|member| matched.pins(&Target::of(member))).unwrap_or_default();
-            MatchedOverrides { cluster_overrides: pins.cluster_overrides, overrides: pins.overrides }
+        let (Some(placement), Some(held)) = (self.placement, &self.held) else {
+            return Ok(vec![MatchedOverrides::default(); clusters.len()]);
         };
-        Ok(clusters.iter().map(pins).collect())
+        let candidates = Candidates::of(resources.iter().copied(), self.scopes);
+        let found = match held.matched(placement, &candidates, clusters.iter().copied(), self.members) {
+            Found::Matched(found) => found,
+            Found::Unsettled => {
+                self.unsettled.set(true);
+                return Ok(vec![MatchedOverrides::default(); clusters.len()]);
+            }
+        };
+        let of_cluster = |cluster: &&str| match found.get(cluster) {
+            Some(ClusterOverrides::Pinned(pinned)) => MatchedOverrides {
+                cluster_overrides: pinned.cluster_overrides.clone(),
+                overrides: pinned.overrides.clone(),
+            },
+            Some(ClusterOverrides::ClusterGone) | None => MatchedOverrides::default(),
+        };
+        Ok(clusters.iter().map(of_cluster).collect())
     }
 }

@@ -20,6 +20,7 @@ use fleet_runtime::{Cache, ObjectKey};
 use super::Facts;
 use super::changes::{Stand, strategy_of};
 use crate::caches::{PlacementCaches, RunCaches, by};
+use crate::contents::Content;
 use crate::keys::{object_key, placement_of};
 use crate::meta;
 
@@ -78,7 +79,7 @@ impl<S: Scope> Sight<S> {
             return None;
         }
         let read: BTreeMap<&str, &Obj<Snapshot, S>> =
-            facts.snapshots.iter().map(|one| (meta::name(one), one)).collect();
+            facts.snapshots.iter().flat_map(Content::snapshots).map(|one| (meta::name(one), one)).collect();
         let with_content = |cached: &'a Arc<Obj<Snapshot, S>>| {
             ResourceSnapshotFacts::of(read.get(meta::name(&**cached)).copied().unwrap_or(&**cached))
         };

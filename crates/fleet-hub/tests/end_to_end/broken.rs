@@ -12,11 +12,11 @@ async fn a_member_that_cannot_be_read_keeps_what_it_has() {
     world.place("web", shop()).await;
     let running = world.start();
     running.settled().await;
-    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Scheduled");
+    assert_eq!(world.bindings("web").await, "c1=Bound c2=Bound");
     world.patch(&format!("{MEMBERS}/c1"), json!({"spec": {"taints": "nonsense"}})).await;
     world.join("c3", json!({})).await;
     running.settled().await;
-    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Scheduled c3=Scheduled");
+    assert_eq!(world.bindings("web").await, "c1=Bound c2=Bound c3=Bound");
     running.stop().await;
 
     let running = world.start();
@@ -24,7 +24,7 @@ async fn a_member_that_cannot_be_read_keeps_what_it_has() {
     assert_eq!(running.metrics.unreadable_objects(&KindId::of::<MemberCluster>()), 1);
     world.join("c4", json!({})).await;
     running.settled().await;
-    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Scheduled c3=Scheduled c4=Scheduled");
+    assert_eq!(world.bindings("web").await, "c1=Bound c2=Bound c3=Bound c4=Bound");
     running.stop().await;
 }
 
@@ -49,7 +49,7 @@ async fn broken_placements_bindings_and_snapshots_stop_nobody_else() {
     running.settled().await;
     assert_eq!(running.metrics.unreadable_objects(&KindId::of::<ClusterResourceBinding>()), 1);
     for name in ["web", "other"] {
-        assert_eq!(world.bindings(name).await, "c1=Scheduled", "{name}");
+        assert_eq!(world.bindings(name).await, "c1=Bound", "{name}");
         assert_eq!(world.selected(name).await, "0: Namespace shop", "{name}");
     }
     let broken = world.get(&format!("{PLACEMENT}/clusterresourceplacements/broken")).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_placement_that_becomes_unreadable_keeps_its_last_good_version() {
     world.config_map("settings", "1").await;
     world.place("other", shop()).await;
     running.settled().await;
-    assert_eq!(world.bindings("web").await, "c1=Scheduled");
+    assert_eq!(world.bindings("web").await, "c1=Bound");
     assert_eq!(world.selected("other").await, "0: Namespace shop, ConfigMap settings");
     running.stop().await;
 }
@@ -80,7 +80,7 @@ async fn a_name_that_no_label_can_carry_is_let_be() {
     world.place("web", shop()).await;
     let running = world.start();
     running.settled().await;
-    assert_eq!(world.bindings("web").await, "c1=Scheduled");
+    assert_eq!(world.bindings("web").await, "c1=Bound");
     assert!(world.placement(&"x".repeat(64)).await.get("status").is_none());
     running.stop().await;
 }

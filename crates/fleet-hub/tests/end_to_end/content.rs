@@ -21,7 +21,7 @@ async fn nothing_is_read_again_while_the_versions_stay() {
     assert!(reads > 0);
     world.edit("web", json!({"policy": {"numberOfClusters": 2}})).await;
     running.settled().await;
-    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Scheduled");
+    assert_eq!(world.bindings("web").await, "c1=Bound c2=Bound");
     assert_eq!(running.content_reads(), reads, "a placement that changed in other ways");
     world.patch("/api/v1/namespaces/shop/configmaps/a", json!({"data": {"value": "2"}})).await;
     running.settled().await;

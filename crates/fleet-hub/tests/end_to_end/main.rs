@@ -5,8 +5,10 @@
 
 mod broken;
 mod content;
+mod members;
 mod placing;
 mod restarting;
+mod rolling;
 mod scheduling;
 mod status;
 mod world;

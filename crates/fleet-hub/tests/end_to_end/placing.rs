@@ -167,7 +167,7 @@ async fn placement_06_07_refused_selectors_are_explained_and_heal() {
     world.edit("web", shop()).await;
     running.settled().await;
     assert_eq!(world.selected("web").await, "0: Namespace shop");
-    assert_eq!(world.bindings("web").await, "c1=Scheduled");
+    assert_eq!(world.bindings("web").await, "c1=Bound");
     running.stop().await;
 }
 

@@ -1,65 +1,39 @@
 //! What placements say of their clusters, where they say it, and how often.
 
-use std::time::Duration;
-
 use fleet_api::kinds::ClusterResourcePlacement;
 use fleet_runtime::KindId;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::members::Fares;
 use crate::world::{PLACEMENT, World, conditions, shop};
-
-const STEPS: &[&str] = &["RolloutStarted", "Overridden", "WorkSynchronized", "Applied", "Available"];
-
-/// What rollout and work generator say of a binding: so many steps True, then `after`.
-async fn report(world: &World, placement: &str, cluster: &str, done: usize, after: Option<(&str, Value)>) {
-    let binding = world.binding(placement, cluster).await;
-    let path = format!("{PLACEMENT}/clusterresourcebindings/{}", binding["metadata"]["name"].as_str().unwrap());
-    let moved = json!({"spec": {"state": "Bound", "resourceSnapshotName": format!("{placement}-0-snapshot")}});
-    let generation = world.patch(&path, moved).await["metadata"]["generation"].take();
-    let condition = |type_: &str, status: &str| {
-        json!({"type": type_, "status": status, "reason": "Said", "message": "", "observedGeneration": generation,
-            "lastTransitionTime": "2026-01-01T00:00:00Z"})
-    };
-    let mut said: Vec<_> = STEPS.iter().take(done).map(|step| condition(step, "True")).collect();
-    let mut status = json!({});
-    if let Some((step, more)) = after {
-        said.push(condition(step, "False"));
-        status = more;
-    }
-    status["conditions"] = json!(said);
-    world.patch(&format!("{path}/status"), json!({"status": status})).await;
-}
 
 #[tokio::test(start_paused = true)]
 async fn placement_31_of_two_placements_of_one_object_the_second_fails_alone() {
     let world = World::new(&["c1"]).await;
     world.place("first", shop()).await;
     world.place("second", shop()).await;
-    let running = world.start();
-    running.settled().await;
-    report(&world, "first", "c1", 5, None).await;
-    let failed = json!({"version": "v1", "kind": "Namespace", "name": "shop", "condition": {
-        "type": "Applied", "status": "False", "reason": "ManifestApplyFailed", "message": "owned by another",
-        "lastTransitionTime": "2026-01-01T00:00:00Z"}});
-    report(&world, "second", "c1", 3, Some(("Applied", json!({"failedPlacements": [failed]})))).await;
-    running.settled().await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    running.settled().await;
+    let (running, members) = (world.start(), world.members());
+    members.say(|work| {
+        let is_second = work.metadata.name.as_deref().is_some_and(|name| name.starts_with("second"));
+        if is_second { Fares::NotApplied } else { Fares::Available }
+    });
+    running.at_rest(&members).await;
     let last = |all: Vec<String>| all.last().cloned().unwrap();
     assert_eq!(last(world.conditions("first").await), "ClusterResourcePlacementAvailable=True ResourceAvailable");
     assert_eq!(last(world.conditions("second").await), "ClusterResourcePlacementApplied=False ApplyFailed");
     let entry = world.placement("second").await["status"]["placementStatuses"][0].take();
     assert_eq!(entry["failedPlacements"][0]["name"], "shop");
-    assert_eq!(conditions(&entry["conditions"]).last().unwrap(), "Applied=False Said");
+    assert_eq!(conditions(&entry["conditions"]).last().unwrap(), "Applied=False NotAllWorkHaveBeenApplied");
     running.stop().await;
+    members.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn people_hear_of_a_rollout_once() {
-    let world = World::new(&["c1"]).await;
+    let world = World::new(&[]).await;
     world.place("web", shop()).await;
-    let running = world.start();
-    running.settled().await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
     let events = || async {
         let all = world.list("/api/v1/events").await;
         let mut reasons: Vec<_> = all
@@ -71,10 +45,8 @@ async fn people_hear_of_a_rollout_once() {
         reasons
     };
     assert!(events().await.is_empty(), "a placement that is merely scheduled has none");
-    report(&world, "web", "c1", 5, None).await;
-    running.settled().await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    running.settled().await;
+    world.join("c1", json!({})).await;
+    running.at_rest(&members).await;
     let expected = [
         "PlacementApplied",
         "PlacementAvailable",
@@ -85,38 +57,34 @@ async fn people_hear_of_a_rollout_once() {
     ];
     assert_eq!(events().await, expected);
     world.edit("web", json!({"revisionHistoryLimit": 5})).await;
-    running.settled().await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    running.at_rest(&members).await;
     let started = events().await.iter().filter(|reason| *reason == "PlacementRolloutStarted").count();
     assert_eq!(started, 1, "a new generation is told of when it is rolled out");
     running.stop().await;
+    members.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn clusters_that_report_together_cost_one_status() {
     let names: Vec<String> = (0..20).map(|number| format!("c{number:02}")).collect();
-    let members: Vec<&str> = names.iter().map(String::as_str).collect();
-    let world = World::new(&members).await;
+    let world = World::new(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     world.place("web", shop()).await;
-    let running = world.start();
-    running.settled().await;
+    let (running, members) = (world.start(), world.members());
+    members.say(|_| Fares::Silent);
+    running.at_rest(&members).await;
     let statuses = || running.metrics.writes_of(&KindId::of::<ClusterResourcePlacement>(), "status", "ok");
     let before = statuses();
-    for name in &members {
-        report(&world, "web", name, 2, None).await;
-        // So short a time is no reason to wait for each: the status is written for several together.
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    running.settled().await;
+    members.say(|_| Fares::NotAvailable);
+    running.at_rest(&members).await;
     assert_eq!(
         world.conditions("web").await.last().unwrap(),
-        "ClusterResourcePlacementWorkSynchronized=Unknown WorkSynchronizedUnknown"
+        "ClusterResourcePlacementAvailable=False ResourceNotAvailableYet"
     );
     let entries = world.placement("web").await["status"]["placementStatuses"].as_array().unwrap().clone();
-    assert!(entries.iter().all(|entry| conditions(&entry["conditions"]).len() == 4), "{entries:?}");
+    assert!(entries.iter().all(|entry| conditions(&entry["conditions"]).len() == 6), "{entries:?}");
     assert!(statuses() - before <= 5, "{} statuses for 20 reports", statuses() - before);
     running.stop().await;
+    members.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,7 +142,7 @@ async fn placement_27_28_placements_say_how_scheduling_went() {
     );
     world.join("c9", json!({})).await;
     running.settled().await;
-    assert_eq!(world.bindings("named").await, "c9=Scheduled", "scheduling_14");
+    assert_eq!(world.bindings("named").await, "c9=Bound", "scheduling_14");
     assert_eq!(
         world.conditions("named").await,
         [

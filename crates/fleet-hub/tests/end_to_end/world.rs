@@ -7,13 +7,15 @@ use std::time::Duration;
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
 use apiserver::server::Server;
-use fleet_api::kinds::{ClusterResourcePlacement, all_crds};
+use fleet_api::kinds::{ClusterResourceBinding, ClusterResourcePlacement, ClusterResourceSnapshot, Work, all_crds};
 use fleet_core::placement::SnapshotPace;
 use fleet_hub::{Hub, HubOptions, install, ownership};
 use fleet_runtime::{Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use crate::members::Members;
 
 /// Virtual time after which a hub that has not settled never will.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -191,6 +193,25 @@ impl World {
         self.client().request(request.unwrap()).await
     }
 
+    /// Starts the members' agents, which find everything available.
+    pub(crate) fn members(&self) -> Members {
+        Members::start(self.client(), self.clock)
+    }
+
+    /// `member/name: manifests` of all Works, by member.
+    pub(crate) async fn works(&self) -> Vec<String> {
+        let list = self.list(&format!("{PLACEMENT}/works")).await;
+        let text = |work: &Value| {
+            let manifests = work["spec"]["workload"]["manifests"].as_array().cloned().unwrap_or_default();
+            let names: Vec<_> =
+                manifests.iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+            let member = work["metadata"]["namespace"].as_str().unwrap().trim_start_matches("fleet-member-");
+            let going = if work["metadata"]["deletionTimestamp"].is_null() { "" } else { " (going)" };
+            format!("{member}/{}: {}{going}", work["metadata"]["name"].as_str().unwrap(), names.join(" "))
+        };
+        list.iter().map(text).collect()
+    }
+
     /// Starts the hub's controllers without any delay of snapshots.
     pub(crate) fn start(&self) -> Running {
         self.start_with(HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, ..HubOptions::default() })
@@ -251,6 +272,25 @@ impl Running {
         }
     }
 
+    /// Waits until nothing happens any more, neither on the hub nor with the members, and what was held back is written.
+    pub(crate) async fn at_rest(&self, members: &Members) {
+        for _ in 0..2 {
+            self.settled_with(&members.progress).await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        self.settled_with(&members.progress).await;
+    }
+
+    async fn settled_with(&self, members: &Progress) {
+        loop {
+            self.settled().await;
+            if members.is_synced() && members.is_idle() && self.progress.is_idle() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     /// Waits until a change of the server's kinds has been noticed, which a server may need a moment for.
     pub(crate) async fn hub_learns(&self) {
         self.settled().await;
@@ -258,11 +298,15 @@ impl Running {
         self.settled().await;
     }
 
-    /// How often content was read; after a conflict the object itself is read too, which does not count.
+    /// How often users' objects were read. Our own are read for Works, and again after conflicts.
     pub(crate) fn content_reads(&self) -> u64 {
-        let kind = KindId::of::<ClusterResourcePlacement>();
-        let conflicts = |verb| self.metrics.writes_of(&kind, verb, "conflict");
-        self.metrics.reads() - conflicts("patch") - conflicts("status")
+        let own = [
+            KindId::of::<ClusterResourcePlacement>(),
+            KindId::of::<ClusterResourceBinding>(),
+            KindId::of::<ClusterResourceSnapshot>(),
+            KindId::of::<Work>(),
+        ];
+        self.metrics.reads() - own.iter().map(|kind| self.metrics.reads_of(kind)).sum::<u64>()
     }
 
     pub(crate) fn reconciles(&self, controller: &'static str) -> u64 {

@@ -11,6 +11,7 @@ scenarios! { what_a_run_waits_for:
     ur_40_a_workload_does_not_become_available,
     ur_41_applying_fails,
     ur_42_a_run_gets_stuck_while_it_stops,
+    ur_43_differences_cannot_be_reported,
     ur_44_a_cluster_that_has_the_content_but_fails_counts_as_started,
     ur_50_a_run_waits_for_approval,
     ur_51_an_approval_of_another_generation_does_not_count,
@@ -130,6 +131,28 @@ async fn ur_42_a_run_gets_stuck_while_it_stops(fleet: &mut Fleet) {
     fleet.settle().await;
     assert_eq!(reason(fleet, "run-42").await, "UpdateRunStopped");
     assert_eq!(fleet.rolled_out().await, "member1=- member2=0");
+}
+
+async fn ur_43_differences_cannot_be_reported(fleet: &mut Fleet) {
+    fleet.members.behave("member2", Manner::Refusing);
+    fleet.place(json!(null)).await;
+    let strategy = json!({"type": "External", "applyStrategy": {"type": "ReportDiff"}});
+    let name = fleet.placement_name().to_owned();
+    fleet.patch(Kind::Placement, &name, json!({"spec": {"strategy": strategy}})).await;
+    fleet.strategy(json!([stage("staging"), stage("canary")])).await;
+    fleet.settle().await;
+    fleet.run("run-43", json!({"state": "Run"})).await;
+    fleet.settle().await;
+    fleet.later(Duration::from_mins(6)).await;
+    assert_eq!(fleet.message("run-43", "Progressing").await, STUCK);
+    let placement = fleet.placement().await;
+    let entries = placement["status"]["placementStatuses"].as_array().unwrap();
+    let entry = entries.iter().find(|entry| entry["clusterName"] == "member2").unwrap();
+    let reported = condition(&entry["conditions"], "DiffReported").unwrap();
+    assert_eq!((&reported["status"], &reported["reason"]), (&json!("False"), &json!("NotAllWorkHaveDiffReported")));
+    fleet.members.behave("member2", Manner::Prompt);
+    fleet.settle().await;
+    assert_eq!(fleet.columns("run-43").await, "True False True");
 }
 
 async fn ur_44_a_cluster_that_has_the_content_but_fails_counts_as_started(fleet: &mut Fleet) {

@@ -14,6 +14,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::client::{Answer, Client, Place};
+use super::usage::Usage;
 
 /// Objects that the list and the memory are measured with.
 const OBJECTS: usize = 10_000;
@@ -44,6 +45,9 @@ const WATCHED_PATH: &str = "/api/v1/namespaces/watched/configmaps";
 pub(super) struct Rates {
     pub(super) one: f64,
     pub(super) many: f64,
+    /// Processor time of the server for one request of many clients. Unlike the rates it hardly depends on what else
+    /// the machine does.
+    pub(super) processor: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -77,16 +81,18 @@ struct Load {
     time: Duration,
 }
 
-pub(super) async fn measure(place: &Place, memory: impl Fn() -> Option<u64>) -> Result<Figures> {
+pub(super) async fn measure(place: &Place, usage: impl Fn() -> Option<Usage>) -> Result<Figures> {
     let mut admin = place.client().await?;
     for namespace in ["bench", "single", "watched", "status"] {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         admin.send(Method::POST, "/api/v1/namespaces", JSON, bytes(&body)).await?;
     }
-    let idle = memory();
+    let idle = usage().map(|usage| usage.resident_bytes);
     let fill = Load { write: Write::Create, path: OBJECTS_PATH, clients: MANY_CLIENTS, most: OBJECTS, time: FILL_TIME };
-    let creates_many = rate(place, fill).await?;
-    let filled = memory();
+    let (creates_many, creates_processor) = timed_rate(place, fill, &usage).await?;
+    let filled = usage().map(|usage| usage.resident_bytes);
+    // The first connection may have idled for longer than a server lets it.
+    let mut admin = place.client().await?;
     let list = list(&mut admin).await?;
     let fan_out = fan_out(place, &mut admin).await?;
     for number in 0..DEPLOYMENTS {
@@ -94,25 +100,31 @@ pub(super) async fn measure(place: &Place, memory: impl Fn() -> Option<u64>) -> 
     }
     let many = Load { clients: MANY_CLIENTS, most: MOST_REQUESTS, time: RATE_TIME, ..fill };
     let one = Load { clients: 1, ..many };
+    let both = async |write: Write, path: &'static str| {
+        let one = rate(place, Load { write, path, ..one }).await?;
+        let (many, processor) = timed_rate(place, Load { write, path, ..many }, &usage).await?;
+        anyhow::Ok(Rates { one, many, processor })
+    };
+    let creates_one = rate(place, Load { path: SINGLE_PATH, ..one }).await?;
     Ok(Figures {
-        creates: Rates { one: rate(place, Load { path: SINGLE_PATH, ..one }).await?, many: creates_many },
-        updates: Rates {
-            one: rate(place, Load { write: Write::Update, ..one }).await?,
-            many: rate(place, Load { write: Write::Update, ..many }).await?,
-        },
-        patches: Rates {
-            one: rate(place, Load { write: Write::Patch, ..one }).await?,
-            many: rate(place, Load { write: Write::Patch, ..many }).await?,
-        },
-        status_patches: Rates {
-            one: rate(place, Load { write: Write::StatusPatch, path: STATUS_PATH, ..one }).await?,
-            many: rate(place, Load { write: Write::StatusPatch, path: STATUS_PATH, ..many }).await?,
-        },
+        creates: Rates { one: creates_one, many: creates_many, processor: creates_processor },
+        updates: both(Write::Update, OBJECTS_PATH).await?,
+        patches: both(Write::Patch, OBJECTS_PATH).await?,
+        status_patches: both(Write::StatusPatch, STATUS_PATH).await?,
         list,
         fan_out,
         idle,
         filled,
     })
+}
+
+/// As `rate`, with the processor time that the server used for one request.
+async fn timed_rate(place: &Place, load: Load, usage: &impl Fn() -> Option<Usage>) -> Result<(f64, Option<Duration>)> {
+    let (before, started) = (usage(), Instant::now());
+    let rate = rate(place, load).await?;
+    let requests = rate * started.elapsed().as_secs_f64();
+    let processor = before.zip(usage()).filter(|_| requests >= 1.0);
+    Ok((rate, processor.map(|(before, after)| after.processor.saturating_sub(before.processor).div_f64(requests))))
 }
 
 /// Requests per second of a number of clients that each send the next one when the last is answered.

@@ -5,11 +5,10 @@
 
 mod client;
 mod measure;
-mod memory;
 mod report;
 mod serve;
+mod usage;
 
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -22,9 +21,9 @@ use self::measure::{Figures, measure};
 use self::report::Column;
 use self::serve::Served;
 use crate::codegen::workspace_root;
-use crate::console;
 use crate::http::Endpoint;
 use crate::real::RealCluster;
+use crate::{cargo, console};
 
 /// Measures and prints figures
 #[derive(Debug, Args)]
@@ -63,8 +62,7 @@ impl Bench {
 
 /// Runs the same command line once more, built for release.
 fn again_in_release() -> Result<()> {
-    let status = Command::new("cargo")
-        .args(["run", "--release", "--quiet", "--package", "xtask", "--"])
+    let status = cargo::command(&["run", "--release", "--quiet", "--package", "xtask", "--"])
         .args(std::env::args_os().skip(1))
         .current_dir(workspace_root())
         .status()
@@ -125,12 +123,12 @@ async fn over_https(durable: bool) -> Result<Figures> {
     let served = Served::start(durable.then_some(directory.path())).await?;
     let place =
         Place::Http { endpoint: Endpoint::new(&served.url, Some(&served.ca_pem))?, token: served.token.clone() };
-    measure(&place, || memory::of_process(served.process_id)).await
+    measure(&place, || usage::of_process(served.process_id)).await
 }
 
 async fn real(synced: bool) -> Result<Figures> {
     let cluster = RealCluster::start(&crate::real::Options { synced, ..crate::real::Options::default() }).await?;
     let place =
         Place::Http { endpoint: Endpoint::new(&cluster.url, Some(&cluster.ca_pem))?, token: cluster.token.clone() };
-    measure(&place, || memory::of_descendants(&["kube-apiserver", "etcd"])).await
+    measure(&place, || usage::of_descendants(&["kube-apiserver", "etcd"])).await
 }

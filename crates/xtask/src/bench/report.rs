@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::measure::Figures;
+use super::measure::{Figures, Rates};
 
 /// One server's figures.
 pub(super) struct Column {
@@ -24,6 +24,10 @@ const ROWS: &[(&str, Show)] = &[
     ("status patches/s, 32 clients", |f| per_second(f.status_patches.many)),
     ("list of 10,000 objects", |f| milliseconds(f.list)),
     ("one write to 1,000 watchers", |f| milliseconds(f.fan_out)),
+    ("server's CPU per create", |f| microseconds(f.creates.processor)),
+    ("server's CPU per update", |f| microseconds(f.updates.processor)),
+    ("server's CPU per merge patch", |f| microseconds(f.patches.processor)),
+    ("server's CPU per status patch", |f| microseconds(f.status_patches.processor)),
     ("memory, idle", |f| megabytes(f.idle)),
     ("memory, 10,000 objects of 2 KB", |f| megabytes(f.filled)),
     ("memory per 10,000 objects of 2 KB", |f| {
@@ -77,6 +81,10 @@ pub(super) fn ratios(columns: &[Column], pairs: &[(&str, &str)]) -> String {
         ("status patches/s, 32 clients", |ours, real, _| ours.status_patches.many / real.status_patches.many),
         ("list of 10,000 objects", |ours, real, _| real.list.as_secs_f64() / ours.list.as_secs_f64()),
         ("one write to 1,000 watchers", |ours, real, _| real.fan_out.as_secs_f64() / ours.fan_out.as_secs_f64()),
+        ("server's CPU per create", |ours, real, _| less(ours.creates, real.creates)),
+        ("server's CPU per update", |ours, real, _| less(ours.updates, real.updates)),
+        ("server's CPU per merge patch", |ours, real, _| less(ours.patches, real.patches)),
+        ("server's CPU per status patch", |ours, real, _| less(ours.status_patches, real.status_patches)),
         ("memory, idle", |ours, real, size| size(real.idle) / size(ours.idle)),
         ("memory, 10,000 objects of 2 KB", |ours, real, size| size(real.filled) / size(ours.filled)),
     ];
@@ -95,6 +103,15 @@ pub(super) fn ratios(columns: &[Column], pairs: &[(&str, &str)]) -> String {
     out
 }
 
+/// How many times less processor time our server takes.
+fn less(ours: Rates, real: Rates) -> f64 {
+    real.processor.zip(ours.processor).map_or(f64::NAN, |(real, ours)| real.as_secs_f64() / ours.as_secs_f64())
+}
+
+fn microseconds(time: Option<Duration>) -> String {
+    time.map_or_else(|| "–".to_owned(), |time| format!("{} µs", time.as_micros()))
+}
+
 fn per_second(rate: f64) -> String {
     format!("{rate:.0}")
 }
@@ -109,11 +126,11 @@ fn megabytes(bytes: Option<u64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::Rates;
     use super::*;
 
     fn column(name: &'static str, rate: f64, bytes: u64) -> Column {
-        let rates = Rates { one: rate, many: rate * 2.0 };
+        let processor = Some(Duration::from_secs(1).div_f64(rate));
+        let rates = Rates { one: rate, many: rate * 2.0, processor };
         let time = Duration::from_millis(10);
         let (idle, filled) = (Some(bytes), Some(bytes * 2));
         Column {
@@ -141,6 +158,7 @@ mod tests {
         assert!(table.ends_with("| memory per 10,000 objects of 2 KB | 10 MB | 20 MB | 104 MB |"), "{table}");
         let ratios = ratios(&columns, &[("a", "real"), ("b", "real")]);
         assert!(ratios.contains("| creates/s, 32 clients | 10.0 | 5.0 |"), "{ratios}");
+        assert!(ratios.contains("| server's CPU per update | 10.0 | 5.0 |"), "{ratios}");
         assert!(ratios.contains("| memory, idle | 10.0 | 5.0 |"), "{ratios}");
         assert_eq!(self::ratios(&columns[..2], &[("a", "real")]), "");
     }

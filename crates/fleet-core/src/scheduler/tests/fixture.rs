@@ -347,10 +347,12 @@ impl World {
     }
 
     /// Deleted bindings that nobody holds are gone.
+    /// The work generator, which has nothing to clean up here, lets go at once.
     fn sweep(&mut self) {
         self.bindings.retain(|binding| {
             let metadata = &binding.metadata;
-            metadata.deletion_timestamp.is_none() || metadata.finalizers.iter().flatten().next().is_some()
+            let holds = |finalizer: &String| finalizer != finalizers::WORK;
+            metadata.deletion_timestamp.is_none() || metadata.finalizers.iter().flatten().any(holds)
         });
     }
 }

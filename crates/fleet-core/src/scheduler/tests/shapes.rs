@@ -27,6 +27,7 @@ fn a_new_binding() {
         metadata:
           finalizers:
           - kubernetes-fleet.io/scheduler-crb-cleanup
+          - kubernetes-fleet.io/work-cleanup
           labels:
             kubernetes-fleet.io/parent-CRP: a-placement-with-a-rather-long-name
           name: a-placement-with-a-rather--member-with-a-name-of-more--73613759

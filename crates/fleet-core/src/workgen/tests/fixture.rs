@@ -238,6 +238,11 @@ impl<S: Scope> World<S> {
                     stored.metadata.generation = Some(before.generation() + 1);
                 }
             }
+            Write::AbandonWork { work } => {
+                let place = place(&self.works, work).unwrap();
+                let notes = self.works[place].metadata.annotations.get_or_insert_default();
+                notes.insert(annotations::DELETE_PROPAGATION.to_owned(), "Abandon".to_owned());
+            }
             Write::DeleteWork { work } => {
                 let place = place(&self.works, work).unwrap();
                 if self.member_is_stuck {

@@ -33,6 +33,7 @@ fn write_text(write: &Write) -> String {
             Some(content) => format!("change {}: {}", change.name, manifests_text(&content.manifests)),
             None => format!("change strategies of {}", change.name),
         },
+        Write::AbandonWork { work } => format!("abandon {work}"),
         Write::DeleteWork { work } => format!("delete {work}"),
     }
 }

@@ -1,0 +1,97 @@
+//! The whole content of resource snapshots, for those who make something from it.
+//!
+//! Decides that content is read once for all who need it at the same moment, and let go of when the last of them is done:
+//! a rollout to a hundred clusters reads a snapshot a few times, not a hundred. Snapshots never change, so what was read
+//! stays right. Never keeps what nobody uses.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use fleet_api::kinds::{Obj, Scope, Snapshot};
+use fleet_api::well_known::{annotations, labels};
+use fleet_runtime::{Error, ObjectKey, Reader};
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use crate::meta;
+
+type Parts<S> = OnceCell<Vec<Obj<Snapshot, S>>>;
+
+/// Which snapshots are meant: key and uid of each, in order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GroupId(Vec<(ObjectKey, Option<String>)>);
+
+impl GroupId {
+    pub(crate) fn of<S: Scope>(group: &[&Obj<Snapshot, S>]) -> Self {
+        Self(group.iter().map(|one| (ObjectKey::of(*one), one.metadata.uid.clone())).collect())
+    }
+}
+
+/// The content of a group while somebody uses it.
+#[derive(Debug, Clone)]
+pub(crate) struct Content<S: Scope>(Arc<Parts<S>>);
+
+impl<S: Scope> Content<S> {
+    pub(crate) fn snapshots(&self) -> &[Obj<Snapshot, S>] {
+        self.0.get().map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// What is in use at this moment.
+#[derive(Debug)]
+pub(crate) struct Contents<S: Scope>(Mutex<BTreeMap<GroupId, Weak<Parts<S>>>>);
+
+impl<S: Scope> Default for Contents<S> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<S: Scope> Contents<S> {
+    /// Reads a group, unless somebody has it in hand. It is an error if a part of it is gone.
+    pub(crate) async fn read(&self, group: GroupId, reader: &Reader) -> Result<Content<S>, Error> {
+        let parts = self.share(&group);
+        parts.get_or_try_init(|| read_all(&group, reader)).await?;
+        Ok(Content(parts))
+    }
+
+    fn share(&self, group: &GroupId) -> Arc<Parts<S>> {
+        let mut held = self.0.lock();
+        held.retain(|_, parts| parts.strong_count() > 0);
+        if let Some(parts) = held.get(group).and_then(Weak::upgrade) {
+            return parts;
+        }
+        let parts = Arc::default();
+        held.insert(group.clone(), Arc::downgrade(&parts));
+        parts
+    }
+}
+
+async fn read_all<S: Scope>(group: &GroupId, reader: &Reader) -> Result<Vec<Obj<Snapshot, S>>, Error> {
+    let mut parts = Vec::new();
+    for (key, uid) in &group.0 {
+        let found = reader.get_as::<Obj<Snapshot, S>>(key).await?.filter(|found| found.metadata.uid == *uid);
+        parts.push(found.ok_or_else(|| Error::Other(format!("resource snapshot {key} is gone")))?);
+    }
+    Ok(parts)
+}
+
+/// The snapshots of the group that this master leads, itself first; none if there is no such master.
+pub(crate) fn group_of<'a, S: Scope>(
+    snapshots: &'a [Arc<Obj<Snapshot, S>>],
+    master: &str,
+) -> Vec<&'a Obj<Snapshot, S>> {
+    let Some(master) = snapshots.iter().find(|one| meta::name(&***one) == master) else { return Vec::new() };
+    let index = |one: &Obj<Snapshot, S>| one.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX).cloned();
+    let is_part = |one: &&Obj<Snapshot, S>| {
+        index(one).is_some() && index(one) == index(master) && meta::name(*one) != meta::name(&**master)
+    };
+    let parts = snapshots.iter().map(Arc::as_ref).filter(is_part);
+    std::iter::once(&**master).chain(parts).collect()
+}
+
+/// Whether all snapshots of a group are there, as its master says.
+pub(crate) fn is_complete<S: Scope>(group: &[&Obj<Snapshot, S>]) -> bool {
+    let count = group.first().and_then(|master| meta::annotation(*master, annotations::NUMBER_OF_RESOURCE_SNAPSHOTS));
+    count.and_then(|count| count.parse().ok()).is_some_and(|count: usize| group.len() >= count)
+}

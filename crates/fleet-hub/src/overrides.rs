@@ -1,0 +1,99 @@
+//! Freezes overrides into snapshots, for overrides of one scope.
+//!
+//! Decides what is observed and how each write of a plan becomes a request. Nothing is done about an override of which
+//! something cannot be read. Never decides which snapshots there shall be: that is `fleet_core::overrides`.
+
+use fleet_api::kinds::{Family, Obj, Scope, ScopeKind};
+use fleet_api::names::OverrideName;
+use fleet_api::types::OverrideSnapshotSpec;
+use fleet_api::well_known::{finalizers, labels};
+use fleet_core::overrides::{Observed, OverrideFacts, OverrideSpec, SnapshotFacts, Write as Planned, plan};
+use fleet_runtime::{Actions, Controller, Event, Moment, ObjectKey, Runtime, Triggers, Write};
+
+use crate::caches::{OverrideCaches, by};
+use crate::membership::changed;
+use crate::meta;
+use crate::names;
+use crate::options::HubOptions;
+
+/// Starts the controller for one scope.
+pub(crate) fn start<O, F, S>(runtime: &mut Runtime, options: &HubOptions, caches: &OverrideCaches<O, F, S>)
+where
+    O: Family<Spec: OverrideSpec>,
+    F: Family<Spec = OverrideSnapshotSpec<O::Spec>>,
+    S: Scope,
+{
+    let triggers = Triggers::new().on(&caches.overrides, on_override).on(&caches.snapshots, on_snapshot);
+    runtime.controller(Overrides { caches: caches.clone() }, triggers, options.placement_workers());
+}
+
+fn on_override<O: Family, S: Scope>(event: Event<'_, Obj<O, S>>) -> Option<ObjectKey> {
+    let looked_at = |one: &Obj<O, S>| (one.generation(), meta::is_deleting(one), one.metadata.finalizers.clone());
+    event.changed(looked_at).then(|| event.key())
+}
+
+/// Snapshots are ours, but others can change or delete them.
+fn on_snapshot<F: Family, S: Scope>(event: Event<'_, Obj<F, S>>) -> Vec<ObjectKey> {
+    let parent = |one: &Obj<F, S>| {
+        let name = one.metadata.labels.as_ref()?.get(labels::PARENT_OVERRIDE)?;
+        Some(ObjectKey::new(one.metadata.namespace.as_deref(), name))
+    };
+    if event.changed(|one| one.metadata.labels.clone()) {
+        event.sides().filter_map(parent).collect()
+    } else {
+        Vec::new()
+    }
+}
+
+struct Overrides<O: Family, F: Family, S: Scope> {
+    caches: OverrideCaches<O, F, S>,
+}
+
+impl<O, F, S> Controller for Overrides<O, F, S>
+where
+    O: Family<Spec: OverrideSpec>,
+    F: Family<Spec = OverrideSnapshotSpec<O::Spec>>,
+    S: Scope,
+{
+    const NAME: &'static str = match S::KIND {
+        ScopeKind::Cluster => names::CLUSTER_OVERRIDE,
+        ScopeKind::Namespaced => names::NAMESPACED_OVERRIDE,
+    };
+    type Key = ObjectKey;
+    type Facts = ();
+
+    fn plan(&self, key: &ObjectKey, (): (), moment: Moment) -> Actions {
+        if self.caches.overrides.is_broken(key) {
+            return Actions { note: Some("waits until the override can be read".to_owned()), ..Actions::none() };
+        }
+        let Some(override_) = self.caches.overrides.get(key) else { return Actions::none() };
+        let Ok(name) = OverrideName::parse(key.name()) else {
+            return Actions { note: Some("no snapshot can have such a name".to_owned()), ..Actions::none() };
+        };
+        let snapshots = self.caches.snapshots.by(by::OVERRIDE, &key.to_string());
+        let observed = Observed {
+            override_: OverrideFacts::of(&name, &*override_),
+            snapshots: snapshots.iter().map(|one| SnapshotFacts::of(&**one)).collect(),
+        };
+        let plan = plan(&observed, moment.now);
+        let snapshot = |name: &str| snapshots.iter().map(|one| &**one).find(|one| meta::name(*one) == name);
+        let mut actions = Actions::none();
+        for planned in &plan.writes {
+            actions.writes.extend(match planned {
+                Planned::HoldOverride => {
+                    Some(Write::change(&*override_, &meta::with_finalizer(&*override_, finalizers::OVERRIDE)))
+                }
+                Planned::ReleaseOverride => {
+                    Some(Write::change(&*override_, &meta::without_finalizer(&*override_, finalizers::OVERRIDE)))
+                }
+                Planned::CreateSnapshot(new) => Some(Write::create(&new.object::<O, F, S>(&override_))),
+                Planned::MarkSnapshot { snapshot: name, latest } => {
+                    snapshot(name).map(|one| changed(one, |one| meta::set_latest(one, *latest)))
+                }
+                Planned::DeleteSnapshot { snapshot: name } => snapshot(name).map(Write::delete),
+            });
+        }
+        actions.note = Some(format!("{:?}", plan.report.outcome));
+        actions
+    }
+}

@@ -1,0 +1,140 @@
+//! What is observed of a binding: itself, its placement, its member, its Works and what they are made from.
+//!
+//! Decides who counts as a member: one that is there, can be read and does not leave. Never reads from a server.
+
+use std::sync::Arc;
+
+use fleet_api::kinds::{
+    Binding, ClusterResourceOverrideSnapshot, MemberCluster, Obj, Placement, ResourceOverrideSnapshot, Scope, Snapshot,
+    Work,
+};
+use fleet_api::names::{ClusterName, MemberNamespace, PlacementKey};
+use fleet_api::types::RolloutStrategyType;
+use fleet_core::overrides::{Scopes, SnapshotFacts, Target};
+use fleet_core::placement::ResourceSnapshotFacts;
+use fleet_core::workgen::{BindingFacts, Observed, ReportBack, Start, WorkFacts};
+use fleet_runtime::{Cache, ObjectKey};
+
+use crate::caches::{Caches, PlacementCaches, by, works_at};
+use crate::contents::{GroupId, group_of};
+use crate::keys::{object_key, parent_of};
+use crate::meta;
+
+/// Where everything is found.
+pub(super) struct Observer<S: Scope> {
+    caches: PlacementCaches<S>,
+    members: Cache<MemberCluster>,
+    works: Cache<Work>,
+    cluster_overrides: Cache<ClusterResourceOverrideSnapshot>,
+    overrides: Cache<ResourceOverrideSnapshot>,
+}
+
+/// A binding with all that concerns it.
+pub(super) struct Seen<S: Scope> {
+    pub(super) binding: Arc<Obj<Binding, S>>,
+    key: PlacementKey,
+    placement: Option<Arc<Obj<Placement, S>>>,
+    member: Option<Arc<MemberCluster>>,
+    namespace: MemberNamespace,
+    works: Vec<Arc<Work>>,
+    /// All of the placement, with names only.
+    snapshots: Vec<Arc<Obj<Snapshot, S>>>,
+    cluster_overrides: Vec<Arc<ClusterResourceOverrideSnapshot>>,
+    overrides: Vec<Arc<ResourceOverrideSnapshot>>,
+}
+
+impl<S: Scope> Observer<S> {
+    pub(super) fn new(caches: &Caches, scope: &PlacementCaches<S>) -> Self {
+        Self {
+            caches: scope.clone(),
+            members: caches.members.clone(),
+            works: caches.works.clone(),
+            cluster_overrides: caches.cluster_overrides.snapshots.clone(),
+            overrides: caches.overrides.snapshots.clone(),
+        }
+    }
+
+    pub(super) fn generation(&self, key: &ObjectKey) -> Option<i64> {
+        Some(self.caches.bindings.get(key)?.generation())
+    }
+
+    /// `None` for a binding that is not there, or does not say whose it is and for whom.
+    pub(super) fn see(&self, key: &ObjectKey) -> Option<Seen<S>> {
+        let binding = self.caches.bindings.get(key)?;
+        let placement_key = parent_of(&*binding)?;
+        let namespace = MemberNamespace::of(&ClusterName::parse(&binding.spec.target_cluster).ok()?).ok()?;
+        let spec = &binding.spec;
+        let pinned_cluster = spec.cluster_resource_override_snapshots.iter().flatten();
+        let pinned_cluster = pinned_cluster.map(|name| ObjectKey::cluster(name.as_str()));
+        let pinned = spec.resource_override_snapshots.iter().flatten();
+        let pinned = pinned.map(|one| ObjectKey::namespaced(one.namespace.as_str(), one.name.as_str()));
+        Some(Seen {
+            placement: self.caches.placements.get(&object_key(&placement_key)),
+            member: self.member(&spec.target_cluster),
+            works: self.works.by(by::PLACEMENT_AND_MEMBER, &works_at(&placement_key, namespace.as_str())),
+            snapshots: self.caches.resource_snapshots.by(by::PLACEMENT, &placement_key.to_string()),
+            cluster_overrides: pinned_cluster.filter_map(|key| self.cluster_overrides.get(&key)).collect(),
+            overrides: pinned.filter_map(|key| self.overrides.get(&key)).collect(),
+            key: placement_key,
+            namespace,
+            binding,
+        })
+    }
+
+    fn member(&self, name: &str) -> Option<Arc<MemberCluster>> {
+        let key = ObjectKey::cluster(name);
+        self.members.get(&key).filter(|member| !self.members.is_broken(&key) && !meta::is_deleting(&**member))
+    }
+}
+
+impl<S: Scope> Seen<S> {
+    /// `content` is that of the group that the binding names, if it is at hand.
+    pub(super) fn observed<'a>(
+        &'a self,
+        content: Option<&'a [Obj<Snapshot, S>]>,
+        scopes: &'a dyn Scopes,
+    ) -> Observed<'a> {
+        let cluster_overrides = self.cluster_overrides.iter().map(|one| SnapshotFacts::of(&**one));
+        let strategy = self.placement.as_ref().map(|placement| placement.spec.strategy_type());
+        Observed {
+            placement: &self.key,
+            binding: BindingFacts::of(&*self.binding),
+            cluster: self.member.as_deref().map(Target::of),
+            namespace: &self.namespace,
+            works: self.works.iter().map(|work| WorkFacts::of(work)).collect(),
+            snapshots: self.snapshot_facts(content),
+            content: super::depth(content.is_some()),
+            overrides: cluster_overrides.chain(self.overrides.iter().map(|one| SnapshotFacts::of(&**one))).collect(),
+            report_back: self.placement.as_ref().map_or(ReportBack::Unknown, |placement| {
+                ReportBack::As(placement.spec.strategy.as_ref().and_then(|strategy| strategy.report_back_strategy))
+            }),
+            start: match strategy {
+                Some(RolloutStrategyType::RollingUpdate) => Start::MeantByBinding,
+                Some(RolloutStrategyType::External) | None => Start::SaidByRollout,
+            },
+            refusal: None,
+            scopes,
+        }
+    }
+
+    /// What is whole takes its resources from what was read, and all else from the cache: marks change.
+    fn snapshot_facts<'a>(&'a self, content: Option<&'a [Obj<Snapshot, S>]>) -> Vec<ResourceSnapshotFacts<'a>> {
+        let whole = |facts: &ResourceSnapshotFacts<'_>| {
+            content?.iter().find(|one| meta::name(*one) == facts.name).map(|one| one.spec.selected_resources.as_slice())
+        };
+        let facts = group_of(&self.snapshots, &self.binding.spec.resource_snapshot_name).into_iter();
+        facts
+            .map(ResourceSnapshotFacts::of)
+            .map(|facts| ResourceSnapshotFacts { resources: whole(&facts).unwrap_or(facts.resources), ..facts })
+            .collect()
+    }
+
+    /// The snapshots that the binding names.
+    pub(super) fn group(&self) -> GroupId {
+        GroupId::of(&group_of(&self.snapshots, &self.binding.spec.resource_snapshot_name))
+    }
+
+    pub(super) fn work(&self, name: &str) -> Option<&Work> {
+        self.works.iter().map(Arc::as_ref).find(|work| meta::name(*work) == name)
+    }
+}

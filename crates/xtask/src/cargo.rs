@@ -1,0 +1,40 @@
+//! Cargo as a chore calls it: as if a person had typed it.
+//!
+//! Decides what a nested cargo must not inherit. `cargo xtask` itself runs below cargo, which sets variables about the
+//! running package; build scripts that look at those would run again, and everything above them would be built anew.
+
+use std::process::Command;
+
+/// What cargo sets for the program that it runs, by the beginning of the name.
+const SET_BY_CARGO: &[&str] = &["CARGO_BIN_NAME", "CARGO_CRATE_NAME", "CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
+
+/// A command that starts cargo with these arguments.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(arguments);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| set_by_cargo(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn set_by_cargo(name: &str) -> bool {
+    SET_BY_CARGO.iter().any(|beginning| name.starts_with(beginning))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cargo_says_of_the_running_package_is_not_passed_on() {
+        let removed: Vec<String> = command(&["--version"])
+            .get_envs()
+            .filter(|(_, value)| value.is_none())
+            .map(|(name, _)| name.to_string_lossy().into_owned())
+            .collect();
+        assert!(removed.iter().any(|name| name == "CARGO_PKG_NAME"), "{removed:?}");
+        assert!(removed.iter().any(|name| name == "CARGO_MANIFEST_DIR"), "{removed:?}");
+        assert!(!set_by_cargo("CARGO_HOME") && !set_by_cargo("CARGO_TARGET_DIR"));
+    }
+}
