@@ -58,6 +58,12 @@ impl<S: Scope> Performer<'_, S> {
             Planned::ReleaseRun => Some(Write::change(run, &meta::without_finalizer(run, finalizers::UPDATE_RUN))),
             Planned::Content(write) => self.content(write),
             Planned::MoveBinding(change) => Some(moved(self.binding(&change.binding)?, change)),
+            Planned::RenewNote { binding, note } => {
+                let old = self.binding(binding)?;
+                let mut noted = old.clone();
+                meta::annotate(&mut noted, annotations::MOVED_BY_RUN, note.to_string());
+                Some(Write::change(old, &noted))
+            }
             Planned::DeleteBinding { binding } => {
                 let binding = self.binding(binding)?;
                 let version = binding.metadata.resource_version.clone().unwrap_or_default();

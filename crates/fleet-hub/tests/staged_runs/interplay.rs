@@ -126,6 +126,35 @@ both_scopes! {
         assert_eq!(of_run, expected);
     }
 
+    async fn pl_r2_after_another_policy_a_run_starts_anew_what_is_there_already(mut fleet) {
+        fleet.two_members().await;
+        fleet.place(json!({"placementType": "PickFixed", "clusterNames": ["member1"]})).await;
+        fleet.strategy(json!([stage("staging"), stage("canary")])).await;
+        fleet.settle().await;
+        fleet.run("first", json!({"state": "Run"})).await;
+        fleet.quiet().await;
+        assert_eq!(fleet.columns("first").await, "True False True");
+        let policy = json!({"placementType": "PickAll", "clusterNames": null});
+        let placement = fleet.placement_name().to_owned();
+        fleet.label("member2", json!({"environment": "elsewhere"})).await;
+        let affinity = json!({"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"environment": "canary"}}}]}}});
+        fleet.patch(Kind::Placement, &placement, json!({"spec": {"policy": policy}})).await;
+        fleet.patch(Kind::Placement, &placement, json!({"spec": {"policy": {"affinity": affinity}}})).await;
+        fleet.quiet().await;
+        let started = fleet.placement_condition("RolloutStarted").await;
+        assert!(started.starts_with("Unknown RolloutControlledByExternalController: "), "{started}");
+        fleet.strategy_named("again", json!([stage("canary"), stage("elsewhere")])).await;
+        let before = fleet.binding("member1").await["metadata"]["generation"].clone();
+        fleet.run("second", json!({"state": "Run", "stagedRolloutStrategyName": "again"})).await;
+        fleet.quiet().await;
+        assert_eq!(fleet.columns("second").await, "True False True", "{}", fleet.outline("second").await);
+        let binding = fleet.binding("member1").await;
+        assert_eq!(binding["metadata"]["generation"], before, "its content is not moved");
+        let said = binding["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "RolloutStarted");
+        assert!(text(&said.unwrap()["message"]).ends_with("updateRun: second"));
+    }
+
     async fn a_run_is_seen_before_what_it_stands_on(mut fleet) {
         fleet.two_members().await;
         fleet.settle().await;
