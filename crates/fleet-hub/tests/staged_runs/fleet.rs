@@ -340,11 +340,7 @@ impl Fleet {
 
     /// The strategy `example-strategy` with these stages.
     pub(crate) async fn strategy(&self, stages: Value) {
-        self.strategy_named(&self.strategy, stages).await;
-    }
-
-    pub(crate) async fn strategy_named(&self, name: &str, stages: Value) {
-        self.make(Kind::Strategy, name, json!({"stages": stages})).await;
+        self.make(Kind::Strategy, &self.strategy, json!({"stages": stages})).await;
     }
 
     /// A run of the example's placement and strategy; `spec` adds to it.
