@@ -110,7 +110,12 @@ fn node(children: impl Strategy<Value = Schema> + Clone + 'static) -> impl Strat
             int_or_string: flags[1],
             preserve_unknown: flags[2],
             embedded_resource: flags[3],
-            patch: PatchStrategy { merge: flags[4], retain_keys: false, merge_key: flags[0].then(|| "a".to_owned()) },
+            patch: PatchStrategy {
+                merge: flags[4],
+                retain_keys: false,
+                replace: false,
+                merge_key: flags[0].then(|| "a".to_owned()),
+            },
             required,
             default,
             list_type,

@@ -174,8 +174,11 @@ pub mod node_labels {
     pub const REGION: &str = "topology.kubernetes.io/region";
 }
 
-/// Counters that hub and member agents keep of joining and leaving.
+/// What agents show of themselves.
 pub mod metrics {
+    /// When each eviction was decided.
+    pub const EVICTION_COMPLETE: &str = "fleet_workload_eviction_complete";
+    /// How often members have joined and left, at hub and member.
     pub const JOIN_RESULT: &str = "join_result_counter";
     pub const LEAVE_RESULT: &str = "leave_result_counter";
     /// The one label of both; its value is always `RESULT_SUCCESS`.

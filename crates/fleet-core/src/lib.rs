@@ -3,6 +3,7 @@
 //! Decides which objects should be written, what their status should say and what is waited for. Never does I/O, reads a
 //! clock, draws a random number or logs: whoever calls brings facts, time and random bits, and carries the plan out.
 
+pub mod apply;
 mod envelope;
 pub mod eviction;
 pub mod membership;

@@ -5,8 +5,9 @@
 
 use fleet_api::kinds::{
     Approval, Binding, Cluster, ClusterOverride, ClusterOverrideSnapshot, ClusterProfile,
-    ClusterResourcePlacementStatus, Family, InternalMemberCluster, MemberCluster, Namespaced, NamespacedOverride,
-    NamespacedOverrideSnapshot, Obj, Placement, PolicySnapshot, Scope, Snapshot, UpdateRun, UpdateStrategy, Work,
+    ClusterResourcePlacementEviction, ClusterResourcePlacementStatus, Family, InternalMemberCluster, MemberCluster,
+    Namespaced, NamespacedOverride, NamespacedOverrideSnapshot, Obj, Placement, PolicySnapshot, Scope, Snapshot,
+    UpdateRun, UpdateStrategy, Work,
 };
 use fleet_api::names::PlacementKey;
 use fleet_api::well_known::{labels, namespaces};
@@ -23,7 +24,7 @@ use crate::updaterun::{Stand, strategy_of};
 
 /// Names of indexes.
 pub mod by {
-    /// Snapshots and bindings by the key of their placement.
+    /// Snapshots, bindings and evictions by the key of their placement.
     pub const PLACEMENT: &str = "placement";
     /// Placements by what they may select, see `placement::interest`.
     pub const INTEREST: &str = "interest";
@@ -57,6 +58,8 @@ pub struct Caches {
     pub profiles: Option<Cache<ClusterProfile>>,
     /// Copies of placements' statuses, in the namespaces that those select.
     pub status_copies: Cache<ClusterResourcePlacementStatus>,
+    /// Absent where evictions are turned off.
+    pub evictions: Option<Cache<ClusterResourcePlacementEviction>>,
     pub cluster: PlacementCaches<Cluster>,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementCaches<Namespaced>>,
@@ -175,6 +178,10 @@ impl Caches {
                 .cluster_inventory
                 .then(|| runtime.cache(Kind::new().in_namespace(namespaces::FLEET_SYSTEM))),
             status_copies: runtime.cache(Kind::new().packed()),
+            evictions: options.evictions.then(|| {
+                let kind = Kind::<ClusterResourcePlacementEviction>::new();
+                runtime.cache(kind.index(by::PLACEMENT, |eviction| vec![eviction.spec.placement_name.clone()]))
+            }),
             cluster: PlacementCaches::new(runtime),
             namespaced: options.resource_placements.then(|| PlacementCaches::new(runtime)),
             cluster_runs: options.staged_runs.then(|| RunCaches::new(runtime)),

@@ -11,20 +11,24 @@
 //! | `keys`, `meta` | from objects to the placements that they belong to; labels, annotations, finalizers |
 //! | `scheduler/` | the shell of `fleet_core::scheduler` |
 //! | `placement/` | the shell of `fleet_core::placement` |
+//! | `eviction/` | the shell of `fleet_core::eviction` |
 //! | `overrides` | the shell of `fleet_core::overrides` |
 //! | `rollout/` | the shell of `fleet_core::rollout` |
 //! | `workgen/` | the shell of `fleet_core::workgen` |
 //! | `contents` | the content of snapshots, read once for all who need it |
 //! | `updaterun/` | the shell of `fleet_core::updaterun` |
+//! | `metrics` | what the runtime tells, under the names that dashboards know |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
 //! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
 
 mod caches;
 mod cluster_profile;
 mod contents;
+mod eviction;
 pub mod keys;
 mod membership;
 mod meta;
+mod metrics;
 pub mod names;
 pub mod options;
 mod overrides;
@@ -36,6 +40,7 @@ mod updaterun;
 mod workgen;
 
 pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, RunCaches, by, pin, works_at};
+pub use metrics::HubMetrics;
 pub use options::HubOptions;
 pub use ownership::ownership;
 pub use updaterun::RunMetrics;
@@ -43,12 +48,17 @@ pub use updaterun::RunMetrics;
 use fleet_api::names::PlacementKey;
 use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, ObjectKey, Runtime, Side};
 
+use prometheus_client::registry::Registry;
+
+use eviction::Completions;
 use placement::World;
 
 /// What is installed: handles for probes, tests and simulations.
 #[derive(Debug, Clone)]
 pub struct Hub {
     pub caches: Caches,
+    /// How placements and scheduling go.
+    pub metrics: HubMetrics,
     /// How many members have joined and left.
     pub joins: Counters,
     /// Metadata of the kinds that some placement may select.
@@ -78,11 +88,28 @@ impl Hub {
     }
 }
 
+impl Hub {
+    /// Lets a registry show what the controllers keep under names of their own.
+    pub fn register(&self, registry: &mut Registry) {
+        self.joins.register(registry);
+        self.metrics.register(registry);
+        self.run_metrics.register(registry);
+        if let Some(evictions) = self.caches.evictions.clone() {
+            registry.register_collector(Box::new(Completions(evictions)));
+        }
+    }
+}
+
 /// Adds all of the hub's caches and controllers to a runtime.
 pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     let caches = Caches::new(runtime, options);
+    let metrics = HubMetrics::new(options);
+    runtime.metrics().tell(metrics.clone());
     let joins = membership::start(runtime, options, &caches);
     cluster_profile::start(runtime, options, &caches);
+    if let Some(evictions) = &caches.evictions {
+        eviction::start(runtime, evictions);
+    }
     let (metadata, discovery) = (runtime.metadata(Side::MAIN), runtime.discovery(Side::MAIN));
     let world = World::new(metadata.clone(), discovery.clone(), options.propagation.clone());
     overrides::start(runtime, options, &caches.cluster_overrides);
@@ -107,5 +134,5 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     if let (Some(scope), Some(runs)) = (&caches.namespaced, &caches.namespaced_runs) {
         updaterun::start(runtime, options, &caches, scope, runs, &world, &run_metrics);
     }
-    Hub { caches, joins, metadata, discovery, cluster, namespaced, run_metrics }
+    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced, run_metrics }
 }

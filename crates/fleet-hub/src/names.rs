@@ -4,6 +4,7 @@ pub const CLUSTER_PLACEMENT: &str = "cluster-placement";
 pub const NAMESPACED_PLACEMENT: &str = "namespaced-placement";
 pub const CLUSTER_SCHEDULER: &str = "cluster-scheduler";
 pub const NAMESPACED_SCHEDULER: &str = "namespaced-scheduler";
+pub const EVICTION: &str = "eviction";
 pub const MEMBERSHIP: &str = "membership";
 pub const CLUSTER_PROFILE: &str = "cluster-profile";
 pub const CLUSTER_ROLLOUT: &str = "cluster-rollout";

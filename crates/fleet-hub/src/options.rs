@@ -44,6 +44,8 @@ pub struct HubOptions {
     /// `--tolerate-strategy-changes`: whether a staged run goes on when its strategy is deleted, or edited into something
     /// invalid.
     pub tolerate_strategy_changes: bool,
+    /// `--enable-eviction-apis`.
+    pub evictions: bool,
     /// `--networking-agents-enabled`.
     pub networking_agents: bool,
     /// `--max-fleet-size`.
@@ -65,6 +67,7 @@ impl Default for HubOptions {
             staged_runs: true,
             stuck_after: DEFAULT_STUCK_AFTER,
             tolerate_strategy_changes: false,
+            evictions: true,
             networking_agents: false,
             fleet_size: DEFAULT_FLEET_SIZE,
             concurrent_placements: DEFAULT_CONCURRENT_PLACEMENTS,

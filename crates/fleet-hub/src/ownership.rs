@@ -10,8 +10,8 @@ use crate::names;
 /// What the hub's controllers may write.
 pub fn ownership() -> Vec<Grant> {
     let runs = RUN_KINDS.iter().flat_map(RunKinds::grants);
-    let placements = PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants);
-    placements.chain(MEMBERSHIP).chain(OVERRIDES).chain(runs).collect()
+    let members = MEMBERSHIP.into_iter().chain(OVERRIDES).chain(EVICTION);
+    PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants).chain(members).chain(runs).collect()
 }
 
 /// Who writes what about members.
@@ -37,6 +37,12 @@ const MEMBERSHIP: [Grant; 8] = [
         &["metadata.finalizers[kubernetes-fleet.io/cluster-profile-cleanup]"],
     ),
     makes(names::CLUSTER_PROFILE, "ClusterProfile", &["metadata.labels[x-k8s.io/cluster-manager]", "spec", "status"]),
+];
+
+/// Who carries out evictions.
+const EVICTION: [Grant; 2] = [
+    fields(names::EVICTION, "ClusterResourcePlacementEviction", &["status"]),
+    Grant { controller: names::EVICTION, kind: "ClusterResourceBinding", creates: false, deletes: true, fields: &[] },
 ];
 
 /// Who freezes overrides.

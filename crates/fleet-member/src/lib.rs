@@ -7,19 +7,26 @@
 //! |---|---|
 //! | `options` | what the agent's flags and environment set |
 //! | `membership` | the shell of `fleet_core::membership::agent` |
+//! | `applier/` | the shell of `fleet_core::apply`: Works become objects on the member |
+//! | `provider` | what property providers are shown, and what they tell |
 //! | `look` | asking the member's API server how its cluster is |
 //! | `ownership` | which controller writes which field |
 
+mod applier;
 mod look;
 mod membership;
 mod options;
 mod ownership;
+mod provider;
 
-pub use options::{MemberOptions, Properties, ProviderOptions};
+pub use applier::Processed;
+pub use options::{ApplierOptions, MemberOptions, Properties, ProviderOptions};
 pub use ownership::ownership;
+pub use provider::{PropertyProvider, Seen, Wants};
 
 use fleet_api::kinds::{InternalMemberCluster, Work};
 use fleet_runtime::{Cache, Counters, Kind, Runtime, Side};
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 /// What is installed: handles for the work applier, probes, tests and simulations.
@@ -31,6 +38,21 @@ pub struct Member {
     pub applying: watch::Receiver<bool>,
     /// How often this member has joined and left.
     pub joins: Counters,
+    /// How often Works were processed.
+    pub processed: Processed,
+}
+
+impl Member {
+    /// Lets a registry show what is counted; under the member's name where one process serves many.
+    pub fn register(&self, registry: &mut Registry, name: Option<&str>) {
+        let registry = match name {
+            Some(name) => registry.sub_registry_with_label(("member".into(), name.to_owned().into())),
+            None => registry,
+        };
+        self.joins.register(registry);
+        self.processed.works.register(registry);
+        self.processed.manifests.register(registry);
+    }
 }
 
 /// What the agent holds of the hub: its own namespace.
@@ -48,6 +70,15 @@ pub fn install(runtime: &mut Runtime, member: Side, options: &MemberOptions) -> 
         mailboxes: runtime.cache(Kind::new().in_namespace(namespace)),
         works: runtime.cache(Kind::new().packed().in_namespace(namespace)),
     };
-    let (applying, joins) = membership::start(runtime, member, options, &caches);
-    Member { caches, applying, joins }
+    let (applying, listener) = watch::channel(false);
+    let processed = Processed::default();
+    let wake: membership::Wake = if options.applier.enabled {
+        let marks = applier::start(runtime, member, options, &caches, listener.clone(), processed.clone());
+        let works = caches.works.clone();
+        Box::new(move || works.keys().into_iter().for_each(|work| marks.mark(work)))
+    } else {
+        Box::new(|| {})
+    };
+    let joins = membership::start(runtime, member, options, &caches, applying, wake);
+    Member { caches, applying: listener, joins, processed }
 }

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use fleet_api::conditions::member::PropertyProviderStarted;
 use fleet_core::membership::agent::{COLLECTION_DEADLINE, Collected, Method, Probe, collection_method};
-use fleet_core::membership::properties::{
-    AzureFacts, NamespaceFacts, NodeFacts, PODS_MAX, PodFacts, ProviderAnswer, azure, built_in,
-};
+use fleet_core::membership::properties::{NamespaceFacts, NodeFacts, PODS_MAX, PodFacts, ProviderAnswer, built_in};
 use fleet_runtime::{Error, Reader};
 use futures::future::join;
 use jiff::Timestamp;
@@ -18,7 +16,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::options::{Properties, ProviderOptions};
+use crate::options::Properties;
+use crate::provider::{PropertyProvider, Seen};
 
 /// The API server's own word on whether it is ready.
 const READINESS: &str = "/readyz";
@@ -67,10 +66,10 @@ impl Look {
     pub(crate) fn collected(&self, properties: &Properties, now: Timestamp) -> Collected {
         let method = collection_method(provider_started(properties).as_ref());
         match (&self.found, properties) {
-            (Found::Inventory(inventory), Properties::Provider(options)) => {
-                Collected::ByProvider(inventory.by_provider(options, now))
-            }
-            (Found::Inventory(inventory), Properties::BuiltIn) => inventory.built_in(now),
+            (Found::Inventory(inventory), properties) => match properties.provider() {
+                Some(provider) => Collected::ByProvider(inventory.by_provider(provider, now)),
+                None => inventory.built_in(now),
+            },
             (Found::TimedOut, _) if method == Method::Provider => Collected::ProviderTimedOut,
             (Found::TimedOut, _) => Collected::Failed { error: "the cluster did not answer in time".to_owned() },
             (Found::Failed(error), _) => Collected::Failed { error: error.clone() },
@@ -82,7 +81,7 @@ impl Look {
 pub(crate) fn provider_started(properties: &Properties) -> Option<PropertyProviderStarted> {
     match properties {
         Properties::BuiltIn => None,
-        Properties::Provider(_) => Some(PropertyProviderStarted::Started),
+        Properties::Provider(_) | Properties::PlugIn(_) => Some(PropertyProviderStarted::Started),
     }
 }
 
@@ -104,11 +103,9 @@ async fn collect(member: &Reader, properties: &Properties) -> Found {
 
 async fn take_inventory(member: &Reader, properties: &Properties) -> Result<Inventory, Error> {
     let nodes = all(member, "/api/v1/nodes", usize::MAX, |node: Node| node).await?;
-    let (pods, namespaces) = match properties {
-        Properties::BuiltIn => (Some(("/api/v1/pods", PODS_MAX)), false),
-        Properties::Provider(options) => {
-            (options.available_resources.then_some((RUNNING_PODS, usize::MAX)), options.namespaces)
-        }
+    let (pods, namespaces) = match properties.provider().map(PropertyProvider::wants) {
+        None => (Some(("/api/v1/pods", PODS_MAX)), false),
+        Some(wants) => (wants.pods.then_some((RUNNING_PODS, usize::MAX)), wants.namespaces),
     };
     let pods = match pods {
         Some((path, at_most)) => Some(all(member, path, at_most, |pod: Pod| PodFacts::of(&pod)).await?),
@@ -128,18 +125,16 @@ impl Inventory {
         built_in(&self.node_facts(), pods, self.version.as_deref(), now)
     }
 
-    fn by_provider(&self, options: &ProviderOptions, now: Timestamp) -> ProviderAnswer {
+    fn by_provider(&self, provider: &dyn PropertyProvider, now: Timestamp) -> ProviderAnswer {
         let namespaces: Option<Vec<_>> =
             self.namespaces.as_ref().map(|all| all.iter().map(NamespaceFacts::of).collect());
-        let facts = AzureFacts {
+        let seen = Seen {
             nodes: &self.node_facts(),
             pods: self.pods.as_deref(),
             namespaces: namespaces.as_deref(),
             version: self.version.as_deref(),
-            certificate_authority: options.certificate_authority.as_deref(),
-            prices: None,
         };
-        azure(&facts, now)
+        provider.tell(&seen, now)
     }
 
     fn node_facts(&self) -> Vec<NodeFacts<'_>> {

@@ -16,7 +16,7 @@ use fleet_core::membership::agent::{
     FIRST_RETRY_AFTER, MailboxFacts, Memory, Observed, Outcome as Stand, Plan, Setback, Sounding, WorkFacts,
     Write as Act, plan,
 };
-use fleet_core::plan::Wake;
+use fleet_core::plan::Wake as Until;
 use fleet_runtime::{
     Actions, Controller, CounterName, Counters, Error, Event, KubeEvent, Moment, Next, ObjectKey, Outcome, Reader,
     Regarding, Runtime, Side, Triggers, Write,
@@ -32,14 +32,18 @@ use crate::ownership::MEMBERSHIP;
 /// One agent looks after one cluster.
 const WORKERS: usize = 1;
 
-/// Starts the agent; gives the flag that the work applier listens to and the counters of joins and leaves.
+/// Called when Works are to be applied from now on.
+pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// Starts the agent; gives the counters of joins and leaves. `applying` is the flag that the work applier looks at.
 pub(crate) fn start(
     runtime: &mut Runtime,
     member: Side,
     options: &MemberOptions,
     caches: &Caches,
-) -> (watch::Receiver<bool>, Counters) {
-    let (applying, listener) = watch::channel(false);
+    applying: watch::Sender<bool>,
+    wake: Wake,
+) -> Counters {
     let counters = Counters::new([Counter::Joined, Counter::Left].map(shown));
     let own_mailbox = ObjectKey::namespaced(options.namespace.as_str(), options.cluster.as_str());
     let agent = Agent {
@@ -48,6 +52,7 @@ pub(crate) fn start(
         member,
         properties: options.properties.clone(),
         applying,
+        wake,
         counters: counters.clone(),
         state: Mutex::default(),
     };
@@ -60,7 +65,7 @@ pub(crate) fn start(
             (event.changed(|work| WorkFacts::of(work).held) && leaves()).then(|| leaver.clone())
         });
     runtime.controller(agent, triggers, WORKERS);
-    (listener, counters)
+    counters
 }
 
 fn shown(counter: Counter) -> CounterName {
@@ -82,6 +87,7 @@ struct Agent {
     member: Side,
     properties: Properties,
     applying: watch::Sender<bool>,
+    wake: Wake,
     counters: Counters,
     state: Mutex<State>,
 }
@@ -194,6 +200,9 @@ impl Agent {
                 Act::StartApplier | Act::StopApplier => {
                     let runs = *act == Act::StartApplier;
                     self.applying.send_replace(runs);
+                    if runs {
+                        (self.wake)();
+                    }
                     state.memory.applier_running = runs;
                 }
                 Act::TakeSounding => state.look_due = true,
@@ -221,8 +230,8 @@ impl Agent {
         }
         actions.events = plan.report.events.iter().map(|event| told(event, mailbox)).collect();
         actions.then(match plan.wake {
-            Wake::OnChange => Next::OnChange,
-            Wake::At(instant) => Next::At(instant),
+            Until::OnChange => Next::OnChange,
+            Until::At(instant) => Next::At(instant),
         })
     }
 }

@@ -2,7 +2,16 @@
 //!
 //! Decides that a cluster without a possible namespace on the hub cannot be a member. Never reads a flag.
 
+use std::sync::Arc;
+
 use fleet_api::names::{ClusterName, MemberNamespace, NameError};
+use fleet_core::apply::availability::Tracking;
+use fleet_core::apply::budget::Limit;
+use fleet_core::apply::farewell::STUCK_AFTER;
+use fleet_core::apply::requeue::Pace;
+use jiff::SignedDuration;
+
+use crate::provider::PropertyProvider;
 
 /// How a member's agent behaves.
 #[derive(Debug, Clone)]
@@ -13,6 +22,7 @@ pub struct MemberOptions {
     pub(crate) namespace: MemberNamespace,
     /// `--property-provider`.
     pub properties: Properties,
+    pub applier: ApplierOptions,
 }
 
 impl MemberOptions {
@@ -20,7 +30,20 @@ impl MemberOptions {
     pub fn new(cluster: &str) -> Result<Self, NameError> {
         let cluster = ClusterName::parse(cluster)?;
         let namespace = MemberNamespace::of(&cluster)?;
-        Ok(Self { cluster, namespace, properties: Properties::default() })
+        Ok(Self { cluster, namespace, properties: Properties::default(), applier: ApplierOptions::default() })
+    }
+
+    /// An agent that leaves Works alone, for those who bring an applier of their own.
+    #[must_use]
+    pub fn without_applier(mut self) -> Self {
+        self.applier.enabled = false;
+        self
+    }
+
+    #[must_use]
+    pub fn applying(mut self, applier: ApplierOptions) -> Self {
+        self.applier = applier;
+        self
     }
 
     #[must_use]
@@ -30,14 +53,57 @@ impl MemberOptions {
     }
 }
 
+/// How Works are applied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApplierOptions {
+    pub enabled: bool,
+    /// Works in hand at once.
+    pub works_at_once: usize,
+    /// `--work-applier-requeue-rate-limiter-…`: when objects that are not watched are looked at again.
+    pub pace: Pace,
+    /// `--deletion-wait-time`: after which a deletion that does not end is helped.
+    pub stuck_after: SignedDuration,
+    /// How many objects may be deleted within a minute.
+    pub deletions: Limit,
+    pub tracking: Tracking,
+    /// Kinds of placed objects that are watched at the same time; others are looked at from time to time.
+    pub watched_kinds: usize,
+}
+
+impl Default for ApplierOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            works_at_once: 5,
+            pace: Pace::default(),
+            stuck_after: STUCK_AFTER,
+            deletions: Limit::default(),
+            tracking: Tracking::default(),
+            watched_kinds: usize::MAX,
+        }
+    }
+}
+
 /// What the hub is told of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub enum Properties {
     /// Number of nodes, version, processors and memory, free ones by the first pods of a list.
     #[default]
     BuiltIn,
-    /// What a property provider tells.
+    /// What the provider that comes with the agent tells.
     Provider(ProviderOptions),
+    /// What another provider tells.
+    PlugIn(Arc<dyn PropertyProvider>),
+}
+
+impl Properties {
+    pub(crate) fn provider(&self) -> Option<&dyn PropertyProvider> {
+        match self {
+            Self::BuiltIn => None,
+            Self::Provider(provider) => Some(provider),
+            Self::PlugIn(provider) => Some(provider.as_ref()),
+        }
+    }
 }
 
 /// What a property provider tells beside nodes, machine sizes, version and usage. It knows no prices, so no costs.

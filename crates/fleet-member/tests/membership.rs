@@ -8,7 +8,7 @@ mod fleet;
 use std::time::Duration;
 
 use fleet::{Fleet, Schemas, json_of, member_cluster, namespace_of, pass, patch, until};
-use fleet_api::kinds::{InternalMemberCluster, MemberCluster};
+use fleet_api::kinds::{ClusterProfile, InternalMemberCluster, MemberCluster};
 use fleet_api::well_known::{finalizers, metrics};
 use fleet_runtime::KindId;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
@@ -238,11 +238,15 @@ async fn a_member_that_cannot_be_read_stops_nobody_else_and_nothing_of_it_is_tak
         fleet.joined(member).await;
     }
 
-    // A letter box that cannot be read is not one that is not there.
+    // A letter box that cannot be read is not one that is not there, also for a hub that has never seen a good one.
     for agent in agents {
         agent.stop().await;
     }
-    patch_raw(&fleet, "m2", json!({"spec": {"state": 5}})).await;
+    hub.stop().await;
+    patch_raw(&fleet, &mailbox_of("m2"), json!({"spec": {"state": 5}})).await;
+    let m1 = KindId::of::<MemberCluster>().object_path(None, "m1", None);
+    patch_raw(&fleet, &m1, json!({"spec": {"heartbeatPeriodSeconds": "often"}})).await;
+    let hub = fleet.start_hub();
     fleet.members().delete("m2", &DeleteParams::default()).await.unwrap();
     fleet.members().delete("m3", &DeleteParams::default()).await.unwrap();
     pass(Duration::from_mins(20)).await;
@@ -251,14 +255,20 @@ async fn a_member_that_cannot_be_read_stops_nobody_else_and_nothing_of_it_is_tak
     let namespaces: Api<Namespace> = Api::all(fleet.hub());
     assert_eq!(namespaces.get(&namespace_of("m2")).await.unwrap().metadata.deletion_timestamp, None);
 
-    patch_raw(&fleet, "m2", json!({"spec": {"state": "Join"}})).await;
+    let profiles: Api<ClusterProfile> = Api::namespaced(fleet.hub(), "fleet-system");
+    assert!(profiles.get_opt("m1").await.unwrap().is_some(), "nor is a member gone that cannot be read");
+
+    patch_raw(&fleet, &mailbox_of("m2"), json!({"spec": {"state": "Join"}})).await;
     fleet.is_gone("m2", fleet.members()).await;
     hub.stop().await;
 }
 
-/// Changes a letter box, whatever it has in it.
-async fn patch_raw(fleet: &Fleet, member: &str, patch: serde_json::Value) {
-    let path = KindId::of::<InternalMemberCluster>().object_path(Some(&namespace_of(member)), member, None);
+fn mailbox_of(member: &str) -> String {
+    KindId::of::<InternalMemberCluster>().object_path(Some(&namespace_of(member)), member, None)
+}
+
+/// Changes an object, whatever it has in it.
+async fn patch_raw(fleet: &Fleet, path: &str, patch: serde_json::Value) {
     let request = http::Request::patch(path).header("content-type", "application/merge-patch+json");
     let request = request.body(patch.to_string().into_bytes()).unwrap();
     fleet.hub().request::<serde_json::Value>(request).await.unwrap();

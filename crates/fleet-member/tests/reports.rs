@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use fleet::{Fleet, Mood, condition, json_of, pass, patch, until};
 use fleet_api::kinds::{ClusterProfile, InternalMemberCluster};
+use fleet_api::time::Time;
+use fleet_api::types::PropertyValue;
 use fleet_api::well_known::{finalizers, namespaces};
-use fleet_member::{MemberOptions, Properties, ProviderOptions};
+use fleet_core::membership::properties::ProviderAnswer;
+use fleet_member::{MemberOptions, Properties, PropertyProvider, ProviderOptions, Seen, Wants};
 use fleet_runtime::KindId;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::Role;
@@ -143,4 +146,36 @@ async fn an_agent_that_cannot_let_go_of_its_works_says_so_and_tries_again() {
     let work = fleet.works("m1").get("w1").await.unwrap();
     assert_eq!(work.metadata.finalizers.unwrap_or_default(), Vec::<String>::new());
     agent.stop().await;
+}
+
+/// A provider that a platform team might write.
+#[derive(Debug)]
+struct Racks;
+
+impl PropertyProvider for Racks {
+    fn wants(&self) -> Wants {
+        Wants { namespaces: true, ..Wants::default() }
+    }
+
+    fn tell(&self, cluster: &Seen<'_>, now: jiff::Timestamp) -> ProviderAnswer {
+        let shown =
+            format!("{} of {:?} {}", cluster.nodes.len(), cluster.pods.map(<[_]>::len), cluster.namespaces.is_some());
+        let value = PropertyValue { value: shown, observation_time: Time::new(now) };
+        ProviderAnswer { properties: [("example.com/racks".to_owned(), value)].into(), ..ProviderAnswer::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_plugged_in_is_shown_what_it_wants_and_tells_the_hub() {
+    let fleet = Fleet::new().await;
+    fleet.add_node("m1", "n1").await;
+    let options = MemberOptions::new("m1").unwrap().telling(Properties::PlugIn(std::sync::Arc::new(Racks)));
+    let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&options, watch::channel(Mood::Fine).1));
+    fleet.invite("m1").await;
+    fleet.wait_for("m1", "ClusterPropertyCollectionSucceeded", "True PropertiesCollected").await;
+    let status = json_of(&fleet.members().get("m1").await.unwrap())["status"].clone();
+    assert_eq!(condition(&status, "ClusterPropertyProviderStarted"), "True Started");
+    assert_eq!(status["properties"]["example.com/racks"]["value"], "1 of None true");
+    agent.stop().await;
+    hub.stop().await;
 }

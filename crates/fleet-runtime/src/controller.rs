@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::hands::Hands;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 use crate::reader::Reader;
@@ -27,6 +28,12 @@ pub trait Controller: Send + Sync + 'static {
     /// Reads what the caches do not hold. The default reads nothing.
     fn fetch(&self, _key: &Self::Key, _reader: &Reader) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
         std::future::ready(Ok(Self::Facts::default()))
+    }
+
+    /// As `fetch`, for controllers whose writes depend on the answers to earlier ones, such as one that reads, writes and
+    /// looks at what came of it. What it writes is written when it returns; the plan says the rest. The default fetches.
+    fn converse(&self, key: &Self::Key, hands: &Hands<'_>) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
+        self.fetch(key, hands.reader())
     }
 
     /// Decides what is to be done about a key. Synchronous; reads caches only.

@@ -20,6 +20,25 @@ pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// How often a holder renews and others look.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// How long a process that ends tries to give its Lease up. Short: without that the Lease just runs out.
+const RELEASE_WITHIN: Duration = Duration::from_millis(300);
+
+/// How long things take in an election. A sound one has `retry < renew < lease`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// See `LEASE_DURATION`.
+    pub lease: Duration,
+    /// See `RENEW_DEADLINE`.
+    pub renew: Duration,
+    /// See `RETRY_PERIOD`.
+    pub retry: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { lease: LEASE_DURATION, renew: RENEW_DEADLINE, retry: RETRY_PERIOD }
+    }
+}
 
 /// Which Lease, and who we are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +47,7 @@ pub struct Election {
     pub name: String,
     /// Different for every process: host name and something random.
     pub identity: String,
+    pub timing: Timing,
 }
 
 /// What to do about a Lease.
@@ -76,29 +96,36 @@ pub(crate) struct Candidate {
 impl Candidate {
     /// Never ends by itself.
     pub(crate) async fn run(&self) {
+        let Timing { renew, retry, .. } = self.election.timing;
         let mut seen: Option<Seen> = None;
         let mut renewed: Option<Instant> = None;
+        let mut trouble: Option<String> = None;
         loop {
             // A holder has only as long to hear an answer as it may act without one.
-            let patience = renewed.map_or(RENEW_DEADLINE, |at| RENEW_DEADLINE.saturating_sub(at.elapsed()));
+            let patience = renewed.map_or(renew, |at| renew.saturating_sub(at.elapsed()));
             match tokio::time::timeout(patience, self.round(&mut seen)).await {
-                Ok(Ok(true)) => {
-                    renewed = Some(Instant::now());
-                    self.set_leading(true);
+                Ok(Ok(ours)) => {
+                    (renewed, trouble) = (ours.then(Instant::now), None);
+                    self.set_leading(ours);
                 }
-                Ok(Ok(false)) => {
-                    renewed = None;
-                    self.set_leading(false);
-                }
-                Ok(Err(error)) => tracing::debug!(%error, "the lease cannot be reached"),
-                Err(_) => tracing::debug!("the lease does not answer"),
+                Ok(Err(error)) => self.report(error.to_string(), &mut trouble),
+                Err(_) => self.report("no answer".to_owned(), &mut trouble),
             }
-            if renewed.is_some_and(|at| at.elapsed() >= RENEW_DEADLINE) {
+            if renewed.is_some_and(|at| at.elapsed() >= renew) {
                 renewed = None;
                 self.set_leading(false);
             }
-            let left = renewed.map_or(RETRY_PERIOD, |at| RENEW_DEADLINE.saturating_sub(at.elapsed()));
-            tokio::time::sleep(RETRY_PERIOD.min(left)).await;
+            let left = renewed.map_or(retry, |at| renew.saturating_sub(at.elapsed()));
+            tokio::time::sleep(retry.min(left)).await;
+        }
+    }
+
+    /// Warns once of each trouble: somebody may have to make a namespace or give a right.
+    fn report(&self, error: String, told: &mut Option<String>) {
+        if told.as_ref() != Some(&error) {
+            let (lease, namespace) = (&self.election.name, &self.election.namespace);
+            tracing::warn!(lease, namespace, error, "the lease cannot be reached; trying again");
+            *told = Some(error);
         }
     }
 
@@ -120,7 +147,7 @@ impl Candidate {
             }
             Ok::<(), kube::Error>(())
         };
-        if let Ok(Err(error)) = tokio::time::timeout(RETRY_PERIOD, released).await {
+        if let Ok(Err(error)) = tokio::time::timeout(RELEASE_WITHIN, released).await {
             tracing::debug!(%error, "the lease was not released; it runs out by itself");
         }
     }
@@ -167,7 +194,7 @@ impl Candidate {
             spec["leaseTransitions"] = (spec["leaseTransitions"].as_u64().unwrap_or_default() + 1).into();
         }
         spec["holderIdentity"] = self.election.identity.as_str().into();
-        spec["leaseDurationSeconds"] = LEASE_DURATION.as_secs().into();
+        spec["leaseDurationSeconds"] = self.election.timing.lease.as_secs().into();
         spec["renewTime"] = now.into();
         lease
     }
@@ -178,7 +205,7 @@ impl Candidate {
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": self.election.name, "namespace": self.election.namespace},
             "spec": {
-                "holderIdentity": self.election.identity, "leaseDurationSeconds": LEASE_DURATION.as_secs(),
+                "holderIdentity": self.election.identity, "leaseDurationSeconds": self.election.timing.lease.as_secs(),
                 "acquireTime": now, "renewTime": now, "leaseTransitions": 0,
             },
         });

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -13,6 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::kind::KindId;
@@ -24,8 +25,17 @@ const SECONDS: [f64; 12] = [0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Families>);
 
+/// Told of every reconcile, for those who keep metrics under other names.
+pub trait Spectator: Send + Sync + 'static {
+    fn began(&self, controller: &'static str);
+
+    /// With how it ended: `settled`, `failed`, `conflict`, `panicked`, `cancelled`.
+    fn ended(&self, controller: &'static str, result: &'static str, took: Duration);
+}
+
 #[derive(Default)]
 struct Families {
+    spectator: OnceLock<Box<dyn Spectator>>,
     queue_wait: Timing<OfController>,
     plan: Timing<OfController>,
     depth: Family<OfController, Gauge>,
@@ -124,6 +134,11 @@ impl Metrics {
         metrics
     }
 
+    /// Tells somebody of every reconcile from now on. There is one seat; who comes second is told nothing.
+    pub fn tell(&self, spectator: impl Spectator) {
+        let _ = self.0.spectator.set(Box::new(spectator));
+    }
+
     /// Requests that asked for a change, whatever came of them.
     pub fn writes(&self) -> u64 {
         self.0.writes_made.get()
@@ -171,8 +186,12 @@ impl Metrics {
         self.0.depth.get_or_create(&OfController { controller }).set(i64::try_from(depth).unwrap_or(i64::MAX));
     }
 
-    pub(crate) fn reconciled(&self, controller: &'static str, result: &'static str) {
-        self.0.reconciles.get_or_create(&Reconciled { controller, result }).inc();
+    /// A reconcile that begins now. Dropped before its end, as when another process leads now, it was cancelled.
+    pub(crate) fn begin(&self, controller: &'static str) -> Reconcile {
+        if let Some(spectator) = self.0.spectator.get() {
+            spectator.began(controller);
+        }
+        Reconcile { metrics: self.clone(), controller, begun: Instant::now(), result: "cancelled" }
     }
 
     pub(crate) fn panicked(&self, controller: &'static str) {
@@ -210,9 +229,55 @@ impl Metrics {
     }
 }
 
+/// A reconcile under way.
+pub(crate) struct Reconcile {
+    metrics: Metrics,
+    controller: &'static str,
+    begun: Instant,
+    result: &'static str,
+}
+
+impl Reconcile {
+    pub(crate) fn end(mut self, result: &'static str) {
+        self.result = result;
+    }
+}
+
+impl Drop for Reconcile {
+    fn drop(&mut self) {
+        let Self { metrics, controller, begun, result } = self;
+        metrics.0.reconciles.get_or_create(&Reconciled { controller, result }).inc();
+        if let Some(spectator) = metrics.0.spectator.get() {
+            spectator.ended(controller, result, begun.elapsed());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_looks_on_is_told_of_every_beginning_and_every_end() {
+        #[derive(Clone, Default)]
+        struct Told(Arc<parking_lot::Mutex<Vec<String>>>);
+        impl Spectator for Told {
+            fn began(&self, controller: &'static str) {
+                self.0.lock().push(format!("{controller} began"));
+            }
+            fn ended(&self, controller: &'static str, result: &'static str, _: Duration) {
+                self.0.lock().push(format!("{controller} {result}"));
+            }
+        }
+        let (metrics, told) = (Metrics::default(), Told::default());
+        metrics.tell(told.clone());
+        metrics.tell(Told::default());
+        let cut_short = metrics.begin("b");
+        metrics.begin("a").end("settled");
+        drop(cut_short);
+        assert_eq!(*told.0.lock(), ["b began", "a began", "a settled", "b cancelled"]);
+        assert_eq!(metrics.reconciles("b", "cancelled"), 1);
+    }
 
     #[test]
     fn a_registry_shows_what_was_counted_by_kind_verb_and_outcome() {
@@ -221,7 +286,7 @@ mod tests {
         let kind = KindId::new("apps", "v1", "Deployment", "deployments");
         metrics.wrote(&kind, "create", Duration::from_millis(2), None);
         metrics.clone().wrote(&kind, "create", Duration::from_millis(2), Some(&Error::NotLeading));
-        metrics.reconciled("toy", "settled");
+        metrics.begin("toy").end("settled");
         metrics.waited("toy", Duration::from_secs(2));
         metrics.planned("toy", Duration::from_micros(300));
         metrics.depth("toy", 3);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::write::{Op, Write};
+use crate::write::{Op, Side, Write};
 
 /// What one controller may write of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +54,10 @@ impl Ownership {
         if overlaps.is_empty() { Ok(table) } else { Err(overlaps) }
     }
 
-    /// The fields (or `create`, `delete`) of a write that its controller does not own.
+    /// The fields (or `create`, `delete`) of a write that its controller does not own. The table is about the main server,
+    /// which many agents write to; what happens on an agent's other servers is for its controllers to know.
     pub fn violations(&self, controller: &str, write: &Write) -> Vec<String> {
-        if self.grants.is_empty() {
+        if self.grants.is_empty() || write.side != Side::MAIN || write.dry_run {
             return Vec::new();
         }
         let concerns = |kind: &str| kind == ANY_KIND || kind == &*write.kind.kind;
@@ -164,6 +165,15 @@ mod tests {
         let table = Ownership::new([Grant { kind: "*", ..grant("a", &["status"]) }, grant("b", &["status"])]).unwrap();
         assert!(table.violations("a", &patch(json!({"status": {"x": 1}}))).is_empty());
         assert_eq!(table.violations("a", &patch(json!({"spec": {"x": 1}}))), ["spec.x"]);
+    }
+
+    #[test]
+    fn the_table_is_about_the_main_server_and_about_what_is_stored() {
+        let table = Ownership::new([grant("a", &["spec.x"])]).unwrap();
+        let write = patch(json!({"spec": {"y": 1}}));
+        assert_eq!(table.violations("a", &write).len(), 1);
+        assert!(table.violations("a", &write.clone().on(Side(1))).is_empty());
+        assert!(table.violations("a", &write.dry_run()).is_empty());
     }
 
     fn patch(body: Value) -> Write {

@@ -2,7 +2,7 @@
 //!
 //! Decides what is started in which order and how it ends. The only place that spawns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,6 +17,7 @@ use crate::controller::{Controller, KubeEvent};
 use crate::discovery::Discovery;
 use crate::events::{Publisher, Recorder};
 use crate::flag::Flag;
+use crate::kind::KindId;
 use crate::leader::{Candidate, Election};
 use crate::metadata::MetadataCaches;
 use crate::metrics::Metrics;
@@ -70,6 +71,8 @@ pub struct Runtime {
     discoveries: Vec<Discovery>,
     controllers: Vec<Start>,
     progress: Progress,
+    /// Where the lease lives, if there is an election.
+    election_side: Side,
 }
 
 /// What loops listen to.
@@ -89,6 +92,7 @@ impl fmt::Debug for Runtime {
 
 impl Runtime {
     pub fn new(client: kube::Client, options: Options) -> Self {
+        let leading = Flag::new(options.election.is_none());
         Self {
             clients: vec![client.clone()],
             client,
@@ -97,14 +101,27 @@ impl Runtime {
             metadata: Vec::new(),
             discoveries: Vec::new(),
             controllers: Vec::new(),
-            progress: Progress::default(),
+            progress: Progress { leading, idle: Vec::new(), gates: Vec::new() },
+            election_side: Side::MAIN,
         }
+    }
+
+    /// The kinds of one server that caches follow, each once, in order.
+    pub fn kinds(&self, side: Side) -> Vec<KindId> {
+        let kinds: BTreeSet<_> =
+            self.sinks.iter().filter(|sink| sink.side() == side).map(|sink| sink.kind().clone()).collect();
+        kinds.into_iter().collect()
     }
 
     /// Adds another server, for kinds, reads and writes `on` it.
     pub fn connect(&mut self, client: kube::Client) -> Side {
         self.clients.push(client);
         Side(self.clients.len() - 1)
+    }
+
+    /// Holds the lease on another server than the main one.
+    pub fn elect_on(&mut self, side: Side) {
+        self.election_side = side;
     }
 
     /// Follows a kind. The cache fills once the runtime runs.
@@ -178,7 +195,7 @@ impl Runtime {
     /// Runs everything until `shutdown` is ready. Then no key is taken any more, what has begun may end within
     /// `SHUTDOWN_GRACE`, and everything stops.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
-        let signals = Signals { stopping: Flag::default(), leading: Flag::new(self.options.election.is_none()) };
+        let signals = Signals { stopping: Flag::default(), leading: self.progress.leading.clone() };
         let (recorder, events) = Recorder::new();
         let context = Arc::new(self.context(signals.leading.clone(), recorder));
         // Everything in this set ends when it is dropped.
@@ -243,7 +260,8 @@ impl Runtime {
     }
 
     fn candidate(&self, leading: Flag) -> Option<Candidate> {
-        let (client, clock) = (self.client.clone(), self.options.clock);
+        let client = self.clients.get(self.election_side.0).unwrap_or(&self.client).clone();
+        let clock = self.options.clock;
         self.options.election.clone().map(|election| Candidate { election, client, clock, leading })
     }
 
@@ -276,8 +294,9 @@ impl Runtime {
 type Probe = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// How far the controllers of a runtime are.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Progress {
+    leading: Flag,
     idle: Vec<Probe>,
     gates: Vec<Flag>,
 }
@@ -298,6 +317,11 @@ impl Progress {
     /// Whether all caches that controllers read are complete.
     pub fn is_synced(&self) -> bool {
         self.gates.iter().all(Flag::is_up)
+    }
+
+    /// Whether this process acts, or is one that has nobody to agree with.
+    pub fn is_leading(&self) -> bool {
+        self.leading.is_up()
     }
 
     /// Whether no key is due or in hand. Wake-ups may be set, and news may be on its way.

@@ -18,6 +18,7 @@ use crate::controller::{Actions, Controller, Moment, Next, Outcome};
 use crate::error::Error;
 use crate::events::Recorder;
 use crate::flag::Flag;
+use crate::hands::Hands;
 use crate::metrics::Metrics;
 use crate::queue::{Done, Taken};
 use crate::reader::Reader;
@@ -25,8 +26,9 @@ use crate::triggers::Lane;
 use crate::write::Write;
 use crate::writer::{Chain, Writer};
 
-/// How long reconciles that have begun may take to end when the process is asked to stop.
-pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+/// How long reconciles that have begun may take to end when the process is asked to stop. An agent promises to be gone
+/// within two seconds, and still gives its Lease up after this.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_millis(1500);
 
 /// What a controller's loop works with.
 pub(crate) struct Worker<C: Controller> {
@@ -136,6 +138,7 @@ async fn wait_for_all(gates: &[Flag]) {
 
 /// One reconcile with everything that can happen to it.
 async fn reconcile<C: Controller>(controller: Arc<C>, context: Arc<Context>, taken: Taken<C::Key>) -> Done {
+    let told = context.metrics.begin(C::NAME);
     let attempt = std::panic::AssertUnwindSafe(attempt(&*controller, &context, &taken)).catch_unwind().await;
     let (done, result) = match attempt {
         Ok(Ok(done)) => (done, "settled"),
@@ -154,12 +157,12 @@ async fn reconcile<C: Controller>(controller: Arc<C>, context: Arc<Context>, tak
             (Done::Failed, "panicked")
         }
     };
-    context.metrics.reconciled(C::NAME, result);
+    told.end(result);
     done
 }
 
 async fn attempt<C: Controller>(controller: &C, context: &Context, taken: &Taken<C::Key>) -> Result<Done, Error> {
-    let facts = controller.fetch(&taken.key, &context.reader).await?;
+    let facts = controller.converse(&taken.key, &Hands::new(context, C::NAME)).await?;
     let moment = || Moment { now: context.clock.now(), seed: context.seeds.next() };
     let planned_at = moment();
     let started = Instant::now();

@@ -32,6 +32,10 @@ pub struct Write {
     pub(crate) fields: Vec<String>,
     pub(crate) soft: Option<Duration>,
     pub(crate) observed: bool,
+    /// Field manager, where it is not the process's own.
+    pub(crate) manager: Option<&'static str>,
+    /// The server answers as if it had been done, and does nothing.
+    pub(crate) dry_run: bool,
     pub(crate) explained: bool,
 }
 
@@ -251,6 +255,20 @@ impl Write {
         self
     }
 
+    /// Under this field manager instead of the process's own. Server-side apply names its manager itself.
+    #[must_use]
+    pub fn managed_by(mut self, manager: &'static str) -> Self {
+        self.manager = Some(manager);
+        self
+    }
+
+    /// Asks what would come of it. Nothing is stored, so that nothing is owned, counted as known or laid over a cache.
+    #[must_use]
+    pub fn dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+
     /// Its refusal by the server is no failure but an answer: nothing after it is written, and the refusal is given to
     /// `Controller::conclude`. All else that may go wrong is tried again as ever.
     #[must_use]
@@ -288,6 +306,7 @@ impl Write {
     /// A word for metrics and messages.
     pub fn verb(&self) -> &'static str {
         match &self.op {
+            _ if self.dry_run => "dry-run",
             Op::Create { .. } => "create",
             Op::Patch { subresource: Some("status"), .. } | Op::Replace { subresource: Some("status"), .. } => "status",
             Op::Patch { format: PatchFormat::Apply { .. }, .. } => "apply",
@@ -299,7 +318,18 @@ impl Write {
     }
 
     fn new(kind: KindId, key: ObjectKey, op: Op) -> Self {
-        Self { side: Side::MAIN, kind, key, op, fields: Vec::new(), soft: None, observed: false, explained: false }
+        Self {
+            side: Side::MAIN,
+            kind,
+            key,
+            op,
+            fields: Vec::new(),
+            soft: None,
+            observed: false,
+            explained: false,
+            manager: None,
+            dry_run: false,
+        }
     }
 
     fn difference<K: Writable>(old: &K, new: &K, subresource: Option<&'static str>) -> Self {

@@ -91,7 +91,9 @@ impl Writer {
             }
             (Op::Delete { .. }, Err(error)) if error.is_not_found() => Ok(None),
             (_, Ok(answer)) => {
-                self.lay_over(write, &answer);
+                if !write.dry_run {
+                    self.lay_over(write, &answer);
+                }
                 Ok(Some(answer))
             }
             (Op::Create { if_absent: true, .. }, Err(error)) if error.is_already_exists() => {
@@ -99,7 +101,7 @@ impl Writer {
                 Ok(None)
             }
             (_, Err(error)) => {
-                if error.is_conflict() {
+                if error.is_conflict() && !write.dry_run {
                     self.look_again(write).await;
                 }
                 Err(error)
@@ -154,14 +156,18 @@ fn is_still_there(answer: &Value) -> bool {
 fn request_of(write: &Write, component: &str) -> Result<http::Request<Vec<u8>>, kube::Error> {
     let (kind, key) = (&write.kind, &write.key);
     let (namespace, name) = (key.namespace(), key.name());
-    let manager = crate::watch::escaped(component);
+    let manager = crate::watch::escaped(write.manager.unwrap_or(component));
+    let dry_run = if write.dry_run { "&dryRun=All" } else { "" };
     let (method, path, format, body) = match &write.op {
-        Op::Create { body, .. } => {
-            ("POST", format!("{}?fieldManager={manager}", kind.collection_path(namespace)), JSON, body.to_string())
-        }
+        Op::Create { body, .. } => (
+            "POST",
+            format!("{}?fieldManager={manager}{dry_run}", kind.collection_path(namespace)),
+            JSON,
+            body.to_string(),
+        ),
         Op::Replace { subresource, body } => {
             let path = kind.object_path(namespace, name, *subresource);
-            ("PUT", format!("{path}?fieldManager={manager}"), JSON, body.to_string())
+            ("PUT", format!("{path}?fieldManager={manager}{dry_run}"), JSON, body.to_string())
         }
         Op::Patch { subresource, format, body, .. } => {
             let path = kind.object_path(namespace, name, *subresource);
@@ -171,7 +177,7 @@ fn request_of(write: &Write, component: &str) -> Result<http::Request<Vec<u8>>, 
                 }
                 _ => format!("fieldManager={manager}"),
             };
-            ("PATCH", format!("{path}?{query}"), content_type(format), body.to_string())
+            ("PATCH", format!("{path}?{query}{dry_run}"), content_type(format), body.to_string())
         }
         Op::Delete { .. } | Op::Nothing | Op::Problem(_) => {
             ("DELETE", kind.object_path(namespace, name, None), JSON, delete_options(&write.op).to_string())

@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod agent;
 mod crds;
+mod hub_agent;
+mod member_agent;
 mod output;
 mod up;
 
@@ -19,12 +22,16 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Up(up::Args),
+    HubAgent(hub_agent::Args),
+    MemberAgent(member_agent::Args),
     Crds(crds::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Up(args) => up::run(&args),
+        Verb::HubAgent(args) => hub_agent::run(&args),
+        Verb::MemberAgent(args) => member_agent::run(&args),
         Verb::Crds(args) => crds::run(&args),
     };
     output::report(outcome)

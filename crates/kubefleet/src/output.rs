@@ -37,12 +37,28 @@ impl fmt::Display for Hinted {
 
 impl std::error::Error for Hinted {}
 
+/// A command line that was not understood; the exit code says so.
+#[derive(Debug)]
+pub(crate) struct Misused(pub(crate) Hinted);
+
+impl fmt::Display for Misused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Misused {}
+
+/// What shells and the Go agents mean by a wrong usage.
+const MISUSED: u8 = 2;
+
 /// Turns the outcome of a verb into an exit code; a failure is told with all its causes, and with a hint if there is one.
 pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };
     progress(&format!("error: {error:#}"));
-    if let Some(Hinted { hint, .. }) = error.downcast_ref() {
+    let misused: Option<&Misused> = error.downcast_ref();
+    if let Some(Hinted { hint, .. }) = misused.map(|misused| &misused.0).or_else(|| error.downcast_ref()) {
         progress(&format!("hint: {hint}"));
     }
-    ExitCode::FAILURE
+    if misused.is_some() { ExitCode::from(MISUSED) } else { ExitCode::FAILURE }
 }

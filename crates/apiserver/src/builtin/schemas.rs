@@ -160,6 +160,7 @@ fn annotate(out: &mut Schema, raw: &Raw<'_>) {
     if let Some(strategy) = raw.get("s").and_then(Value::as_str) {
         let words: Vec<&str> = strategy.split(',').collect();
         out.patch = PatchStrategy {
+            replace: words.contains(&"replace"),
             merge: words.contains(&"merge"),
             retain_keys: words.contains(&"retainKeys"),
             merge_key: raw.get("y").and_then(Value::as_str).map(str::to_owned),

@@ -204,10 +204,11 @@ fn put_extensions(out: &mut Map<String, Value>, schema: &Schema) {
             put("list-map-keys", json!(keys));
         }
     }
-    let strategies: Vec<&str> = [("retainKeys", schema.patch.retain_keys), ("merge", schema.patch.merge)]
-        .into_iter()
-        .filter_map(|(name, set)| set.then_some(name))
-        .collect();
+    let strategies: Vec<&str> =
+        [("replace", schema.patch.replace), ("retainKeys", schema.patch.retain_keys), ("merge", schema.patch.merge)]
+            .into_iter()
+            .filter_map(|(name, set)| set.then_some(name))
+            .collect();
     if !strategies.is_empty() {
         put("patch-strategy", json!(strategies.join(",")));
     }
@@ -294,7 +295,12 @@ mod tests {
             nullable: true,
             items: Some(text()),
             list_type: ListType::Map(vec!["name".to_owned()]),
-            patch: PatchStrategy { merge: true, retain_keys: true, merge_key: Some("name".to_owned()) },
+            patch: PatchStrategy {
+                merge: true,
+                retain_keys: true,
+                merge_key: Some("name".to_owned()),
+                ..PatchStrategy::default()
+            },
             constraints: Constraints { max_items: Some(3), ..Constraints::default() },
             rules: vec![Rule { rule: "self.size() > 0".to_owned(), message: "empty".to_owned(), ..Rule::default() }],
             ..Schema::default()

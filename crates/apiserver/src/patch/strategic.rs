@@ -112,6 +112,7 @@ fn merge_field(
     let nothing_known = Schema::default();
     let schema = schema.unwrap_or(&nothing_known);
     Ok(match (current, change) {
+        (Some(Value::Object(_)), change @ Value::Object(_)) if schema.patch.replace => Some(change),
         (Some(Value::Object(current)), Value::Object(change)) => {
             Some(Value::Object(merge_map(schema, current, change)?))
         }

@@ -85,6 +85,8 @@ pub enum ListType {
 /// How strategic merge patch treats a field (`x-kubernetes-patch-strategy`, `x-kubernetes-patch-merge-key`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
+    /// Even an object is replaced as a whole.
+    pub replace: bool,
     pub merge: bool,
     pub retain_keys: bool,
     pub merge_key: Option<String>,

@@ -121,6 +121,7 @@ fn additional_from(source: Option<&Value>) -> Additional {
 fn patch_from(source: &Map<String, Value>) -> PatchStrategy {
     let strategies = source.get("x-kubernetes-patch-strategy").and_then(Value::as_str).unwrap_or_default();
     PatchStrategy {
+        replace: strategies.split(',').any(|s| s == "replace"),
         merge: strategies.split(',').any(|s| s == "merge"),
         retain_keys: strategies.split(',').any(|s| s == "retainKeys"),
         merge_key: source.get("x-kubernetes-patch-merge-key").and_then(Value::as_str).map(str::to_owned),

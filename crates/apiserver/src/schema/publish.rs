@@ -84,10 +84,11 @@ fn merge_keys(schema: &Schema, put: &mut impl FnMut(&str, Value)) {
     if schema.atomic_map {
         put("x-kubernetes-map-type", json!("atomic"));
     }
-    let strategies: Vec<&str> = [(schema.patch.merge, "merge"), (schema.patch.retain_keys, "retainKeys")]
-        .into_iter()
-        .filter_map(|(set, name)| set.then_some(name))
-        .collect();
+    let strategies: Vec<&str> =
+        [(schema.patch.replace, "replace"), (schema.patch.merge, "merge"), (schema.patch.retain_keys, "retainKeys")]
+            .into_iter()
+            .filter_map(|(set, name)| set.then_some(name))
+            .collect();
     if !strategies.is_empty() {
         put("x-kubernetes-patch-strategy", json!(strategies.join(",")));
     }

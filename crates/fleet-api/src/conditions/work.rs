@@ -63,6 +63,19 @@ condition! {
 }
 
 condition! {
+    /// Objects that are no longer wanted are kept for a while, because this member has deleted much already. Beyond the
+    /// vocabulary of the Go agents.
+    WorkDeletionsHeld, WorkDeletionsHeldReason: "DeletionsHeld" {
+        True "DeleteBudgetExhausted" => BudgetExhausted {
+            LeftOversHeld { objects: usize, limit: usize }:
+                "{objects} object(s) that this Work no longer names are not deleted yet: at most {limit} object(s) are deleted on this cluster within a minute";
+            WorkHeld { objects: usize, limit: usize }:
+                "The {objects} object(s) of this Work are not deleted yet: at most {limit} object(s) are deleted on this cluster within a minute";
+        }
+    }
+}
+
+condition! {
     /// What became of applying one manifest.
     ManifestApplied, ManifestAppliedReason: "Applied" {
         True "Applied" => Applied {

@@ -5,6 +5,7 @@
 
 mod broken;
 mod content;
+mod evicting;
 mod members;
 mod placing;
 mod restarting;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fleet_runtime::leader::{LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD};
-use fleet_runtime::{Election, Options};
+use fleet_runtime::{Election, Options, Timing};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 
@@ -12,7 +12,8 @@ use crate::toy::{PARENTS, World, start, toy};
 
 fn options(world: &World, identity: &str) -> Options {
     let (namespace, name, identity) = (PARENTS.to_owned(), "leader".to_owned(), identity.to_owned());
-    Options { election: Some(Election { namespace, name, identity }), ..world.options() }
+    let election = Election { namespace, name, identity, timing: Timing::default() };
+    Options { election: Some(election), ..world.options() }
 }
 
 async fn lease(world: &World) -> Lease {

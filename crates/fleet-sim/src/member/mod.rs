@@ -98,12 +98,16 @@ pub fn identity(member: &ClusterName) -> User {
 pub fn ownership() -> Result<Ownership, Vec<Overlap>> {
     let fields = &["status"];
     let acknowledge = Grant { controller: acknowledge::NAME, kind: "Work", creates: false, deletes: false, fields };
-    Ownership::new(fleet_member::ownership().into_iter().chain([acknowledge]))
+    // It takes the real applier's place, so it takes what that may write.
+    let others = fleet_member::ownership()
+        .into_iter()
+        .filter(|grant| !(grant.kind == "Work" && grant.fields.contains(&"status")));
+    Ownership::new(others.chain([acknowledge]))
 }
 
 /// Adds a member's agent to a runtime whose main client speaks to the hub; `own` is the member's API server.
 pub fn install(runtime: &mut Runtime, own: Side, member: &SimulatedMember) -> Result<Member, NameError> {
-    let installed = fleet_member::install(runtime, own, &MemberOptions::new(member.name.as_str())?);
+    let installed = fleet_member::install(runtime, own, &MemberOptions::new(member.name.as_str())?.without_applier());
     acknowledge::start(runtime, &installed);
     Ok(installed)
 }

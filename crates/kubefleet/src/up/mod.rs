@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use tokio::signal::unix::{SignalKind, signal};
 
+use crate::agent::signals::Signals;
 use crate::output::{print, progress};
 use fleet::Fleet;
 
@@ -47,19 +47,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 async fn up(args: &Args) -> anyhow::Result<()> {
     // From here on, so that an early Ctrl-C ends it as cleanly as a late one.
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let asked_to_stop = async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
+    let mut signals = Signals::listen()?;
     kubeconfig::check(&args.kubeconfig)?;
     let fleet = Fleet::start(args.listen, args.data_dir.clone(), args.members).await?;
     kubeconfig::write(&args.kubeconfig, &fleet.kubeconfig())?;
     let outcome = tokio::select! {
-        () = asked_to_stop => Ok(()),
+        () = signals.asked_to_stop() => Ok(()),
         never = serve(&fleet, args) => never,
     };
     fleet.end().await;

@@ -16,6 +16,7 @@ fn schema() -> Schema {
                 "name": {"type": "string"}, "image": {"type": "string"},
                 "args": {"type": "array", "items": {"type": "string"}},
                 "ports": {"type": "array", "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "containerPort", "items": {"type": "object", "properties": {"containerPort": {"type": "integer"}, "name": {"type": "string"}}}}}}},
+            "selector": {"type": "object", "x-kubernetes-patch-strategy": "replace"},
             "strategy": {"type": "object", "x-kubernetes-patch-strategy": "retainKeys", "properties": {"type": {"type": "string"}, "rollingUpdate": {"type": "object"}}}}},
     }});
     node(&source)
@@ -33,6 +34,7 @@ fn node(source: &Value) -> Schema {
             .collect(),
         items: source.get("items").map(|items| crate::schema::Node::new(node(items))),
         patch: crate::schema::PatchStrategy {
+            replace: strategies == "replace",
             merge: strategies == "merge",
             retain_keys: strategies == "retainKeys",
             merge_key: source["x-kubernetes-patch-merge-key"].as_str().map(str::to_owned),
@@ -71,6 +73,15 @@ fn lists_merge_by_key_and_new_items_come_first() {
         expect![[
             r#"{"spec":{"containers":[{"args":["z"],"name":"a","ports":[{"containerPort":81},{"containerPort":80,"name":"web"}]}]}}"#
         ]],
+    );
+}
+
+#[test]
+fn a_field_may_ask_to_be_replaced_as_a_whole() {
+    check(
+        json!({"spec": {"selector": {"matchLabels": {"a": "1"}, "matchExpressions": []}}}),
+        json!({"spec": {"selector": {"matchLabels": {"b": "2"}}}}),
+        expect![[r#"{"spec":{"selector":{"matchLabels":{"b":"2"}}}}"#]],
     );
 }
 

@@ -30,7 +30,7 @@ use super::update_run::{
 };
 use super::work::{
     ManifestApplied, ManifestAppliedReason, ManifestAvailable, ManifestDiffReported, WorkApplied, WorkAvailable,
-    WorkDiffReported, WorkStatusTrimmed,
+    WorkDeletionsHeld, WorkDiffReported, WorkStatusTrimmed,
 };
 use super::{Condition, ConditionState, ConditionStatus, Decoded, Finding, Reason, decode_in};
 
@@ -179,6 +179,7 @@ fn all_types() -> Vec<Type> {
         one::<WorkAvailable>("work"),
         one::<WorkDiffReported>("work"),
         one::<WorkStatusTrimmed>("work"),
+        one::<WorkDeletionsHeld>("work"),
         one::<ManifestApplied>("manifest"),
         one::<ManifestAvailable>("manifest"),
         one::<ManifestDiffReported>("manifest"),

@@ -61,7 +61,7 @@ fn every_declared_condition_is_tested() {
 #[test]
 fn every_published_type_exists_and_no_other() {
     let ours: BTreeSet<&str> = all_types().iter().flat_map(|type_| type_.words.clone()).collect();
-    let published: BTreeSet<&str> = PUBLISHED_TYPES.split_whitespace().collect();
+    let published: BTreeSet<&str> = PUBLISHED_TYPES.split_whitespace().chain(OWN_TYPES).collect();
     assert_eq!(ours, published);
 }
 
@@ -78,7 +78,8 @@ fn every_published_reason_is_written_or_understood() {
         PUBLISHED_REASONS.split_whitespace().filter(|word| !ours.contains(word) && !events.contains(word)).collect();
     assert_eq!(missing, [""; 0]);
 
-    let published: BTreeSet<&str> = PUBLISHED_REASONS.split_whitespace().chain(REASONS_OF_THE_COMMAND_LINE).collect();
+    let published: BTreeSet<&str> =
+        PUBLISHED_REASONS.split_whitespace().chain(REASONS_OF_THE_COMMAND_LINE).chain(OWN_REASONS).collect();
     let unpublished: Vec<&&str> = ours.difference(&published).collect();
     assert_eq!(unpublished, [&""; 0]);
 }
@@ -219,6 +220,10 @@ fn problems_inside_a_fault_are_spelled_out() {
     "]]
     .assert_eq(&(texts.join("\n") + "\n"));
 }
+
+/// What the published API does not have: deletions that a member holds back.
+const OWN_TYPES: [&str; 1] = ["DeletionsHeld"];
+const OWN_REASONS: [&str; 1] = ["DeleteBudgetExhausted"];
 
 /// Condition types of the published API, object by object.
 const PUBLISHED_TYPES: &str = "

@@ -1,0 +1,40 @@
+//! What of an applied object is reported back to the hub when the Work asks for it: its status and whose it is.
+//!
+//! Decides from the object that the apply returned. Never decides whether reporting is asked for, and never clears an
+//! older report.
+
+use fleet_api::time::Time;
+use fleet_api::types::{BackReportedStatus, EmbeddedObject};
+use serde_json::{Map, Value};
+
+/// The object's status to be reported back; none if the object has no status.
+pub fn of_live(live: &Value, now: Time) -> Option<BackReportedStatus> {
+    let status = live.get("status")?;
+    let mut report = Map::new();
+    for field in ["apiVersion", "kind"] {
+        report.insert(field.to_owned(), live.get(field).cloned().unwrap_or_default());
+    }
+    report.insert("status".to_owned(), status.clone());
+    Some(BackReportedStatus { observed_status: Some(EmbeddedObject(Value::Object(report))), observation_time: now })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn applier_s55_the_status_is_reported_as_it_is_and_nothing_beside_it() {
+        let now = Time::new(jiff::Timestamp::UNIX_EPOCH);
+        let live = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 1},
+            "status": {"replicas": 1, "conditions": []},
+        });
+        let report = of_live(&live, now).unwrap();
+        assert_eq!(
+            serde_json::to_value(report.observed_status).unwrap(),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1, "conditions": []}})
+        );
+        assert_eq!(of_live(&json!({"apiVersion": "v1", "kind": "ConfigMap"}), now), None);
+    }
+}

@@ -1,0 +1,339 @@
+//! What is done about one manifest, as a conversation with the member: a question, its answer, the next question, until
+//! there is a result.
+//!
+//! Decides every step from the manifest, the strategy, ownership and the answers so far. Never asks anything itself: who
+//! carries it out sends what `Step::Ask` says and brings back the answer. Ends after at most four questions.
+
+use std::collections::BTreeSet;
+
+use fleet_api::conditions::work::ManifestAppliedReason;
+use fleet_api::types::{ApplyStrategy, ApplyStrategyType, ComparisonOption, PatchDetail, WhenToApply, WhenToTakeOver};
+use serde_json::Value;
+
+use super::compare;
+use super::desired::{self, Operation};
+use super::manifest_hash;
+use super::ownership::{Owner, may_apply, remaining_owners, with_owners};
+
+/// What one manifest is to become, and under which rules.
+#[derive(Debug, Clone, Copy)]
+pub struct Task<'a> {
+    pub manifest: &'a Value,
+    pub strategy: &'a ApplyStrategy,
+    pub owner: &'a Owner,
+    /// Names of all Works of this member: an AppliedWork of any other name was left behind.
+    pub works: &'a BTreeSet<String>,
+}
+
+/// What the member's API server is asked to do with the object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// Server-side apply of this, forced, without storing anything.
+    DryRun(Value),
+    /// Store this in place of the live object, if that has not changed.
+    Replace(Value),
+    Write(Operation),
+}
+
+/// Why the member's API server did not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiFailure {
+    /// The HTTP status, if there was an answer at all.
+    pub code: Option<u16>,
+    pub message: String,
+}
+
+/// HTTP status of an object that the API server finds invalid.
+const UNPROCESSABLE: u16 = 422;
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    Ask(Request),
+    Done(Processed),
+}
+
+/// What came of one manifest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Processed {
+    pub outcome: Outcome,
+    /// The object as it was last seen; `None` if there is none.
+    pub live: Option<Value>,
+    /// Where the live object was changed on the member.
+    pub drifts: Vec<PatchDetail>,
+    /// Where an object that was there before differs from the manifest.
+    pub diffs: Vec<PatchDetail>,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Applied,
+    AppliedWithFailedDriftDetection,
+    NotApplied { reason: ManifestAppliedReason, error: String },
+    NoDiffFound,
+    FoundDiff,
+    FoundDiffInDegradedMode,
+    FailedToReportDiff { error: String },
+}
+
+impl Outcome {
+    pub fn is_applied(&self) -> bool {
+        matches!(self, Self::Applied | Self::AppliedWithFailedDriftDetection)
+    }
+}
+
+const TAKE_OVER: &str = "failed to take over a pre-existing object: ";
+const APPLY: &str = "failed to apply the manifest: ";
+const DEGRADED: &str = " in degraded mode (full comparison is performed instead of partial comparison, as the manifest object is considered to be invalid by the member cluster API server)";
+const CANNOT_TAKE_OVER: &str = "cannot take over object: configuration differences are found between the manifest object and the corresponding object in the member cluster";
+const CANNOT_APPLY: &str =
+    "cannot apply manifest: drifts are found between the manifest and the object from the member cluster";
+const DIFF_FAILED: &str =
+    "failed to calculate configuration diffs between the manifest object and the object from the member cluster: ";
+const DRIFT_FAILED: &str =
+    "failed to calculate pre-apply drifts between the manifest and the object from the member cluster: ";
+const API_ERROR: &str = "failed to apply the manifest object: an error is returned by the API server: ";
+
+/// The conversation about one manifest.
+#[derive(Debug)]
+pub struct Process<'a> {
+    task: Task<'a>,
+    live: Option<Value>,
+    /// What the answer that comes next is about.
+    awaited: Awaited,
+}
+
+#[derive(Debug)]
+enum Awaited {
+    Nothing,
+    Comparison(Purpose),
+    TakeOver,
+    Write(&'static str),
+}
+
+/// Why manifest and live object are compared.
+#[derive(Debug, Clone, PartialEq)]
+enum Purpose {
+    /// To become an owner beside these if nothing differs.
+    TakeOver {
+        remaining: Vec<Value>,
+    },
+    ReportDiff,
+    Drift,
+}
+
+/// What a comparison came to.
+struct Comparison {
+    details: Vec<PatchDetail>,
+    /// The server finds the manifest invalid, so that all fields were compared.
+    degraded: bool,
+}
+
+impl<'a> Process<'a> {
+    /// Begins with what a look at the object found.
+    pub fn begin(task: Task<'a>, live: Result<Option<Value>, ApiFailure>) -> (Self, Step) {
+        let mut process = Self { task, live: None, awaited: Awaited::Nothing };
+        let step = match live {
+            Err(failure) => process.not_applied(
+                ManifestAppliedReason::FailedToFindObject,
+                format!(
+                    "failed to find the corresponding object for the manifest object in the member cluster: {failure}"
+                ),
+            ),
+            Ok(live) => {
+                process.live = live;
+                process.first()
+            }
+        };
+        (process, step)
+    }
+
+    /// Goes on with the answer to what was asked last.
+    pub fn answered(&mut self, answer: Result<Value, ApiFailure>) -> Step {
+        match std::mem::replace(&mut self.awaited, Awaited::Nothing) {
+            Awaited::Nothing => {
+                self.not_applied(ManifestAppliedReason::ApplyFailed, "an answer that nobody asked for".to_owned())
+            }
+            Awaited::Comparison(purpose) => self.compared(purpose, Some(answer)),
+            Awaited::TakeOver => match answer {
+                Ok(owned) => {
+                    self.live = Some(owned);
+                    self.ours_or_not()
+                }
+                Err(failure) => self.not_applied(
+                    ManifestAppliedReason::FailedToTakeOver,
+                    format!("{TAKE_OVER}failed to take over the object: {failure}"),
+                ),
+            },
+            Awaited::Write(what) => match answer {
+                Ok(applied) => self.applied(applied),
+                Err(failure) => self.not_applied(ManifestAppliedReason::ApplyFailed, format!("{APPLY}{what}{failure}")),
+            },
+        }
+    }
+
+    fn first(&mut self) -> Step {
+        let Task { strategy, owner, works, .. } = self.task;
+        let Some(live) = &self.live else { return self.ours_or_not() };
+        if strategy.when_to_take_over() == WhenToTakeOver::Never || owner.owns(live) {
+            return self.ours_or_not();
+        }
+        let remaining = match remaining_owners(live, owner, works, strategy.allow_co_ownership()) {
+            Ok(remaining) => remaining,
+            Err(error) => {
+                return self.not_applied(ManifestAppliedReason::FailedToTakeOver, format!("{TAKE_OVER}{error}"));
+            }
+        };
+        if strategy.when_to_take_over() == WhenToTakeOver::IfNoDiff {
+            return self.compare(Purpose::TakeOver { remaining });
+        }
+        self.take_over(remaining)
+    }
+
+    fn take_over(&mut self, mut owners: Vec<Value>) -> Step {
+        owners.push(self.task.owner.reference());
+        self.awaited = Awaited::TakeOver;
+        Step::Ask(Request::Replace(with_owners(self.live.as_ref().unwrap_or(&Value::Null), owners)))
+    }
+
+    /// The object is ours now, or is not and stays so.
+    fn ours_or_not(&mut self) -> Step {
+        let Task { manifest, strategy, owner, .. } = self.task;
+        let reports_only = strategy.strategy_type() == ApplyStrategyType::ReportDiff;
+        let Some(live) = &self.live else {
+            if reports_only {
+                return self.done(Outcome::FoundDiff, Vec::new(), vec![compare::whole_object_missing()]);
+            }
+            return self.apply();
+        };
+        if reports_only {
+            return self.compare(Purpose::ReportDiff);
+        }
+        if !owner.owns(live) {
+            let error = "no ownership of the object in the member cluster; takeover is needed".to_owned();
+            return self.not_applied(ManifestAppliedReason::NotTakenOver, error);
+        }
+        let heeds_drift = strategy.when_to_apply() == WhenToApply::IfNotDrifted;
+        // Drift never stops a new version: only what was applied from this very manifest can have drifted from it.
+        if heeds_drift && manifest_hash::is_unchanged(manifest, live) {
+            return self.compare(Purpose::Drift);
+        }
+        self.apply()
+    }
+
+    fn compare(&mut self, purpose: Purpose) -> Step {
+        match self.task.strategy.comparison_option() {
+            ComparisonOption::FullComparison => self.compared(purpose, None),
+            ComparisonOption::PartialComparison => {
+                self.awaited = Awaited::Comparison(purpose);
+                Step::Ask(Request::DryRun(self.task.manifest.clone()))
+            }
+        }
+    }
+
+    /// `answer` is what a dry run came to, if there was one.
+    fn compared(&mut self, purpose: Purpose, answer: Option<Result<Value, ApiFailure>>) -> Step {
+        let live = self.live.as_ref().unwrap_or(&Value::Null);
+        let whole = |degraded| Comparison { details: compare::differences(self.task.manifest, live), degraded };
+        let comparison = match answer {
+            None => Ok(whole(false)),
+            Some(Ok(wanted)) => Ok(Comparison { details: compare::differences(&wanted, live), degraded: false }),
+            Some(Err(failure)) if failure.code == Some(UNPROCESSABLE) => Ok(whole(true)),
+            Some(Err(failure)) => Err(format!("failed to apply the manifest in dry-run mode: {API_ERROR}{failure}")),
+        };
+        match purpose {
+            Purpose::TakeOver { remaining } => self.take_over_compared(remaining, comparison),
+            Purpose::ReportDiff => self.diff_compared(comparison),
+            Purpose::Drift => self.drift_compared(comparison),
+        }
+    }
+
+    fn take_over_compared(&mut self, remaining: Vec<Value>, comparison: Result<Comparison, String>) -> Step {
+        let reason = ManifestAppliedReason::FailedToTakeOver;
+        match comparison {
+            Err(error) => self.not_applied(reason, format!("{TAKE_OVER}{DIFF_FAILED}{error}")),
+            Ok(found) if found.details.is_empty() => self.take_over(remaining),
+            Ok(found) => {
+                let error = format!("{CANNOT_TAKE_OVER}{}", if found.degraded { DEGRADED } else { "" });
+                self.done(Outcome::NotApplied { reason, error }, Vec::new(), found.details)
+            }
+        }
+    }
+
+    fn diff_compared(&mut self, comparison: Result<Comparison, String>) -> Step {
+        match comparison {
+            Err(error) => {
+                let error = format!("{DIFF_FAILED}{error}");
+                self.done(Outcome::FailedToReportDiff { error }, Vec::new(), Vec::new())
+            }
+            Ok(found) => {
+                let outcome = match (found.details.is_empty(), found.degraded) {
+                    (true, _) => Outcome::NoDiffFound,
+                    (false, false) => Outcome::FoundDiff,
+                    (false, true) => Outcome::FoundDiffInDegradedMode,
+                };
+                self.done(outcome, Vec::new(), found.details)
+            }
+        }
+    }
+
+    fn drift_compared(&mut self, comparison: Result<Comparison, String>) -> Step {
+        match comparison {
+            Err(error) => {
+                self.not_applied(ManifestAppliedReason::FailedToRunDriftDetection, format!("{DRIFT_FAILED}{error}"))
+            }
+            Ok(found) if found.details.is_empty() => self.apply(),
+            Ok(found) => {
+                let (reason, suffix) = if found.degraded {
+                    (ManifestAppliedReason::FoundDriftsInDegradedMode, DEGRADED)
+                } else {
+                    (ManifestAppliedReason::FoundDrifts, "")
+                };
+                let error = format!("{CANNOT_APPLY}{suffix}");
+                self.done(Outcome::NotApplied { reason, error }, found.details, Vec::new())
+            }
+        }
+    }
+
+    fn apply(&mut self) -> Step {
+        let Task { manifest, strategy, owner, .. } = self.task;
+        let failed = ManifestAppliedReason::ApplyFailed;
+        if let Err(error) = may_apply(manifest, self.live.as_ref(), owner, strategy.allow_co_ownership()) {
+            return self.not_applied(failed, format!("{APPLY}failed to validate owner references: {error}"));
+        }
+        let operation = match desired::operation(manifest, self.live.as_ref(), strategy, owner) {
+            Ok(operation) => operation,
+            Err(error) => return self.not_applied(failed, format!("{APPLY}{error}")),
+        };
+        let what = match &operation {
+            Operation::Nothing => {
+                let live = self.live.take().unwrap_or_default();
+                return self.applied(live);
+            }
+            Operation::Create(_) => "failed to create manifest object: ",
+            Operation::Patch { .. } => "failed to patch the manifest object: ",
+            Operation::Apply { .. } => API_ERROR,
+        };
+        self.awaited = Awaited::Write(what);
+        Step::Ask(Request::Write(operation))
+    }
+
+    fn applied(&mut self, object: Value) -> Step {
+        let compares = self.task.strategy.comparison_option() == ComparisonOption::FullComparison;
+        let readable = object.is_object();
+        let drifts = if compares && readable { compare::differences(self.task.manifest, &object) } else { Vec::new() };
+        self.live = Some(object);
+        let outcome = if compares && !readable { Outcome::AppliedWithFailedDriftDetection } else { Outcome::Applied };
+        self.done(outcome, drifts, Vec::new())
+    }
+
+    fn not_applied(&mut self, reason: ManifestAppliedReason, error: String) -> Step {
+        self.done(Outcome::NotApplied { reason, error }, Vec::new(), Vec::new())
+    }
+
+    fn done(&mut self, outcome: Outcome, drifts: Vec<PatchDetail>, diffs: Vec<PatchDetail>) -> Step {
+        Step::Done(Processed { outcome, live: self.live.take(), drifts, diffs })
+    }
+}

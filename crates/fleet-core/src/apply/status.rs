@@ -1,0 +1,304 @@
+//! What a Work's status says after its manifests were processed, and what the member's own ledger lists.
+//!
+//! Decides from the results, the status before and the time. Never applies anything, and never writes a status that says
+//! nothing new: whoever waits for one counts from its timestamps.
+
+use fleet_api::conditions::work::{
+    ManifestApplied, ManifestAppliedReason, ManifestAvailable, ManifestDiffReported, WORK_SIZE_LIMIT_BYTES,
+    WorkApplied, WorkAvailable, WorkDeletionsHeld, WorkDiffReported, WorkStatusTrimmed,
+};
+use fleet_api::conditions::{Condition, ConditionState, decode, put, remove};
+use fleet_api::kinds::Work;
+use fleet_api::time::Time;
+use fleet_api::types::{
+    AppliedResourceMeta, AppliedWorkStatus, ApplyStrategyType, DiffDetails, DriftDetails, ManifestCondition,
+    PatchDetail, ReportBackStrategyType, WorkResourceIdentifier, WorkStatus,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::availability::Availability;
+use super::back_report;
+use super::decode::Identity;
+use super::process::{Outcome, Processed};
+use super::records::{kept_records, records_of};
+
+/// What came of one manifest, with all that its report needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ManifestResult {
+    pub identifier: WorkResourceIdentifier,
+    pub processed: Processed,
+    /// `None` where nothing was applied.
+    pub availability: Option<Availability>,
+}
+
+/// Left-overs that are kept because too much was deleted in the last minute.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Held {
+    pub objects: Vec<WorkResourceIdentifier>,
+    /// How many objects may be deleted within a minute.
+    pub limit: usize,
+}
+
+/// The status that a run leads to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewStatus {
+    pub status: WorkStatus,
+    /// Whether it says anything that the stored one does not, or its timestamps have to move.
+    pub is_news: bool,
+    /// Whether it is only a step on the way: everything is applied and something is not available yet.
+    pub is_interim: bool,
+}
+
+/// The status of a Work whose manifests came to these results.
+pub fn work_status(work: &Work, results: &[ManifestResult], held: &Held, now: Timestamp) -> NewStatus {
+    let before = work.status.clone().unwrap_or_default();
+    let mut manifest_conditions: Vec<ManifestCondition> =
+        results.iter().map(|result| manifest_condition(work, result, now)).collect();
+    manifest_conditions.extend(kept_records(work, &held.objects));
+    let mut status = WorkStatus { conditions: before.conditions.clone(), manifest_conditions };
+    let generation = work.generation();
+    set_work_conditions(&mut status.conditions, reports_only(work), results, generation, now);
+    let deletions = (!held.objects.is_empty())
+        .then_some(WorkDeletionsHeld::LeftOversHeld { objects: held.objects.len(), limit: held.limit });
+    put_or_remove(&mut status.conditions, deletions, generation, now);
+    let oversized = bytes_over_limit(work, &status);
+    if oversized.is_some() {
+        status.manifest_conditions.iter_mut().for_each(trim);
+    }
+    let trimmed = oversized.map(|bytes_over_limit| WorkStatusTrimmed::Oversized { bytes_over_limit });
+    put_or_remove(&mut status.conditions, trimmed, generation, now);
+    let moves_time = results.iter().any(has_details) || mirrors(work);
+    let is_news = work.status.is_none() || status != before || moves_time;
+    let is_interim = is_interim(&status, generation, results);
+    NewStatus { status, is_news, is_interim }
+}
+
+fn reports_only(work: &Work) -> bool {
+    let strategy = work.spec.apply_strategy.as_ref();
+    strategy.is_some_and(|strategy| strategy.strategy_type() == ApplyStrategyType::ReportDiff)
+}
+
+fn mirrors(work: &Work) -> bool {
+    work.spec.report_back_strategy.is_some_and(|strategy| strategy.type_ == ReportBackStrategyType::Mirror)
+}
+
+fn has_details(result: &ManifestResult) -> bool {
+    !result.processed.drifts.is_empty() || !result.processed.diffs.is_empty()
+}
+
+fn is_interim(status: &WorkStatus, generation: i64, results: &[ManifestResult]) -> bool {
+    let applied = decode::<WorkApplied>(&status.conditions, generation).is_true();
+    let waits = decode::<WorkAvailable>(&status.conditions, generation).is_false();
+    applied && waits && !results.iter().any(|result| matches!(result.availability, Some(Availability::Failed(_))))
+}
+
+/// The record that is about this manifest: the very same identifier, or else the first of the same object. Only the first
+/// of several manifests for one object inherits its record.
+fn record_before<'a>(work: &'a Work, result: &ManifestResult) -> Option<&'a ManifestCondition> {
+    let records = records_of(work);
+    let same = records.iter().find(|record| record.identifier == result.identifier);
+    let is_duplicate =
+        matches!(result.processed.outcome, Outcome::NotApplied { reason: ManifestAppliedReason::Duplicated, .. });
+    let by_identity = || {
+        let identity = Identity::of(&result.identifier).filter(|_| !is_duplicate)?;
+        records.iter().find(|record| Identity::of(&record.identifier).as_ref() == Some(&identity))
+    };
+    same.or_else(by_identity)
+}
+
+fn manifest_condition(work: &Work, result: &ManifestResult, now: Timestamp) -> ManifestCondition {
+    let mut record = record_before(work, result).cloned().unwrap_or_default();
+    record.identifier.clone_from(&result.identifier);
+    let Processed { outcome, live, drifts, diffs } = &result.processed;
+    let generation = live.as_ref().map_or(0, generation_of);
+    let reports = reports_only(work);
+    let applied = (!reports).then(|| applied_state(outcome));
+    put_or_remove(&mut record.conditions, applied, generation, now);
+    let available = result.availability.as_ref().filter(|_| !reports).map(available_state);
+    put_or_remove(&mut record.conditions, available, generation, now);
+    let reported = reports.then(|| diff_state(outcome));
+    put_or_remove(&mut record.conditions, reported, generation, now);
+    let seen = Time::new(now);
+    record.drift_details = (!drifts.is_empty()).then(|| DriftDetails {
+        observation_time: seen,
+        observed_in_member_cluster_generation: generation,
+        first_drifted_observed_time: record
+            .drift_details
+            .as_ref()
+            .map_or(seen, |details| details.first_drifted_observed_time),
+        observed_drifts: drifts.clone(),
+    });
+    record.diff_details = (!diffs.is_empty()).then(|| DiffDetails {
+        observation_time: seen,
+        observed_in_member_cluster_generation: live.as_ref().map(generation_of),
+        first_diffed_observed_time: record
+            .diff_details
+            .as_ref()
+            .map_or(seen, |details| details.first_diffed_observed_time),
+        observed_diffs: diffs.clone(),
+    });
+    if mirrors(work)
+        && outcome.is_applied()
+        && let Some(report) = live.as_ref().and_then(|live| back_report::of_live(live, seen))
+    {
+        record.back_reported_status = Some(report);
+    }
+    record
+}
+
+/// The generation of an object; 0 for kinds without one.
+pub fn generation_of(live: &Value) -> i64 {
+    live.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default().max(0)
+}
+
+fn put_or_remove<T: ConditionState<Scope = ()>>(
+    conditions: &mut Vec<Condition>,
+    state: Option<T>,
+    generation: i64,
+    now: Timestamp,
+) {
+    match state {
+        Some(state) => _ = put(conditions, state.finding(generation), now),
+        None => _ = remove(conditions, T::type_word(())),
+    }
+}
+
+fn applied_state(outcome: &Outcome) -> ManifestApplied {
+    use ManifestAppliedReason as Reason;
+    let (reason, error) = match outcome {
+        Outcome::Applied => return ManifestApplied::Applied,
+        Outcome::AppliedWithFailedDriftDetection => return ManifestApplied::AppliedWithFailedDriftDetection,
+        Outcome::NotApplied { reason, error } => (*reason, error.clone()),
+        Outcome::NoDiffFound
+        | Outcome::FoundDiff
+        | Outcome::FoundDiffInDegradedMode
+        | Outcome::FailedToReportDiff { .. } => {
+            return ManifestApplied::Unexpected { result: word_of(outcome).to_owned(), error: String::new() };
+        }
+    };
+    match reason {
+        Reason::DecodingErred => ManifestApplied::DecodingErred { error },
+        Reason::FoundGenerateName => ManifestApplied::FoundGenerateName { error },
+        Reason::Duplicated => ManifestApplied::Duplicated { error },
+        Reason::FailedToFindObject => ManifestApplied::FailedToFindObject { error },
+        Reason::FailedToTakeOver => ManifestApplied::FailedToTakeOver { error },
+        Reason::NotTakenOver => ManifestApplied::NotTakenOver { error },
+        Reason::FailedToRunDriftDetection => ManifestApplied::FailedToRunDriftDetection { error },
+        Reason::FoundDrifts => ManifestApplied::FoundDrifts { error },
+        Reason::FoundDriftsInDegradedMode => ManifestApplied::FoundDriftsInDegradedMode { error },
+        Reason::ApplyFailed
+        | Reason::Applied
+        | Reason::AppliedWithFailedDriftDetection
+        | Reason::PreparingToProcess => ManifestApplied::ApplyFailed { error },
+    }
+}
+
+fn available_state(availability: &Availability) -> ManifestAvailable {
+    match availability {
+        Availability::Available => ManifestAvailable::Available,
+        Availability::NotYet => ManifestAvailable::NotYet,
+        Availability::NotTrackable => ManifestAvailable::NotTrackable,
+        Availability::Failed(error) => ManifestAvailable::Failed { error: error.clone() },
+    }
+}
+
+fn diff_state(outcome: &Outcome) -> ManifestDiffReported {
+    match outcome {
+        Outcome::NoDiffFound => ManifestDiffReported::NoDiffFound,
+        Outcome::FoundDiff => ManifestDiffReported::FoundDiff,
+        Outcome::FoundDiffInDegradedMode => ManifestDiffReported::FoundDiffInDegradedMode,
+        Outcome::FailedToReportDiff { error } => ManifestDiffReported::FailedToReportDiff { error: error.clone() },
+        Outcome::NotApplied { reason, error } => {
+            ManifestDiffReported::Blocked { result: *reason, error: error.clone() }
+        }
+        Outcome::Applied => {
+            ManifestDiffReported::Blocked { result: ManifestAppliedReason::Applied, error: String::new() }
+        }
+        Outcome::AppliedWithFailedDriftDetection => ManifestDiffReported::Blocked {
+            result: ManifestAppliedReason::AppliedWithFailedDriftDetection,
+            error: String::new(),
+        },
+    }
+}
+
+/// One word for how a manifest ended, for metrics and for telling whether anything changed between two runs.
+pub fn word_of(outcome: &Outcome) -> &'static str {
+    use fleet_api::conditions::Reason as _;
+    match outcome {
+        Outcome::Applied => ManifestAppliedReason::Applied.word(),
+        Outcome::AppliedWithFailedDriftDetection => ManifestAppliedReason::AppliedWithFailedDriftDetection.word(),
+        Outcome::NotApplied { reason, .. } => reason.word(),
+        reported => diff_state(reported).reason().word(),
+    }
+}
+
+fn set_work_conditions(
+    conditions: &mut Vec<Condition>,
+    reports: bool,
+    results: &[ManifestResult],
+    generation: i64,
+    now: Timestamp,
+) {
+    let count = |holds: &dyn Fn(&ManifestResult) -> bool| results.iter().filter(|result| holds(result)).count();
+    let manifests = results.len();
+    let applied = count(&|result| result.processed.outcome.is_applied());
+    let untracked = count(&|result| result.availability == Some(Availability::NotTrackable));
+    let available = untracked + count(&|result| result.availability == Some(Availability::Available));
+    let all_applied = applied == manifests;
+    let state = if all_applied { WorkApplied::AllApplied } else { WorkApplied::SomeNotApplied { applied, manifests } };
+    put_or_remove(conditions, (!reports).then_some(state), generation, now);
+    let state = match () {
+        () if available < manifests => WorkAvailable::SomeNotAvailable { available, manifests },
+        () if untracked > 0 => WorkAvailable::SomeNotTrackable,
+        () => WorkAvailable::AllAvailable,
+    };
+    put_or_remove(conditions, (!reports && all_applied).then_some(state), generation, now);
+    // A comparison in degraded mode is not counted: consumers of the reference rely on it.
+    let reported = count(&|result| matches!(result.processed.outcome, Outcome::FoundDiff | Outcome::NoDiffFound));
+    let state = if reported == manifests {
+        WorkDiffReported::AllReported
+    } else {
+        WorkDiffReported::SomeNotReported { reported, manifests }
+    };
+    put_or_remove(conditions, reports.then_some(state), generation, now);
+}
+
+/// By how much the Work with this status is larger than may be stored.
+fn bytes_over_limit(work: &Work, status: &WorkStatus) -> Option<usize> {
+    let whole = work.clone().with_status(status.clone());
+    let bytes = serde_json::to_vec(&whole).map_or(0, |text| text.len());
+    bytes.checked_sub(WORK_SIZE_LIMIT_BYTES).filter(|over| *over > 0)
+}
+
+/// What stands for a value that does not fit.
+const OMITTED: &str = "(omitted)";
+
+fn trim(record: &mut ManifestCondition) {
+    if let Some(details) = &mut record.drift_details {
+        details.observed_drifts = in_short(&details.observed_drifts);
+    }
+    if let Some(details) = &mut record.diff_details {
+        details.observed_diffs = in_short(&details.observed_diffs);
+    }
+    record.back_reported_status = None;
+}
+
+fn in_short(details: &[PatchDetail]) -> Vec<PatchDetail> {
+    let Some(first) = details.first() else { return Vec::new() };
+    let path = match details.len() - 1 {
+        0 => first.path.clone(),
+        more => format!("{} and {more} more path(s)", first.path),
+    };
+    vec![PatchDetail { path, value_in_member: OMITTED.to_owned(), value_in_hub: OMITTED.to_owned() }]
+}
+
+/// What the member's ledger lists: what is applied, in the order of the manifests.
+pub fn ledger_status(results: &[ManifestResult]) -> AppliedWorkStatus {
+    let applied = results.iter().filter(|result| result.processed.outcome.is_applied());
+    let entry = |result: &ManifestResult| {
+        let uid = result.processed.live.as_ref().and_then(|live| live.pointer("/metadata/uid")?.as_str());
+        AppliedResourceMeta { identifier: result.identifier.clone(), uid: uid.unwrap_or_default().to_owned() }
+    };
+    AppliedWorkStatus { applied_resources: applied.map(entry).collect() }
+}

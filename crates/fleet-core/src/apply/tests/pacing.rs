@@ -1,0 +1,138 @@
+//! When Works are looked at again, and how fast objects may go.
+
+use fleet_api::conditions::work::ManifestAppliedReason;
+use jiff::{SignedDuration, Timestamp};
+
+use super::reporting::result;
+use crate::apply::availability::Availability;
+use crate::apply::budget::{Budget, Limit};
+use crate::apply::process::Outcome;
+use crate::apply::requeue::{Pace, Requeue, is_worth_a_retry};
+
+fn gaps(pace: &Pace, settled: bool, runs: usize) -> Vec<f64> {
+    let availability = if settled { Availability::Available } else { Availability::NotYet };
+    let results = [result(0, "a", Outcome::Applied, Some(availability))];
+    let mut requeue = Requeue::default();
+    (0..runs).map(|_| (requeue.next(pace, 1, &results, settled).as_secs_f64() * 1000.0).round() / 1000.0).collect()
+}
+
+fn steep() -> Pace {
+    Pace {
+        attempts_with_fixed_delay: 1,
+        fixed_seconds: 10.0,
+        slow_base: 1.5,
+        initial_slow_seconds: 20.0,
+        longest_slow_seconds: 30.0,
+        fast_base: 2.0,
+        longest_seconds: 90.0,
+        skip_to_fast_when_settled: true,
+    }
+}
+
+#[test]
+fn applier_s66_a_work_that_never_becomes_available_is_looked_at_less_and_less() {
+    assert_eq!(gaps(&steep(), false, 6), [10.0, 20.0, 30.0, 60.0, 90.0, 90.0]);
+    assert_eq!(
+        gaps(&Pace::default(), false, 25),
+        [
+            5.0, 2.0, 2.4, 2.88, 3.456, 4.147, 4.977, 5.972, 7.166, 8.6, 10.32, 12.383, 14.86, 22.29, 33.435, 50.153,
+            75.23, 112.844, 169.267, 253.9, 380.85, 571.275, 856.912, 900.0, 900.0
+        ]
+    );
+}
+
+#[test]
+fn applier_s67_an_available_work_skips_the_slow_part() {
+    assert_eq!(gaps(&steep(), true, 5), [10.0, 20.0, 40.0, 80.0, 90.0]);
+    assert_eq!(
+        gaps(&Pace::default(), true, 18),
+        [
+            5.0, 2.0, 3.0, 4.5, 6.75, 10.125, 15.188, 22.781, 34.172, 51.258, 76.887, 115.33, 172.995, 259.493,
+            389.239, 583.859, 875.788, 900.0
+        ]
+    );
+}
+
+#[test]
+fn applier_s68_a_change_starts_over() {
+    let available = [result(0, "a", Outcome::Applied, Some(Availability::Available))];
+    let waiting = [result(0, "a", Outcome::Applied, Some(Availability::NotYet))];
+    let failed = |error: &str| {
+        let reason = ManifestAppliedReason::ApplyFailed;
+        [result(0, "a", Outcome::NotApplied { reason, error: error.into() }, None)]
+    };
+    let mut requeue = Requeue::default();
+    let mut next = |generation, results: &[_]| requeue.next(&Pace::default(), generation, results, true).as_secs();
+    for _ in 0..40 {
+        next(1, &available);
+    }
+    assert_eq!(next(1, &available), 900);
+    assert_eq!([next(2, &available), next(2, &available)], [5, 2], "a new generation");
+    assert_eq!([next(2, &waiting), next(2, &waiting)], [5, 2], "another result");
+    assert_eq!([next(2, &failed("a")), next(2, &failed("b"))], [5, 2], "other words are no other result");
+}
+
+#[test]
+fn a_pace_out_of_its_limits_is_put_right() {
+    let odd = Pace {
+        attempts_with_fixed_delay: 41,
+        fixed_seconds: 1.0,
+        slow_base: 3.0,
+        fast_base: 2.0,
+        initial_slow_seconds: 40.0,
+        longest_slow_seconds: 30.0,
+        longest_seconds: 9000.0,
+        skip_to_fast_when_settled: false,
+    };
+    let checked = odd.checked();
+    assert_eq!((checked.attempts_with_fixed_delay, checked.fixed_seconds), (1, 2.0));
+    assert_eq!((checked.slow_base, checked.fast_base), (1.2, 1.2));
+    let intervals = (checked.initial_slow_seconds, checked.longest_slow_seconds, checked.longest_seconds);
+    assert_eq!(intervals, (2.0, 30.0, 900.0));
+    assert_eq!(steep().checked(), steep());
+    let nan = Pace { fixed_seconds: f64::NAN, slow_base: f64::NAN, initial_slow_seconds: f64::NAN, ..steep() };
+    assert!(gaps(&nan.checked(), false, 30).iter().all(|gap| *gap >= 1.0));
+}
+
+#[test]
+fn what_a_watch_tells_the_end_of_is_not_retried() {
+    let outcome = |reason| Outcome::NotApplied { reason, error: String::new() };
+    let retried = |reason| is_worth_a_retry(&result(0, "a", outcome(reason), None));
+    for reason in [
+        ManifestAppliedReason::FoundDrifts,
+        ManifestAppliedReason::NotTakenOver,
+        ManifestAppliedReason::Duplicated,
+        ManifestAppliedReason::DecodingErred,
+    ] {
+        assert!(!retried(reason), "{reason}");
+    }
+    assert!(retried(ManifestAppliedReason::ApplyFailed) && retried(ManifestAppliedReason::FailedToTakeOver));
+    assert!(!is_worth_a_retry(&result(0, "a", Outcome::Applied, Some(Availability::NotYet))));
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+#[test]
+fn at_most_so_much_is_deleted_within_a_minute() {
+    let mut budget = Budget::default();
+    assert_eq!(budget.take_some(3, 5, at(0)), 3);
+    assert_eq!(budget.take_some(9, 5, at(10)), 2);
+    assert_eq!(budget.take_some(9, 5, at(59)), 0);
+    assert_eq!(budget.next_room(at(59)), at(60));
+    assert_eq!(budget.take_some(9, 5, at(60)), 3);
+    assert_eq!(budget.take_some(9, 5, at(70)), 2);
+    assert!(!budget.take_all(1, 5, at(71)));
+    assert!(budget.take_all(100, 5, at(71 + 60)), "what is larger than the limit goes when nothing else went");
+    assert!(!budget.take_all(1, 5, at(71 + 61)));
+    assert_eq!(Budget::default().take_some(4, 0, at(0)), 1, "a limit of nothing would keep everything for ever");
+}
+
+#[test]
+fn the_limit_is_the_larger_of_number_and_share() {
+    let limit = Limit { objects: 10, percent: 20 };
+    assert_eq!((limit.of(0), limit.of(50), limit.of(1000)), (10, 10, 200));
+    assert_eq!(Limit::default().of(0), 200);
+    assert_eq!(crate::apply::budget::WINDOW, SignedDuration::from_mins(1));
+}

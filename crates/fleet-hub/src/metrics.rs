@@ -1,0 +1,199 @@
+//! What dashboards for the Go agents know of the hub's controllers, under the names that it has there.
+//!
+//! Decides names, labels and buckets, and which of our controllers stands for which of theirs. Only placements and the
+//! scheduler have such names; all controllers have those of `fleet-runtime`. Never decides what happens.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet_runtime::Spectator;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::names;
+use crate::options::HubOptions;
+
+/// From a look that finds nothing to do to one that waits for a busy server, in seconds.
+const RECONCILE_SECONDS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+];
+/// In milliseconds.
+const CYCLE_MILLISECONDS: [f64; 8] = [10.0, 50.0, 100.0, 500.0, 1000.0, 5000.0, 10_000.0, 50_000.0];
+
+/// Counts what the runtime tells. Clones count together.
+#[derive(Clone)]
+pub struct HubMetrics(Arc<Families>);
+
+struct Families {
+    reconciles: Family<Looked, Counter>,
+    errors: Family<Of, Counter>,
+    seconds: Family<Of, Histogram, fn() -> Histogram>,
+    most_at_once: Family<Of, Gauge>,
+    active: Family<Of, Gauge>,
+    cycles: Family<Cycle, Histogram, fn() -> Histogram>,
+    cycling: Gauge,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    controller: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Looked {
+    controller: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Cycle {
+    is_failed: &'static str,
+    needs_requeue: &'static str,
+}
+
+/// Who a controller of ours is in the Go agent's metrics.
+enum Known {
+    Placement(Of),
+    Scheduler,
+    No,
+}
+
+impl Known {
+    fn of(controller: &str) -> Self {
+        match controller {
+            names::CLUSTER_PLACEMENT => Self::Placement(CLUSTER),
+            names::NAMESPACED_PLACEMENT => Self::Placement(NAMESPACED),
+            names::CLUSTER_SCHEDULER | names::NAMESPACED_SCHEDULER => Self::Scheduler,
+            _ => Self::No,
+        }
+    }
+}
+
+const CLUSTER: Of = Of { controller: "cluster-resource-placement-controller-v1beta1" };
+const NAMESPACED: Of = Of { controller: "resource-placement-controller" };
+
+impl fmt::Debug for HubMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HubMetrics")
+    }
+}
+
+impl HubMetrics {
+    pub(crate) fn new(options: &HubOptions) -> Self {
+        let families = Families {
+            reconciles: Family::default(),
+            errors: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(RECONCILE_SECONDS)),
+            most_at_once: Family::default(),
+            active: Family::default(),
+            cycles: Family::new_with_constructor(|| Histogram::new(CYCLE_MILLISECONDS)),
+            cycling: Gauge::default(),
+        };
+        let workers = i64::try_from(options.placement_workers()).unwrap_or(i64::MAX);
+        for controller in [Some(CLUSTER), options.resource_placements.then_some(NAMESPACED)].into_iter().flatten() {
+            families.most_at_once.get_or_create(&controller).set(workers);
+            families.active.get_or_create(&controller).set(0);
+        }
+        Self(Arc::new(families))
+    }
+
+    /// Lets a registry show them.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let all = &self.0;
+        registry.register("fleet_workload_reconcile", "Looks at placements by result", all.reconciles.clone());
+        registry.register("fleet_workload_reconcile_errors", "Looks at placements that failed", all.errors.clone());
+        registry.register("fleet_workload_reconcile_time_seconds", "Time of one look", all.seconds.clone());
+        registry.register(
+            "fleet_workload_max_concurrent_reconciles",
+            "Placements that may be looked at together",
+            all.most_at_once.clone(),
+        );
+        registry.register("fleet_workload_active_workers", "Placements that are looked at now", all.active.clone());
+        registry.register("scheduling_cycle_duration_milliseconds", "Time of one pass", all.cycles.clone());
+        registry.register("scheduling_active_workers", "Placements that are being scheduled", all.cycling.clone());
+    }
+}
+
+impl Spectator for HubMetrics {
+    fn began(&self, controller: &'static str) {
+        match Known::of(controller) {
+            Known::Placement(of) => drop(self.0.active.get_or_create(&of).inc()),
+            Known::Scheduler => drop(self.0.cycling.inc()),
+            Known::No => {}
+        }
+    }
+
+    fn ended(&self, controller: &'static str, result: &'static str, took: Duration) {
+        let (failed, again) = (matches!(result, "failed" | "panicked"), result == "conflict");
+        match Known::of(controller) {
+            Known::Placement(of) => {
+                self.0.active.get_or_create(&of).dec();
+                let result = if failed {
+                    "error"
+                } else if again {
+                    "requeue"
+                } else {
+                    "success"
+                };
+                self.0.reconciles.get_or_create(&Looked { controller: of.controller, result }).inc();
+                self.0.seconds.get_or_create(&of).observe(took.as_secs_f64());
+                if failed {
+                    self.0.errors.get_or_create(&of).inc();
+                }
+            }
+            Known::Scheduler => {
+                self.0.cycling.dec();
+                let cycle = Cycle { is_failed: word(failed), needs_requeue: word(again) };
+                self.0.cycles.get_or_create(&cycle).observe(took.as_secs_f64() * 1000.0);
+            }
+            Known::No => {}
+        }
+    }
+}
+
+fn word(truth: bool) -> &'static str {
+    if truth { "true" } else { "false" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placements_and_the_scheduler_are_shown_under_the_names_that_dashboards_know() {
+        let metrics = HubMetrics::new(&HubOptions::default());
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        for (controller, result) in [
+            (names::CLUSTER_PLACEMENT, "settled"),
+            (names::CLUSTER_PLACEMENT, "failed"),
+            (names::NAMESPACED_SCHEDULER, "conflict"),
+            (names::MEMBERSHIP, "settled"),
+        ] {
+            metrics.began(controller);
+            metrics.ended(controller, result, Duration::from_millis(20));
+        }
+        metrics.began(names::NAMESPACED_PLACEMENT);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            r#"fleet_workload_reconcile_total{controller="cluster-resource-placement-controller-v1beta1",result="error"} 1"#,
+            r#"fleet_workload_reconcile_errors_total{controller="cluster-resource-placement-controller-v1beta1"} 1"#,
+            r#"fleet_workload_reconcile_time_seconds_bucket{le="0.025",controller="cluster-resource-placement-controller-v1beta1"} 2"#,
+            r#"fleet_workload_max_concurrent_reconciles{controller="resource-placement-controller"} 10"#,
+            r#"fleet_workload_active_workers{controller="resource-placement-controller"} 1"#,
+            r#"fleet_workload_active_workers{controller="cluster-resource-placement-controller-v1beta1"} 0"#,
+            r#"scheduling_cycle_duration_milliseconds_bucket{le="50.0",is_failed="false",needs_requeue="true"} 1"#,
+            "scheduling_active_workers 0",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains(names::MEMBERSHIP));
+    }
+}

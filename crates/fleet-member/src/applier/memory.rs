@@ -1,0 +1,214 @@
+//! What the applier remembers between runs: where its objects are, which version of each it has seen, when to look again.
+//!
+//! Decides whether a change on the member is news. All of it can be lost: the next run of each Work brings it back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleet_api::types::WorkStatus;
+use fleet_core::apply::budget::Budget;
+use fleet_core::apply::requeue::Requeue;
+use fleet_runtime::{KindId, ObjectKey, Revision};
+use jiff::Timestamp;
+
+use super::wire::Place;
+
+/// The version of an object that a run ended with; `None` if there was no such object.
+pub(super) type Version = Option<String>;
+
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    works: BTreeMap<ObjectKey, OfWork>,
+    /// The Works that name an object. Usually one.
+    named_by: BTreeMap<Place, BTreeSet<ObjectKey>>,
+    pub(super) budget: Budget,
+}
+
+#[derive(Debug, Default)]
+struct OfWork {
+    requeue: Requeue,
+    /// Since when it waits for a kind that it defines itself.
+    awaits_kinds_since: Option<Timestamp>,
+    /// Whether a manifest is of a kind that the member does not serve.
+    has_unknown_kinds: bool,
+    objects: BTreeMap<Place, Version>,
+    /// What is to be counted when it is written.
+    reported: Option<WorkStatus>,
+    /// What is heard of its objects while it is in hand; looked at when the run ends.
+    heard: Option<BTreeMap<Place, Version>>,
+}
+
+/// What a run learned about its Work.
+#[derive(Debug, Default)]
+pub(super) struct Learned {
+    pub(super) objects: BTreeMap<Place, Version>,
+    pub(super) has_unknown_kinds: bool,
+}
+
+impl Memory {
+    /// A run begins: what is heard of its objects from now on may be its own doing.
+    pub(super) fn begin(&mut self, work: &ObjectKey) {
+        self.works.entry(work.clone()).or_default().heard = Some(BTreeMap::new());
+    }
+
+    /// A run has ended. Says whether something was heard that it has not seen.
+    pub(super) fn end(&mut self, work: &ObjectKey, learned: Learned) -> bool {
+        self.unname(work);
+        for place in learned.objects.keys() {
+            self.named_by.entry(place.clone()).or_default().insert(work.clone());
+        }
+        let of_work = self.works.entry(work.clone()).or_default();
+        of_work.has_unknown_kinds = learned.has_unknown_kinds;
+        of_work.objects = learned.objects;
+        let heard = of_work.heard.take().unwrap_or_default();
+        heard.iter().any(|(place, version)| of_work.objects.get(place).is_some_and(|seen| is_news(seen, version)))
+    }
+
+    /// A run has ended without touching anything.
+    pub(super) fn leave(&mut self, work: &ObjectKey) {
+        if let Some(of_work) = self.works.get_mut(work) {
+            of_work.heard = None;
+        }
+    }
+
+    /// The Work is gone.
+    pub(super) fn forget(&mut self, work: &ObjectKey) {
+        self.unname(work);
+        self.works.remove(work);
+    }
+
+    fn unname(&mut self, work: &ObjectKey) {
+        let Some(of_work) = self.works.get(work) else { return };
+        for place in of_work.objects.keys() {
+            if let Some(works) = self.named_by.get_mut(place) {
+                works.remove(work);
+                if works.is_empty() {
+                    self.named_by.remove(place);
+                }
+            }
+        }
+    }
+
+    /// The Works that have to look because of a change on the member.
+    pub(super) fn concerned(&mut self, place: &Place, version: &Version) -> Vec<ObjectKey> {
+        let Some(named_by) = self.named_by.get(place) else { return Vec::new() };
+        let mut concerned = Vec::new();
+        for work in named_by {
+            let Some(of_work) = self.works.get_mut(work) else { continue };
+            if let Some(heard) = &mut of_work.heard {
+                heard.insert(place.clone(), version.clone());
+            } else if of_work.objects.get(place).is_some_and(|seen| is_news(seen, version)) {
+                concerned.push(work.clone());
+            }
+        }
+        concerned
+    }
+
+    /// Works that have manifests of kinds that were not served.
+    pub(super) fn with_unknown_kinds(&self) -> Vec<ObjectKey> {
+        let waiting = self.works.iter().filter(|(_, of_work)| of_work.has_unknown_kinds);
+        waiting.map(|(work, _)| work.clone()).collect()
+    }
+
+    /// How many objects there are of each kind.
+    pub(super) fn kinds(&self) -> BTreeMap<KindId, usize> {
+        let mut kinds = BTreeMap::new();
+        for place in self.named_by.keys() {
+            *kinds.entry(place.kind.clone()).or_default() += 1;
+        }
+        kinds
+    }
+
+    /// How many objects this member's Works name.
+    pub(super) fn placed(&self) -> usize {
+        self.named_by.len()
+    }
+
+    pub(super) fn report(&mut self, work: &ObjectKey, status: WorkStatus) {
+        self.works.entry(work.clone()).or_default().reported = Some(status);
+    }
+
+    pub(super) fn counted(&mut self, work: &ObjectKey) -> Option<WorkStatus> {
+        self.works.get_mut(work)?.reported.take()
+    }
+
+    pub(super) fn requeue(&mut self, work: &ObjectKey) -> &mut Requeue {
+        &mut self.works.entry(work.clone()).or_default().requeue
+    }
+
+    /// Since when the Work waits for kinds of its own; `now` if it begins to.
+    pub(super) fn awaits_kinds_since(&mut self, work: &ObjectKey, waits: bool, now: Timestamp) -> Option<Timestamp> {
+        let since = &mut self.works.entry(work.clone()).or_default().awaits_kinds_since;
+        *since = if waits { since.or(Some(now)) } else { None };
+        *since
+    }
+}
+
+/// Whether a version that is heard of is newer than the one that was seen. Late news of older versions is none.
+fn is_news(seen: &Version, heard: &Version) -> bool {
+    match (seen, heard) {
+        (Some(seen), Some(heard)) => {
+            let (before, after) = (Revision::parse(seen), Revision::parse(heard));
+            seen != heard && (before == Revision::default() || after == Revision::default() || after > before)
+        }
+        (seen, heard) => seen != heard,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str) -> Place {
+        Place { kind: KindId::new("", "v1", "ConfigMap", "configmaps"), key: ObjectKey::namespaced("a", name) }
+    }
+
+    fn version(text: &str) -> Version {
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    fn learned(name: &str, seen: &str) -> Learned {
+        Learned { objects: [(place(name), version(seen))].into(), has_unknown_kinds: false }
+    }
+
+    #[test]
+    fn only_newer_versions_and_disappearances_are_news() {
+        for (seen, heard, news) in [
+            ("5", "5", false),
+            ("5", "4", false),
+            ("5", "6", true),
+            ("9", "10", true),
+            ("5", "", true),
+            ("", "7", true),
+            ("", "", false),
+            ("opaque", "other", true),
+        ] {
+            assert_eq!(is_news(&version(seen), &version(heard)), news, "{seen} {heard}");
+        }
+    }
+
+    #[test]
+    fn what_is_heard_during_a_run_is_weighed_when_it_ends() {
+        let (mut memory, work) = (Memory::default(), ObjectKey::namespaced("n", "w"));
+        memory.begin(&work);
+        assert!(!memory.end(&work, learned("a", "5")));
+        assert_eq!(memory.concerned(&place("a"), &version("6")), std::slice::from_ref(&work));
+        memory.begin(&work);
+        assert!(memory.concerned(&place("a"), &version("7")).is_empty(), "it is looked at anyway");
+        assert!(!memory.end(&work, learned("a", "7")), "that was its own doing");
+        memory.begin(&work);
+        memory.concerned(&place("a"), &version("9"));
+        assert!(memory.end(&work, learned("a", "8")));
+    }
+
+    #[test]
+    fn objects_that_are_no_longer_named_wake_nobody() {
+        let (mut memory, work) = (Memory::default(), ObjectKey::namespaced("n", "w"));
+        memory.end(&work, learned("a", "5"));
+        memory.end(&work, learned("b", "6"));
+        assert!(memory.concerned(&place("a"), &None).is_empty());
+        assert_eq!((memory.placed(), memory.kinds().len()), (1, 1));
+        memory.forget(&work);
+        assert!(memory.concerned(&place("b"), &None).is_empty());
+        assert_eq!(memory.placed(), 0);
+    }
+}

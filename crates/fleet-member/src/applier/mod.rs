@@ -1,0 +1,267 @@
+//! Runs the work applier: brings the manifests of Works to the member and reports what came of it.
+//!
+//! Decides what wakes a Work (its own change, a change of an object that it placed, a new kind on the member, joining) and
+//! in which order things are asked. Never decides what is asked or reported: that is `fleet_core::apply`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `run` | one Work that is wanted: hold it, clean up, write ahead, apply, look |
+//! | `removal` | what a Work no longer names, and Works that go |
+//! | `memory`, `watching` | which change on the member concerns which Work |
+//! | `wire` | the core's words in the runtime's |
+
+mod memory;
+mod removal;
+mod run;
+mod watching;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet_api::conditions::decode;
+use fleet_api::conditions::work::{WorkAvailable, WorkDiffReported};
+use fleet_api::kinds::{AppliedWork, Work};
+use fleet_api::types::WorkStatus;
+use fleet_core::apply::definitions::SERVED_WITHIN;
+use fleet_core::apply::requeue::is_worth_a_retry;
+use fleet_core::apply::status::{ManifestResult, NewStatus, ledger_status, work_status};
+use fleet_core::apply::tally;
+use fleet_runtime::{
+    Actions, Cache, Controller, Discovery, Error, Event, Hands, Kind, Marks, MetadataCaches, Moment, Next, ObjectKey,
+    Outcome, Runtime, Side, Tally, Triggers, Write,
+};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use self::memory::{Learned, Memory};
+use self::removal::Parting;
+use self::run::Run;
+use self::watching::{MAX_WATCHED_KINDS, choose};
+use self::wire::Place;
+use crate::Caches;
+use crate::options::{ApplierOptions, MemberOptions};
+use crate::ownership::APPLIER;
+
+/// A status that says "applied, not available yet" waits so long for a better one: what becomes available quickly costs one
+/// write instead of two.
+const INTERIM_WINDOW: Duration = Duration::from_secs(2);
+
+/// Starts the applier. Whoever learns that the member has joined marks all Works.
+pub(crate) fn start(
+    runtime: &mut Runtime,
+    member: Side,
+    options: &MemberOptions,
+    caches: &Caches,
+    applying: watch::Receiver<bool>,
+    processed: Processed,
+) -> Marks<ObjectKey> {
+    let ledgers: Cache<AppliedWork> = runtime.cache(Kind::new().on(member));
+    let discovery = runtime.discovery(member);
+    let objects = runtime.metadata(member);
+    let memory = Arc::new(Mutex::new(Memory::default()));
+    let namespace: Arc<str> = options.namespace.as_str().into();
+    let triggers = Triggers::new()
+        .on(&caches.works, |event| is_instruction(event).then(|| event.key()))
+        .on(&ledgers, move |event| is_going(event).then(|| ObjectKey::namespaced(namespace.clone(), event.key().name)))
+        .on_metadata(&objects, {
+            let memory = memory.clone();
+            move |kind, event| {
+                let place = Place { kind: kind.clone(), key: event.key() };
+                let version = event.new.and_then(|object| object.metadata.resource_version.clone());
+                memory.lock().concerned(&place, &version)
+            }
+        })
+        .on_discovery(&discovery, {
+            let memory = memory.clone();
+            move || memory.lock().with_unknown_kinds()
+        });
+    let applier = Applier {
+        works: caches.works.clone(),
+        ledgers,
+        discovery,
+        objects,
+        memory,
+        member,
+        applying,
+        processed,
+        options: options.applier.clone(),
+    };
+    runtime.controller(applier, triggers, options.applier.works_at_once)
+}
+
+/// Whether the hub asks for something else now. What this agent reports in the same object is no instruction.
+fn is_instruction(event: Event<'_, Work>) -> bool {
+    event.changed(|work| {
+        let metadata = &work.metadata;
+        (metadata.generation, metadata.uid.as_deref(), metadata.deletion_timestamp.is_some())
+    })
+}
+
+/// Whether a ledger goes or is gone. Its Work then has to let go too, or to begin anew.
+fn is_going(event: Event<'_, AppliedWork>) -> bool {
+    event.new.is_none_or(|ledger| ledger.metadata.deletion_timestamp.is_some())
+        && event.changed(|ledger| ledger.metadata.deletion_timestamp.is_some())
+}
+
+struct Applier {
+    works: Cache<Work>,
+    ledgers: Cache<AppliedWork>,
+    discovery: Discovery,
+    objects: MetadataCaches,
+    memory: Arc<Mutex<Memory>>,
+    member: Side,
+    applying: watch::Receiver<bool>,
+    processed: Processed,
+    options: ApplierOptions,
+}
+
+/// How often Works and their manifests were processed, and with which result.
+#[derive(Debug, Clone)]
+pub struct Processed {
+    pub works: Tally,
+    pub manifests: Tally,
+}
+
+impl Default for Processed {
+    fn default() -> Self {
+        let tally = |(name, help, labels)| Tally::new(name, help, labels);
+        Self { works: tally(tally::WORKS), manifests: tally(tally::MANIFESTS) }
+    }
+}
+
+impl Processed {
+    fn count(&self, status: &WorkStatus) {
+        self.works.count(&tally::of_work(status));
+        for record in status.manifest_conditions.iter().filter(|record| record.identifier.ordinal >= 0) {
+            self.manifests.count(&tally::of_manifest(record));
+        }
+    }
+}
+
+/// What came of a look at a Work.
+#[derive(Default)]
+enum Visit {
+    /// There is nothing to do.
+    #[default]
+    Nothing,
+    /// There is no such Work.
+    Gone,
+    /// Its ledger is being deleted; the ledger's end wakes it.
+    LedgerGoes,
+    Applied(Box<Run>),
+    Parted(Parting),
+}
+
+impl Controller for Applier {
+    const NAME: &'static str = APPLIER;
+    type Key = ObjectKey;
+    type Facts = Visit;
+
+    async fn converse(&self, key: &ObjectKey, hands: &Hands<'_>) -> Result<Visit, Error> {
+        if !*self.applying.borrow() || self.works.is_broken(key) {
+            return Ok(Visit::Nothing);
+        }
+        let Some(work) = self.works.get(key) else { return Ok(Visit::Gone) };
+        self.memory.lock().begin(key);
+        if work.metadata.deletion_timestamp.is_some() {
+            return self.part(&work, hands).await.map(Visit::Parted);
+        }
+        Ok(self.run(Work::clone(&work), hands).await?.map_or(Visit::LedgerGoes, |run| Visit::Applied(Box::new(run))))
+    }
+
+    fn plan(&self, key: &ObjectKey, visit: Visit, moment: Moment) -> Actions {
+        match visit {
+            Visit::Nothing | Visit::LedgerGoes => {
+                self.memory.lock().leave(key);
+                Actions::none()
+            }
+            Visit::Gone => {
+                self.memory.lock().forget(key);
+                self.watch_what_is_needed();
+                Actions::none()
+            }
+            Visit::Parted(parting) => {
+                self.memory.lock().leave(key);
+                parting.actions(moment.now)
+            }
+            Visit::Applied(run) => self.report(key, &run, moment.now),
+        }
+    }
+
+    /// All that the plan wrote is written.
+    fn conclude(&self, key: &ObjectKey, _: Vec<Outcome>, _: Moment) -> Option<Actions> {
+        if let Some(status) = self.memory.lock().counted(key) {
+            self.processed.count(&status);
+        }
+        None
+    }
+}
+
+impl Applier {
+    fn report(&self, key: &ObjectKey, run: &Run, now: Timestamp) -> Actions {
+        let missed = self.memory.lock().end(key, learned(run));
+        self.watch_what_is_needed();
+        if let Some(until) = self.awaited_kinds_until(key, run, now) {
+            let note = Some("waits for kinds that the Work defines itself".to_owned());
+            return Actions { note, ..Actions::none() }.then(Next::At(until));
+        }
+        let new = work_status(&run.work, &run.results, &run.held, now);
+        let mut actions = Actions::none();
+        if new.is_news {
+            let write = Write::status(&run.work, &run.work.clone().with_status(new.status.clone()));
+            actions.write(if new.is_interim { write.coalesce(INTERIM_WINDOW) } else { write });
+        }
+        let ledger = run.ledger.clone().with_status(ledger_status(&run.results));
+        let listed = run.ledger.status.clone().unwrap_or_default();
+        if Some(&listed) != ledger.status.as_ref() {
+            actions.write(Write::status(&run.ledger, &ledger).on(self.member));
+        }
+        self.memory.lock().report(key, new.status.clone());
+        // A write of nothing, whose outcome is told only if everything before it succeeded.
+        actions.writes.push(Write::change(&run.work, &run.work).observed());
+        let next = if missed { Next::At(now) } else { self.next_look(key, run, &new, now) };
+        actions.then(next)
+    }
+
+    fn awaited_kinds_until(&self, key: &ObjectKey, run: &Run, now: Timestamp) -> Option<Timestamp> {
+        let since = self.memory.lock().awaits_kinds_since(key, run.awaits_own_kinds, now)?;
+        let until = since.checked_add(SERVED_WITHIN).ok()?;
+        (until > now).then_some(until)
+    }
+
+    /// When to look again if nothing is heard of the objects.
+    fn next_look(&self, key: &ObjectKey, run: &Run, new: &NewStatus, now: Timestamp) -> Next {
+        let kept = run.room_at.map_or(Next::OnChange, Next::At);
+        let all_watched = run.places().all(|place| self.objects.is_complete(&place.kind));
+        if all_watched && !run.results.iter().any(is_worth_a_retry) {
+            return kept;
+        }
+        let (conditions, generation) = (&new.status.conditions, run.work.generation());
+        let settled = decode::<WorkAvailable>(conditions, generation).is_true()
+            || decode::<WorkDiffReported>(conditions, generation).is_true();
+        let pace = &self.options.pace;
+        let delay = self.memory.lock().requeue(key).next(pace, generation, &run.results, settled);
+        kept.or(Next::At(now.checked_add(delay).unwrap_or(Timestamp::MAX)))
+    }
+
+    fn watch_what_is_needed(&self) {
+        let mut needed = self.memory.lock().kinds();
+        needed.retain(|kind, _| {
+            let found = self.discovery.find(&kind.group, &kind.version, &kind.kind);
+            found.is_some_and(|found| found.has_verb("list") && found.has_verb("watch"))
+        });
+        let limit = self.options.watched_kinds.min(MAX_WATCHED_KINDS);
+        self.objects.want(&choose(&self.objects.kinds(), &needed, limit));
+    }
+}
+
+fn learned(run: &Run) -> Learned {
+    let seen = |result: &ManifestResult| {
+        let live = result.processed.live.as_ref();
+        let version = live.and_then(|live| live.pointer("/metadata/resourceVersion")?.as_str());
+        Some((Place::of(&result.identifier)?, version.map(str::to_owned)))
+    };
+    Learned { objects: run.results.iter().filter_map(seen).collect(), has_unknown_kinds: run.has_unknown_kinds }
+}

@@ -1,0 +1,183 @@
+//! One Work that is wanted: it is held, cleaned up, written ahead, applied wave by wave and looked at.
+//!
+//! Decides the order in which the member and the hub are asked, and how much is asked at once. Every question and what
+//! follows from its answer is `fleet_core::apply`'s.
+
+use std::collections::BTreeSet;
+
+use fleet_api::kinds::{AppliedWork, Work};
+use fleet_api::types::{AppliedWorkSpec, ApplyStrategy, ApplyStrategyType};
+use fleet_api::well_known::finalizers;
+use fleet_core::apply::availability;
+use fleet_core::apply::decode::{Manifest, Refusal, decode};
+use fleet_core::apply::definitions::awaits_own_kinds;
+use fleet_core::apply::farewell::is_held;
+use fleet_core::apply::ownership::Owner;
+use fleet_core::apply::process::{ApiFailure, Outcome, Process, Processed, Step, Task};
+use fleet_core::apply::records::write_ahead;
+use fleet_core::apply::status::{Held, ManifestResult};
+use fleet_core::apply::waves::{one_batch, waves};
+use fleet_runtime::{Error, Hands, ObjectKey, Write};
+use futures::stream::{StreamExt as _, iter};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::Applier;
+use super::wire::{Place, ServedKinds, failure_of};
+
+/// Objects of one Work that are in hand at once.
+pub(super) const OBJECTS_AT_ONCE: usize = 4;
+
+/// A Work whose manifests have been processed.
+pub(super) struct Run {
+    /// As stored, after our own writes.
+    pub(super) work: Work,
+    pub(super) ledger: AppliedWork,
+    pub(super) results: Vec<ManifestResult>,
+    pub(super) held: Held,
+    /// When more left-overs may be deleted.
+    pub(super) room_at: Option<Timestamp>,
+    pub(super) awaits_own_kinds: bool,
+    pub(super) has_unknown_kinds: bool,
+}
+
+impl Run {
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.results.iter().filter_map(|result| Place::of(&result.identifier))
+    }
+}
+
+impl Applier {
+    /// `None` while the ledger is being deleted: what would be applied now would go with it.
+    pub(super) async fn run(&self, work: Work, hands: &Hands<'_>) -> Result<Option<Run>, Error> {
+        let work = hold(work, hands).await?;
+        let ledger = self.ledger_of(&work, hands).await?;
+        let owner = Owner::of(&ledger).filter(|_| ledger.metadata.deletion_timestamp.is_none());
+        let Some(owner) = owner else { return Ok(None) };
+        let spec = work.spec.clone();
+        let manifests = decode(spec.manifests(), &ServedKinds(&self.discovery));
+        let (held, room_at) = self.remove_left_overs(&work, &manifests, &owner, hands).await?;
+        let work = remember(work, &manifests, &held, hands).await?;
+        let results = self.process_all(&work, &manifests, &owner, hands).await?;
+        Ok(Some(Run {
+            awaits_own_kinds: awaits_own_kinds(&manifests, &results),
+            has_unknown_kinds: manifests.iter().any(Manifest::is_unknown_kind),
+            work,
+            ledger,
+            results,
+            held,
+            room_at,
+        }))
+    }
+
+    /// The AppliedWork of a Work, made if there is none. One that somebody else makes at the same moment is a conflict: the
+    /// next try sees it.
+    async fn ledger_of(&self, work: &Work, hands: &Hands<'_>) -> Result<AppliedWork, Error> {
+        let name = work.metadata.name.clone().unwrap_or_default();
+        if let Some(known) = self.ledgers.get(&ObjectKey::cluster(name.as_str())) {
+            return Ok(AppliedWork::clone(&known));
+        }
+        let work_namespace = work.metadata.namespace.clone().unwrap_or_default();
+        let ledger = AppliedWork::named(name.clone(), AppliedWorkSpec { work_name: name, work_namespace });
+        let stored = hands.perform(&Write::create(&ledger).on(self.member)).await?;
+        parsed(stored, ledger)
+    }
+
+    async fn process_all(
+        &self,
+        work: &Work,
+        manifests: &[Manifest<'_>],
+        owner: &Owner,
+        hands: &Hands<'_>,
+    ) -> Result<Vec<ManifestResult>, Error> {
+        let strategy = work.spec.apply_strategy.clone().unwrap_or_default();
+        let works: BTreeSet<String> = self.works.keys().iter().map(|key| key.name().to_owned()).collect();
+        let batches = match strategy.strategy_type() {
+            ApplyStrategyType::ReportDiff => one_batch(manifests),
+            ApplyStrategyType::ClientSideApply | ApplyStrategyType::ServerSideApply => waves(manifests),
+        };
+        let mut processed: Vec<Option<Processed>> =
+            manifests.iter().map(|manifest| manifest.verdict.as_ref().err().map(refused)).collect();
+        for batch in batches {
+            let questions = batch.iter().map(|place| {
+                let task = Task { manifest: &manifests[*place].object.0, strategy: &strategy, owner, works: &works };
+                self.process(task, &manifests[*place], hands)
+            });
+            let answers: Vec<_> = iter(questions.collect::<Vec<_>>()).buffered(OBJECTS_AT_ONCE).collect().await;
+            for (place, answer) in batch.iter().zip(answers) {
+                processed[*place] = Some(answer?);
+            }
+        }
+        let results = manifests.iter().zip(processed);
+        Ok(results.filter_map(|(manifest, processed)| Some(self.judged(manifest, processed?, &strategy))).collect())
+    }
+
+    fn judged(&self, manifest: &Manifest<'_>, processed: Processed, strategy: &ApplyStrategy) -> ManifestResult {
+        let applies = strategy.strategy_type() != ApplyStrategyType::ReportDiff && processed.outcome.is_applied();
+        let applied = processed.live.as_ref().filter(|_| applies);
+        let availability = applied.map(|live| availability::of(&manifest.identifier, live, self.options.tracking));
+        ManifestResult { identifier: manifest.identifier.clone(), processed, availability }
+    }
+
+    /// Leads the conversation about one manifest to its end.
+    async fn process(&self, task: Task<'_>, manifest: &Manifest<'_>, hands: &Hands<'_>) -> Result<Processed, Error> {
+        let Some(place) = Place::of(&manifest.identifier) else {
+            return Ok(refused(&Refusal::OnlyGenerateName));
+        };
+        let live = hands.reader().on(self.member).get(&place.kind, &place.key).await;
+        let (mut process, mut step) = Process::begin(task, live.map_err(|error| failure_of(&error)));
+        loop {
+            match step {
+                Step::Done(processed) => return Ok(processed),
+                Step::Ask(request) => {
+                    let write = place.write_of(request).on(self.member);
+                    step = process.answered(answer(hands.perform(&write).await)?);
+                }
+            }
+        }
+    }
+}
+
+/// A failure is an answer too, unless this process may not ask any more.
+fn answer(outcome: Result<Option<Value>, Error>) -> Result<Result<Value, ApiFailure>, Error> {
+    match outcome {
+        Ok(object) => Ok(Ok(object.unwrap_or_default())),
+        Err(Error::NotLeading) => Err(Error::NotLeading),
+        Err(error) => Ok(Err(failure_of(&error))),
+    }
+}
+
+fn refused(refusal: &Refusal) -> Processed {
+    let outcome = Outcome::NotApplied { reason: refusal.reason(), error: refusal.to_string() };
+    Processed { outcome, live: None, drifts: Vec::new(), diffs: Vec::new() }
+}
+
+/// Sees to it that the Work stays until what it placed is gone.
+async fn hold(work: Work, hands: &Hands<'_>) -> Result<Work, Error> {
+    if is_held(&work) {
+        return Ok(work);
+    }
+    let mut held = work.clone();
+    held.metadata.finalizers.get_or_insert_default().push(finalizers::WORK.to_owned());
+    let stored = hands.perform(&Write::change(&work, &held)).await?;
+    parsed(stored, held)
+}
+
+/// Stores what is about to be applied, where the Work does not know it yet.
+async fn remember(work: Work, manifests: &[Manifest<'_>], held: &Held, hands: &Hands<'_>) -> Result<Work, Error> {
+    let Some(records) = write_ahead(&work, manifests, &held.objects, hands.moment().now) else { return Ok(work) };
+    let mut remembered = work.clone();
+    remembered.status.get_or_insert_default().manifest_conditions = records;
+    let stored = hands.perform(&Write::status(&work, &remembered)).await?;
+    parsed(stored, remembered)
+}
+
+/// What a server stored, as its type; what was sent if it says nothing.
+pub(super) fn parsed<K: DeserializeOwned>(stored: Option<Value>, sent: K) -> Result<K, Error> {
+    let Some(mut stored) = stored else { return Ok(sent) };
+    if let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    serde_json::from_value(stored).map_err(|error| Error::Other(format!("the server's answer cannot be read: {error}")))
+}

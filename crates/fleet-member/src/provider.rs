@@ -1,0 +1,58 @@
+//! What a property provider is: something that makes properties of what an agent sees of its cluster.
+//!
+//! Decides what providers are shown and what they may ask to be shown. One is built in, under the names that Azure's clusters
+//! have; others are plugged in by whoever builds an agent. Never asks a cluster or a cloud anything: that is `look`, and a
+//! provider that needs more brings it along.
+
+use std::fmt;
+
+use fleet_core::membership::properties::{AzureFacts, NamespaceFacts, NodeFacts, PodFacts, ProviderAnswer, azure};
+use jiff::Timestamp;
+
+use crate::options::ProviderOptions;
+
+/// What a provider is shown of the cluster, each time the agent tells the hub about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    pub nodes: &'a [NodeFacts<'a>],
+    /// Pods that take something from a node; `None` unless `Wants::pods`.
+    pub pods: Option<&'a [PodFacts]>,
+    /// `None` unless `Wants::namespaces`.
+    pub namespaces: Option<&'a [NamespaceFacts<'a>]>,
+    /// The API server's version, if it could be had.
+    pub version: Option<&'a str>,
+}
+
+/// What a provider wants to be shown beside nodes and version. Long lists are asked for only where they are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wants {
+    pub pods: bool,
+    pub namespaces: bool,
+}
+
+/// A source of properties. It is asked once a heartbeat, on the thread of the agent: it must answer at once, from what it is
+/// shown or has gathered before.
+pub trait PropertyProvider: fmt::Debug + Send + Sync {
+    fn wants(&self) -> Wants;
+
+    fn tell(&self, cluster: &Seen<'_>, now: Timestamp) -> ProviderAnswer;
+}
+
+/// The names of Azure's provider, without asking Azure: there are no prices, hence no costs.
+impl PropertyProvider for ProviderOptions {
+    fn wants(&self) -> Wants {
+        Wants { pods: self.available_resources, namespaces: self.namespaces }
+    }
+
+    fn tell(&self, cluster: &Seen<'_>, now: Timestamp) -> ProviderAnswer {
+        let facts = AzureFacts {
+            nodes: cluster.nodes,
+            pods: cluster.pods,
+            namespaces: cluster.namespaces,
+            version: cluster.version,
+            certificate_authority: self.certificate_authority.as_deref(),
+            prices: None,
+        };
+        azure(&facts, now)
+    }
+}

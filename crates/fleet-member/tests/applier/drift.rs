@@ -1,0 +1,174 @@
+//! Objects that change on the member after they were applied.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::world::{Agent, DEPLOYMENTS, World, config_map, deployment, make_available, namespace, pass, until};
+
+const MAPS: &str = "v1/configmaps";
+
+fn heeding(comparison: &str) -> Value {
+    json!({"applyStrategy": {"whenToApply": "IfNotDrifted", "comparisonOption": comparison}})
+}
+
+/// A namespace and an available Deployment, applied under IfNotDrifted, of which a user then sets the replicas to 2.
+async fn drifted() -> (World, Agent) {
+    let world = World::new().await;
+    world.work("w", &[namespace("app"), deployment("web")], heeding("PartialComparison")).await;
+    let agent = world.start();
+    world.shows("w", "Applied=True/AllManifestsApplied").await;
+    make_available(&world, "web").await;
+    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    world.member().patch("v1/namespaces", None, "app", &json!({"metadata": {"labels": {"extra": "theirs"}}})).await;
+    world.member().patch(DEPLOYMENTS, Some("app"), "web", &json!({"spec": {"replicas": 2}})).await;
+    world
+        .reaches(
+            "w",
+            "Applied=False/SomeManifestsAreNotApplied\n\
+             0 Namespace/app: Applied=True/Applied Available=True/Available\n\
+             1 Deployment/web: Applied=False/FoundDrifts\n  drift /spec/replicas member=2 hub=1",
+        )
+        .await;
+    (world, agent)
+}
+
+async fn replicas(world: &World) -> Value {
+    world.member().get(DEPLOYMENTS, Some("app"), "web").await.unwrap()["spec"]["replicas"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s35_s36_drift_stops_the_apply_and_its_end_ends_that() {
+    let (world, agent) = drifted().await;
+    assert_eq!(replicas(&world).await, 2);
+    until("the ledger lists what is as it should be", || async { world.listed("w").await == ["0 app"] }).await;
+    let labels = world.member().get("v1/namespaces", None, "app").await.unwrap()["metadata"]["labels"].clone();
+    assert_eq!(labels["extra"], "theirs");
+    world.member().patch(DEPLOYMENTS, Some("app"), "web", &json!({"spec": {"replicas": 1}})).await;
+    make_available(&world, "web").await;
+    world
+        .reaches(
+            "w",
+            "Applied=True/AllManifestsApplied Available=True/AllManifestsAvailable\n\
+             0 Namespace/app: Applied=True/Applied Available=True/Available\n\
+             1 Deployment/web: Applied=True/Applied Available=True/Available",
+        )
+        .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s37_a_new_version_is_not_stopped_by_drift() {
+    let (world, agent) = drifted().await;
+    let mut newer = deployment("web");
+    newer["spec"]["template"]["spec"]["containers"][0]["image"] = json!("nginx:2");
+    world.work("w", &[namespace("app"), newer], heeding("PartialComparison")).await;
+    until("the new version is applied", || async { replicas(&world).await == 1 }).await;
+    world.shows("w", "1 Deployment/web: Applied=True/Applied").await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s38_always_writes_over_drift() {
+    let (world, agent) = drifted().await;
+    world.strategy("w", json!({"whenToApply": "Always"})).await;
+    until("the replicas are ours again", || async { replicas(&world).await == 1 }).await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s39_a_full_comparison_heeds_every_field() {
+    let world = World::new().await;
+    let mut manifest = namespace("app");
+    manifest["spec"]["finalizers"] = json!(["kubernetes"]);
+    world.work("w", &[manifest], heeding("FullComparison")).await;
+    let agent = world.start();
+    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    world.member().patch("v1/namespaces", None, "app", &json!({"metadata": {"labels": {"foo": "bar"}}})).await;
+    world
+        .reaches(
+            "w",
+            "Applied=False/SomeManifestsAreNotApplied\n\
+             0 Namespace/app: Applied=False/FoundDrifts\n  drift /metadata/labels/foo member=bar hub=-",
+        )
+        .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s40_s46_what_is_changed_is_put_right_at_once_without_a_word() {
+    let world = World::new().await;
+    let mut manifest = namespace("app");
+    manifest["metadata"]["labels"] = json!({"foo": "bar", "app.kubernetes.io/version": "1"});
+    world.work("w", &[manifest], json!({})).await;
+    let agent = world.start();
+    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    pass(Duration::from_mins(5)).await;
+    let before = world.stored("w").await;
+    let edit = json!({"metadata": {"labels": {"foo": "baz", "app.kubernetes.io/version": "2"}}});
+    world.member().patch("v1/namespaces", None, "app", &edit).await;
+    pass(Duration::from_secs(1)).await;
+    agent.settled().await;
+    let labels = world.member().get("v1/namespaces", None, "app").await.unwrap()["metadata"]["labels"].clone();
+    assert_eq!((&labels["foo"], &labels["app.kubernetes.io/version"]), (&json!("bar"), &json!("1")));
+    assert_eq!(world.stored("w").await, before);
+    // With IfNotDrifted a label of Kubernetes' own is no drift either.
+    world.strategy("w", json!({"whenToApply": "IfNotDrifted"})).await;
+    world.reported("w").await;
+    let edit = json!({"metadata": {"labels": {"app.kubernetes.io/version": "3"}}});
+    world.member().patch("v1/namespaces", None, "app", &edit).await;
+    until("it is put right", || async {
+        let live = world.member().get("v1/namespaces", None, "app").await.unwrap();
+        live["metadata"]["labels"]["app.kubernetes.io/version"] == "1"
+    })
+    .await;
+    world.shows("w", "Applied=True/AllManifestsApplied").await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s41_a_full_comparison_tells_of_what_it_leaves() {
+    let world = World::new().await;
+    let mut manifest = namespace("app");
+    manifest["spec"]["finalizers"] = json!(["kubernetes"]);
+    let full = json!({"applyStrategy": {"comparisonOption": "FullComparison"}});
+    world.work("w", &[manifest, config_map("cm", json!({"k": "ours"}))], full).await;
+    let agent = world.start();
+    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    world.member().patch("v1/namespaces", None, "app", &json!({"metadata": {"labels": {"foo": "bar"}}})).await;
+    world.member().patch(MAPS, Some("app"), "cm", &json!({"data": {"k": "theirs"}})).await;
+    world.shows("w", "0 Namespace/app: Applied=True/Applied Available=True/Available\n  drift /metadata/labels/foo member=bar hub=-").await;
+    until("the data are ours again", || async {
+        world.member().get(MAPS, Some("app"), "cm").await.unwrap()["data"]["k"] == "ours"
+    })
+    .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s44_s45_drift_of_secrets_is_told_without_their_values() {
+    let world = World::new().await;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "app"}, "data": {"k": "b2xk"},
+    });
+    world
+        .work("w", &[namespace("app"), config_map("cm", json!({"k": "old"})), secret], heeding("PartialComparison"))
+        .await;
+    let agent = world.start();
+    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    world.member().patch(MAPS, Some("app"), "cm", &json!({"data": {"k": "new"}})).await;
+    let edit = json!({"data": {"k": "bmV3"}, "stringData": {"fooStr": "x"}});
+    world.member().patch("v1/secrets", Some("app"), "s", &edit).await;
+    world
+        .reaches(
+            "w",
+            "Applied=False/SomeManifestsAreNotApplied\n\
+             0 Namespace/app: Applied=True/Applied Available=True/Available\n\
+             1 ConfigMap/cm: Applied=False/FoundDrifts\n\
+             \x20 drift /data/k member=new hub=old\n\
+             2 Secret/s: Applied=False/FoundDrifts\n\
+             \x20 drift /data/k member=(redacted for security reasons) hub=(redacted for security reasons)",
+        )
+        .await;
+    agent.stop().await;
+}

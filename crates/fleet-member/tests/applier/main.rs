@@ -1,0 +1,13 @@
+//! The work applier against a hub and a member in this process, in virtual time. Scenario ids are those of the applier's
+//! specification, section 11.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod applying;
+mod basics;
+mod drift;
+mod leaving;
+mod reporting;
+mod safety;
+mod takeover;
+mod world;

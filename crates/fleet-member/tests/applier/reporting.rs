@@ -1,0 +1,132 @@
+//! Differences that are reported, and statuses that are brought back.
+
+use serde_json::{Value, json};
+
+use crate::world::{DEPLOYMENTS, World, deployment, make_available, namespace, owners, until};
+
+fn reporting(take_over: &str) -> Value {
+    json!({"applyStrategy": {"type": "ReportDiff", "whenToTakeOver": take_over}})
+}
+
+async fn inhabited(world: &World) {
+    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    let mut web = deployment("web");
+    web["spec"]["replicas"] = json!(2);
+    world.member().create(DEPLOYMENTS, Some("app"), &web).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s47_what_is_not_there_is_one_difference() {
+    let world = World::new().await;
+    world.work("w", &[namespace("app")], reporting("Always")).await;
+    let agent = world.start();
+    world
+        .reaches(
+            "w",
+            "DiffReported=True/AllManifestsDiffReported\n\
+             0 Namespace/app: DiffReported=True/FoundDiff\n  diff / member=- hub=(the whole object)",
+        )
+        .await;
+    let details = &world.stored("w").await["status"]["manifestConditions"][0]["diffDetails"];
+    assert_eq!(details.get("observedInMemberClusterGeneration"), None);
+    assert_eq!(world.member().get("v1/namespaces", None, "app").await, None);
+    assert!(world.listed("w").await.is_empty());
+    // It is seen when somebody makes it.
+    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    world.shows("w", "0 Namespace/app: DiffReported=True/NoDiffFound").await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s48_s53_s54_reports_follow_the_member_and_change_nothing() {
+    let world = World::new().await;
+    inhabited(&world).await;
+    world.work("w", &[namespace("app"), deployment("web")], reporting("Always")).await;
+    let agent = world.start();
+    world
+        .reaches(
+            "w",
+            "DiffReported=True/AllManifestsDiffReported\n\
+             0 Namespace/app: DiffReported=True/NoDiffFound\n\
+             1 Deployment/web: DiffReported=True/FoundDiff\n  diff /spec/replicas member=2 hub=1",
+        )
+        .await;
+    let web = || async { world.member().get(DEPLOYMENTS, Some("app"), "web").await.unwrap() };
+    assert_eq!((owners(&web().await).len(), &web().await["spec"]["replicas"]), (1, &json!(2)));
+    world.member().patch(DEPLOYMENTS, Some("app"), "web", &json!({"spec": {"replicas": 1}})).await;
+    world.shows("w", "1 Deployment/web: DiffReported=True/NoDiffFound").await;
+
+    world.member().patch(DEPLOYMENTS, Some("app"), "web", &json!({"spec": {"replicas": 3}})).await;
+    world.strategy("w", json!({"type": "ClientSideApply"})).await;
+    until("it is applied", || async { web().await["spec"]["replicas"] == 1 }).await;
+    make_available(&world, "web").await;
+    world
+        .reaches(
+            "w",
+            "Applied=True/AllManifestsApplied Available=True/AllManifestsAvailable\n\
+             0 Namespace/app: Applied=True/Applied Available=True/Available\n\
+             1 Deployment/web: Applied=True/Applied Available=True/Available",
+        )
+        .await;
+    world.strategy("w", json!({"type": "ReportDiff"})).await;
+    world
+        .reaches(
+            "w",
+            "DiffReported=True/AllManifestsDiffReported\n\
+             0 Namespace/app: DiffReported=True/NoDiffFound\n\
+             1 Deployment/web: DiffReported=True/NoDiffFound",
+        )
+        .await;
+    until("the ledger is empty", || async { world.listed("w").await.is_empty() }).await;
+    assert_eq!(owners(&web().await), ["AppliedWork w"], "they stay ours and go with the Work");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s49_s50_s51_reports_take_over_only_as_allowed() {
+    let world = World::new().await;
+    inhabited(&world).await;
+    world.work("w", &[namespace("app"), deployment("web")], reporting("Never")).await;
+    let agent = world.start();
+    world.shows("w", "1 Deployment/web: DiffReported=True/FoundDiff\n  diff /spec/replicas member=2 hub=1").await;
+    for (resource, place, name) in [("v1/namespaces", None, "app"), (DEPLOYMENTS, Some("app"), "web")] {
+        assert!(owners(&world.member().get(resource, place, name).await.unwrap()).is_empty());
+    }
+    world.strategy("w", json!({"whenToTakeOver": "IfNoDiff"})).await;
+    world
+        .shows("w", "1 Deployment/web: DiffReported=False/FailedToReportDiff\n  diff /spec/replicas member=2 hub=1")
+        .await;
+    let work = world.stored("w").await;
+    let message = work["status"]["manifestConditions"][1]["conditions"][0]["message"].as_str().unwrap();
+    assert!(message.starts_with("An error blocks the diff reporting process (FailedToTakeOver, error: "), "{message}");
+    let unknown = json!({"apiVersion": "v10", "kind": "MalformedObj", "metadata": {"name": "x"}});
+    world.work("w", &[namespace("app"), unknown], reporting("Never")).await;
+    world
+        .reaches(
+            "w",
+            "DiffReported=False/SomeManifestsHaveNotReportedDiff\n\
+             0 Namespace/app: DiffReported=True/NoDiffFound\n\
+             1 MalformedObj/x: DiffReported=False/FailedToReportDiff",
+        )
+        .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s55_statuses_are_brought_back_when_they_change() {
+    let world = World::new().await;
+    let mirror = json!({"reportBackStrategy": {"type": "Mirror", "destination": "WorkAPI"}});
+    world.work("w", &[namespace("app"), deployment("web")], mirror).await;
+    let agent = world.start();
+    world.shows("w", "Applied=True/AllManifestsApplied").await;
+    make_available(&world, "web").await;
+    until("the status is brought back", || async {
+        let report = world.stored("w").await["status"]["manifestConditions"][1]["backReportedStatus"].clone();
+        let observed = &report["observedStatus"];
+        observed["kind"] == "Deployment"
+            && observed["apiVersion"] == "apps/v1"
+            && observed["status"]["availableReplicas"] == 1
+    })
+    .await;
+    agent.stop().await;
+}

@@ -1,0 +1,92 @@
+//! Which API server an agent speaks to, as whom, and how fast.
+//!
+//! Decides in the order of the Go agents: `--kubeconfig`, the environment's `KUBECONFIG`, the service account of the pod that
+//! this process runs in, `~/.kube/config`. Never logs more of a connection than its address.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use http::HeaderValue;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use super::flags::{Flags, Problem};
+pub(crate) use super::throttle::Limit;
+use super::throttle::throttled;
+use crate::output::Hinted;
+
+/// Set in every pod.
+const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
+
+/// How to reach the API server, in the current context of a kubeconfig or from within a pod.
+pub(crate) async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
+    let options = KubeConfigOptions::default();
+    if let Some(path) = kubeconfig {
+        let file =
+            Kubeconfig::read_from(path).with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+        let config = kube::Config::from_custom_kubeconfig(file, &options).await;
+        return config.with_context(|| format!("the kubeconfig {} cannot be used", path.display()));
+    }
+    if let Some(file) = Kubeconfig::from_env().context("cannot read the kubeconfig that KUBECONFIG names")? {
+        let config = kube::Config::from_custom_kubeconfig(file, &options).await;
+        return config.context("the kubeconfig that KUBECONFIG names cannot be used");
+    }
+    if std::env::var_os(IN_A_POD).is_some() {
+        return kube::Config::incluster().context("the pod's service account cannot be used");
+    }
+    kube::Config::from_kubeconfig(&options).await.map_err(|error| {
+        let hint =
+            "name a kubeconfig with --kubeconfig or KUBECONFIG, or run in a pod with a service account".to_owned();
+        Hinted { what: format!("there is no API server to connect to: {error}"), hint }.into()
+    })
+}
+
+/// A client that introduces itself as `agent` and keeps to a limit, if there is one.
+pub(crate) fn client(mut config: kube::Config, agent: &str, limit: Option<Limit>) -> anyhow::Result<kube::Client> {
+    let introduction = HeaderValue::from_str(&format!("{agent}/{}", env!("CARGO_PKG_VERSION")));
+    config.headers.push((http::header::USER_AGENT, introduction.context("that is no name for an agent")?));
+    tracing::info!(server = address(&config.cluster_url), "connecting");
+    let client =
+        kube::Client::try_from(config).context("the connection's certificates or credentials cannot be used")?;
+    Ok(limited(client, limit))
+}
+
+/// What `--<whose>-qps` and `--<whose>-burst` allow.
+pub(crate) fn limit(flags: &Flags, whose: &str, problems: &mut Vec<Problem>) -> Option<Limit> {
+    let rate = flags.rate(&format!("{whose}-qps"))?;
+    let burst = u32::try_from(flags.integer(&format!("{whose}-burst"))).map(f64::from).unwrap_or_default();
+    if burst < rate {
+        problems.push(Problem::new(format!("--{whose}-burst ({burst}) must not be below --{whose}-qps ({rate})")));
+    }
+    Some(Limit { rate, burst })
+}
+
+/// The same client with a limit of its own, if there is one.
+pub(crate) fn limited(client: kube::Client, limit: Option<Limit>) -> kube::Client {
+    match limit {
+        Some(limit) => throttled(client, limit),
+        None => client,
+    }
+}
+
+/// Without user and password, which some addresses have.
+fn address(url: &http::Uri) -> String {
+    let host = url.host().unwrap_or_default();
+    url.port_u16().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_told_without_what_is_secret_in_it() {
+        assert_eq!(address(&"https://user:word@hub.example:6443/path".parse().unwrap()), "hub.example:6443");
+        assert_eq!(address(&"https://hub.example".parse().unwrap()), "hub.example");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_none_is_named() {
+        let error = config(Some(Path::new("/no/such/file"))).await.unwrap_err();
+        assert_eq!(error.to_string(), "cannot read the kubeconfig /no/such/file");
+    }
+}

@@ -1,0 +1,168 @@
+//! Values of flags: bools, numbers, durations as Go writes them, and what they are bounded by.
+//!
+//! Decides whether a text is a value and within its bounds. Never knows which flag it is for.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What a flag takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shape {
+    Bool,
+    Text,
+    Integer {
+        least: i64,
+        most: i64,
+    },
+    /// Fractions too.
+    Number {
+        least: f64,
+        most: f64,
+    },
+    /// So many in a second, fractions too. Negative means no limit, and so does zero if that is said here.
+    Rate {
+        least: f64,
+        most: f64,
+        zero_is_off: bool,
+    },
+    Duration {
+        least: Duration,
+        most: Duration,
+    },
+}
+
+/// A value within its bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Bool(bool),
+    Text(String),
+    Integer(i64),
+    Number(f64),
+    Rate(Option<f64>),
+    Duration(Duration),
+}
+
+impl Shape {
+    /// The value, or what is wrong with the text as the end of a sentence.
+    pub(super) fn read(self, text: &str) -> Result<Value, String> {
+        match self {
+            Shape::Bool => bool_of(text).map(Value::Bool).ok_or_else(|| "is neither true nor false".to_owned()),
+            Shape::Text => Ok(Value::Text(text.to_owned())),
+            Shape::Integer { least, most } => {
+                let number: i64 = text.parse().map_err(|_| "is no whole number".to_owned())?;
+                within(&number, &least, &most).map(|()| Value::Integer(number))
+            }
+            Shape::Number { least, most } => {
+                let number: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+                within(&number, &least, &most).map(|()| Value::Number(number))
+            }
+            Shape::Rate { least, most, zero_is_off } => rate_of(text, least, most, zero_is_off).map(Value::Rate),
+            Shape::Duration { least, most } => {
+                let duration = duration_of(text).ok_or_else(|| "is no duration such as 30s, 5m or 1h30m".to_owned())?;
+                within(&Span(duration), &Span(least), &Span(most)).map(|()| Value::Duration(duration))
+            }
+        }
+    }
+
+    pub(super) fn placeholder(self) -> &'static str {
+        match self {
+            Shape::Bool => "[=BOOL]",
+            Shape::Text => " TEXT",
+            Shape::Integer { .. } | Shape::Number { .. } | Shape::Rate { .. } => " NUMBER",
+            Shape::Duration { .. } => " DURATION",
+        }
+    }
+}
+
+fn within<T: PartialOrd + fmt::Display>(value: &T, least: &T, most: &T) -> Result<(), String> {
+    if value >= least && value <= most { Ok(()) } else { Err(format!("is not between {least} and {most}")) }
+}
+
+/// The words of Go's `strconv.ParseBool`.
+fn bool_of(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+fn rate_of(text: &str, least: f64, most: f64, zero_is_off: bool) -> Result<Option<f64>, String> {
+    let rate: f64 = text.parse().ok().filter(|rate: &f64| !rate.is_nan()).ok_or_else(|| "is no number".to_owned())?;
+    if rate < 0.0 || (rate == 0.0 && zero_is_off) {
+        return Ok(None);
+    }
+    if (least..=most).contains(&rate) {
+        return Ok(Some(rate));
+    }
+    let off = if zero_is_off { "zero or negative" } else { "negative" };
+    Err(format!("is neither between {least} and {most} nor {off} (no limit)"))
+}
+
+/// A duration as Go's `time.ParseDuration` takes it, but not a negative one.
+fn duration_of(text: &str) -> Option<Duration> {
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest == "0" {
+        return Some(Duration::ZERO);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut seconds = 0.0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(end);
+        let (scale, tail) = UNITS.iter().find_map(|(unit, scale)| Some((scale, tail.strip_prefix(unit)?)))?;
+        seconds += number.parse::<f64>().ok()? * scale;
+        rest = tail;
+    }
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// Longer names first where one begins with another.
+const UNITS: [(&str, f64); 7] =
+    [("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("ns", 1e-9), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
+
+/// A duration in the largest unit that it is a whole number of.
+pub(crate) fn shown(duration: Duration) -> String {
+    Span(duration).to_string()
+}
+
+#[derive(PartialEq, PartialOrd)]
+struct Span(Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        match millis {
+            0 => f.write_str("0s"),
+            _ if millis.is_multiple_of(3_600_000) => write!(f, "{}h", millis / 3_600_000),
+            _ if millis.is_multiple_of(60_000) => write!(f, "{}m", millis / 60_000),
+            _ if millis.is_multiple_of(1000) => write!(f, "{}s", millis / 1000),
+            _ => write!(f, "{millis}ms"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_reads_them() {
+        let read = |text: &str| duration_of(text).map(|duration| duration.as_millis());
+        assert_eq!(read("0"), Some(0));
+        assert_eq!(read("1h30m"), Some(5_400_000));
+        assert_eq!(read("1.5h"), Some(5_400_000));
+        assert_eq!((read("5ms"), read("+2s"), read("1m0.5s")), (Some(5), Some(2000), Some(60_500)));
+        for wrong in ["", "5", "m", "1.2.3s", "-1s", "1d", "1 s", "s5", "9999999999999999999999h"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations_are_told_in_the_unit_that_fits() {
+        let millis = [0, 5, 1000, 60_000, 90_000, 3_600_000];
+        assert_eq!(millis.map(|millis| shown(Duration::from_millis(millis))), ["0s", "5ms", "1s", "1m", "90s", "1h"]);
+    }
+}

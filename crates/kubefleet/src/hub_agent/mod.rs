@@ -1,0 +1,114 @@
+//! `kubefleet hub-agent`: the hub's controllers as a process, on any Kubernetes API server.
+//!
+//! Decides what is started in which order: probes and metrics at once, controllers when the server knows our kinds. Installs
+//! nothing. Never decides anything about the fleet.
+
+mod settings;
+
+use anyhow::Context as _;
+use fleet_hub::Hub;
+use fleet_runtime::{Metrics, Options, Overlap, Ownership, Progress, Runtime, Side};
+use prometheus_client::registry::Registry;
+
+use crate::agent::definitions::{self, Missing};
+use crate::agent::flags::{self, Flags, Refusal};
+use crate::agent::health::Checks;
+use crate::agent::process::{self, Stop};
+use crate::agent::{connect, logging, metrics, serving};
+use crate::output::print;
+use settings::Settings;
+
+/// Who writes, in managed fields, events and access logs.
+const COMPONENT: &str = "fleet-hub-agent";
+
+/// Run the hub's controllers against a Kubernetes API server, until SIGTERM
+///
+/// Flags are those of KubeFleet's own hub agent: -x, --x, --x=VALUE or --x VALUE. `kubefleet hub-agent --help` lists them.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    #[arg(value_name = "FLAG", trailing_var_arg = true, allow_hyphen_values = true)]
+    flags: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let tables = [settings::FLAGS, logging::FLAGS];
+    let settings = Flags::parse(&tables, &args.flags).and_then(|flags| Settings::of(&flags).map(|set| (set, flags)));
+    let (settings, flags) = match settings {
+        Ok(settings) => settings,
+        Err(Refusal::HelpWanted) => return print(&format!("{HELP}{}", flags::help(&tables))),
+        Err(Refusal::Problems(problems)) => {
+            return Err(flags::refused(problems, "kubefleet hub-agent --help lists all flags").into());
+        }
+    };
+    logging::start(flags.integer("v"));
+    for (flag, why) in &flags.idle {
+        tracing::info!(flag, why, "a flag has no effect");
+    }
+    process::run(|stop| serve(settings, stop))
+}
+
+const HELP: &str = "Run the hub's controllers against a Kubernetes API server, until SIGTERM\n\n\
+    Usage: kubefleet hub-agent [FLAG]...\n\n\
+    The server is that of --kubeconfig, of KUBECONFIG, or of the pod's service account. It must know our kinds:\n\
+    kubefleet crds | kubectl apply --server-side -f -\n\nFlags:\n";
+
+async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
+    let probes = serving::listen("health-probe-bind-address", &settings.probes).await?;
+    let scraped = serving::listen("metrics-bind-address", &settings.metrics).await?;
+    let config = connect::config(settings.kubeconfig.as_deref()).await?;
+    let client = connect::client(config, COMPONENT, settings.limit)?;
+    let mut registry = metrics::registry();
+    let (runtime, hub) = controllers(client.clone(), &settings, &mut registry)?;
+    let missing = Missing::default();
+    let checks = checks(&missing, runtime.progress(), hub);
+    let work = async {
+        let needed = definitions::ours(runtime.kinds(Side::MAIN));
+        if definitions::all_served(client, needed, &missing, stop.clone()).await {
+            tracing::info!("controllers start");
+            runtime.run(stop.asked()).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = work => {}
+        () = serving::serve(probes, checks.page()) => {}
+        () = serving::serve(scraped, metrics::page(registry)) => {}
+    }
+    Ok(())
+}
+
+/// The controllers, ready to run, and what they show of themselves.
+fn controllers(client: kube::Client, settings: &Settings, registry: &mut Registry) -> anyhow::Result<(Runtime, Hub)> {
+    let told = |overlaps: Vec<Overlap>| overlaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let ownership = Ownership::new(fleet_hub::ownership()).map_err(|overlaps| anyhow::anyhow!(told(overlaps)));
+    let options = Options {
+        component: COMPONENT.to_owned(),
+        ownership: ownership.context("two controllers own the same field")?,
+        metrics: Metrics::registered(registry),
+        election: settings.election.clone(),
+        ..Options::default()
+    };
+    let mut runtime = Runtime::new(client, options);
+    let hub = fleet_hub::install(&mut runtime, &settings.hub);
+    hub.register(registry);
+    Ok((runtime, hub))
+}
+
+/// Ready: everything is known, so that this process acts, or could at any moment.
+fn checks(missing: &Missing, progress: Progress, hub: Hub) -> Checks {
+    let checks = Checks::default();
+    checks.put("ping", || Ok(()));
+    let missing = missing.clone();
+    checks.put("definitions", move || missing.check());
+    checks.put("informer-cache", move || {
+        if !progress.is_synced() {
+            Err("objects are still being listed".to_owned())
+        } else if !hub.knows_inventory() {
+            Err("the kinds that placements may select are still being listed".to_owned())
+        } else {
+            Ok(())
+        }
+    });
+    checks
+}

@@ -1,0 +1,163 @@
+//! A running agent process: what it logs, what its probes say, how it ends. It is killed if a test ends early.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+/// A machine that is busy with other tests may need long for what takes a second.
+const PATIENCE: Duration = Duration::from_mins(3);
+/// Pause between two looks at something that only can be asked for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+pub(crate) struct Agent {
+    child: Child,
+    log: Arc<Mutex<String>>,
+    lines: watch::Receiver<usize>,
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The binary with nothing in its environment that would tell it where to go.
+pub(crate) fn command(verb: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubefleet"));
+    command.arg(verb).args(arguments).env_remove("KUBECONFIG").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+impl Agent {
+    /// On free ports, which it tells in its log.
+    pub(crate) fn start(kubeconfig: &Path, flags: &[&str]) -> Self {
+        let mut arguments = vec!["--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"];
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+        arguments.push(&kubeconfig);
+        arguments.extend(flags);
+        Self::spawn(command("hub-agent", &arguments))
+    }
+
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("the binary starts");
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        let log = Arc::new(Mutex::new(String::new()));
+        let (count, lines) = watch::channel(0);
+        let kept = log.clone();
+        std::thread::spawn(move || {
+            for line in errors.lines().map_while(Result::ok) {
+                let mut kept = kept.lock().unwrap();
+                kept.push_str(&line);
+                kept.push('\n');
+                drop(kept);
+                count.send_modify(|count| *count += 1);
+            }
+        });
+        Self { child, log, lines }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Waits until a line with this text was logged; gives the first such line.
+    pub(crate) async fn logged(&mut self, text: &str) -> String {
+        let log = self.log.clone();
+        let found = move || log.lock().unwrap().lines().find(|line| line.contains(text)).map(str::to_owned);
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                if let Some(line) = found() {
+                    return line;
+                }
+                assert!(self.lines.changed().await.is_ok(), "ended without {text:?}:\n{}", self.log());
+            }
+        });
+        waited.await.unwrap_or_else(|_| panic!("never logged {text:?}:\n{}", self.log()))
+    }
+
+    async fn address_of(&mut self, flag: &str) -> SocketAddr {
+        let line = self.logged(&format!("flag=\"{flag}\"")).await;
+        let address = line.split("address=").nth(1).unwrap_or_else(|| panic!("no address in {line}"));
+        address.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What is told at the address that a flag gives.
+    pub(crate) async fn get_at(&mut self, flag: &str, path: &str) -> (u16, String) {
+        get(self.address_of(flag).await, path).await
+    }
+
+    pub(crate) async fn get_probe(&mut self, path: &str) -> (u16, String) {
+        get(self.address_of("health-probe-bind-address").await, path).await
+    }
+
+    pub(crate) async fn get_metrics(&mut self, path: &str) -> (u16, String) {
+        get(self.address_of("metrics-bind-address").await, path).await
+    }
+
+    /// Waits until `/readyz` says this; gives what it said.
+    pub(crate) async fn ready_when(&mut self, wanted: impl Fn(u16, &str) -> bool) -> String {
+        let address = self.address_of("health-probe-bind-address").await;
+        let begun = Instant::now();
+        loop {
+            let (code, text) = get(address, "/readyz").await;
+            if wanted(code, &text) {
+                return text;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{code} {text}\n{}", self.log());
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// SIGTERM: how long the end took, how it went, and all that was logged.
+    pub(crate) async fn terminate(mut self) -> (Duration, ExitStatus, String) {
+        let id = self.child.id().to_string();
+        let asked = Instant::now();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(asked.elapsed() < PATIENCE, "it does not end:\n{}", self.log());
+            tokio::time::sleep(LOOK_EVERY).await;
+        };
+        let took = asked.elapsed();
+        // The pipe is closed by now; its reader may need a moment for the last lines.
+        while self.lines.changed().await.is_ok() {}
+        (took, status, self.log())
+    }
+
+    /// SIGKILL: no goodbye.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// What a start that fails says.
+pub(crate) fn refused(arguments: &[&str]) -> String {
+    let output = command("hub-agent", arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty(), "errors are no output");
+    String::from_utf8(output.stderr).unwrap()
+}

@@ -1,0 +1,108 @@
+//! An API server in this process that agents reach over TLS, as somebody who has the rights of `config/rbac` and no others.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use apiserver::auth::User;
+use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
+use apiserver::http::Listening;
+use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
+use fleet_api::kinds::all_crds;
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_mins(3);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const RIGHTS: &str = include_str!("../../../../config/rbac/hub-agent.yaml");
+
+pub(crate) struct TestHub {
+    server: Embedded,
+    _listening: Listening,
+    _directory: tempfile::TempDir,
+    kubeconfig: PathBuf,
+    token: String,
+}
+
+impl TestHub {
+    /// A server with the agent's rights and without our kinds.
+    pub(crate) async fn start() -> Self {
+        let server = Embedded::start(Options::default()).await.unwrap();
+        let listening = server.listen("127.0.0.1:0".parse().unwrap(), &[]).await.unwrap();
+        let groups = ["system:serviceaccounts", "system:serviceaccounts:fleet-system"].map(str::to_owned);
+        let agent = User::authenticated("system:serviceaccount:fleet-system:kubefleet-hub-agent", groups);
+        let token = server.issue_token(ROOT_CLUSTER, agent);
+        let directory = tempfile::tempdir().unwrap();
+        let secret = token.expose().to_owned();
+        let entry = ContextEntry {
+            name: "hub".to_owned(),
+            server: server.url(listening.address(), ROOT_CLUSTER),
+            namespace: None,
+            credentials: Credentials::Token(token),
+        };
+        let text = kubeconfig(server.authority().ca_pem(), &[entry]).expose().to_owned();
+        let path = directory.path().join("kubeconfig");
+        std::fs::write(&path, text).unwrap();
+        let hub = Self { server, _listening: listening, _directory: directory, kubeconfig: path, token: secret };
+        for object in fleet_api::yaml::documents(RIGHTS).unwrap() {
+            hub.create(object).await;
+        }
+        hub
+    }
+
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    pub(crate) fn agent_token(&self) -> &str {
+        &self.token
+    }
+
+    pub(crate) async fn install_kinds(&self) {
+        for crd in all_crds() {
+            self.create(crd.object).await;
+        }
+    }
+
+    pub(crate) async fn add_member(&self, name: &str) {
+        let identity = json!({"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"});
+        self.create(json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
+            "metadata": {"name": name}, "spec": {"identity": identity}}))
+            .await;
+    }
+
+    /// Waits until there is something at a path.
+    pub(crate) async fn wait_for(&self, path: &str) -> Value {
+        let begun = Instant::now();
+        loop {
+            let request = http::Request::get(path).body(Vec::new()).unwrap();
+            match self.client().request::<Value>(request).await {
+                Ok(object) => return object,
+                Err(error) => assert!(begun.elapsed() < PATIENCE, "{path}: {error}"),
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn client(&self) -> kube::Client {
+        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
+        kube::Client::new(self.server.service(ROOT_CLUSTER, admin), "default")
+    }
+
+    async fn create(&self, object: Value) {
+        let path = collection(&object);
+        let body = object.to_string().into_bytes();
+        let request = http::Request::post(&path).header("content-type", "application/json").body(body).unwrap();
+        let created = self.client().request::<Value>(request).await;
+        assert!(created.is_ok(), "{path}: {created:?}");
+    }
+}
+
+/// Where objects of this kind are created. Plurals that are not the rule do not occur in tests.
+fn collection(object: &Value) -> String {
+    let version = object["apiVersion"].as_str().unwrap();
+    let prefix = if version.contains('/') { "apis" } else { "api" };
+    let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("/{prefix}/{version}/namespaces/{namespace}/{plural}"),
+        None => format!("/{prefix}/{version}/{plural}"),
+    }
+}

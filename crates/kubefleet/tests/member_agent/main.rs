@@ -1,0 +1,143 @@
+//! `kubefleet member-agent` as it runs in a pod: the real binary with the rights that a hub gives a member, its environment, its
+//! probes and metrics, SIGTERM; and one process for many members. Hub and members are clusters of one server of ours, over TLS.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../hub_agent/agent.rs"]
+#[allow(dead_code, reason = "the tests of the hub agent use the rest")]
+mod agent;
+mod fleet;
+
+use std::time::Duration;
+
+use agent::{Agent, command};
+use fleet::{Fleet, config_map};
+use serde_json::json;
+
+/// What an agent promises.
+const LONGEST_END: Duration = Duration::from_secs(2);
+/// What is promised for an agent that has nothing to do, and for one with a hundred members, in MB of resident memory. The
+/// promise is for a release build; what a debug build adds is code, not data.
+const IDLE_MB: u64 = 15;
+const HUNDRED_MEMBERS_MB: u64 = 150;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn applier_s75_an_agent_joins_applies_tells_its_metrics_and_ends_on_sigterm() {
+    let fleet = Fleet::start(&["m1"]).await;
+    let mut agent = Agent::spawn(fleet.single("m1", &[]));
+    fleet.work("m1", "w1", &[config_map("default", "c1", "one")]).await;
+    fleet.until("it has joined", || fleet.has_joined("m1")).await;
+    let applied =
+        fleet.until_some("the object is there", || fleet.read("m1", "/api/v1/namespaces/default/configmaps/c1")).await;
+    assert_eq!(applied["data"], json!({"key": "one"}));
+    assert_eq!(applied["metadata"]["ownerReferences"][0]["kind"], "AppliedWork");
+    fleet.until("the hub knows", || fleet.is_available("m1", "w1")).await;
+
+    for flag in ["hub-health-probe-bind-address", "health-probe-bind-address"] {
+        for path in ["/healthz", "/readyz"] {
+            assert_eq!(agent.get_at(flag, path).await, (200, "ok".to_owned()), "{flag} {path}");
+        }
+    }
+    let (code, metrics) = agent.get_at("hub-metrics-bind-address", "/metrics").await;
+    assert_eq!(code, 200);
+    for line in [
+        "fleet_work_processing_requests_total{apply_status=\"AllManifestsApplied\",availability_status=\"AllManifestsAvailable\",diff_reporting_status=\"Skipped\"} ",
+        "fleet_manifest_processing_requests_total{apply_status=\"Applied\",availability_status=\"Available\",diff_reporting_status=\"Skipped\",drift_detection_status=\"NotFound\",diff_detection_status=\"NotFound\"} ",
+        "join_result_counter{result=\"success\"} 1",
+        "process_resident_memory_bytes ",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+    assert!(!metrics.contains("outcome=\"refused\""), "a member's rights are enough:\n{metrics}");
+    assert_eq!(agent.get_at("metrics-bind-address", "/metrics").await.0, 200);
+
+    let (took, status, log) = agent.terminate().await;
+    assert!(status.success(), "SIGTERM is no failure: {log}");
+    assert!(took < LONGEST_END, "{took:?}");
+    assert!(!log.contains(&fleet.token("m1")), "a credential is in the log");
+    let kept = fleet.read("m1", "/api/v1/namespaces/default/configmaps/c1").await;
+    assert!(kept.is_some(), "an end is no leave: what is placed stays");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_serves_many_members_and_one_that_is_away_holds_up_nobody() {
+    let fleet = Fleet::start(&["m1", "m2", "m3"]).await;
+    fleet.forget_kinds_of("m3").await;
+    let mut agent = Agent::spawn(fleet.many(&["m1", "m2", "m3"], &[]));
+    for member in ["m1", "m2"] {
+        fleet.work(member, "w1", &[config_map("default", "c1", member)]).await;
+    }
+    for member in ["m1", "m2"] {
+        fleet.until("it has joined", || fleet.has_joined(member)).await;
+        let applied =
+            fleet.until_some("applied", || fleet.read(member, "/api/v1/namespaces/default/configmaps/c1")).await;
+        assert_eq!(applied["data"]["key"], *member, "everybody gets what is theirs");
+    }
+    agent.logged("the API server does not serve all kinds").await;
+    assert!(!fleet.has_joined("m3").await, "it cannot keep a ledger yet");
+    fleet.install_kinds("m3").await;
+    fleet.until("it has joined", || fleet.has_joined("m3")).await;
+    let (_, metrics) = agent.get_at("metrics-bind-address", "/metrics").await;
+    assert!(metrics.contains("join_result_counter{member=\"m1\",result=\"success\"} 1"), "{metrics}");
+    let (took, status, log) = agent.terminate().await;
+    assert!(status.success() && took < LONGEST_END, "{took:?} {log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn applier_s74_a_start_that_cannot_work_says_why_and_fails() {
+    let fleet = Fleet::start(&["m1"]).await;
+    let refused = |change: &dyn Fn(&mut std::process::Command), code: i32, why: &str| {
+        let mut command = fleet.single("m1", &[]);
+        change(&mut command);
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(why), "{why} is not in {text}");
+    };
+    refused(&|command| _ = command.env_remove("HUB_SERVER_URL"), 1, "HUB_SERVER_URL is not set");
+    refused(&|command| _ = command.env("MEMBER_CLUSTER_NAME", ""), 1, "MEMBER_CLUSTER_NAME is not set");
+    refused(&|command| _ = command.env("CONFIG_PATH", "/no/token"), 1, "there is no file /no/token");
+    refused(&|command| _ = command.env("CA_BUNDLE", ""), 1, "CA_BUNDLE is set, but empty");
+    refused(&|command| _ = command.env("CA_BUNDLE", "/ca.pem"), 1, "should not be set at same time");
+    refused(&|command| _ = command.arg("--use-ca-auth"), 1, "IDENTITY_KEY is not set");
+    refused(&|command| _ = command.arg("--hub-api-qps=900"), 1, "--hub-api-burst (500) must not be below");
+    refused(&|command| _ = command.arg("--hub-api-qps=5000"), 2, "--hub-api-qps=5000 is neither between");
+    refused(&|command| _ = command.arg("--deletion-wait-tyme=3"), 2, "did you mean --deletion-wait-time?");
+    fleet.forget_kinds_of("m1").await;
+    refused(&|_| {}, 1, "AppliedWorks");
+    let help = command("member-agent", &["--help"]).output().unwrap();
+    assert!(help.status.success() && String::from_utf8(help.stdout).unwrap().contains("--members-kubeconfigs"));
+}
+
+fn resident_mb(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    let data: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    data.div_ceil(1024)
+}
+
+/// `cargo test -p kubefleet --test member_agent -- --ignored --nocapture` prints the figures.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement; it takes a quiet machine"]
+async fn memory_of_an_idle_agent_and_of_one_with_a_hundred_members() {
+    let names: Vec<String> = (0..100).map(|number| format!("m{number:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let fleet = Fleet::start(&names).await;
+    let idle = Agent::spawn(fleet.single(names[0], &[]));
+    fleet.until("it has joined", || fleet.has_joined(names[0])).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let idle_mb = resident_mb(idle.id());
+    drop(idle);
+    let many = Agent::spawn(fleet.many(&names, &[]));
+    for name in &names {
+        let objects: Vec<_> =
+            (0..10).map(|number| config_map("default", &format!("c{number}"), &"x".repeat(500))).collect();
+        fleet.work(name, "w1", &objects).await;
+    }
+    for name in &names {
+        fleet.until("the hub knows", || fleet.is_available(name, "w1")).await;
+    }
+    let many_mb = resident_mb(many.id());
+    println!("idle agent: {idle_mb} MB of data; a hundred members with ten objects each: {many_mb} MB of data");
+    assert!(idle_mb < IDLE_MB && many_mb < HUNDRED_MEMBERS_MB, "{idle_mb} {many_mb}");
+}
