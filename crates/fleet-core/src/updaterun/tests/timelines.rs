@@ -12,7 +12,7 @@ both_scopes! {
     fn a_binding_that_the_scheduler_touched_gets_a_new_note_and_nothing_else(mut world) {
         world.settings.rollout_started = WhoSaysRolloutStarted::WorkGenerator;
         world.join("member1 env=staging");
-        world.start(Run);
+        let _ = world.start(Run);
         world.finish(RUN);
         // The same choice under another policy: the content is there, but nobody has said so of this generation.
         world.edit_binding("member1", |spec| spec["clusterDecision"]["reason"] = "picked again".into());
