@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
+use apiserver::http::Listening;
 use apiserver::server::Server;
 use fleet_api::kinds::all_crds;
 use fleet_core::placement::SnapshotPace;
@@ -220,6 +221,13 @@ impl Fleet {
         kube::Client::new(self.server.service(ROOT_CLUSTER, admin()), "default")
     }
 
+    /// Serves the hub on loopback; the second is a kubeconfig for it.
+    pub(crate) async fn listen(&self) -> (Listening, String) {
+        let listening = self.server.listen("127.0.0.1:0".parse().unwrap(), &[]).await.unwrap();
+        let kubeconfig = self.server.admin_kubeconfig(listening.address(), &[ROOT_CLUSTER]);
+        (listening, kubeconfig.expose().to_owned())
+    }
+
     /// Until nothing is left to do for the hub and its members, without waiting for a wake-up.
     pub(crate) async fn settle(&self) {
         loop {
@@ -335,6 +343,36 @@ impl Fleet {
             self.patch_at(&format!("{maps}/settings"), body).await;
         } else {
             self.create(&maps, body).await;
+        }
+    }
+
+    /// Clusters of this environment get the map `settings` with this note; made, or edited if it is there.
+    pub(crate) async fn override_for(&self, environment: &str, note: &str) {
+        let clusters =
+            json!({"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"environment": environment}}}]});
+        let patch = json!([{"op": "add", "path": "/metadata/labels", "value": {"note": note}}]);
+        let rule = json!({"clusterSelector": clusters, "jsonPatchOverrides": patch});
+        let selector = |kind: &str, name: &str| json!([{"group": "", "version": "v1", "kind": kind, "name": name}]);
+        let name = format!("of-{environment}");
+        let (collection, kind, mut spec) = match self.scope {
+            Scope::Cluster => (
+                format!("{PLACEMENT_API}/clusterresourceoverrides"),
+                "ClusterResourceOverride",
+                json!({"clusterResourceSelectors": selector("Namespace", "test-namespace")}),
+            ),
+            Scope::Namespaced => (
+                format!("{PLACEMENT_API}/namespaces/{NAMESPACE}/resourceoverrides"),
+                "ResourceOverride",
+                json!({"resourceSelectors": selector("ConfigMap", "settings")}),
+            ),
+        };
+        spec["policy"] = json!({"overrideRules": [rule]});
+        if self.get_at(&format!("{collection}/{name}")).await.is_some() {
+            self.patch_at(&format!("{collection}/{name}"), json!({"spec": spec})).await;
+        } else {
+            let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind,
+                "metadata": {"name": name}, "spec": spec});
+            self.create(&collection, object).await;
         }
     }
 

@@ -151,6 +151,33 @@ both_scopes! {
         assert!(text(&said.unwrap()["message"]).ends_with("updateRun: second"));
     }
 
+    async fn overrides_are_taken_along_as_they_are_when_the_run_begins(mut fleet) {
+        fleet.two_members().await;
+        fleet.place(json!(null)).await;
+        fleet.strategy(json!([stage("staging"), stage("canary")])).await;
+        fleet.override_for("staging", "first").await;
+        fleet.quiet().await;
+        fleet.members.behave("member2", Manner::Silent);
+        fleet.run("example-run", json!({"state": "Run"})).await;
+        fleet.quiet().await;
+        let pinned = |binding: &Value| {
+            let spec = &binding["spec"];
+            let namespaced = spec["resourceOverrideSnapshots"][0]["name"].as_str();
+            text(&json!(spec["clusterResourceOverrideSnapshots"][0].as_str().or(namespaced)))
+        };
+        assert_eq!(pinned(&fleet.binding("member2").await), "of-staging-0");
+        fleet.override_for("staging", "second").await;
+        fleet.quiet().await;
+        fleet.members.behave("member2", Manner::Prompt);
+        fleet.quiet().await;
+        assert_eq!(fleet.columns("example-run").await, "True False True", "{}", fleet.outline("example-run").await);
+        assert_eq!(pinned(&fleet.binding("member2").await), "of-staging-0", "edits reach the next run");
+        assert_eq!(pinned(&fleet.binding("member1").await), "");
+        fleet.run("next-run", json!({"state": "Run"})).await;
+        fleet.quiet().await;
+        assert_eq!(pinned(&fleet.binding("member2").await), "of-staging-1");
+    }
+
     async fn a_run_is_seen_before_what_it_stands_on(mut fleet) {
         fleet.two_members().await;
         fleet.settle().await;

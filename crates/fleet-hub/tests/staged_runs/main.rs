@@ -7,6 +7,7 @@ mod budget;
 mod crash;
 mod fleet;
 mod interplay;
+mod kubectl;
 mod members;
 mod mortal;
 mod timelines;
