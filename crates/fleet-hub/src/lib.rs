@@ -15,6 +15,7 @@
 //! | `overrides` | the shell of `fleet_core::overrides` |
 //! | `rollout/` | the shell of `fleet_core::rollout` |
 //! | `workgen/` | the shell of `fleet_core::workgen` |
+//! | `report_back` | the shell of `fleet_core::workgen::report_back` |
 //! | `contents` | the content of snapshots, read once for all who need it |
 //! | `standing` | how far placements are, for dashboards |
 //! | `metrics` | what the runtime tells, under the names that dashboards know |
@@ -34,6 +35,7 @@ pub mod options;
 mod overrides;
 mod ownership;
 mod placement;
+mod report_back;
 mod rollout;
 mod scheduler;
 mod standing;
@@ -121,6 +123,10 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     let world = World::new(metadata.clone(), discovery.clone(), options.propagation.clone());
     overrides::start(runtime, options, &caches.cluster_overrides);
     overrides::start(runtime, options, &caches.overrides);
+    report_back::start(runtime, options, &caches, &caches.cluster, &world);
+    if let Some(scope) = &caches.namespaced {
+        report_back::start(runtime, options, &caches, scope, &world);
+    }
     let copies = Some(&caches.status_copies);
     let cluster = PlacementMarks {
         placement: placement::start(runtime, options, &caches.cluster, copies, &world),

@@ -92,6 +92,7 @@ struct PlacementKinds {
     scheduler: &'static str,
     rollout: &'static str,
     work_generator: &'static str,
+    report_back: &'static str,
     placement: &'static str,
     policy_snapshot: &'static str,
     resource_snapshot: &'static str,
@@ -105,6 +106,7 @@ const PLACEMENT_KINDS: &[PlacementKinds] = &[
         scheduler: names::CLUSTER_SCHEDULER,
         rollout: names::CLUSTER_ROLLOUT,
         work_generator: names::CLUSTER_WORK_GENERATOR,
+        report_back: names::CLUSTER_REPORT_BACK,
         placement: "ClusterResourcePlacement",
         policy_snapshot: "ClusterSchedulingPolicySnapshot",
         resource_snapshot: "ClusterResourceSnapshot",
@@ -116,6 +118,7 @@ const PLACEMENT_KINDS: &[PlacementKinds] = &[
         scheduler: names::NAMESPACED_SCHEDULER,
         rollout: names::NAMESPACED_ROLLOUT,
         work_generator: names::NAMESPACED_WORK_GENERATOR,
+        report_back: names::NAMESPACED_REPORT_BACK,
         placement: "ResourcePlacement",
         policy_snapshot: "SchedulingPolicySnapshot",
         resource_snapshot: "ResourceSnapshot",
@@ -164,6 +167,8 @@ impl PlacementKinds {
             makes(self.scheduler, self.binding, SCHEDULES),
             Grant { deletes: true, ..fields(self.rollout, self.binding, ROLLS_OUT) },
             fields(self.work_generator, self.binding, REPORTS),
+            // Users' resources; a placement that goes to one cluster copies the status from there.
+            fields(self.report_back, "*", &["~status"]),
             // Each makes the Works of its own placements only.
             makes(self.work_generator, "Work", &["~spec", "~metadata.labels", "~metadata.annotations"]),
         ];

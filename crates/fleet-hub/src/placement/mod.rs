@@ -35,8 +35,8 @@ use fleet_core::placement::{
 };
 use fleet_core::plan::Wake;
 use fleet_runtime::{
-    Actions, Cache, Controller, Discovery, Error, Marks, MetadataCaches, Moment, Next, ObjectKey, Reader, Runtime,
-    Triggers,
+    Actions, Cache, Controller, Discovery, Error, KindId, Marks, MetadataCaches, Moment, Next, ObjectKey, Reader,
+    Runtime, Triggers,
 };
 
 use crate::caches::{PlacementCaches, by};
@@ -72,6 +72,11 @@ impl World {
     /// Which kinds have no namespaces.
     pub(crate) fn scopes(&self) -> impl Scopes {
         self.inventory(None)
+    }
+
+    /// The resource of this kind, if the server has it.
+    pub(crate) fn kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {
+        self.wanted.kinds().find(group, version, kind).map(|(_, id)| id.clone())
     }
 
     pub(crate) fn discovery(&self) -> &Discovery {
