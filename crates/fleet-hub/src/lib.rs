@@ -15,7 +15,9 @@
 //! | `overrides` | the shell of `fleet_core::overrides` |
 //! | `rollout/` | the shell of `fleet_core::rollout` |
 //! | `workgen/` | the shell of `fleet_core::workgen` |
+//! | `report_back` | the shell of `fleet_core::workgen::report_back` |
 //! | `contents` | the content of snapshots, read once for all who need it |
+//! | `updaterun/` | the shell of `fleet_core::updaterun` |
 //! | `standing` | how far placements are, for dashboards |
 //! | `metrics` | what the runtime tells, under the names that dashboards know |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
@@ -34,15 +36,18 @@ pub mod options;
 mod overrides;
 mod ownership;
 mod placement;
+mod report_back;
 mod rollout;
 mod scheduler;
 mod standing;
+mod updaterun;
 mod workgen;
 
-pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, by, pin, works_at};
+pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, RunCaches, by, pin, works_at};
 pub use metrics::HubMetrics;
 pub use options::HubOptions;
 pub use ownership::ownership;
+pub use updaterun::RunMetrics;
 
 use fleet_api::kinds::ClusterResourcePlacementDisruptionBudget;
 use fleet_api::names::PlacementKey;
@@ -68,6 +73,8 @@ pub struct Hub {
     pub cluster: PlacementMarks,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementMarks>,
+    /// Of staged runs of both scopes.
+    pub run_metrics: RunMetrics,
 }
 
 /// Ask for a look at a placement.
@@ -98,6 +105,7 @@ impl Hub {
     pub fn register(&self, registry: &mut Registry) {
         self.joins.register(registry);
         self.metrics.register(registry);
+        self.run_metrics.register(registry);
         let namespaced = self.caches.namespaced.as_ref().map(|scope| scope.placements.clone());
         let standings = Standings { cluster: self.caches.cluster.placements.clone(), namespaced };
         registry.register_collector(Box::new(standings));
@@ -121,6 +129,10 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     let world = World::new(metadata.clone(), discovery.clone(), options.propagation.clone());
     overrides::start(runtime, options, &caches.cluster_overrides);
     overrides::start(runtime, options, &caches.overrides);
+    report_back::start(runtime, options, &caches, &caches.cluster, &world);
+    if let Some(scope) = &caches.namespaced {
+        report_back::start(runtime, options, &caches, scope, &world);
+    }
     let copies = Some(&caches.status_copies);
     let cluster = PlacementMarks {
         placement: placement::start(runtime, options, &caches.cluster, copies, &world),
@@ -134,5 +146,12 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
         rollout: rollout::start(runtime, options, &caches, scope, &world),
         work_generator: workgen::start(runtime, options, &caches, scope, &world),
     });
-    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced }
+    let run_metrics = RunMetrics::default();
+    if let Some(runs) = &caches.cluster_runs {
+        updaterun::start(runtime, options, &caches, &caches.cluster, runs, &world, &run_metrics);
+    }
+    if let (Some(scope), Some(runs)) = (&caches.namespaced, &caches.namespaced_runs) {
+        updaterun::start(runtime, options, &caches, scope, runs, &world, &run_metrics);
+    }
+    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced, run_metrics }
 }
