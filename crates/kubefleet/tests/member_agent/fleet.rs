@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::agent::command;
 
 const RIGHTS: &str = include_str!("../../../../config/rbac/member-agent.yaml");
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const PATIENCE: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const FREE_PORTS: [&str; 4] = [
@@ -142,22 +143,28 @@ impl Fleet {
         command
     }
 
+    /// Returns when they are served.
     pub(crate) async fn install_kinds(&self, cluster: &str) {
         // A member needs to know no more than the ledger of what is placed on it.
         let is_needed = |name: &str| cluster == ROOT_CLUSTER || name.contains("_appliedworks.");
         for crd in all_crds().into_iter().filter(|crd| is_needed(&crd.file_name())) {
-            self.create(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(), crd.object)
-                .await;
+            self.create(cluster, DEFINITIONS.to_owned(), crd.object).await;
         }
+        let is_served = |definition: &Value| is_true(&definition["status"], "Established");
+        self.until("the kinds are served", || async {
+            self.read(cluster, DEFINITIONS).await.unwrap()["items"].as_array().unwrap().iter().all(is_served)
+        })
+        .await;
     }
 
     pub(crate) async fn forget_kinds_of(&self, cluster: &str) {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let request = http::Request::delete(path).body(Vec::new()).unwrap();
+        let request = http::Request::delete(DEFINITIONS).body(Vec::new()).unwrap();
         let deleted = self.client(cluster).request::<Value>(request).await;
         assert!(deleted.is_ok(), "{deleted:?}");
         self.until("the kinds are gone", || async {
-            self.read(cluster, path).await.is_some_and(|list| list["items"].as_array().is_some_and(Vec::is_empty))
+            self.read(cluster, DEFINITIONS)
+                .await
+                .is_some_and(|list| list["items"].as_array().is_some_and(Vec::is_empty))
         })
         .await;
     }

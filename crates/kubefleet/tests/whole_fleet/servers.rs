@@ -13,6 +13,7 @@ use xtask::real::{Access, Options, RealCluster, Server, kubeconfig};
 use crate::agent::command;
 
 const RIGHTS: &str = include_str!("../../../../config/rbac/hub-agent.yaml");
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const NAMESPACE: &str = "fleet-system";
 const HUB_AGENT: &str = "kubefleet-hub-agent";
 /// What takes seconds may take minutes on a machine that is busy with building.
@@ -53,8 +54,16 @@ impl Servers {
             let is_ledger = crd.file_name().contains("_appliedworks.");
             let knowing = if is_ledger { &servers.admins[..] } else { &servers.admins[..1] };
             for admin in knowing {
-                admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd.object.clone()).await;
+                admin.create(DEFINITIONS, crd.object.clone()).await;
             }
+        }
+        let is_served = |definition: &Value| condition(&definition["status"], "Established") == Some("True".to_owned());
+        for admin in &servers.admins {
+            servers
+                .until("the kinds are served", || async {
+                    admin.get(DEFINITIONS).await.unwrap()["items"].as_array().unwrap().iter().all(is_served)
+                })
+                .await;
         }
         servers
     }
