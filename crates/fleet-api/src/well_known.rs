@@ -176,6 +176,8 @@ pub mod node_labels {
 
 /// What agents show of themselves.
 pub mod metrics {
+    /// How far each placement is.
+    pub const PLACEMENT_STATUS: &str = "fleet_workload_placement_status_last_timestamp_seconds";
     /// When each eviction was decided.
     pub const EVICTION_COMPLETE: &str = "fleet_workload_eviction_complete";
     /// How often members have joined and left, at hub and member.

@@ -15,7 +15,10 @@
 //! | `overrides` | the shell of `fleet_core::overrides` |
 //! | `rollout/` | the shell of `fleet_core::rollout` |
 //! | `workgen/` | the shell of `fleet_core::workgen` |
+//! | `report_back` | the shell of `fleet_core::workgen::report_back` |
 //! | `contents` | the content of snapshots, read once for all who need it |
+//! | `updaterun/` | the shell of `fleet_core::updaterun` |
+//! | `standing` | how far placements are, for dashboards |
 //! | `metrics` | what the runtime tells, under the names that dashboards know |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
 //! | `cluster_profile` | the shell of `fleet_core::membership::profile` |
@@ -33,22 +36,28 @@ pub mod options;
 mod overrides;
 mod ownership;
 mod placement;
+mod report_back;
 mod rollout;
 mod scheduler;
+mod standing;
+mod updaterun;
 mod workgen;
 
-pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, by, pin, works_at};
+pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, RunCaches, by, pin, works_at};
 pub use metrics::HubMetrics;
 pub use options::HubOptions;
 pub use ownership::ownership;
+pub use updaterun::RunMetrics;
 
+use fleet_api::kinds::ClusterResourcePlacementDisruptionBudget;
 use fleet_api::names::PlacementKey;
-use fleet_runtime::{Counters, Discovery, Marks, MetadataCaches, ObjectKey, Runtime, Side};
+use fleet_runtime::{Counters, Discovery, KindId, Marks, MetadataCaches, ObjectKey, Runtime, Side};
 
 use prometheus_client::registry::Registry;
 
 use eviction::Completions;
 use placement::World;
+use standing::Standings;
 
 /// What is installed: handles for probes, tests and simulations.
 #[derive(Debug, Clone)]
@@ -64,6 +73,8 @@ pub struct Hub {
     pub cluster: PlacementMarks,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementMarks>,
+    /// Of staged runs of both scopes.
+    pub run_metrics: RunMetrics,
 }
 
 /// Ask for a look at a placement.
@@ -84,10 +95,20 @@ impl Hub {
 }
 
 impl Hub {
+    /// Kinds of ours that are read without being followed; the server must know them too.
+    pub fn read_kinds(&self) -> Vec<KindId> {
+        let budgets = KindId::of::<ClusterResourcePlacementDisruptionBudget>();
+        self.caches.evictions.iter().map(|_| budgets.clone()).collect()
+    }
+
     /// Lets a registry show what the controllers keep under names of their own.
     pub fn register(&self, registry: &mut Registry) {
         self.joins.register(registry);
         self.metrics.register(registry);
+        self.run_metrics.register(registry);
+        let namespaced = self.caches.namespaced.as_ref().map(|scope| scope.placements.clone());
+        let standings = Standings { cluster: self.caches.cluster.placements.clone(), namespaced };
+        registry.register_collector(Box::new(standings));
         if let Some(evictions) = self.caches.evictions.clone() {
             registry.register_collector(Box::new(Completions(evictions)));
         }
@@ -108,6 +129,10 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     let world = World::new(metadata.clone(), discovery.clone(), options.propagation.clone());
     overrides::start(runtime, options, &caches.cluster_overrides);
     overrides::start(runtime, options, &caches.overrides);
+    report_back::start(runtime, options, &caches, &caches.cluster, &world);
+    if let Some(scope) = &caches.namespaced {
+        report_back::start(runtime, options, &caches, scope, &world);
+    }
     let copies = Some(&caches.status_copies);
     let cluster = PlacementMarks {
         placement: placement::start(runtime, options, &caches.cluster, copies, &world),
@@ -121,5 +146,12 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
         rollout: rollout::start(runtime, options, &caches, scope, &world),
         work_generator: workgen::start(runtime, options, &caches, scope, &world),
     });
-    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced }
+    let run_metrics = RunMetrics::default();
+    if let Some(runs) = &caches.cluster_runs {
+        updaterun::start(runtime, options, &caches, &caches.cluster, runs, &world, &run_metrics);
+    }
+    if let (Some(scope), Some(runs)) = (&caches.namespaced, &caches.namespaced_runs) {
+        updaterun::start(runtime, options, &caches, scope, runs, &world, &run_metrics);
+    }
+    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced, run_metrics }
 }

@@ -43,6 +43,11 @@ impl Reason {
     }
 }
 
+/// Place among keys with the same reason; lower ones come first.
+pub type Rank = u8;
+/// The rank of keys of which nobody says otherwise.
+pub const FIRST_RANK: Rank = 0;
+
 /// A key that was handed out, until `done`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken<K> {
@@ -73,7 +78,7 @@ pub enum Done {
 #[derive(Debug)]
 pub struct Queue<K> {
     keys: BTreeMap<K, State>,
-    ready: BTreeMap<(Reason, u64), K>,
+    ready: BTreeMap<(Reason, Rank, u64), K>,
     timers: BTreeMap<(Timestamp, u64), K>,
     /// Numbers places, so that the first come is the first served.
     places: u64,
@@ -92,6 +97,7 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     reason: Reason,
+    rank: Rank,
     number: u64,
     since: Timestamp,
 }
@@ -113,6 +119,11 @@ impl<K> Default for Queue<K> {
 impl<K: Ord + Clone> Queue<K> {
     /// Asks for a look at this key. Asking twice is asking once, at the more urgent of the two.
     pub fn mark(&mut self, key: K, reason: Reason, now: Timestamp) {
+        self.mark_ranked(key, reason, FIRST_RANK, now);
+    }
+
+    /// As `mark`, among other keys with the same reason by rank.
+    pub fn mark_ranked(&mut self, key: K, reason: Reason, rank: Rank, now: Timestamp) {
         let state = self.keys.entry(key.clone()).or_default();
         if let Some(flight) = &mut state.flight {
             let (urgent, since) = flight.again.unwrap_or((reason, now));
@@ -120,16 +131,16 @@ impl<K: Ord + Clone> Queue<K> {
             return;
         }
         let since = match state.ready {
-            Some(place) if place.reason <= reason => return,
+            Some(place) if (place.reason, place.rank) <= (reason, rank) => return,
             Some(place) => {
-                self.ready.remove(&(place.reason, place.number));
+                self.ready.remove(&(place.reason, place.rank, place.number));
                 place.since
             }
             None => now,
         };
         self.places += 1;
-        state.ready = Some(Place { reason, number: self.places, since });
-        self.ready.insert((reason, self.places), key);
+        state.ready = Some(Place { reason, rank, number: self.places, since });
+        self.ready.insert((reason, rank, self.places), key);
     }
 
     /// The next key, if one is due. It must be given back by `done`.

@@ -92,7 +92,7 @@ macro_rules! events {
 }
 
 events! {
-    /// On a placement, when a condition becomes True.
+    /// On a placement, when a condition becomes True, or says that a rollout does not go on by itself.
     PlacementEvent {
         Normal "PlacementRolloutStarted" => RolloutStarted: "Started rolling out the latest resources";
         Normal "PlacementOverriddenSucceeded" => Overridden: "Placement has been successfully overridden";
@@ -104,6 +104,8 @@ events! {
             "Configuration differences have been reported on the selected cluster(s)";
         Normal "PlacementRolloutCompleted" => RolloutCompleted:
             "Placement has finished the rollout process and reached the desired status";
+        Normal "PlacementRolloutBlocked" => RolloutBlocked { said: String }: "{said}";
+        Warning "PlacementRolloutFailed" => RolloutFailed { said: String }: "{said}";
         Normal "PlacementCleanupFinalizerRemoved" => CleanupFinalizerRemoved:
             "Deleted the snapshots and removed the placement cleanup finalizer";
     }
@@ -136,6 +138,13 @@ events! {
         Normal UpdateRunProgressingReason::Stopped.word() => Stopped: "Update run has been stopped";
         Normal UpdateRunSucceededReason::Succeeded.word() => Succeeded: "All stages of the update run are complete";
         Warning UpdateRunSucceededReason::Failed.word() => Failed { cause: RunFailure }: "{cause}";
+    }
+}
+
+impl RunEvent {
+    /// The same for those who look at the placement, which may have had several runs.
+    pub fn about_run(&self, run: &str) -> String {
+        format!("Staged update run {run}: {self}")
     }
 }
 

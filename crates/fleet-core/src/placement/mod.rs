@@ -39,7 +39,7 @@ mod tests;
 use fleet_api::conditions::events::PlacementEvent;
 use fleet_api::conditions::per_cluster::RolloutStep;
 use fleet_api::conditions::placement::PlacementScheduled;
-use fleet_api::conditions::{ConditionState, put};
+use fleet_api::conditions::{ConditionState, ConditionStatus, put};
 use fleet_api::time::Time;
 use fleet_api::types::{PlacementStatus, RolloutStrategyType};
 use jiff::Timestamp;
@@ -244,7 +244,44 @@ fn events(placement: &PlacementFacts<'_>, after: &PlacementStatus) -> Vec<Placem
     if status::is_complete(placement, after) && !status::is_complete(placement, &before) {
         events.push(PlacementEvent::RolloutCompleted);
     }
+    events.extend(setback(placement, &before, after));
     events
+}
+
+/// What keeps a rollout from going on, if it was not said of this generation and this content before. That resources are not
+/// available yet is no news: they have just been applied.
+fn setback(
+    placement: &PlacementFacts<'_>,
+    before: &PlacementStatus,
+    after: &PlacementStatus,
+) -> Option<PlacementEvent> {
+    let scope = placement.scope();
+    let said_false = |status: &PlacementStatus, step: RolloutStep| {
+        let word = step.placement_type_word(scope);
+        let found = status.conditions.iter().find(|one| one.type_ == word && one.status == ConditionStatus::False);
+        found.filter(|one| one.observed_generation == placement.generation).map(|one| one.message.clone())
+    };
+    let steps =
+        [RolloutStep::RolloutStarted, RolloutStep::Overridden, RolloutStep::WorkSynchronized, RolloutStep::Applied];
+    let (step, said) = steps.into_iter().find_map(|step| Some((step, said_false(after, step)?)))?;
+    let is_old = said_false(before, step).is_some() && before.observed_resource_index == after.observed_resource_index;
+    let has_started = |status: &PlacementStatus| {
+        let word = RolloutStep::RolloutStarted.type_word();
+        let mut conditions = status.placement_statuses.iter().flat_map(|entry| &entry.conditions);
+        conditions.any(|one| one.type_ == word && one.status == ConditionStatus::True)
+    };
+    let is_blamed =
+        |status: &PlacementStatus| status.placement_statuses.iter().any(|entry| !entry.failed_placements.is_empty());
+    match step {
+        _ if is_old && (step != RolloutStep::Applied || is_blamed(before)) => None,
+        // Before anything is rolled out there is nothing to be held back.
+        RolloutStep::RolloutStarted => {
+            (has_started(before) || has_started(after)).then_some(PlacementEvent::RolloutBlocked { said })
+        }
+        // Resources that are being applied are not applied either; only what failed is listed.
+        RolloutStep::Applied => is_blamed(after).then_some(PlacementEvent::RolloutFailed { said }),
+        _ => Some(PlacementEvent::RolloutFailed { said }),
+    }
 }
 
 fn event_of(step: RolloutStep) -> PlacementEvent {

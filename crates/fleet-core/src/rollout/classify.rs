@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use fleet_api::admission::defaults::fill_apply_strategy;
-use fleet_api::types::{ApplyStrategy, BindingState};
+use fleet_api::types::{ApplyStrategy, ApplyStrategyType, BindingState};
 use jiff::Timestamp;
 
 use super::health::{Health, health};
@@ -22,6 +22,8 @@ pub(super) struct Case<'a> {
     pub need: Need<'a>,
     /// Its apply strategy is another one than the placement's. Nothing that it reported counts from then on.
     pub strategy_changed: bool,
+    /// Whether it stays and its cluster is only compared, with the strategy that it has by the time anybody moves.
+    pub reports_only: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -81,7 +83,12 @@ pub(super) fn classify<'a>(
             health(binding.conditions, binding.generation, limits.settling, now)
         };
         let need = neighbours.wait(binding).map_or_else(|| need(observed, binding), Need::Held);
-        Case { binding, health, need, strategy_changed }
+        // What a cluster gets for the first time comes with the strategy.
+        let is_new = binding.spec.state == BindingState::Scheduled;
+        let asked_for = Some(strategy).filter(|_| strategy_changed || is_new).or(binding.spec.apply_strategy.as_ref());
+        let stays = !binding.deleting && binding.spec.state != BindingState::Unscheduled;
+        let reports_only = stays && asked_for.is_some_and(|one| one.strategy_type() == ApplyStrategyType::ReportDiff);
+        Case { binding, health, need, strategy_changed, reports_only }
     };
     bindings.iter().map(case).collect()
 }

@@ -95,6 +95,8 @@ pub struct BindingFacts<'a> {
     pub conditions: &'a [Condition],
     /// Whether it says already that its resources stay on the cluster.
     pub abandoned: bool,
+    /// Whether its cluster is no longer in the fleet: whatever was reported, nobody has resources through it.
+    pub gone: bool,
 }
 
 impl<'a> BindingFacts<'a> {
@@ -108,7 +110,14 @@ impl<'a> BindingFacts<'a> {
             conditions: binding.status.as_ref().map_or(&[], |status| &status.conditions),
             abandoned: annotation(binding, annotations::DELETE_PROPAGATION)
                 == Some(DeletePropagationPolicy::Abandon.as_str()),
+            gone: false,
         }
+    }
+
+    /// The same for a cluster that is no longer in the fleet, if that is so.
+    #[must_use]
+    pub fn gone_if(self, gone: bool) -> Self {
+        Self { gone, ..self }
     }
 
     /// Whether the cluster has, or is about to get, resources through it.

@@ -6,8 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use fleet_api::types::ApplyStrategyType;
-
 use super::classify::{Case, Need};
 use super::health::Health;
 use super::limits::{Budget, Limits};
@@ -21,17 +19,21 @@ pub(super) fn budget(limits: &Limits, cases: &[Case<'_>]) -> Budget {
         target: limits.target,
         max_unavailable: limits.max_unavailable,
         max_surge: limits.max_surge,
-        ready: clusters(|case| !case.binding.deleting && case.binding.carries() && case.health == Health::Ready),
+        ready: clusters(|case| !case.binding.deleting && has_resources(case) && case.health == Health::Ready),
         carrying: clusters(takes_room),
     }
 }
 
 /// Where differences are only reported, the cluster has nothing. What the binding asks for counts, not what was reported: a
-/// report is of the past as soon as the binding moves.
+/// report is of the past as soon as the binding moves. One that goes takes room until it is gone, however it was applied:
+/// its strategy may have been another one a moment ago.
 fn takes_room(case: &Case<'_>) -> bool {
-    let strategy = case.binding.spec.apply_strategy.as_ref().and_then(|strategy| strategy.type_.as_ref());
-    let reports_only = strategy == Some(&ApplyStrategyType::ReportDiff) && !case.strategy_changed;
-    case.binding.carries() && !reports_only
+    has_resources(case) && !case.reports_only
+}
+
+/// A cluster that left the fleet counts for nothing.
+fn has_resources(case: &Case<'_>) -> bool {
+    case.binding.carries() && !case.binding.gone
 }
 
 /// For each case, whether it is served now.
@@ -47,10 +49,10 @@ pub(super) fn pick(budget: &Budget, cases: &[Case<'_>]) -> Vec<bool> {
         }
     };
     serve(&mut picked, |need| matches!(need, Need::Removal), &mut |case| {
-        !case.binding.carries() || may_disturb(case, &mut spare)
+        !has_resources(case) || may_disturb(case, &mut spare)
     });
     serve(&mut picked, |need| matches!(need, Need::Update(..)), &mut |case| may_disturb(case, &mut spare));
-    serve(&mut picked, |need| matches!(need, Need::First(_)), &mut |_| take(&mut room));
+    serve(&mut picked, |need| matches!(need, Need::First(_)), &mut |case| case.reports_only || take(&mut room));
     picked
 }
 

@@ -21,7 +21,9 @@ mod perform;
 mod tokens;
 mod waits;
 
+pub(crate) use content::{Facts, capture};
 pub(crate) use interest::interests;
+pub(crate) use perform::Performer;
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -30,13 +32,13 @@ use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, Sc
 use fleet_api::names::PlacementKey;
 use fleet_core::overrides::Scopes;
 use fleet_core::placement::{
-    BindingFacts, Fault, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation, ResourceSnapshotFacts,
-    SnapshotPace, copy_namespace, plan,
+    BindingFacts, Fault, Inventory, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation,
+    ResourceSnapshotFacts, SnapshotPace, copy_namespace, plan,
 };
 use fleet_core::plan::Wake;
 use fleet_runtime::{
-    Actions, Cache, Controller, Discovery, Error, Marks, MetadataCaches, Moment, Next, ObjectKey, Reader, Runtime,
-    Triggers,
+    Actions, Cache, Controller, Discovery, Error, KindId, Marks, MetadataCaches, Moment, Next, ObjectKey, Reader,
+    Runtime, Triggers,
 };
 
 use crate::caches::{PlacementCaches, by};
@@ -45,10 +47,9 @@ use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
 use changes::ObjectChanges;
-use content::{Facts, Memory};
+use content::Memory;
 use inventory::{Contents, Live};
 use kinds::Wanted;
-use perform::Performer;
 use tokens::Tokens;
 use waits::Waits;
 
@@ -69,9 +70,27 @@ impl World {
         Self { metadata, discovery, wanted: Arc::new(wanted), tokens: Arc::default(), propagation }
     }
 
+    /// What there is, by its metadata.
+    pub(crate) fn catalogue(&self) -> impl Inventory {
+        self.inventory(None)
+    }
+
+    pub(crate) fn propagation(&self) -> &Propagation {
+        &self.propagation
+    }
+
+    pub(crate) fn metadata(&self) -> &MetadataCaches {
+        &self.metadata
+    }
+
     /// Which kinds have no namespaces.
     pub(crate) fn scopes(&self) -> impl Scopes {
         self.inventory(None)
+    }
+
+    /// The resource of this kind, if the server has it.
+    pub(crate) fn kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {
+        self.wanted.kinds().find(group, version, kind).map(|(_, id)| id.clone())
     }
 
     pub(crate) fn discovery(&self) -> &Discovery {

@@ -6,7 +6,7 @@
 //! who moves: that is `fleet_core::rollout`.
 
 mod changes;
-mod overriding;
+pub(crate) mod overriding;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -22,7 +22,9 @@ use fleet_core::plan::{ObjectWrite as _, Wake};
 use fleet_core::rollout::{
     BindingFacts, LatestSnapshot, Observed, Overrides, PlacementFacts, Plan, Write as Planned, announce, plan,
 };
-use fleet_runtime::{Actions, Cache, Controller, Error, Marks, Moment, Next, Reader, Runtime, Triggers, Write};
+use fleet_runtime::{
+    Actions, Cache, Controller, Error, Marks, Moment, Next, ObjectKey, Reader, Runtime, Triggers, Write,
+};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -146,7 +148,7 @@ impl<S: Scope> Controller for Rollouts<S> {
                 }
                 _ => Overrides::Matched(BTreeMap::new()),
             },
-            bindings: bindings.iter().map(|binding| BindingFacts::of(&**binding)).collect(),
+            bindings: bindings.iter().map(|binding| self.facts(binding)).collect(),
         };
         let plan = plan(&observed, moment.now);
         let bindings = bindings.iter().map(|binding| (meta::name(&**binding), &**binding)).collect();
@@ -179,6 +181,12 @@ impl<S: Scope> Rollouts<S> {
         }
         let resources = group.iter().flat_map(|one| &one.spec.selected_resources);
         Need::Known(Selectable { group: id, candidates: Arc::new(Candidates::of(resources, &self.world.scopes())) })
+    }
+
+    /// A member that cannot be read is there all the same.
+    fn facts<'a>(&self, binding: &'a Obj<Binding, S>) -> BindingFacts<'a> {
+        let member = ObjectKey::cluster(binding.spec.target_cluster.as_str());
+        BindingFacts::of(binding).gone_if(self.members.get(&member).is_none() && !self.members.is_broken(&member))
     }
 
     /// The overrides of each cluster, if it is known what they may select in this group.

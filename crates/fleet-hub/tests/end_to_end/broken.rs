@@ -84,3 +84,37 @@ async fn a_name_that_no_label_can_carry_is_let_be() {
     assert!(world.placement(&"x".repeat(64)).await.get("status").is_none());
     running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_holds_back_no_rollout_but_its_own() {
+    let world = World::without_schemas(&["c1", "c2"]).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let kind = |kind: &str, name: &str| {
+        json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind, "metadata": {"name": name,
+            "labels": {"kubernetes-fleet.io/parent-CRP": "web"}}, "spec": 5})
+    };
+    world.create(&format!("{PLACEMENT}/clusterresourceoverrides"), kind("ClusterResourceOverride", "o")).await;
+    world
+        .create(
+            &format!("{PLACEMENT}/clusterresourceoverridesnapshots"),
+            kind("ClusterResourceOverrideSnapshot", "o-0"),
+        )
+        .await;
+    world.create(&format!("{PLACEMENT}/clusterresourcebindings"), kind("ClusterResourceBinding", "b")).await;
+    world.create(&format!("{PLACEMENT}/namespaces/fleet-member-c1/works"), kind("Work", "other-work")).await;
+    world.place("web", shop()).await;
+    world.place("other", shop()).await;
+    running.at_rest(&members).await;
+    let all_good = "ClusterResourcePlacementAvailable=True ResourceAvailable";
+    assert_eq!(world.conditions("web").await.last().unwrap(), all_good);
+    // On c1 something that cannot be read is in the way; c2 has its own.
+    let works = world.list(&format!("{PLACEMENT}/namespaces/fleet-member-c2/works")).await;
+    assert_eq!(works.len(), 2);
+    world.delete(&format!("{PLACEMENT}/namespaces/fleet-member-c1/works/other-work")).await;
+    tokio::time::sleep(std::time::Duration::from_mins(2)).await;
+    running.at_rest(&members).await;
+    assert_eq!(world.conditions("other").await.last().unwrap(), all_good);
+    running.stop().await;
+    members.stop().await;
+}

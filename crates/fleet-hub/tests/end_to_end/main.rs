@@ -4,12 +4,16 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod broken;
+mod budget;
 mod content;
+mod crashing;
 mod evicting;
 mod members;
+mod overriding;
 mod placing;
 mod restarting;
 mod rolling;
 mod scheduling;
 mod status;
+mod works;
 mod world;

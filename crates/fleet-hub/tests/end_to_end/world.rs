@@ -259,6 +259,12 @@ impl Running {
         self.task.await.unwrap();
     }
 
+    /// Ends it in the middle of whatever it does.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+
     /// Waits until all is done that there is to do. With paused time this takes no time; wake-ups stay set.
     pub(crate) async fn settled(&self) {
         let begun = tokio::time::Instant::now();

@@ -234,3 +234,17 @@ proptest! {
         prop_assert!(queue.is_idle() && queue.next_due().is_none() && queue.keys.is_empty(), "{queue:?}");
     }
 }
+
+#[test]
+fn keys_with_the_same_reason_come_by_rank_and_then_in_turn() {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut queue = Queue::default();
+    for (key, rank) in [("old", 90), ("older", 100), ("fresh", 0), ("also fresh", 0)] {
+        queue.mark_ranked(key, Reason::Change, rank, now);
+    }
+    queue.mark("woken", Reason::Wake, now);
+    queue.mark_ranked("older", Reason::Change, 50, now);
+    queue.mark_ranked("fresh", Reason::Change, 80, now);
+    let taken: Vec<&str> = std::iter::from_fn(|| queue.take(now).map(|taken| taken.key)).collect();
+    assert_eq!(taken, ["fresh", "also fresh", "older", "old", "woken"]);
+}

@@ -61,9 +61,9 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     let mut registry = metrics::registry();
     let (runtime, hub) = controllers(client.clone(), &settings, &mut registry)?;
     let missing = Missing::default();
+    let needed = [definitions::ours(runtime.kinds(Side::MAIN)), hub.read_kinds()].concat();
     let checks = checks(&missing, runtime.progress(), hub);
     let work = async {
-        let needed = definitions::ours(runtime.kinds(Side::MAIN));
         if definitions::all_served(client, needed, &missing, stop.clone()).await {
             tracing::info!("controllers start");
             runtime.run(stop.asked()).await;

@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 const MEMBERS: [&str; 3] = ["member1", "member2", "member3"];
 /// What the agent promises, on a machine that may be busy with building.
 const LONGEST_END: Duration = Duration::from_secs(2);
+/// What dashboards see of a placement that is where it should be.
+const COMPLETED: &str = "fleet_workload_placement_status_last_timestamp_seconds{namespace=\"\",name=\"web\",\
+    generation=\"1\",conditionType=\"Completed\",status=\"True\",reason=\"Completed\"} ";
 /// Changes are taken up at once.
 const FLAGS: [&str; 3] =
     ["--resource-snapshot-creation-minimum-interval=0s", "--resource-changes-collection-duration=0s", "--v=4"];
@@ -39,6 +42,8 @@ async fn a_workload_is_placed_updated_and_removed_across_a_crash_of_the_agent() 
     fleet.until("the placement says so", done).await;
     let bindings = fleet.names(&format!("{PLACEMENT}/clusterresourcebindings")).await;
     assert_eq!(bindings.len(), MEMBERS.len());
+    let (_, metrics) = agent.get_metrics("/metrics").await;
+    assert!(metrics.contains(COMPLETED), "{metrics}");
 
     fleet.change_settings("2").await;
     fleet.until("some member is told of version 2", || async { !fleet.members_with("2").await.is_empty() }).await;

@@ -3,9 +3,9 @@
 use expect_test::expect;
 use fleet_api::kinds::{Namespaced, Obj};
 
-use super::fixture::{Fares, World, bump, writes_text};
+use super::fixture::{Fares, World, bump, snapshot, writes_text};
 use crate::plan::Wake;
-use crate::rollout::{BindingFacts, ClusterOverrides, Outcome, PlacementFacts};
+use crate::rollout::{BindingFacts, ClusterOverrides, Observed, Outcome, PlacementFacts, Write, plan};
 
 const THREE_READY: &str = "c1 Bound @0 ready started\nc2 Bound @0 ready started\nc3 Bound @0 ready started";
 
@@ -279,6 +279,25 @@ fn placement_73_a_cluster_that_is_gone_holds_up_nobody_but_itself() {
     let mut world = World::new("u=1", "c1 Bound @0 ready started\nc2 Bound @0 ready started");
     world.overrides.as_mut().unwrap().insert("c1".to_owned(), ClusterOverrides::ClusterGone);
     expect!["c2 to web-1-snapshot"].assert_eq(&writes_text(&world.run()));
+}
+
+#[test]
+fn placement_61_what_is_on_clusters_that_left_the_fleet_is_given_up_without_a_charge() {
+    let mut world =
+        World::new("n=3 u=1", "c1 Bound @1 ready started\nc2 Bound @1 ready started\nc3 Bound @1 ready started");
+    world.unschedule("c1");
+    world.unschedule("c2");
+    let latest = snapshot(1);
+    let mut observed = world.observe(Some(&latest));
+    let removed = |observed: &Observed<'_>| {
+        let writes = plan(observed, world.now).writes;
+        writes.iter().filter(|write| matches!(write, Write::Remove { .. })).count()
+    };
+    assert_eq!(removed(&observed), 0, "as long as they are there, they may be what keeps the service up");
+    for binding in &mut observed.bindings {
+        *binding = binding.gone_if(binding.cluster != "c3");
+    }
+    assert_eq!(removed(&observed), 2);
 }
 
 #[test]

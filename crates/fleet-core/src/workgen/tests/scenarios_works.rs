@@ -164,6 +164,19 @@ fn works_carry_the_marks_by_which_they_are_found() {
 }
 
 #[test]
+fn what_shall_stay_on_the_member_is_noted_on_the_work_before_it_goes() {
+    let mut world = ClusterWorld::with("web", &shop());
+    world.settle();
+    world.member_is_stuck = true;
+    let notes = world.binding.metadata.annotations.get_or_insert_default();
+    notes.insert(annotations::DELETE_PROPAGATION.to_owned(), "Abandon".to_owned());
+    assert!(world.plan().is_idle(), "a binding that stays keeps its Works as they are");
+    world.delete();
+    check(&mut world, expect!["abandon web-work\ndelete web-work\nrelease binding\nReleasing"]);
+    assert!(world.plan().is_idle());
+}
+
+#[test]
 fn placement_45_a_deleted_binding_goes_when_its_works_are_told_to_go() {
     let mut world = ClusterWorld::with("web", &shop());
     world.settle();

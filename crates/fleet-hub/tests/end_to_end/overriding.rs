@@ -1,0 +1,199 @@
+//! Overrides reach the Works of the clusters that they are for.
+
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use crate::world::{PLACEMENT, World, conditions, shop};
+
+fn cluster_override(name: &str, rules: Value) -> Value {
+    let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});
+    json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourceOverride",
+        "metadata": {"name": name},
+        "spec": {"placement": {"name": "web"}, "clusterResourceSelectors": [selector],
+            "policy": {"overrideRules": rules}}})
+}
+
+/// For clusters with these labels; all clusters if there are none.
+fn patching(labels: Value, path: &str, value: Value) -> Value {
+    let terms = if labels.is_null() { json!([]) } else { json!([{"labelSelector": {"matchLabels": labels}}]) };
+    json!({"clusterSelector": {"clusterSelectorTerms": terms}, "overrideType": "JSONPatch",
+        "jsonPatchOverrides": [{"op": "add", "path": path, "value": value}]})
+}
+
+/// `cluster: annotations of each manifest` of all Works.
+async fn annotations(world: &World) -> String {
+    let works = world.list(&format!("{PLACEMENT}/works")).await;
+    let text = |work: &Value| {
+        let manifests = work["spec"]["workload"]["manifests"].as_array().unwrap().iter();
+        let notes: Vec<_> = manifests.map(|one| one["metadata"]["annotations"].to_string()).collect();
+        format!("{}: {}", work["metadata"]["namespace"].as_str().unwrap(), notes.join(" "))
+    };
+    works.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_62_63_64_an_override_comes_changes_and_goes() {
+    let world = World::new(&["c1", "c2"]).await;
+    world.config_map("settings", "1").await;
+    let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
+    let rules = |value: &str| json!([patching(Value::Null, "/metadata/annotations", json!({"note": value}))]);
+    world.create(&overrides, cluster_override("notes", rules("a"))).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    expect![[r#"
+        fleet-member-c1: {"note":"a"} {"note":"a"}
+        fleet-member-c2: {"note":"a"} {"note":"a"}"#]]
+    .assert_eq(&annotations(&world).await);
+    let entry = world.placement("web").await["status"]["placementStatuses"][0].take();
+    assert_eq!(entry["applicableClusterResourceOverrides"], json!(["notes-0"]));
+    assert_eq!(conditions(&entry["conditions"])[2], "Overridden=True OverriddenSucceeded");
+
+    world.patch(&format!("{overrides}/notes"), json!({"spec": {"policy": {"overrideRules": rules("b")}}})).await;
+    running.at_rest(&members).await;
+    expect![[r#"
+        fleet-member-c1: {"note":"b"} {"note":"b"}
+        fleet-member-c2: {"note":"b"} {"note":"b"}"#]]
+    .assert_eq(&annotations(&world).await);
+    let status = world.placement("web").await["status"].take();
+    assert_eq!(status["observedResourceIndex"], "0", "the resources have not changed");
+    assert_eq!(status["placementStatuses"][0]["applicableClusterResourceOverrides"], json!(["notes-1"]));
+
+    world.delete(&format!("{overrides}/notes")).await;
+    running.at_rest(&members).await;
+    expect![[r"
+        fleet-member-c1: null null
+        fleet-member-c2: null null"]]
+    .assert_eq(&annotations(&world).await);
+    assert!(world.list(&format!("{PLACEMENT}/clusterresourceoverridesnapshots")).await.is_empty());
+    assert_eq!(world.conditions("web").await[2], "ClusterResourcePlacementOverridden=True NoOverrideSpecified");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_66_70_73_each_cluster_gets_its_own_values() {
+    let world = World::new(&[]).await;
+    world.join("c1", json!({"env": "prod"})).await;
+    world.join("c2", json!({"env": "test"})).await;
+    let rules = json!([
+        patching(json!({"env": "prod"}), "/metadata/annotations", json!({"where": "${MEMBER-CLUSTER-NAME}"})),
+        patching(json!({"env": "prod"}), "/metadata/annotations/env", json!("${MEMBER-CLUSTER-LABEL-KEY-env}")),
+    ]);
+    world.create(&format!("{PLACEMENT}/clusterresourceoverrides"), cluster_override("notes", rules)).await;
+    let mine = json!([patching(
+        json!({"kubernetes-fleet.io/member-name": "c2"}),
+        "/metadata/annotations",
+        json!({"c2": "yes"})
+    )]);
+    world.create(&format!("{PLACEMENT}/clusterresourceoverrides"), cluster_override("mine", mine)).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    expect![[r#"
+        fleet-member-c1: {"env":"prod","where":"c1"}
+        fleet-member-c2: {"c2":"yes"}"#]]
+    .assert_eq(&annotations(&world).await);
+    // A member whose labels change gets what is for it now.
+    world.patch(&format!("{}/c2", crate::world::MEMBERS), json!({"metadata": {"labels": {"env": "prod"}}})).await;
+    running.at_rest(&members).await;
+    expect![[r#"
+        fleet-member-c1: {"env":"prod","where":"c1"}
+        fleet-member-c2: {"env":"prod","where":"c2"}"#]]
+    .assert_eq(&annotations(&world).await);
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_67_75_an_override_that_cannot_be_applied_is_explained() {
+    let world = World::new(&["c1"]).await;
+    let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
+    let rules = json!([patching(Value::Null, "/metadata/annotations/note", json!("a"))]);
+    world.create(&overrides, cluster_override("notes", rules)).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    assert!(world.works().await.is_empty());
+    let said = || async {
+        let conditions = world.binding("web", "c1").await["status"]["conditions"].take();
+        let last = conditions.as_array().unwrap().last().unwrap().clone();
+        format!(
+            "{}={} {}",
+            last["type"].as_str().unwrap(),
+            last["status"].as_str().unwrap(),
+            last["message"].as_str().unwrap()
+        )
+    };
+    expect![[r#"Overridden=False Failed to apply the override rules on the resources: ClusterResourceOverrideSnapshot "notes-0" failed to apply on Namespace "shop": add operation does not apply: doc is missing path: "/metadata/annotations/note": missing value (overrideRules[0].jsonPatchOverrides[0], path "/metadata/annotations/note", cluster "c1")"#]]
+        .assert_eq(&said().await);
+    let writes = running.metrics.writes();
+    tokio::time::sleep(std::time::Duration::from_mins(10)).await;
+    running.at_rest(&members).await;
+    assert_eq!(running.metrics.writes(), writes, "no retry loop");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_68_works_that_the_server_refuses_are_explained_and_tried_again_when_they_change() {
+    let world = World::new(&["c1"]).await;
+    let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
+    let rules = |value: Value| json!([patching(Value::Null, "/metadata/annotations", value)]);
+    world.create(&overrides, cluster_override("notes", rules(json!("a text")))).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let conditions_of = || async { conditions(&world.binding("web", "c1").await["status"]["conditions"]) };
+    assert_eq!(
+        conditions_of().await,
+        [
+            "RolloutStarted=True RolloutStarted",
+            "Overridden=True OverriddenSucceeded",
+            "WorkSynchronized=False SyncWorkFailed"
+        ]
+    );
+    let (writes, placement_says) = (running.metrics.writes(), world.conditions("web").await);
+    assert_eq!(placement_says[3], "ClusterResourcePlacementWorkSynchronized=False WorkNotSynchronizedYet");
+    tokio::time::sleep(std::time::Duration::from_mins(20)).await;
+    running.at_rest(&members).await;
+    assert!(running.metrics.writes() - writes <= 5, "tried again only now and then");
+    world
+        .patch(&format!("{overrides}/notes"), json!({"spec": {"policy": {"overrideRules": rules(json!({"a": "b"}))}}}))
+        .await;
+    running.at_rest(&members).await;
+    assert_eq!(conditions_of().await.last().unwrap(), "Available=True AllWorkAreAvailable");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_76_overrides_of_a_namespace_reach_its_own_placements() {
+    let world = World::new(&["c1"]).await;
+    world.config_map("settings", "1").await;
+    let mut everyone = cluster_override("everyone", json!([patching(Value::Null, "/data/from", json!("cluster"))]));
+    everyone["spec"].as_object_mut().unwrap().remove("placement");
+    world.create(&format!("{PLACEMENT}/clusterresourceoverrides"), everyone).await;
+    let own = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourceOverride",
+        "metadata": {"name": "own"},
+        "spec": {"placement": {"name": "web", "scope": "Namespaced"},
+            "resourceSelectors": [{"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"}],
+            "policy": {"overrideRules": [patching(Value::Null, "/data/value", json!("own"))]}}});
+    world.create(&format!("{PLACEMENT}/namespaces/shop/resourceoverrides"), own).await;
+    let selector = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"});
+    let placement = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourcePlacement",
+        "metadata": {"name": "web"}, "spec": {"resourceSelectors": [selector]}});
+    world.create(&format!("{PLACEMENT}/namespaces/shop/resourceplacements"), placement).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    assert_eq!(world.works().await, ["c1/shop.web-work: settings"], "placement_81");
+    let work = world.get(&format!("{PLACEMENT}/namespaces/fleet-member-c1/works/shop.web-work")).await.unwrap();
+    assert_eq!(work["spec"]["workload"]["manifests"][0]["data"], json!({"from": "cluster", "value": "own"}));
+    let status = world.get(&format!("{PLACEMENT}/namespaces/shop/resourceplacements/web")).await.unwrap();
+    assert_eq!(conditions(&status["status"]["conditions"])[5], "ResourcePlacementAvailable=True ResourceAvailable");
+    world.delete(&format!("{PLACEMENT}/namespaces/shop/resourceplacements/web")).await;
+    running.at_rest(&members).await;
+    assert!(world.works().await.is_empty());
+    running.stop().await;
+    members.stop().await;
+}
