@@ -8,6 +8,7 @@ use fleet_api::names::{ClusterName, MemberNamespace, NameError};
 use fleet_core::apply::availability::Tracking;
 use fleet_core::apply::budget::Limit;
 use fleet_core::apply::farewell::STUCK_AFTER;
+use fleet_core::apply::priority::Decline;
 use fleet_core::apply::requeue::Pace;
 use jiff::SignedDuration;
 
@@ -61,6 +62,9 @@ pub struct ApplierOptions {
     pub works_at_once: usize,
     /// `--work-applier-requeue-rate-limiter-…`: when objects that are not watched are looked at again.
     pub pace: Pace,
+    /// `--enable-work-applier-priority-queue` with its two factors: Works that were well come after others, the older the later.
+    /// `None` is first come, first served.
+    pub decline: Option<Decline>,
     /// `--deletion-wait-time`: after which a deletion that does not end is helped.
     pub stuck_after: SignedDuration,
     /// How many objects may be deleted within a minute.
@@ -76,6 +80,7 @@ impl Default for ApplierOptions {
             enabled: true,
             works_at_once: 5,
             pace: Pace::default(),
+            decline: None,
             stuck_after: STUCK_AFTER,
             deletions: Limit::default(),
             tracking: Tracking::default(),

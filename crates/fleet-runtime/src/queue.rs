@@ -22,6 +22,29 @@ pub const CONFLICTS_AT_ONCE: u32 = 5;
 /// A wake-up that has passed already comes after this long, so that a wrong one cannot keep a worker busy for ever.
 pub const EARLIEST_WAKE: Duration = Duration::from_millis(10);
 
+/// How long a key waits that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// After the first failure; see `FIRST_RETRY`.
+    pub first: Duration,
+    /// At most, however often it failed; see `LONGEST_RETRY`.
+    pub longest: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { first: FIRST_RETRY, longest: LONGEST_RETRY }
+    }
+}
+
+impl Retry {
+    /// The delay before the n-th try after a failure.
+    pub fn delay(self, failures: u32) -> Duration {
+        let doubled = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first.saturating_mul(doubled).min(self.longest)
+    }
+}
+
 /// Why a key is looked at; the first is the most urgent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
@@ -42,6 +65,11 @@ impl Reason {
         }
     }
 }
+
+/// Place among keys with the same reason; lower ones come first.
+pub type Rank = u8;
+/// The rank of keys of which nobody says otherwise.
+pub const FIRST_RANK: Rank = 0;
 
 /// A key that was handed out, until `done`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,10 +101,11 @@ pub enum Done {
 #[derive(Debug)]
 pub struct Queue<K> {
     keys: BTreeMap<K, State>,
-    ready: BTreeMap<(Reason, u64), K>,
+    ready: BTreeMap<(Reason, Rank, u64), K>,
     timers: BTreeMap<(Timestamp, u64), K>,
     /// Numbers places, so that the first come is the first served.
     places: u64,
+    retry: Retry,
 }
 
 #[derive(Debug, Default)]
@@ -92,6 +121,7 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     reason: Reason,
+    rank: Rank,
     number: u64,
     since: Timestamp,
 }
@@ -106,13 +136,24 @@ struct Flight {
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
-        Self { keys: BTreeMap::new(), ready: BTreeMap::new(), timers: BTreeMap::new(), places: 0 }
+        Self::new(Retry::default())
+    }
+}
+
+impl<K> Queue<K> {
+    pub fn new(retry: Retry) -> Self {
+        Self { keys: BTreeMap::new(), ready: BTreeMap::new(), timers: BTreeMap::new(), places: 0, retry }
     }
 }
 
 impl<K: Ord + Clone> Queue<K> {
     /// Asks for a look at this key. Asking twice is asking once, at the more urgent of the two.
     pub fn mark(&mut self, key: K, reason: Reason, now: Timestamp) {
+        self.mark_ranked(key, reason, FIRST_RANK, now);
+    }
+
+    /// As `mark`, among other keys with the same reason by rank.
+    pub fn mark_ranked(&mut self, key: K, reason: Reason, rank: Rank, now: Timestamp) {
         let state = self.keys.entry(key.clone()).or_default();
         if let Some(flight) = &mut state.flight {
             let (urgent, since) = flight.again.unwrap_or((reason, now));
@@ -120,16 +161,16 @@ impl<K: Ord + Clone> Queue<K> {
             return;
         }
         let since = match state.ready {
-            Some(place) if place.reason <= reason => return,
+            Some(place) if (place.reason, place.rank) <= (reason, rank) => return,
             Some(place) => {
-                self.ready.remove(&(place.reason, place.number));
+                self.ready.remove(&(place.reason, place.rank, place.number));
                 place.since
             }
             None => now,
         };
         self.places += 1;
-        state.ready = Some(Place { reason, number: self.places, since });
-        self.ready.insert((reason, self.places), key);
+        state.ready = Some(Place { reason, rank, number: self.places, since });
+        self.ready.insert((reason, rank, self.places), key);
     }
 
     /// The next key, if one is due. It must be given back by `done`.
@@ -162,8 +203,8 @@ impl<K: Ord + Clone> Queue<K> {
             }
             Done::Failed | Done::Conflict => {
                 state.failures = state.failures.saturating_add(1);
-                let longest = if mark.take().is_some() { LONGEST_RETRY_AFTER_CHANGE } else { LONGEST_RETRY };
-                wake = Some(later(now, retry_delay(state.failures).min(longest)));
+                let longest = if mark.take().is_some() { LONGEST_RETRY_AFTER_CHANGE } else { Duration::MAX };
+                wake = Some(later(now, self.retry.delay(state.failures).min(longest)));
             }
             Done::Cancelled => {
                 let again = mark.map_or(flight.reason, |(reason, _)| reason.min(flight.reason));
@@ -210,12 +251,6 @@ impl<K: Ord + Clone> Queue<K> {
             self.mark(key, Reason::Wake, at);
         }
     }
-}
-
-/// The delay before the n-th try after a failure.
-pub fn retry_delay(failures: u32) -> Duration {
-    let doubled = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-    FIRST_RETRY.saturating_mul(doubled).min(LONGEST_RETRY)
 }
 
 #[cfg(test)]

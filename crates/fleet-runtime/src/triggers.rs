@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -14,7 +15,7 @@ use crate::discovery::Discovery;
 use crate::flag::Flag;
 use crate::kind::KindId;
 use crate::metadata::{MetadataCaches, MetadataObject};
-use crate::queue::{Queue, Reason};
+use crate::queue::{FIRST_RANK, Queue, Rank, Reason, Retry};
 
 /// The queue of one controller, shared by its triggers and its workers.
 pub(crate) struct Lane<Key> {
@@ -24,19 +25,23 @@ pub(crate) struct Lane<Key> {
 }
 
 impl<Key: Ord + Clone> Lane<Key> {
-    pub(crate) fn new(clock: Clock) -> Self {
-        Self { queue: Mutex::default(), marked: Notify::new(), clock }
+    pub(crate) fn new(clock: Clock, retry: Retry) -> Self {
+        Self { queue: Mutex::new(Queue::new(retry)), marked: Notify::new(), clock }
     }
 
     pub(crate) fn mark(&self, keys: impl IntoIterator<Item = Key>, reason: Reason) {
+        self.mark_ranked(keys.into_iter().map(|key| (key, FIRST_RANK)), reason);
+    }
+
+    pub(crate) fn mark_ranked(&self, keys: impl IntoIterator<Item = (Key, Rank)>, reason: Reason) {
         let mut keys = keys.into_iter().peekable();
         if keys.peek().is_none() {
             return;
         }
         let now = self.clock.now();
         let mut queue = self.queue.lock();
-        for key in keys {
-            queue.mark(key, reason, now);
+        for (key, rank) in keys {
+            queue.mark_ranked(key, reason, rank, now);
         }
         drop(queue);
         self.marked.notify_one();
@@ -103,6 +108,22 @@ impl<Key: Ord + Clone + Send + Sync + 'static> Triggers<Key> {
         self.attach.push(Box::new(move |lane| {
             let lane = lane.clone();
             followed.subscribe(Box::new(move |event, reason| lane.mark(keys(event), reason)));
+        }));
+        self
+    }
+
+    /// The same with a rank for each key: of several that changed, lower ones are looked at first.
+    #[must_use]
+    pub fn on_ranked<K: Cached, I: IntoIterator<Item = (Key, Rank)>>(
+        mut self,
+        cache: &Cache<K>,
+        keys: impl Fn(Event<'_, K>, Timestamp) -> I + Send + Sync + 'static,
+    ) -> Self {
+        let followed = cache.clone();
+        self.gates.push(cache.synced());
+        self.attach.push(Box::new(move |lane| {
+            let lane = lane.clone();
+            followed.subscribe(Box::new(move |event, reason| lane.mark_ranked(keys(event, lane.clock.now()), reason)));
         }));
         self
     }

@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::decode::Manifest;
-use super::status::ManifestResult;
+use super::status::{CUSTOM_RESOURCE_DEFINITIONS, ManifestResult};
 
 /// How long a kind may take to be served after its definition was applied before its objects count as failed. A healthy
 /// API server takes less than a second.
@@ -19,7 +19,7 @@ pub fn awaits_own_kinds(manifests: &[Manifest<'_>], results: &[ManifestResult]) 
     let defined: BTreeSet<(&str, &str)> = results
         .iter()
         .filter(|result| result.processed.outcome.is_applied())
-        .filter(|result| result.identifier.resource == "customresourcedefinitions")
+        .filter(|result| result.identifier.resource == CUSTOM_RESOURCE_DEFINITIONS)
         .filter_map(|result| {
             let definition = result.processed.live.as_ref()?;
             let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str);

@@ -16,7 +16,7 @@
 //! | `availability`, `back_report` | what an applied object tells |
 //! | `status`, `tally` | the Work's status, the member's ledger, how both are counted |
 //! | `definitions` | custom resources whose definition comes with them |
-//! | `requeue` | when to look again |
+//! | `requeue`, `fights`, `priority` | when to look again, and at which Work first |
 //! | `farewell`, `budget` | how a Work goes, and how much may go at once |
 
 pub mod availability;
@@ -27,10 +27,12 @@ pub mod decode;
 pub mod definitions;
 pub mod desired;
 pub mod farewell;
+pub mod fights;
 pub mod last_applied;
 pub mod manifest_hash;
 pub mod merge;
 pub mod ownership;
+pub mod priority;
 pub mod process;
 pub mod records;
 pub mod requeue;

@@ -15,13 +15,14 @@ use fleet_api::types::{
     PatchDetail, ReportBackStrategyType, WorkResourceIdentifier, WorkStatus,
 };
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::availability::Availability;
 use super::back_report;
 use super::decode::Identity;
 use super::process::{Outcome, Processed};
 use super::records::{kept_records, records_of};
+use super::requeue::is_worth_a_retry;
 
 /// What came of one manifest, with all that its report needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +32,33 @@ pub struct ManifestResult {
     /// `None` where nothing was applied.
     pub availability: Option<Availability>,
 }
+
+impl ManifestResult {
+    /// What of it has to be remembered so that it can be told again while neither the manifest nor the object changes.
+    /// `None` where that would not do: it has to be tried again, or its content is looked at later.
+    pub fn kept(&self, whole_status: bool) -> Option<Self> {
+        let live = self.processed.live.as_ref()?;
+        if is_worth_a_retry(self) || self.identifier.resource == CUSTOM_RESOURCE_DEFINITIONS {
+            return None;
+        }
+        let metadata = |field: &str| live.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();
+        let mut kept = json!({
+            "apiVersion": live["apiVersion"], "kind": live["kind"],
+            "metadata": {
+                "generation": metadata("generation"), "uid": metadata("uid"),
+                "resourceVersion": metadata("resourceVersion"),
+            },
+        });
+        if let Some(status) = live.get("status").filter(|_| whole_status) {
+            kept["status"] = status.clone();
+        }
+        let processed = Processed { live: Some(kept), ..self.processed.clone() };
+        Some(Self { identifier: self.identifier.clone(), processed, availability: self.availability.clone() })
+    }
+}
+
+/// The resource whose objects define others.
+pub(super) const CUSTOM_RESOURCE_DEFINITIONS: &str = "customresourcedefinitions";
 
 /// Left-overs that are kept because too much was deleted in the last minute.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -79,7 +107,8 @@ fn reports_only(work: &Work) -> bool {
     strategy.is_some_and(|strategy| strategy.strategy_type() == ApplyStrategyType::ReportDiff)
 }
 
-fn mirrors(work: &Work) -> bool {
+/// Whether statuses of applied objects are brought back.
+pub fn mirrors(work: &Work) -> bool {
     work.spec.report_back_strategy.is_some_and(|strategy| strategy.type_ == ReportBackStrategyType::Mirror)
 }
 

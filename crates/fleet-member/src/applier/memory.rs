@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_api::types::WorkStatus;
 use fleet_core::apply::budget::Budget;
+use fleet_core::apply::fights::Corrections;
 use fleet_core::apply::requeue::Requeue;
+use fleet_core::apply::status::ManifestResult;
 use fleet_runtime::{KindId, ObjectKey, Revision};
 use jiff::Timestamp;
 
@@ -25,6 +27,11 @@ pub(super) struct Memory {
 
 #[derive(Debug, Default)]
 struct OfWork {
+    /// What the last run that ended went by.
+    basis: Option<Basis>,
+    /// What came of manifests, for as long as neither they nor their objects change.
+    results: BTreeMap<Place, ManifestResult>,
+    corrections: Corrections,
     requeue: Requeue,
     /// Since when it waits for a kind that it defines itself.
     awaits_kinds_since: Option<Timestamp>,
@@ -37,9 +44,21 @@ struct OfWork {
     heard: Option<BTreeMap<Place, Version>>,
 }
 
+/// What results go by, beside the objects themselves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Basis {
+    pub(super) generation: i64,
+    /// Of the ledger.
+    pub(super) uid: String,
+}
+
 /// What a run learned about its Work.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Learned {
+    pub(super) basis: Basis,
+    pub(super) results: BTreeMap<Place, ManifestResult>,
+    /// The objects that this run changed.
+    pub(super) changed: Vec<Place>,
     pub(super) objects: BTreeMap<Place, Version>,
     pub(super) has_unknown_kinds: bool,
 }
@@ -51,16 +70,46 @@ impl Memory {
     }
 
     /// A run has ended. Says whether something was heard that it has not seen.
-    pub(super) fn end(&mut self, work: &ObjectKey, learned: Learned) -> bool {
+    pub(super) fn end(&mut self, work: &ObjectKey, learned: Learned, now: Timestamp) -> bool {
+        self.weigh_corrections(work, &learned, now);
         self.unname(work);
         for place in learned.objects.keys() {
             self.named_by.entry(place.clone()).or_default().insert(work.clone());
         }
         let of_work = self.works.entry(work.clone()).or_default();
         of_work.has_unknown_kinds = learned.has_unknown_kinds;
+        (of_work.basis, of_work.results) = (Some(learned.basis), learned.results);
         of_work.objects = learned.objects;
         let heard = of_work.heard.take().unwrap_or_default();
         heard.iter().any(|(place, version)| of_work.objects.get(place).is_some_and(|seen| is_news(seen, version)))
+    }
+
+    /// An object that an earlier run of the same version left as it should be, and that had to be changed again.
+    fn weigh_corrections(&mut self, work: &ObjectKey, learned: &Learned, now: Timestamp) {
+        let Some(of_work) = self.works.get_mut(work) else { return };
+        let was_there = |place: &Place| of_work.objects.get(place).is_some_and(Option::is_some);
+        if of_work.basis.as_ref() == Some(&learned.basis) && learned.changed.iter().any(was_there) {
+            of_work.corrections.note(learned.basis.generation, now);
+        }
+    }
+
+    /// Until when a Work is left alone because somebody fights over its objects.
+    pub(super) fn rests_until(&self, work: &ObjectKey, generation: i64, now: Timestamp) -> Option<Timestamp> {
+        self.works.get(work)?.corrections.rests_until(generation, now)
+    }
+
+    /// What came of a manifest the last time, if that was with the object in this version.
+    pub(super) fn known(
+        &self,
+        work: &ObjectKey,
+        basis: &Basis,
+        place: &Place,
+        version: &str,
+    ) -> Option<ManifestResult> {
+        let of_work = self.works.get(work)?;
+        let same = of_work.basis.as_ref() == Some(basis)
+            && of_work.objects.get(place).is_some_and(|seen| seen.as_deref() == Some(version));
+        of_work.results.get(place).filter(|_| same).cloned()
     }
 
     /// A run has ended without touching anything.
@@ -166,8 +215,37 @@ mod tests {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
+    fn basis() -> Basis {
+        Basis { generation: 1, uid: "u".to_owned() }
+    }
+
     fn learned(name: &str, seen: &str) -> Learned {
-        Learned { objects: [(place(name), version(seen))].into(), has_unknown_kinds: false }
+        Learned {
+            basis: basis(),
+            results: BTreeMap::new(),
+            changed: Vec::new(),
+            objects: [(place(name), version(seen))].into(),
+            has_unknown_kinds: false,
+        }
+    }
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    #[test]
+    fn only_what_was_left_as_it_should_be_can_be_fought_over() {
+        let (mut memory, work) = (Memory::default(), ObjectKey::namespaced("n", "w"));
+        for round in 0..9 {
+            let seen = if round == 0 { "" } else { "5" };
+            memory.end(&work, Learned { changed: vec![place("a")], ..learned("a", seen) }, NOW);
+        }
+        assert!(memory.rests_until(&work, 1, NOW).is_some());
+        assert_eq!(memory.rests_until(&work, 2, NOW), None);
+        let (mut memory, work) = (Memory::default(), ObjectKey::namespaced("n", "w"));
+        for generation in 0..9 {
+            let basis = Basis { generation, ..basis() };
+            memory.end(&work, Learned { basis, changed: vec![place("a")], ..learned("a", "5") }, NOW);
+        }
+        assert_eq!(memory.rests_until(&work, 8, NOW), None, "new versions are no fight");
     }
 
     #[test]
@@ -190,21 +268,21 @@ mod tests {
     fn what_is_heard_during_a_run_is_weighed_when_it_ends() {
         let (mut memory, work) = (Memory::default(), ObjectKey::namespaced("n", "w"));
         memory.begin(&work);
-        assert!(!memory.end(&work, learned("a", "5")));
+        assert!(!memory.end(&work, learned("a", "5"), NOW));
         assert_eq!(memory.concerned(&place("a"), &version("6")), std::slice::from_ref(&work));
         memory.begin(&work);
         assert!(memory.concerned(&place("a"), &version("7")).is_empty(), "it is looked at anyway");
-        assert!(!memory.end(&work, learned("a", "7")), "that was its own doing");
+        assert!(!memory.end(&work, learned("a", "7"), NOW), "that was its own doing");
         memory.begin(&work);
         memory.concerned(&place("a"), &version("9"));
-        assert!(memory.end(&work, learned("a", "8")));
+        assert!(memory.end(&work, learned("a", "8"), NOW));
     }
 
     #[test]
     fn objects_that_are_no_longer_named_wake_nobody() {
         let (mut memory, work) = (Memory::default(), ObjectKey::namespaced("n", "w"));
-        memory.end(&work, learned("a", "5"));
-        memory.end(&work, learned("b", "6"));
+        memory.end(&work, learned("a", "5"), NOW);
+        memory.end(&work, learned("b", "6"), NOW);
         assert!(memory.concerned(&place("a"), &None).is_empty());
         assert_eq!((memory.placed(), memory.kinds().len()), (1, 1));
         memory.forget(&work);

@@ -24,9 +24,11 @@ use fleet_api::conditions::work::{WorkAvailable, WorkDiffReported};
 use fleet_api::kinds::{AppliedWork, Work};
 use fleet_api::types::WorkStatus;
 use fleet_core::apply::definitions::SERVED_WITHIN;
+use fleet_core::apply::priority::{HIGHEST, of_change};
 use fleet_core::apply::requeue::is_worth_a_retry;
-use fleet_core::apply::status::{ManifestResult, NewStatus, ledger_status, work_status};
+use fleet_core::apply::status::{ManifestResult, NewStatus, ledger_status, mirrors, work_status};
 use fleet_core::apply::tally;
+use fleet_runtime::queue::Rank;
 use fleet_runtime::{
     Actions, Cache, Controller, Discovery, Error, Event, Hands, Kind, Marks, MetadataCaches, Moment, Next, ObjectKey,
     Outcome, Runtime, Side, Tally, Triggers, Write,
@@ -35,9 +37,9 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use self::memory::{Learned, Memory};
+use self::memory::{Basis, Learned, Memory};
 use self::removal::Parting;
-use self::run::Run;
+use self::run::{Run, version_of};
 use self::watching::{MAX_WATCHED_KINDS, choose};
 use self::wire::Place;
 use crate::Caches;
@@ -62,8 +64,13 @@ pub(crate) fn start(
     let objects = runtime.metadata(member);
     let memory = Arc::new(Mutex::new(Memory::default()));
     let namespace: Arc<str> = options.namespace.as_str().into();
+    let decline = options.applier.decline;
     let triggers = Triggers::new()
-        .on(&caches.works, |event| is_instruction(event).then(|| event.key()))
+        .on_ranked(&caches.works, move |event, now| {
+            let first = decline.map_or(HIGHEST, |decline| of_change(event.old, decline, now));
+            let rank = Rank::try_from(HIGHEST - first).unwrap_or(Rank::MAX);
+            is_instruction(event).then(|| (event.key(), rank))
+        })
         .on(&ledgers, move |event| is_going(event).then(|| ObjectKey::namespaced(namespace.clone(), event.key().name)))
         .on_metadata(&objects, {
             let memory = memory.clone();
@@ -150,6 +157,10 @@ enum Visit {
     Gone,
     /// Its ledger is being deleted; the ledger's end wakes it.
     LedgerGoes,
+    /// Somebody fights over its objects.
+    Rests {
+        until: Timestamp,
+    },
     Applied(Box<Run>),
     Parted(Parting),
 }
@@ -164,6 +175,10 @@ impl Controller for Applier {
             return Ok(Visit::Nothing);
         }
         let Some(work) = self.works.get(key) else { return Ok(Visit::Gone) };
+        let rests_until = self.memory.lock().rests_until(key, work.generation(), hands.moment().now);
+        if let Some(until) = rests_until.filter(|_| work.metadata.deletion_timestamp.is_none()) {
+            return Ok(Visit::Rests { until });
+        }
         self.memory.lock().begin(key);
         if work.metadata.deletion_timestamp.is_some() {
             return self.part(&work, hands).await.map(Visit::Parted);
@@ -176,6 +191,10 @@ impl Controller for Applier {
             Visit::Nothing | Visit::LedgerGoes => {
                 self.memory.lock().leave(key);
                 Actions::none()
+            }
+            Visit::Rests { until } => {
+                let note = Some("rests, because its objects are changed as often as they are put right".to_owned());
+                Actions { note, ..Actions::none() }.then(Next::At(until))
             }
             Visit::Gone => {
                 self.memory.lock().forget(key);
@@ -201,7 +220,7 @@ impl Controller for Applier {
 
 impl Applier {
     fn report(&self, key: &ObjectKey, run: &Run, now: Timestamp) -> Actions {
-        let missed = self.memory.lock().end(key, learned(run));
+        let missed = self.memory.lock().end(key, learned(run), now);
         self.watch_what_is_needed();
         if let Some(until) = self.awaited_kinds_until(key, run, now) {
             let note = Some("waits for kinds that the Work defines itself".to_owned());
@@ -258,10 +277,17 @@ impl Applier {
 }
 
 fn learned(run: &Run) -> Learned {
-    let seen = |result: &ManifestResult| {
-        let live = result.processed.live.as_ref();
-        let version = live.and_then(|live| live.pointer("/metadata/resourceVersion")?.as_str());
-        Some((Place::of(&result.identifier)?, version.map(str::to_owned)))
-    };
-    Learned { objects: run.results.iter().filter_map(seen).collect(), has_unknown_kinds: run.has_unknown_kinds }
+    let seen =
+        |result: &ManifestResult| Some((Place::of(&result.identifier)?, version_of(result.processed.live.as_ref())));
+    let kept = |result: &ManifestResult| Some((Place::of(&result.identifier)?, result.kept(mirrors(&run.work))?));
+    let uid = run.ledger.metadata.uid.clone().unwrap_or_default();
+    // Of several manifests for one object the first is the one that was applied.
+    let first_of_each = || run.results.iter().rev();
+    Learned {
+        basis: Basis { generation: run.work.generation(), uid },
+        objects: first_of_each().filter_map(seen).collect(),
+        results: first_of_each().filter_map(kept).collect(),
+        changed: run.changed.clone(),
+        has_unknown_kinds: run.has_unknown_kinds,
+    }
 }

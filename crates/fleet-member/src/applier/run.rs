@@ -9,7 +9,7 @@ use fleet_api::kinds::{AppliedWork, Work};
 use fleet_api::types::{AppliedWorkSpec, ApplyStrategy, ApplyStrategyType};
 use fleet_api::well_known::finalizers;
 use fleet_core::apply::availability;
-use fleet_core::apply::decode::{Manifest, Refusal, decode};
+use fleet_core::apply::decode::{Manifest, decode};
 use fleet_core::apply::definitions::awaits_own_kinds;
 use fleet_core::apply::farewell::is_held;
 use fleet_core::apply::ownership::Owner;
@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Applier;
+use super::memory::{Basis, Version};
 use super::wire::{Place, ServedKinds, failure_of};
 
 /// Objects of one Work that are in hand at once.
@@ -35,6 +36,8 @@ pub(super) struct Run {
     pub(super) work: Work,
     pub(super) ledger: AppliedWork,
     pub(super) results: Vec<ManifestResult>,
+    /// The objects that were changed.
+    pub(super) changed: Vec<Place>,
     pub(super) held: Held,
     /// When more left-overs may be deleted.
     pub(super) room_at: Option<Timestamp>,
@@ -59,13 +62,14 @@ impl Applier {
         let manifests = decode(spec.manifests(), &ServedKinds(&self.discovery));
         let (held, room_at) = self.remove_left_overs(&work, &manifests, &owner, hands).await?;
         let work = remember(work, &manifests, &held, hands).await?;
-        let results = self.process_all(&work, &manifests, &owner, hands).await?;
+        let (results, changed) = self.process_all(&work, &manifests, &owner, hands).await?;
         Ok(Some(Run {
             awaits_own_kinds: awaits_own_kinds(&manifests, &results),
             has_unknown_kinds: manifests.iter().any(Manifest::is_unknown_kind),
             work,
             ledger,
             results,
+            changed,
             held,
             room_at,
         }))
@@ -84,33 +88,52 @@ impl Applier {
         parsed(stored, ledger)
     }
 
+    /// What came of all manifests, and which objects were changed for it.
     async fn process_all(
         &self,
         work: &Work,
         manifests: &[Manifest<'_>],
         owner: &Owner,
         hands: &Hands<'_>,
-    ) -> Result<Vec<ManifestResult>, Error> {
+    ) -> Result<(Vec<ManifestResult>, Vec<Place>), Error> {
         let strategy = work.spec.apply_strategy.clone().unwrap_or_default();
         let works: BTreeSet<String> = self.works.keys().iter().map(|key| key.name().to_owned()).collect();
         let batches = match strategy.strategy_type() {
             ApplyStrategyType::ReportDiff => one_batch(manifests),
             ApplyStrategyType::ClientSideApply | ApplyStrategyType::ServerSideApply => waves(manifests),
         };
-        let mut processed: Vec<Option<Processed>> =
-            manifests.iter().map(|manifest| manifest.verdict.as_ref().err().map(refused)).collect();
+        let mut results: Vec<Option<ManifestResult>> = manifests.iter().map(refused).collect();
+        let mut changed = Vec::new();
         for batch in batches {
-            let questions = batch.iter().map(|place| {
-                let task = Task { manifest: &manifests[*place].object.0, strategy: &strategy, owner, works: &works };
-                self.process(task, &manifests[*place], hands)
+            let questions = batch.iter().map(|place| async {
+                let manifest = &manifests[*place];
+                let task = Task { manifest: &manifest.object.0, strategy: &strategy, owner, works: &works };
+                match self.known(work, owner, manifest) {
+                    Some(known) => Ok((known, None)),
+                    None => self.process(task, manifest, hands).await,
+                }
             });
             let answers: Vec<_> = iter(questions.collect::<Vec<_>>()).buffered(OBJECTS_AT_ONCE).collect().await;
             for (place, answer) in batch.iter().zip(answers) {
-                processed[*place] = Some(answer?);
+                let (result, change) = answer?;
+                results[*place] = Some(result);
+                changed.extend(change);
             }
         }
-        let results = manifests.iter().zip(processed);
-        Ok(results.filter_map(|(manifest, processed)| Some(self.judged(manifest, processed?, &strategy))).collect())
+        Ok((results.into_iter().flatten().collect(), changed))
+    }
+
+    /// What came of a manifest the last time, if neither it nor its object has changed since.
+    fn known(&self, work: &Work, owner: &Owner, manifest: &Manifest<'_>) -> Option<ManifestResult> {
+        let place = Place::of(&manifest.identifier)?;
+        if !self.objects.is_complete(&place.kind) {
+            return None;
+        }
+        let seen = self.objects.get(&place.kind, &place.key)?;
+        let basis = Basis { generation: work.generation(), uid: owner.uid.clone() };
+        let version = seen.metadata.resource_version.as_deref()?;
+        let known = self.memory.lock().known(&ObjectKey::of(work), &basis, &place, version)?;
+        Some(ManifestResult { identifier: manifest.identifier.clone(), ..known })
     }
 
     fn judged(&self, manifest: &Manifest<'_>, processed: Processed, strategy: &ApplyStrategy) -> ManifestResult {
@@ -120,23 +143,36 @@ impl Applier {
         ManifestResult { identifier: manifest.identifier.clone(), processed, availability }
     }
 
-    /// Leads the conversation about one manifest to its end.
-    async fn process(&self, task: Task<'_>, manifest: &Manifest<'_>, hands: &Hands<'_>) -> Result<Processed, Error> {
+    /// Leads the conversation about one manifest to its end. Gives its place too if the object was changed.
+    async fn process(
+        &self,
+        task: Task<'_>,
+        manifest: &Manifest<'_>,
+        hands: &Hands<'_>,
+    ) -> Result<(ManifestResult, Option<Place>), Error> {
         let Some(place) = Place::of(&manifest.identifier) else {
-            return Ok(refused(&Refusal::OnlyGenerateName));
+            return Err(Error::Other("a manifest without a place was to be applied".to_owned()));
         };
         let live = hands.reader().on(self.member).get(&place.kind, &place.key).await;
+        let found = live.as_ref().ok().and_then(|live| version_of(live.as_ref()));
         let (mut process, mut step) = Process::begin(task, live.map_err(|error| failure_of(&error)));
-        loop {
+        let processed = loop {
             match step {
-                Step::Done(processed) => return Ok(processed),
+                Step::Done(processed) => break processed,
                 Step::Ask(request) => {
                     let write = place.write_of(request).on(self.member);
                     step = process.answered(answer(hands.perform(&write).await)?);
                 }
             }
-        }
+        };
+        let changed = processed.outcome.is_applied() && version_of(processed.live.as_ref()) != found;
+        Ok((self.judged(manifest, processed, task.strategy), changed.then_some(place)))
     }
+}
+
+/// The version of an object; `None` if there is none.
+pub(super) fn version_of(object: Option<&Value>) -> Version {
+    object.and_then(|object| object.pointer("/metadata/resourceVersion")?.as_str()).map(str::to_owned)
 }
 
 /// A failure is an answer too, unless this process may not ask any more.
@@ -148,9 +184,12 @@ fn answer(outcome: Result<Option<Value>, Error>) -> Result<Result<Value, ApiFail
     }
 }
 
-fn refused(refusal: &Refusal) -> Processed {
+/// The result of a manifest that is not even tried; `None` for all others.
+fn refused(manifest: &Manifest<'_>) -> Option<ManifestResult> {
+    let refusal = manifest.verdict.as_ref().err()?;
     let outcome = Outcome::NotApplied { reason: refusal.reason(), error: refusal.to_string() };
-    Processed { outcome, live: None, drifts: Vec::new(), diffs: Vec::new() }
+    let processed = Processed { outcome, live: None, drifts: Vec::new(), diffs: Vec::new() };
+    Some(ManifestResult { identifier: manifest.identifier.clone(), processed, availability: None })
 }
 
 /// Sees to it that the Work stays until what it placed is gone.

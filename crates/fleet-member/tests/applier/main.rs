@@ -9,5 +9,6 @@ mod drift;
 mod leaving;
 mod reporting;
 mod safety;
+mod storms;
 mod takeover;
 mod world;

@@ -80,6 +80,50 @@ async fn an_agent_that_comes_back_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn somebody_who_changes_everything_back_is_not_fought_at_full_speed() {
+    let world = World::new().await;
+    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    world.work("w", &[config_map("cm", json!({"k": "ours"}))], json!({})).await;
+    let agent = world.start();
+    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    pass(Duration::from_secs(10)).await;
+    let patches = || agent.metrics.writes_of(&KindId::new("", "v1", "", "configmaps"), "patch", "ok");
+    let begun = patches();
+    for _ in 0..600 {
+        let live = world.member().get(MAPS, Some("app"), "cm").await.unwrap();
+        if live["data"]["k"] == "ours" {
+            world.member().patch(MAPS, Some("app"), "cm", &json!({"data": {"k": "theirs"}})).await;
+        }
+        pass(Duration::from_millis(100)).await;
+    }
+    let fought = patches() - begun;
+    assert!((4..=10).contains(&fought), "{fought} corrections within a minute");
+    // A new version does not wait.
+    world.work("w", &[config_map("cm", json!({"k": "newer"}))], json!({})).await;
+    pass(Duration::from_millis(500)).await;
+    assert_eq!(world.member().get(MAPS, Some("app"), "cm").await.unwrap()["data"]["k"], "newer");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_one_object_costs_no_look_at_the_others() {
+    let world = World::new().await;
+    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    let maps: Vec<_> = (0..20).map(|number| config_map(&format!("cm{number}"), json!({}))).collect();
+    world.work("w", &maps, json!({})).await;
+    let agent = world.start();
+    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    pass(Duration::from_secs(30)).await;
+    let (reads, before) = (agent.metrics.reads(), world.stored("w").await);
+    world.member().patch(MAPS, Some("app"), "cm7", &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    pass(Duration::from_secs(5)).await;
+    agent.settled().await;
+    assert_eq!(agent.metrics.reads() - reads, 1);
+    assert_eq!(world.stored("w").await, before);
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn applier_s65_what_was_applied_before_a_crash_is_not_lost_track_of() {
     let world = World::new().await;
     world.member().create("v1/namespaces", None, &namespace("app")).await;

@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::storms::{Stormy, Weather};
+
 /// Virtual time after which what has not happened never will.
 const PATIENCE: Duration = Duration::from_mins(20);
 pub(crate) const MEMBER: &str = "m1";
@@ -91,6 +93,20 @@ impl World {
     }
 
     pub(crate) fn start_with(&self, applier: ApplierOptions) -> Agent {
+        self.run(applier, &Weather::default())
+    }
+
+    /// An agent whose connections are in this weather.
+    pub(crate) fn start_in(&self, weather: &Weather) -> Agent {
+        self.run(ApplierOptions::default(), weather)
+    }
+
+    fn run(&self, applier: ApplierOptions, weather: &Weather) -> Agent {
+        let connect = |cluster: &str| {
+            let admin = User::authenticated("admin", ["system:masters".to_owned()]);
+            let inner = self.server.service(cluster, admin);
+            Client::new(Stormy { inner, weather: weather.clone() }, "default")
+        };
         let options = Options {
             component: "member-agent".to_owned(),
             clock: self.clock,
@@ -101,8 +117,8 @@ impl World {
             ..Options::default()
         };
         let metrics = options.metrics.clone();
-        let mut runtime = Runtime::new(self.client(ROOT_CLUSTER), options);
-        let side = runtime.connect(self.client(MEMBER));
+        let mut runtime = Runtime::new(connect(ROOT_CLUSTER), options);
+        let side = runtime.connect(connect(MEMBER));
         let installed =
             fleet_member::install(&mut runtime, side, &MemberOptions::new(MEMBER).unwrap().applying(applier));
         let (stop, stopped) = oneshot::channel();

@@ -102,8 +102,15 @@ fn failures_wait_longer_each_time_and_are_forgiven_by_a_success() {
         "change a; take; fail a; at 100; take; ok a; change a; take; fail a",
         expect!["a change +0; a wake +0; a change +0; due 200, 0 waiting, idle"],
     );
-    let delays: Vec<u128> = [1, 2, 9, 10, 11, 40, u32::MAX].map(|failures| retry_delay(failures).as_millis()).to_vec();
+    let delays = [1, 2, 9, 10, 11, 40, u32::MAX].map(|failures| Retry::default().delay(failures).as_millis());
     assert_eq!(delays, [100, 200, 25_600, 51_200, 60_000, 60_000, 60_000]);
+    let quick = Retry { first: Duration::from_millis(5), longest: Duration::from_secs(1) };
+    assert_eq!([1, 2, 8, 9, 30].map(|failures| quick.delay(failures).as_millis()), [5, 10, 640, 1000, 1000]);
+    let mut queue = Queue::new(quick);
+    queue.mark("a", Reason::Change, at(0));
+    queue.take(at(0));
+    queue.done(&"a", Done::Failed, at(0));
+    assert_eq!(queue.next_due(), Some(at(5)));
 }
 
 #[test]
@@ -233,4 +240,18 @@ proptest! {
         prop_assert!(owed.is_empty(), "never looked at: {owed:?}");
         prop_assert!(queue.is_idle() && queue.next_due().is_none() && queue.keys.is_empty(), "{queue:?}");
     }
+}
+
+#[test]
+fn keys_with_the_same_reason_come_by_rank_and_then_in_turn() {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut queue = Queue::default();
+    for (key, rank) in [("old", 90), ("older", 100), ("fresh", 0), ("also fresh", 0)] {
+        queue.mark_ranked(key, Reason::Change, rank, now);
+    }
+    queue.mark("woken", Reason::Wake, now);
+    queue.mark_ranked("older", Reason::Change, 50, now);
+    queue.mark_ranked("fresh", Reason::Change, 80, now);
+    let taken: Vec<&str> = std::iter::from_fn(|| queue.take(now).map(|taken| taken.key)).collect();
+    assert_eq!(taken, ["fresh", "also fresh", "older", "old", "woken"]);
 }
