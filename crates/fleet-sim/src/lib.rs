@@ -12,6 +12,7 @@ pub mod setup;
 pub mod state;
 pub mod story;
 pub mod trial;
+pub mod workloads;
 pub mod world;
 
 pub use random::Random;

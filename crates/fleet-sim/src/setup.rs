@@ -14,6 +14,7 @@ use fleet_api::well_known::namespaces;
 use fleet_runtime::KindId;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
@@ -64,8 +65,9 @@ pub async fn add_member(hub: &kube::Client, member: &SimulatedMember) -> Result<
     create(hub, &member.member_cluster()).await.map_err(failed(format_args!("the member {}", member.name)))
 }
 
-/// Puts a member's nodes into its own API server, unless they are there.
+/// Puts a member's nodes and its class of storage into its own API server, unless they are there.
 pub async fn furnish_member(own: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
+    create(own, &standard_storage()).await.map_err(failed(format_args!("the storage of {}", member.name)))?;
     for node in member.node_objects() {
         let furnished = async {
             create(own, &node).await?;
@@ -76,6 +78,15 @@ pub async fn furnish_member(own: &kube::Client, member: &SimulatedMember) -> Res
         furnished.await.map_err(failed(format_args!("a node of {}", member.name)))?;
     }
     Ok(())
+}
+
+/// The class of claims that name none.
+fn standard_storage() -> StorageClass {
+    let mut class = StorageClass { provisioner: "sim.kubefleet.dev/volumes".to_owned(), ..StorageClass::default() };
+    class.metadata.name = Some("standard".to_owned());
+    let is_default = ("storageclass.kubernetes.io/is-default-class".to_owned(), "true".to_owned());
+    class.metadata.annotations = Some(BTreeMap::from([is_default]));
+    class
 }
 
 /// Creates an object of a cluster-scoped kind. One that is there already is as good.

@@ -23,8 +23,8 @@ const NAMESPACES: [&str; 2] = ["app-a", "app-b"];
 const REGIONS: [&str; 3] = ["east", "west", "north"];
 /// Tiers by which placements select.
 const TIERS: [&str; 2] = ["prod", "test"];
-/// Twice as often as usual, and still often enough for a cluster to count as healthy when one is lost.
-const HEARTBEAT_PERIOD_SECONDS: i32 = 100;
+/// Seldom, because heartbeats cost time, and still often enough for a cluster to count as healthy when one is lost.
+const HEARTBEAT_PERIOD_SECONDS: i32 = 120;
 
 /// One request of a user, and who appears with it.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,7 +17,7 @@ use crate::laws;
 use crate::network::{CrashMoment, Line, Weather};
 use crate::state::{HubState, difference};
 use crate::story::{Action, Story, story};
-use crate::world::{HUB, World, WorldError};
+use crate::world::{Ground, HUB, World, WorldError};
 
 /// Actions of a story after its opening.
 pub const ACTIONS: usize = 6;
@@ -29,8 +29,11 @@ const CRASHES: u32 = 400;
 const WRITES_BEFORE_DEATH: u64 = 6;
 /// How long a dead hub agent stays away.
 const AWAY: std::ops::Range<Duration> = Duration::ZERO..Duration::from_secs(8);
-/// Time to settle: a request that hangs (1 min), then the longest backoff (1 min) and the longest pause of a watch (30 s).
-const SETTLE: Duration = Duration::from_mins(3);
+/// Time to settle after a storm: a request that hangs (1 min), then the longest backoff (1 min) and the longest pause of a
+/// watch (30 s).
+const SETTLE: Duration = Duration::from_secs(150);
+/// Time to settle where nothing goes wrong: a new member's agent may have to wait for its rights once or twice.
+const SETTLE_IN_CALM: Duration = Duration::from_secs(40);
 /// Time for a hub agent that was started anew to look at everything.
 const RESTART: Duration = Duration::from_secs(20);
 
@@ -62,8 +65,33 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Runs a seed in both weathers.
-pub fn trial(seed: u64) -> Result<Outcome, Box<Failure>> {
+/// Trials of any seeds, which share what is the same in all of them.
+#[derive(Debug, Clone)]
+pub struct Trials {
+    ground: Ground,
+}
+
+impl Trials {
+    /// Lays the ground, on a thread of its own: whoever asks may be within a runtime.
+    pub fn prepare() -> Result<Self, TrialError> {
+        let lay = || -> Result<Ground, TrialError> { Ok(virtual_time()?.block_on(Ground::lay())?) };
+        let laid = std::thread::spawn(lay).join();
+        let ground = laid.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(Self { ground })
+    }
+
+    /// Runs a seed in both weathers. Must not be called within a runtime: it has its own.
+    pub fn run(&self, seed: u64) -> Result<Outcome, Box<Failure>> {
+        trial(&self.ground, seed)
+    }
+
+    /// The trace of a seed's storm.
+    pub fn stormy_trace(&self, seed: u64) -> Result<String, TrialError> {
+        tell(&self.ground, seed, &story(Random::new(seed).fork(), ACTIONS), Sky::Stormy).map(|told| told.trace)
+    }
+}
+
+fn trial(ground: &Ground, seed: u64) -> Result<Outcome, Box<Failure>> {
     let telling = || story(Random::new(seed).fork(), ACTIONS);
     let failure = |why: String, trace: String| {
         let told = telling();
@@ -71,9 +99,9 @@ pub fn trial(seed: u64) -> Result<Outcome, Box<Failure>> {
             told.opening.iter().chain(&told.actions).map(|one| format!("  {}", one.what)).collect();
         Box::new(Failure { seed, why, story: lines.join("\n"), trace })
     };
-    let calm =
-        tell(seed, &telling(), Sky::Calm).map_err(|error| failure(format!("no calm world: {error}"), String::new()))?;
-    let storm = tell(seed, &telling(), Sky::Stormy)
+    let calm = tell(ground, seed, &telling(), Sky::Calm)
+        .map_err(|error| failure(format!("no calm world: {error}"), String::new()))?;
+    let storm = tell(ground, seed, &telling(), Sky::Stormy)
         .map_err(|error| failure(format!("no stormy world: {error}"), String::new()))?;
     let mut wrongs: Vec<String> = calm.wrongs.iter().map(|wrong| format!("without faults: {wrong}")).collect();
     wrongs.extend(storm.wrongs.iter().map(|wrong| format!("with faults: {wrong}")));
@@ -82,13 +110,6 @@ pub fn trial(seed: u64) -> Result<Outcome, Box<Failure>> {
     }
     wrongs.extend(difference(&calm.state, &storm.state).map(|text| format!("the states differ:\n{text}")));
     if wrongs.is_empty() { Ok(storm.outcome) } else { Err(failure(wrongs.join("\n"), storm.trace)) }
-}
-
-/// The trace of a seed's storm.
-pub fn stormy_trace(seed: u64) -> Result<String, String> {
-    tell(seed, &story(Random::new(seed).fork(), ACTIONS), Sky::Stormy)
-        .map(|told| told.trace)
-        .map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,8 +128,9 @@ struct Told {
     trace: String,
 }
 
+/// Why a story cannot be told at all.
 #[derive(Debug, thiserror::Error)]
-enum TellError {
+pub enum TrialError {
     #[error(transparent)]
     World(#[from] WorldError),
     #[error("the hub's state cannot be read: {0}")]
@@ -117,13 +139,16 @@ enum TellError {
     Runtime(#[from] std::io::Error),
 }
 
+fn virtual_time() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()
+}
+
 /// Tells a story on a runtime of its own: one thread, paused time.
-fn tell(seed: u64, story: &Story, sky: Sky) -> Result<Told, TellError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    runtime.block_on(async {
+fn tell(ground: &Ground, seed: u64, story: &Story, sky: Sky) -> Result<Told, TrialError> {
+    virtual_time()?.block_on(async {
         let mut registry = Registry::default();
         let metrics = Metrics::registered(&mut registry);
-        let world = World::new(seed, metrics).await?;
+        let world = World::new(ground, seed, metrics).await?;
         let mut teller = Teller { world, random: Random::new(!seed), answers: Vec::new(), crashes: 0 };
         let told = teller.tell(story, sky, &registry).await;
         teller.world.end().await;
@@ -140,18 +165,20 @@ struct Teller {
 }
 
 impl Teller {
-    async fn tell(&mut self, story: &Story, sky: Sky, registry: &Registry) -> Result<Told, TellError> {
+    async fn tell(&mut self, story: &Story, sky: Sky, registry: &Registry) -> Result<Told, TrialError> {
         self.world.start_hub()?;
         for action in &story.opening {
             self.perform(action).await?;
         }
-        self.world.pass(SETTLE).await;
+        self.world.pass(SETTLE_IN_CALM).await;
         for action in &story.actions {
             self.perform(action).await?;
             if sky == Sky::Stormy {
                 self.storm().await?;
+                self.world.pass(SETTLE).await;
+            } else {
+                self.world.pass(SETTLE_IN_CALM).await;
             }
-            self.world.pass(SETTLE).await;
         }
         let mut wrongs = self.needless_writes().await?;
         let state = HubState::read(&self.world.user()).await?;
@@ -167,7 +194,7 @@ impl Teller {
         Ok(Told { state: state.without_luck(), answers: self.answers.clone(), wrongs, outcome, trace })
     }
 
-    async fn perform(&mut self, action: &Action) -> Result<(), TellError> {
+    async fn perform(&mut self, action: &Action) -> Result<(), TrialError> {
         let code = send(&self.world.user(), action).await;
         self.answers.push(code);
         if let Some(member) = &action.appears {
@@ -176,7 +203,7 @@ impl Teller {
         Ok(())
     }
 
-    async fn storm(&mut self) -> Result<(), TellError> {
+    async fn storm(&mut self) -> Result<(), TrialError> {
         let ends = Instant::now() + self.random.duration(&STORM);
         self.world.network().set_weather(Weather::stormy());
         while self.random.chance(CRASHES) {
@@ -197,7 +224,7 @@ impl Teller {
     }
 
     /// A hub agent that is started on a settled hub has nothing to write but what heartbeats bring.
-    async fn needless_writes(&mut self) -> Result<Vec<String>, TellError> {
+    async fn needless_writes(&mut self) -> Result<Vec<String>, TrialError> {
         let before = self.world.network().with_trace(|trace| trace.lines().len());
         self.world.start_hub()?;
         self.world.pass(RESTART).await;

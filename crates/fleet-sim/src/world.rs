@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, EmbeddedError, Options as ServerOptions, ROOT_CLUSTER};
-use apiserver::server::Server;
+use apiserver::server::{Server, Template};
 use fleet_runtime::{Clock, Metrics, Seeds};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
@@ -21,6 +21,7 @@ use crate::agents::{AgentError, Surroundings, hub_agent, hub_identity, member_ag
 use crate::member::{SimulatedMember, identity};
 use crate::network::{CrashMoment, Network, Weather};
 use crate::setup::{SetupError, furnish_member, prepare_hub};
+use crate::workloads::Workloads;
 
 /// The hub agent's name on the network.
 pub const HUB: &str = "hub";
@@ -38,6 +39,40 @@ pub enum WorldError {
     Agent(#[from] AgentError),
 }
 
+/// The instant at which all worlds begin: a whole second, far from any leap.
+fn origin() -> Timestamp {
+    Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(24 * 365 * 56)
+}
+
+/// A server that follows virtual time and whose choices come from a seed.
+async fn server(clock: Clock, seed: u64, ground: &Template) -> Result<Embedded, EmbeddedError> {
+    let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(seed).from_template(ground);
+    Embedded::with(builder, ServerOptions::default()).await
+}
+
+/// What a hub's server holds before anybody comes: our kinds, and nothing that anyone asked for. Worlds that share it
+/// begin at once.
+#[derive(Debug, Clone)]
+pub struct Ground(Template);
+
+impl Ground {
+    /// Must run on a current-thread runtime with paused time, as worlds do.
+    pub async fn lay() -> Result<Self, WorldError> {
+        let clock = Clock::starting_at(origin());
+        let server = server(clock, GROUND_SEED, &Template::default()).await?;
+        let user = User::authenticated("admin", ["system:masters".to_owned()]);
+        prepare_hub(&kube::Client::new(server.service(ROOT_CLUSTER, user), "default")).await?;
+        // The server equips the new namespace in its own time.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let ground = Self(server.template());
+        server.close().await;
+        Ok(ground)
+    }
+}
+
+/// The uids of what is on the ground come from this seed, in every world.
+const GROUND_SEED: u64 = 0;
+
 /// A fleet in one process.
 #[derive(Debug)]
 pub struct World {
@@ -47,23 +82,20 @@ pub struct World {
     seeds: Seeds,
     hub_metrics: Metrics,
     agents: BTreeMap<String, JoinHandle<()>>,
+    /// What goes on in the members, whether their agents run or not.
+    workloads: BTreeMap<String, Workloads>,
 }
 
 impl World {
     /// A hub without members, whose agent does not run yet. The weather is calm. `hub_metrics` count for all lives of the
     /// hub agent.
-    pub async fn new(seed: u64, hub_metrics: Metrics) -> Result<Self, WorldError> {
+    pub async fn new(ground: &Ground, seed: u64, hub_metrics: Metrics) -> Result<Self, WorldError> {
         let mut random = Random::new(seed);
-        // The instant at which all worlds begin: a whole second, far from any leap.
-        let origin = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(24 * 365 * 56);
-        let clock = Clock::starting_at(origin);
-        let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(random.number());
-        let server = Embedded::with(builder, ServerOptions::default()).await?;
+        let clock = Clock::starting_at(origin());
+        let server = server(clock, random.number(), &ground.0).await?;
         let network = Network::new(random.fork(), Weather::calm());
         let seeds = Seeds::starting_with(random.number());
-        let world = Self { server, network, clock, seeds, hub_metrics, agents: BTreeMap::new() };
-        prepare_hub(&world.user()).await?;
-        Ok(world)
+        Ok(Self { server, network, clock, seeds, hub_metrics, agents: BTreeMap::new(), workloads: BTreeMap::new() })
     }
 
     pub fn network(&self) -> &Network {
@@ -98,6 +130,8 @@ impl World {
         let name = member.name.as_str();
         self.stop(name);
         let own = self.network.steady_client(&format!("{name}-own"), self.server.service(name, hub_identity()));
+        let cluster = self.server.cluster(name);
+        self.workloads.entry(name.to_owned()).or_insert_with(|| Workloads::start(&cluster, Arc::default()));
         furnish_member(&own, member).await?;
         let client = self.network.client(name, self.server.service(ROOT_CLUSTER, identity(&member.name)));
         let agent = member_agent(client, own, member, &self.surroundings(Metrics::default()))?;
@@ -129,6 +163,7 @@ impl World {
         for actor in actors {
             self.stop(&actor);
         }
+        self.workloads.clear();
         self.server.close().await;
     }
 }

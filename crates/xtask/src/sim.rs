@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use fleet_sim::trial::{Failure, Outcome, trial};
+use fleet_sim::trial::{Failure, Outcome, Trials};
 
 use crate::console;
 
@@ -41,7 +41,8 @@ impl Sim {
             None => self.from..self.from.saturating_add(self.seeds),
         };
         let started = Instant::now();
-        let mut results = try_all(seeds);
+        let trials = Trials::prepare()?;
+        let mut results = try_all(&trials, seeds);
         results.failures.sort_by_key(|failure| failure.seed);
         console::line(summary(&results, started.elapsed()));
         let Some(first) = results.failures.first() else { return Ok(()) };
@@ -78,7 +79,7 @@ impl Results {
     }
 }
 
-fn try_all(seeds: Range<u64>) -> Results {
+fn try_all(trials: &Trials, seeds: Range<u64>) -> Results {
     let (next, results) = (AtomicU64::new(seeds.start), Mutex::new((Results::default(), Instant::now())));
     let work = || {
         loop {
@@ -86,7 +87,7 @@ fn try_all(seeds: Range<u64>) -> Results {
             if seed >= seeds.end {
                 return;
             }
-            let result = trial(seed);
+            let result = trials.run(seed);
             // A thread that panicked has failed loudly; the figures of the others still count.
             let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             results.0.add(result);

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::act::{self, Outcome, remove_finalizer};
 use super::namespaces::put_condition;
 use super::{Seen, Wake};
-use crate::registry::definition::{CLEANUP_FINALIZER, NameConflict, name_conflict, resource_of};
+use crate::registry::definition::{CLEANUP_FINALIZER, NameConflict, name_conflict};
 use crate::registry::{Origin, Registry, ResourceInfo, StorageKey};
 use crate::rest::meta::printed_time;
 use crate::server::Cluster;
@@ -31,7 +31,7 @@ pub(super) fn load(cluster: &Cluster) {
     for entry in &listing.entries {
         let definition = entry.parse();
         if is_true(&definition, "Established") {
-            install(cluster.registry(), &definition);
+            install(cluster, &definition);
         }
     }
 }
@@ -85,7 +85,7 @@ impl Definitions {
             return Outcome::Done;
         };
         let definition = entry.parse();
-        let Ok(info) = resource_of(&definition) else { return Outcome::Done };
+        let Ok(info) = cluster.definitions().resource_of(&definition) else { return Outcome::Done };
         if entry.index.deleting && entry.index.has_finalizer(CLEANUP_FINALIZER) {
             self.serve(cluster, name, &definition);
             self.emptying.insert(info.storage.key.clone(), name.into());
@@ -104,7 +104,7 @@ impl Definitions {
     fn serve(&mut self, cluster: &Cluster, name: &str, definition: &Value) {
         let state = (definition["spec"].clone(), definition["metadata"]["deletionTimestamp"].is_string());
         if self.installed.get(name) != Some(&state) {
-            install(cluster.registry(), definition);
+            install(cluster, definition);
             self.installed.insert(name.into(), state);
         }
     }
@@ -118,9 +118,15 @@ impl Definitions {
     }
 }
 
-fn install(registry: &Registry, definition: &Value) {
-    match resource_of(definition) {
-        Ok(info) => registry.install(info),
+/// Serves what a definition says; what is served just so already is left alone, and so are its watches.
+fn install(cluster: &Cluster, definition: &Value) {
+    match cluster.definitions().resource_of(definition) {
+        Ok(info) => {
+            let served = cluster.registry().find_storage(&info.storage.key);
+            if served.is_none_or(|served| !Arc::ptr_eq(&served, &info)) {
+                cluster.registry().install(info);
+            }
+        }
         Err(findings) => {
             let name = definition["metadata"]["name"].as_str().unwrap_or("");
             tracing::warn!(name, ?findings, "a stored definition cannot be served");

@@ -21,7 +21,7 @@ use crate::http::tls::TlsError;
 use crate::http::{self, Authority, Clusters, Edge, Limits, Listening, LocalService};
 use crate::server::access::{NoEscalation, Reviews, TokenRequests};
 use crate::server::pods::PodAdmission;
-use crate::server::{Builder, Cluster, Server, StartError, builtins};
+use crate::server::{Builder, Cluster, Server, StartError, Template, builtins};
 use backend::ClusterBackend;
 
 /// The cluster that requests without `/clusters/<name>/` go to.
@@ -108,6 +108,11 @@ impl Embedded {
         self.edge.stop();
         self.server.close().await;
         self.clusters.open.lock().clear();
+    }
+
+    /// What all clusters hold now, for servers that are to begin there.
+    pub fn template(&self) -> Template {
+        self.server.template()
     }
 
     /// The cluster of this name, made on the first call.

@@ -135,11 +135,12 @@ impl Registry {
     }
 
     /// Adds a custom resource or replaces it.
-    pub fn install(&self, info: ResourceInfo) {
+    pub fn install(&self, info: impl Into<Arc<ResourceInfo>>) {
+        let info = info.into();
         let key = StorageKey::new(&info.group, &info.plural);
         let mut custom = self.custom.write();
         custom.generation += 1;
-        let slot = Slot { info: Arc::new(info), retired: watch::Sender::new(false) };
+        let slot = Slot { info, retired: watch::Sender::new(false) };
         if let Some(old) = custom.by_name.insert(key, slot) {
             old.retired.send_replace(true);
         }

@@ -3,11 +3,13 @@
 //! Built-in ones come from tables and are shared by all clusters of a process; those of CustomResourceDefinitions are
 //! added, changed and removed while requests run. Never holds objects.
 
+pub mod compiled;
 pub mod definition;
 pub mod info;
 pub mod live;
 pub mod names;
 
+pub use compiled::CompiledDefinitions;
 pub use info::{
     Behaviour, ColumnSource, Conversion, FieldSource, Handling, Hooks, NameRule, NoHooks, Origin, PrepareContext,
     PrinterColumn, ResourceInfo, RuleSet, ScalePaths, SelectableField, Storage, StorageKey, Subresource, Version,

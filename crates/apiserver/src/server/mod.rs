@@ -21,13 +21,13 @@ use crate::auth::{Authenticator, Rbac, TokenError, TokenKey};
 use crate::builtin::AddressPool;
 use crate::controllers;
 use crate::error::ApiError;
-use crate::registry::{BuiltIns, Registry, ResourceInfo, StorageKey};
+use crate::registry::{BuiltIns, CompiledDefinitions, Registry, ResourceInfo, StorageKey};
 use crate::rest::admission::{Admission, Chain};
 use crate::rest::lifecycle::NamespaceLifecycle;
 use crate::rest::request::Request;
 use crate::rest::response::Response;
 use crate::store::file_log::{self, CompactionLimits};
-use crate::store::{HistoryLimits, Log, MemoryLog, Store};
+use crate::store::{HistoryLimits, Image, Log, MemoryLog, Store};
 use identity::Identities;
 
 /// What time it is. Simulations give one that follows their virtual time.
@@ -63,6 +63,7 @@ pub struct TokenBinding<'a> {
 /// What all clusters of a server share.
 pub(crate) struct Shared {
     pub(crate) built_in: Arc<BuiltIns>,
+    pub(crate) definitions: Arc<CompiledDefinitions>,
     pub(crate) admission: Chain,
     pub(crate) synthetic: BTreeMap<(StorageKey, Option<String>), Arc<dyn Synthetic>>,
     pub(crate) signer: Option<Arc<dyn TokenSigner>>,
@@ -114,6 +115,11 @@ impl Cluster {
         &self.shared.identities
     }
 
+    /// What definitions mean, shared with the other clusters.
+    pub(crate) fn definitions(&self) -> &CompiledDefinitions {
+        &self.shared.definitions
+    }
+
     pub(crate) fn random(&self) -> u64 {
         self.shared.identities.number()
     }
@@ -163,8 +169,16 @@ impl fmt::Debug for Server {
     }
 }
 
+/// What the clusters of a server hold at one moment, for servers in memory that begin there. Clones share everything.
+#[derive(Debug, Clone, Default)]
+pub struct Template {
+    images: BTreeMap<String, Image>,
+    definitions: Arc<CompiledDefinitions>,
+}
+
 /// Collects what a server is made of.
 pub struct Builder {
+    template: Template,
     kinds: Vec<ResourceInfo>,
     data_dir: Option<PathBuf>,
     admission: Chain,
@@ -199,6 +213,7 @@ impl Server {
         let mut admission = Chain::default();
         admission.push(Arc::new(NamespaceLifecycle));
         Builder {
+            template: Template::default(),
             kinds: Vec::new(),
             data_dir: None,
             admission,
@@ -235,6 +250,13 @@ impl Server {
         self.clusters.lock().keys().cloned().collect()
     }
 
+    /// What all clusters hold now.
+    pub fn template(&self) -> Template {
+        let clusters = self.clusters.lock();
+        let images = clusters.iter().map(|(name, cluster)| (name.clone(), cluster.store.image())).collect();
+        Template { images, definitions: self.shared.definitions.clone() }
+    }
+
     /// Stops the controllers of all clusters. When the last handle to the server is dropped after this, its data
     /// directory is free again.
     pub async fn close(&self) {
@@ -266,7 +288,15 @@ impl Builder {
     /// Opens the storage and every cluster that is found in it.
     pub async fn build(self) -> Result<Arc<Server>, StartError> {
         let (log, stores): (Arc<dyn Log>, _) = match &self.data_dir {
-            None => (Arc::new(MemoryLog), BTreeMap::new()),
+            None => {
+                let log: Arc<dyn Log> = Arc::new(MemoryLog);
+                let restore = |(name, image): (String, Image)| {
+                    let store = Store::restored(&name, log.clone(), self.history, image);
+                    (name, store)
+                };
+                let stores = self.template.images.into_iter().map(restore).collect();
+                (log, stores)
+            }
             Some(path) => {
                 let (path, history, compaction) = (path.clone(), self.history, self.compaction);
                 let opened = tokio::task::spawn_blocking(move || file_log::open(&path, history, compaction)).await;
@@ -276,6 +306,7 @@ impl Builder {
         };
         let shared = Arc::new(Shared {
             built_in: Arc::new(BuiltIns::new(self.kinds)),
+            definitions: self.template.definitions,
             admission: self.admission,
             synthetic: self.synthetic,
             signer: self.signer,
@@ -298,6 +329,13 @@ impl Builder {
     #[must_use]
     pub fn memory(mut self) -> Self {
         self.data_dir = None;
+        self
+    }
+
+    /// Begins where another server was, unless a directory holds something else.
+    #[must_use]
+    pub fn from_template(mut self, template: &Template) -> Self {
+        self.template = template.clone();
         self
     }
 

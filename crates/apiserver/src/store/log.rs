@@ -32,7 +32,7 @@ pub trait Member: Send + Sync {
 }
 
 /// The content of a store at one revision.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Image {
     pub revision: u64,
     pub entries: Vec<(StorageKey, Arc<super::entry::Entry>)>,

@@ -19,7 +19,7 @@ pub mod watch;
 
 pub use encode::Encoded;
 pub use entry::{ChangeKind, Entry, Event, Index, Owner, key_of, split_key};
-pub use log::{Log, MemoryLog};
+pub use log::{Image, Log, MemoryLog};
 pub use resource::{HistoryLimits, Page};
 pub use state::{Action, Change, Expect, Guard, Listing, Store, StoreError};
 pub use watch::{Cursor, EveryChange};

@@ -150,6 +150,11 @@ impl Store {
         Arc::new(Self { cluster, limits, log, core })
     }
 
+    /// All objects and the revision they stand for, for a store that is to continue from here.
+    pub fn image(&self) -> Image {
+        self.core.image()
+    }
+
     /// Applies a change that the log already holds. Changes that the snapshot contains are skipped.
     pub(super) fn replay(&self, resource: &StorageKey, kind: ChangeKind, entry: Arc<Entry>) {
         let mut state = self.core.state.lock();

@@ -186,8 +186,8 @@ async fn scheduling_40_placement_35_a_deleted_placement_leaves_nothing_behind() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
-    let world = World::new(&["c1", "c2"]).await;
+async fn scheduling_38_placement_77_79_a_namespaced_placement_goes_where_its_namespace_is_and_follows_it() {
+    let world = World::new(&["c1", "c2", "c3"]).await;
     world.config_map("settings", "1").await;
     let reports = |names: serde_json::Value| {
         let condition = json!({"type": "NamespaceCollectionSucceeded", "status": "True",
@@ -196,7 +196,8 @@ async fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
         json!({"status": {"namespaces": names, "conditions": [condition]}})
     };
     world.patch(&format!("{MEMBERS}/c1/status"), reports(json!({"shop": "c1-work"}))).await;
-    world.patch(&format!("{MEMBERS}/c2/status"), reports(json!({"other": "c1-work"}))).await;
+    world.patch(&format!("{MEMBERS}/c2/status"), reports(json!({"shop": "c1-work"}))).await;
+    world.patch(&format!("{MEMBERS}/c3/status"), reports(json!({"other": "c1-work"}))).await;
     let placements = format!("{PLACEMENT}/namespaces/shop/resourceplacements");
     let selector = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"});
     world
@@ -215,10 +216,10 @@ async fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
         names.sort();
         names
     };
-    assert_eq!(clusters().await, ["c1"]);
-    world.patch(&format!("{MEMBERS}/c2/status"), reports(json!({"shop": "c2-work"}))).await;
-    running.settled().await;
     assert_eq!(clusters().await, ["c1", "c2"]);
+    world.patch(&format!("{MEMBERS}/c3/status"), reports(json!({"shop": "c3-work"}))).await;
+    running.settled().await;
+    assert_eq!(clusters().await, ["c1", "c2", "c3"]);
     let status = world.get(&format!("{placements}/web")).await.unwrap()["status"].take();
     assert_eq!(status["observedResourceIndex"], "0");
     assert_eq!(status["selectedResources"][0]["name"], "settings");

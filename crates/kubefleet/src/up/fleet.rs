@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use apiserver::auth::User;
@@ -14,6 +15,7 @@ use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 use fleet_sim::agents::{Surroundings, hub_agent, hub_identity, member_agent, prompt_hub};
 use fleet_sim::member::{SimulatedMember, identity};
 use fleet_sim::setup::{add_member, all_joined, furnish_member, known_members, prepare_hub};
+use fleet_sim::workloads::{Behaviours, Workloads};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -34,12 +36,18 @@ pub(super) struct Fleet {
     listening: Listening,
     members: Vec<SimulatedMember>,
     agents: JoinSet<()>,
+    workloads: Vec<Workloads>,
     stop: watch::Sender<bool>,
 }
 
 impl Fleet {
     /// Starts server, hub agent and members. Members may not have joined yet.
-    pub(super) async fn start(listen: SocketAddr, data_dir: Option<PathBuf>, members: u16) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        listen: SocketAddr,
+        data_dir: Option<PathBuf>,
+        members: u16,
+        behaviours: Behaviours,
+    ) -> anyhow::Result<Self> {
         let options = Options { data_dir: data_dir.clone(), ..Options::default() };
         let server = Embedded::start(options).await.map_err(|error| explain(error, data_dir.as_deref()))?;
         let listening = server.listen(listen, &[]).await.map_err(|error| explain(error, data_dir.as_deref()))?;
@@ -47,12 +55,12 @@ impl Fleet {
         prepare_hub(&admin).await?;
         let members = all_members(&admin, members).await?;
         let (stop, _) = watch::channel(false);
-        let mut fleet = Self { server, listening, members, agents: JoinSet::new(), stop };
-        fleet.start_agents(&admin).await?;
+        let mut fleet = Self { server, listening, members, agents: JoinSet::new(), workloads: Vec::new(), stop };
+        fleet.start_agents(&admin, &Arc::new(behaviours)).await?;
         Ok(fleet)
     }
 
-    async fn start_agents(&mut self, admin: &kube::Client) -> anyhow::Result<()> {
+    async fn start_agents(&mut self, admin: &kube::Client, behaviours: &Arc<Behaviours>) -> anyhow::Result<()> {
         let around = Surroundings::real();
         let client = kube::Client::new(self.server.service(ROOT_CLUSTER, hub_identity()), "default");
         let hub = hub_agent(client, &prompt_hub(), &around)?;
@@ -60,6 +68,7 @@ impl Fleet {
         for member in &self.members {
             let own = kube::Client::new(self.server.service(member.name.as_str(), administrator()), "default");
             furnish_member(&own, member).await?;
+            self.workloads.push(Workloads::start(&self.server.cluster(member.name.as_str()), behaviours.clone()));
             add_member(admin, member).await?;
             let client = kube::Client::new(self.server.service(ROOT_CLUSTER, identity(&member.name)), "default");
             let agent = member_agent(client, own, member, &Surroundings::real())?;
@@ -104,6 +113,7 @@ impl Fleet {
     pub(super) async fn end(mut self) {
         self.stop.send_replace(true);
         while self.agents.join_next().await.is_some() {}
+        self.workloads.clear();
         self.listening.shutdown().await;
         self.server.close().await;
     }

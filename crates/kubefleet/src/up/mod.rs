@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use fleet_sim::workloads::Behaviours;
 
 use crate::agent::signals::Signals;
 use crate::output::{print, progress};
@@ -38,6 +39,9 @@ pub(crate) struct Args {
     /// Where to write the kubeconfig, with the contexts `hub` and `member1`, `member2`...
     #[arg(long, value_name = "FILE", default_value = "kubefleet.kubeconfig")]
     kubeconfig: PathBuf,
+    /// How the members' pods behave: a list of rules in YAML (docs/SIMULATION.md); what is not said is as usual
+    #[arg(long, value_name = "FILE")]
+    behaviour: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -49,7 +53,8 @@ async fn up(args: &Args) -> anyhow::Result<()> {
     // From here on, so that an early Ctrl-C ends it as cleanly as a late one.
     let mut signals = Signals::listen()?;
     kubeconfig::check(&args.kubeconfig)?;
-    let fleet = Fleet::start(args.listen, args.data_dir.clone(), args.members).await?;
+    let behaviours = args.behaviour.as_deref().map(behaviours).transpose()?.unwrap_or_default();
+    let fleet = Fleet::start(args.listen, args.data_dir.clone(), args.members, behaviours).await?;
     kubeconfig::write(&args.kubeconfig, &fleet.kubeconfig())?;
     let outcome = tokio::select! {
         () = signals.asked_to_stop() => Ok(()),
@@ -57,6 +62,11 @@ async fn up(args: &Args) -> anyhow::Result<()> {
     };
     fleet.end().await;
     outcome
+}
+
+fn behaviours(path: &Path) -> anyhow::Result<Behaviours> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Behaviours::from_yaml(&text).with_context(|| format!("{} cannot be used", path.display()))
 }
 
 /// Tells when the fleet is ready, then stays.

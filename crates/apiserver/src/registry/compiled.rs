@@ -1,0 +1,93 @@
+//! Definitions that were read before: what a CustomResourceDefinition means is worked out once for all who have it.
+//!
+//! Decides from the text of a definition alone, so that the clusters of a process, and servers that are given the same
+//! shelf, share schemas and rules. Never decides whether a definition is served.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::definition::resource_of;
+use super::info::ResourceInfo;
+use crate::field::FieldError;
+
+/// Most definitions that are remembered. A large cluster has a few hundred; each change of one counts again.
+const REMEMBERED_DEFINITIONS: usize = 1024;
+
+/// What definitions mean, by their text.
+#[derive(Debug, Default)]
+pub struct CompiledDefinitions(Mutex<HashMap<u64, (Value, Arc<ResourceInfo>)>>);
+
+impl CompiledDefinitions {
+    /// The resource that a definition describes.
+    pub fn resource_of(&self, definition: &Value) -> Result<Arc<ResourceInfo>, Vec<FieldError>> {
+        let read = what_is_read(definition);
+        let mut hasher = DefaultHasher::new();
+        read.to_string().hash(&mut hasher);
+        let hash = hasher.finish();
+        if let Some((_, known)) = self.0.lock().get(&hash).filter(|(text, _)| *text == read) {
+            return Ok(known.clone());
+        }
+        let info = Arc::new(resource_of(definition)?);
+        let mut known = self.0.lock();
+        if known.len() >= REMEMBERED_DEFINITIONS {
+            // Whoever still serves one holds it; the rest is worked out again when it is asked for.
+            known.clear();
+        }
+        known.insert(hash, (read, info.clone()));
+        Ok(info)
+    }
+}
+
+/// The parts of a definition that its resource depends on.
+fn what_is_read(definition: &Value) -> Value {
+    let metadata = &definition["metadata"];
+    json!({
+        "name": metadata["name"],
+        "deleting": metadata["deletionTimestamp"].is_string(),
+        "spec": definition["spec"],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(scope: &str) -> Value {
+        json!({
+            "metadata": {"name": "cars.example.com", "resourceVersion": "1"},
+            "spec": {
+                "group": "example.com", "scope": scope, "names": {"plural": "cars", "kind": "Car"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        })
+    }
+
+    #[test]
+    fn the_same_text_is_read_once_and_another_text_is_another_resource() {
+        let shelf = CompiledDefinitions::default();
+        let first = shelf.resource_of(&definition("Cluster")).unwrap();
+        let mut written_again = definition("Cluster");
+        written_again["metadata"]["resourceVersion"] = "2".into();
+        written_again["status"] = json!({"storedVersions": ["v1"]});
+        assert!(Arc::ptr_eq(&first, &shelf.resource_of(&written_again).unwrap()));
+        assert!(shelf.resource_of(&definition("Namespaced")).unwrap().namespaced);
+        let mut going = definition("Cluster");
+        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert_ne!(shelf.resource_of(&going).unwrap().verbs, first.verbs);
+    }
+
+    #[test]
+    fn no_more_than_so_many_are_remembered() {
+        let shelf = CompiledDefinitions::default();
+        for number in 0..=REMEMBERED_DEFINITIONS {
+            let mut one = definition("Cluster");
+            one["metadata"]["name"] = format!("cars{number}.example.com").into();
+            shelf.resource_of(&one).unwrap();
+        }
+        assert_eq!(shelf.0.lock().len(), 1);
+    }
+}

@@ -1,0 +1,189 @@
+//! A cluster as its simulated parts see it: what is there, and how they write.
+//!
+//! Decides how each write of a plan becomes a request. Reads come from the store itself, so what was written is seen at once.
+//! Never decides what is written.
+
+use std::sync::Arc;
+
+use apiserver::registry::StorageKey;
+use apiserver::rest::request::{ContentType, Request, Verb};
+use apiserver::server::Cluster;
+use apiserver::store::{Action, Change, Encoded, Entry, Expect, Index, key_of, split_key};
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Key;
+use super::behaviour::Behaviours;
+use super::kinds::{Kind, Names};
+use super::objects::{Condition, count, is_controlled_by, namespace, number_of, printed, uid, with_conditions};
+use super::plan::{Deletion, Event, Write};
+
+/// Who the simulated kubelets and controllers say they are.
+const USER_AGENT: &str = "simulated-cluster";
+
+/// One look at a cluster.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    cluster: Arc<Cluster>,
+    behaviours: Arc<Behaviours>,
+}
+
+impl View {
+    pub(super) fn new(cluster: Arc<Cluster>, behaviours: Arc<Behaviours>) -> Self {
+        Self { cluster, behaviours }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.cluster.now()
+    }
+
+    pub(super) fn behaviours(&self) -> &Behaviours {
+        &self.behaviours
+    }
+
+    pub(super) fn get(&self, kind: Kind, key: &str) -> Option<Value> {
+        self.entry(kind, key).map(|entry| entry.parse())
+    }
+
+    fn entry(&self, kind: Kind, key: &str) -> Option<Arc<Entry>> {
+        self.cluster.store().peek(&kind.storage(), key)
+    }
+
+    pub(super) fn keys(&self, kind: Kind, namespace: Option<&str>) -> Vec<Box<str>> {
+        self.entries(&kind.storage(), namespace).into_iter().map(|entry| entry.key.clone()).collect()
+    }
+
+    /// All objects of a kind, by name.
+    pub(super) fn list(&self, kind: Kind, namespace: Option<&str>) -> Vec<Value> {
+        self.entries(&kind.storage(), namespace).iter().map(|entry| entry.parse()).collect()
+    }
+
+    /// All objects of a resource that nobody here looks after.
+    pub(super) fn list_others(&self, group: &str, plural: &str) -> Vec<Value> {
+        self.entries(&StorageKey::new(group, plural), None).iter().map(|entry| entry.parse()).collect()
+    }
+
+    fn entries(&self, resource: &StorageKey, namespace: Option<&str>) -> Vec<Arc<Entry>> {
+        let listing = self.cluster.store().peek_list(resource, namespace, None, usize::MAX, None);
+        listing.map(|listing| listing.entries).unwrap_or_default()
+    }
+
+    /// The objects of a kind whose controller is this object.
+    pub(super) fn controlled(&self, kind: Kind, owner: &Value) -> Vec<Value> {
+        let entries = self.entries(&kind.storage(), Some(namespace(owner)));
+        let owned = entries.iter().filter(|entry| entry.index.owners.iter().any(|one| *one.uid == *uid(owner)));
+        owned.map(|entry| entry.parse()).filter(|object| is_controlled_by(object, uid(owner))).collect()
+    }
+
+    /// Makes all writes, in order; false if one was refused that may succeed later.
+    pub(super) async fn carry_out(&self, about: &Key, writes: &[Write]) -> bool {
+        let mut all = true;
+        for write in writes {
+            all &= self.write(about, write).await;
+        }
+        all
+    }
+
+    async fn write(&self, (about, key): &Key, write: &Write) -> bool {
+        let (namespace, name) = split_key(key);
+        match write {
+            Write::Create { kind, object } => self.create(kind.names(), namespace, object).await,
+            Write::CreateVolume(object) => {
+                let names = Names { group: "", version: "v1", plural: "persistentvolumes", kind: "PersistentVolume" };
+                self.create(names, "", object).await
+            }
+            Write::Patch { kind, name, patch } => self.patch(kind.names(), None, namespace, name, patch).await,
+            Write::Status(status) => {
+                self.patch(about.names(), Some("status"), namespace, name, &json!({"status": status})).await
+            }
+            Write::Bind { node } => self.bind(key, node).await,
+            Write::Delete { kind, name, uid, how } => self.delete(kind.names(), namespace, name, uid, *how).await,
+            Write::Event(event) => self.tell(*about, key, event).await,
+        }
+    }
+
+    async fn create(&self, names: Names, namespace: &str, object: &Value) -> bool {
+        let mut request = request(Verb::Create, names, namespace);
+        request.body = Bytes::from(object.to_string());
+        // What is there already is as good, and a namespace that goes wants nothing more.
+        matches!(self.send(request).await, 200..300 | 403 | 404 | 409)
+    }
+
+    async fn patch(&self, names: Names, part: Option<&str>, namespace: &str, name: &str, patch: &Value) -> bool {
+        let mut request = request(Verb::Patch, names, namespace);
+        request.name = Some(name.to_owned());
+        request.subresource = part.map(str::to_owned);
+        request.content_type = ContentType::MergePatch;
+        request.body = Bytes::from(patch.to_string());
+        matches!(self.send(request).await, 200..300 | 404)
+    }
+
+    async fn delete(&self, names: Names, namespace: &str, name: &str, uid: &str, how: Deletion) -> bool {
+        let mut request = request(Verb::Delete, names, namespace);
+        request.name = Some(name.to_owned());
+        let mut options = json!({"propagationPolicy": "Background", "preconditions": {"uid": uid}});
+        if how == Deletion::Final {
+            options["gracePeriodSeconds"] = 0.into();
+        }
+        request.body = Bytes::from(options.to_string());
+        // Whatever else has that name now is not what was meant.
+        matches!(self.send(request).await, 200..300 | 404 | 409)
+    }
+
+    async fn send(&self, request: Request) -> u16 {
+        Box::pin(self.cluster.handle(request)).await.status
+    }
+
+    /// As the scheduler binds: straight to the store, because the node of a pod cannot be changed by an update.
+    async fn bind(&self, key: &str, node: &str) -> bool {
+        let Some(entry) = self.entry(Kind::Pod, key) else { return true };
+        let mut pod = entry.parse();
+        let scheduled = Condition { type_: "PodScheduled", status: true, ..Condition::default() };
+        let conditions = with_conditions(&pod, &[scheduled], self.now());
+        pod["spec"]["nodeName"] = node.into();
+        pod["status"]["conditions"] = conditions;
+        let action = Action::Put { body: Encoded::new(&pod), index: Index::of(&pod), shape: entry.shape };
+        let expect = Expect::Revision(entry.revision);
+        let change = Change { resource: Kind::Pod.storage(), key: entry.key.clone(), expect, action };
+        self.cluster.store().commit(vec![change], &[]).await.is_ok()
+    }
+
+    /// Tells of something once, and then counts.
+    async fn tell(&self, about: Kind, key: &str, event: &Event) -> bool {
+        let Some(object) = self.get(about, key) else { return true };
+        let (namespace, name) = split_key(key);
+        let namespace = if namespace.is_empty() { "default" } else { namespace };
+        let names = Names { group: "", version: "v1", plural: "events", kind: "Event" };
+        let hash = number_of(&format!("{} {} {}", uid(&object), event.reason, event.message));
+        let event_name = format!("{name}.{hash:016x}");
+        let now = printed(self.now());
+        let known = self.cluster.store().peek(&StorageKey::new("", "events"), &key_of(Some(namespace), &event_name));
+        if let Some(known) = known {
+            let times = count(&known.parse(), "/count") + 1;
+            return self
+                .patch(names, None, namespace, &event_name, &json!({"count": times, "lastTimestamp": now}))
+                .await;
+        }
+        let object = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": event_name, "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": about.api_version(), "kind": about.names().kind,
+                "namespace": super::objects::namespace(&object), "name": name, "uid": uid(&object),
+            },
+            "type": if event.warning { "Warning" } else { "Normal" },
+            "reason": event.reason, "message": event.message, "count": 1,
+            "firstTimestamp": now, "lastTimestamp": now,
+            "source": {"component": event.component}, "reportingComponent": event.component,
+        });
+        self.create(names, namespace, &object).await
+    }
+}
+
+fn request(verb: Verb, names: Names, namespace: &str) -> Request {
+    let mut request = Request::system(verb, names.group, names.version, names.plural);
+    request.namespace = Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty());
+    USER_AGENT.clone_into(&mut request.user_agent);
+    request
+}

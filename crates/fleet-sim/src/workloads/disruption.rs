@@ -1,0 +1,57 @@
+//! PodDisruptionBudgets: how many pods may be missing right now.
+//!
+//! Decides from the budget and the pods that it selects. Never holds back a deletion: that is the eviction API's.
+
+use serde_json::{Value, json};
+
+use super::cluster::View;
+use super::kinds::Kind;
+use super::objects::{Condition, count, is_deleting, namespace, selects, share, with_conditions};
+use super::plan::Plan;
+use super::pods;
+
+pub(super) fn plan(view: &View, budget: &Value) -> Plan {
+    let mut plan = Plan::default();
+    if is_deleting(budget) {
+        return plan;
+    }
+    let all = view.list(Kind::Pod, Some(namespace(budget)));
+    let selected: Vec<&Value> = all
+        .iter()
+        .filter(|pod| pods::is_active(pod) && selects(&budget["spec"]["selector"], &pod["metadata"]["labels"]))
+        .collect();
+    let size = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let expected = size(selected.len());
+    let healthy = size(selected.iter().filter(|pod| pods::is_ready(pod)).count());
+    let desired = match (budget["spec"].get("minAvailable"), budget["spec"].get("maxUnavailable")) {
+        (Some(least), _) => share(least, expected, true).unwrap_or(expected),
+        (None, Some(most)) => expected - share(most, expected, true).unwrap_or_default().min(expected),
+        (None, None) => expected,
+    };
+    let allowed = if expected == 0 { 0 } else { (healthy - desired).max(0) };
+    let condition = Condition {
+        type_: "DisruptionAllowed",
+        status: allowed > 0,
+        reason: if allowed > 0 { "SufficientPods" } else { "InsufficientPods" }.to_owned(),
+        message: String::new(),
+    };
+    let generation = count(budget, "/metadata/generation");
+    let mut conditions = with_conditions(budget, &[condition], view.now());
+    for one in conditions.as_array_mut().into_iter().flatten() {
+        one["observedGeneration"] = generation.into();
+        if one.get("message").is_none() {
+            one["message"] = "".into();
+        }
+    }
+    let status = json!({
+        "observedGeneration": generation, "disruptionsAllowed": allowed, "currentHealthy": healthy,
+        "desiredHealthy": desired, "expectedPods": expected, "conditions": conditions,
+    });
+    // A budget is empty until it has been looked at, so also counts of nothing are news once.
+    let is_new = count(budget, "/status/observedGeneration") != generation;
+    plan.report(budget, status.clone());
+    if is_new && plan.writes.is_empty() {
+        plan.push(super::plan::Write::Status(status));
+    }
+    plan
+}

@@ -1,0 +1,207 @@
+//! Reading and building objects of a simulated cluster.
+//!
+//! Decides how times, conditions, owners and hashes are written. Never looks at a cluster.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::kinds::Kind;
+
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A count; absent means none.
+pub(super) fn count(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+}
+
+pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+pub(super) fn instant(object: &Value, pointer: &str) -> Option<Timestamp> {
+    text(object, pointer).parse().ok()
+}
+
+pub(super) fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+pub(super) fn namespace(object: &Value) -> &str {
+    text(object, "/metadata/namespace")
+}
+
+pub(super) fn uid(object: &Value) -> &str {
+    text(object, "/metadata/uid")
+}
+
+pub(super) fn is_deleting(object: &Value) -> bool {
+    !text(object, "/metadata/deletionTimestamp").is_empty()
+}
+
+/// Whether an object's controller is this one.
+pub(super) fn is_controlled_by(object: &Value, owner: &str) -> bool {
+    list(object, "/metadata/ownerReferences").iter().any(|one| one["controller"] == true && one["uid"] == owner)
+}
+
+/// The reference by which an object belongs to its controller.
+pub(super) fn owner_reference(kind: Kind, owner: &Value) -> Value {
+    json!([{
+        "apiVersion": kind.api_version(), "kind": kind.names().kind, "name": name(owner), "uid": uid(owner),
+        "controller": true, "blockOwnerDeletion": true,
+    }])
+}
+
+/// A time as objects carry it: in whole seconds.
+pub(super) fn printed(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+/// A number that depends on nothing but the text.
+pub(super) fn number_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Letters and digits that form no words, as Kubernetes uses them for suffixes.
+const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A hash in those letters, ten of them.
+pub(super) fn safe_hash(text: &str) -> String {
+    const LETTERS: usize = 10;
+    let mut rest = number_of(text);
+    let mut hash = String::with_capacity(LETTERS);
+    for _ in 0..LETTERS {
+        let index = usize::try_from(rest % SAFE.len() as u64).unwrap_or_default();
+        hash.push(char::from(SAFE[index]));
+        rest /= SAFE.len() as u64;
+    }
+    hash
+}
+
+pub(super) fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    list(object, "/status/conditions").iter().find(|one| one["type"] == type_)
+}
+
+pub(super) fn condition_is_true(object: &Value, type_: &str) -> bool {
+    condition(object, type_).is_some_and(|one| one["status"] == "True")
+}
+
+/// A condition to be set.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Condition {
+    pub(super) type_: &'static str,
+    pub(super) status: bool,
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+/// The conditions of an object with these set: a time of transition stays while the status does.
+pub(super) fn with_conditions(object: &Value, news: &[Condition], now: Timestamp) -> Value {
+    let mut all = list(object, "/status/conditions").to_vec();
+    for new in news {
+        let status = if new.status { "True" } else { "False" };
+        let position = all.iter().position(|one| one["type"] == new.type_);
+        let before = position.map(|at| all[at].clone()).filter(|one| one["status"] == status);
+        let since = before.as_ref().map_or_else(|| json!(printed(now)), |one| one["lastTransitionTime"].clone());
+        let mut condition = json!({"type": new.type_, "status": status, "lastTransitionTime": since});
+        if !new.reason.is_empty() {
+            condition["reason"] = new.reason.as_str().into();
+        }
+        if !new.message.is_empty() {
+            condition["message"] = new.message.as_str().into();
+        }
+        match position {
+            Some(at) => all[at] = condition,
+            None => all.push(condition),
+        }
+    }
+    Value::Array(all)
+}
+
+/// A number or a percentage of a total, as `maxSurge` and its like are given.
+pub(super) fn share(value: &Value, total: i64, round_up: bool) -> Option<i64> {
+    if let Some(number) = value.as_i64() {
+        return Some(number);
+    }
+    let percent: i64 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
+    let hundredths = total.checked_mul(percent)?;
+    Some(if round_up {
+        hundredths.div_euclid(100) + i64::from(hundredths.rem_euclid(100) > 0)
+    } else {
+        hundredths / 100
+    })
+}
+
+/// Whether a label selector of an object selects these labels. An empty one selects everything, none nothing.
+pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
+    if !selector.is_object() {
+        return false;
+    }
+    let label = |key: &str| labels.get(key).and_then(Value::as_str);
+    let mut pairs = selector["matchLabels"].as_object().into_iter().flatten();
+    let expressions = list(selector, "/matchExpressions");
+    pairs.all(|(key, value)| label(key) == value.as_str())
+        && expressions.iter().all(|one| {
+            let (found, values) = (label(text(one, "/key")), list(one, "/values"));
+            match text(one, "/operator") {
+                "In" => found.is_some_and(|found| values.iter().any(|value| value == found)),
+                "NotIn" => found.is_none_or(|found| values.iter().all(|value| value != found)),
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_rounded_as_asked() {
+        assert_eq!(share(&json!(2), 10, true), Some(2));
+        assert_eq!([share(&json!("25%"), 10, true), share(&json!("25%"), 10, false)], [Some(3), Some(2)]);
+        assert_eq!(share(&json!("all"), 10, true), None);
+        assert_eq!(share(&Value::Null, 10, true), None);
+    }
+
+    #[test]
+    fn selectors_select_by_labels_and_expressions() {
+        let labels = json!({"app": "web", "tier": "prod"});
+        assert!(selects(&json!({"matchLabels": {"app": "web"}}), &labels));
+        assert!(!selects(&json!({"matchLabels": {"app": "db"}}), &labels));
+        assert!(selects(&json!({}), &labels) && !selects(&Value::Null, &labels));
+        let expression = |operator: &str, key: &str| json!({"matchExpressions": [{"key": key, "operator": operator, "values": ["prod"]}]});
+        assert!(selects(&expression("In", "tier"), &labels) && !selects(&expression("NotIn", "tier"), &labels));
+        assert!(
+            selects(&expression("DoesNotExist", "zone"), &labels) && !selects(&expression("Exists", "zone"), &labels)
+        );
+        assert!(selects(&expression("NotIn", "zone"), &labels));
+    }
+
+    #[test]
+    fn a_transition_is_dated_and_a_repetition_is_not() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let ready = |status| [Condition { type_: "Ready", status, ..Condition::default() }];
+        let mut object = json!({});
+        object["status"]["conditions"] = with_conditions(&object, &ready(false), at(1));
+        object["status"]["conditions"] = with_conditions(&object, &ready(false), at(2));
+        assert_eq!(object["status"]["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:01Z");
+        object["status"]["conditions"] = with_conditions(&object, &ready(true), at(3));
+        assert_eq!(object["status"]["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:03Z");
+        assert!(condition_is_true(&object, "Ready"));
+    }
+
+    #[test]
+    fn hashes_have_ten_safe_letters_and_depend_on_the_text_alone() {
+        let hash = safe_hash("a template");
+        assert!(hash.len() == 10 && hash.bytes().all(|letter| SAFE.contains(&letter)), "{hash}");
+        assert_eq!(hash, safe_hash("a template"));
+        assert_ne!(hash, safe_hash("another template"));
+    }
+}
