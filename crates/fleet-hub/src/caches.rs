@@ -4,9 +4,10 @@
 //! bindings and Works as packed bytes. Controllers share these caches. Never decides what a change means.
 
 use fleet_api::kinds::{
-    Binding, Cluster, ClusterOverride, ClusterOverrideSnapshot, ClusterProfile, ClusterResourcePlacementEviction,
-    ClusterResourcePlacementStatus, Family, InternalMemberCluster, MemberCluster, Namespaced, NamespacedOverride,
-    NamespacedOverrideSnapshot, Obj, Placement, PolicySnapshot, Scope, Snapshot, Work,
+    Approval, Binding, Cluster, ClusterOverride, ClusterOverrideSnapshot, ClusterProfile,
+    ClusterResourcePlacementEviction, ClusterResourcePlacementStatus, Family, InternalMemberCluster, MemberCluster,
+    Namespaced, NamespacedOverride, NamespacedOverrideSnapshot, Obj, Placement, PolicySnapshot, Scope, Snapshot,
+    UpdateRun, UpdateStrategy, Work,
 };
 use fleet_api::names::PlacementKey;
 use fleet_api::well_known::{labels, namespaces};
@@ -15,10 +16,11 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::{Map, Value, json};
 
-use crate::keys::{parent_of, placement_of_work};
+use crate::keys::{parent_of, placement_of, placement_of_work};
 use crate::options::HubOptions;
 use crate::placement::interests;
 use crate::scheduler::{OPEN, is_open};
+use crate::updaterun::{Stand, strategy_of};
 
 /// Names of indexes.
 pub mod by {
@@ -36,6 +38,12 @@ pub mod by {
     pub const PIN: &str = "pin";
     /// Override snapshots by the key of their override.
     pub const OVERRIDE: &str = "override";
+    /// Staged runs that are not over, by the `namespace/name` of their strategy, or its name alone.
+    pub const STRATEGY: &str = "strategy";
+    /// Staged runs that are not over, by how far they are, see `updaterun::Stand`.
+    pub const STAND: &str = "stand";
+    /// Approval requests by `namespace/name` of the run that their label names, or its name alone.
+    pub const RUN: &str = "run";
 }
 
 /// Everything that the hub holds of its API server.
@@ -55,6 +63,10 @@ pub struct Caches {
     pub cluster: PlacementCaches<Cluster>,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementCaches<Namespaced>>,
+    /// Absent where staged runs are turned off.
+    pub cluster_runs: Option<RunCaches<Cluster>>,
+    /// Absent where staged runs or ResourcePlacements are turned off.
+    pub namespaced_runs: Option<RunCaches<Namespaced>>,
 }
 
 /// What members have on the hub beside their Works.
@@ -86,6 +98,40 @@ impl<S: Scope> Clone for PlacementCaches<S> {
             bindings: self.bindings.clone(),
         }
     }
+}
+
+/// The kinds around staged runs of one scope.
+#[derive(Debug)]
+pub struct RunCaches<S: Scope> {
+    pub runs: Cache<Obj<UpdateRun, S>>,
+    pub strategies: Cache<Obj<UpdateStrategy, S>>,
+    pub approvals: Cache<Obj<Approval, S>>,
+}
+
+impl<S: Scope> Clone for RunCaches<S> {
+    fn clone(&self) -> Self {
+        Self { runs: self.runs.clone(), strategies: self.strategies.clone(), approvals: self.approvals.clone() }
+    }
+}
+
+impl<S: Scope> RunCaches<S> {
+    fn new(runtime: &mut Runtime) -> Self {
+        let runs = Kind::<Obj<UpdateRun, S>>::new()
+            .index(by::PLACEMENT, |run| open_run(run, placement_of(run).map(|key| key.to_string())))
+            .index(by::STRATEGY, |run| open_run(run, Some(strategy_of(run).to_string())))
+            .index(by::STAND, |run| Stand::of(run).words().iter().map(|word| (*word).to_owned()).collect());
+        let approvals = Kind::<Obj<Approval, S>>::new().index(by::RUN, |request| {
+            let run = request.metadata.labels.as_ref().and_then(|labels| labels.get(labels::TARGET_UPDATE_RUN));
+            let key = run.map(|run| ObjectKey::new(request.metadata.namespace.as_deref(), run).to_string());
+            key.into_iter().collect()
+        });
+        Self { runs: runtime.cache(runs), strategies: runtime.cache(Kind::new()), approvals: runtime.cache(approvals) }
+    }
+}
+
+/// Runs that are over are not found: nothing concerns them any more.
+fn open_run<S: Scope>(run: &Obj<UpdateRun, S>, word: Option<String>) -> Vec<String> {
+    word.filter(|_| Stand::of(run) != Stand::Over).into_iter().collect()
 }
 
 /// Overrides of one scope with their snapshots. `O` and `F` are the families of the two.
@@ -138,6 +184,8 @@ impl Caches {
             }),
             cluster: PlacementCaches::new(runtime),
             namespaced: options.resource_placements.then(|| PlacementCaches::new(runtime)),
+            cluster_runs: options.staged_runs.then(|| RunCaches::new(runtime)),
+            namespaced_runs: (options.staged_runs && options.resource_placements).then(|| RunCaches::new(runtime)),
         }
     }
 }

@@ -3,26 +3,29 @@
 //! Decides what an object's key is to the controllers of placements. An object whose names cannot be understood belongs
 //! to no placement. Never looks anything up.
 
-use fleet_api::kinds::{Family, Obj, Placement, Scope, Work};
+use fleet_api::kinds::{Family, Obj, Placement, Scope, UpdateRun, Work};
 use fleet_api::names::{NamespaceName, PlacementKey, PlacementName};
 use fleet_api::well_known::labels;
 use fleet_runtime::ObjectKey;
 
 /// The key of a placement; `None` if its name is none that the rest of the fleet could carry.
 pub fn key_of<S: Scope>(placement: &Obj<Placement, S>) -> Option<PlacementKey> {
-    key(placement.metadata.namespace.as_deref(), placement.metadata.name.as_deref()?)
+    placement_named(placement.metadata.namespace.as_deref(), placement.metadata.name.as_deref()?)
 }
 
 /// The placement that a snapshot or a binding belongs to.
 pub fn parent_of<F: Family, S: Scope>(object: &Obj<F, S>) -> Option<PlacementKey> {
     let parent = object.metadata.labels.as_ref()?.get(labels::PARENT_PLACEMENT)?;
-    key(object.metadata.namespace.as_deref(), parent)
+    placement_named(object.metadata.namespace.as_deref(), parent)
 }
 
 /// The placement that a Work was made for.
 pub fn placement_of_work(work: &Work) -> Option<PlacementKey> {
     let labels = work.metadata.labels.as_ref()?;
-    key(labels.get(labels::PARENT_PLACEMENT_NAMESPACE).map(String::as_str), labels.get(labels::PARENT_PLACEMENT)?)
+    placement_named(
+        labels.get(labels::PARENT_PLACEMENT_NAMESPACE).map(String::as_str),
+        labels.get(labels::PARENT_PLACEMENT)?,
+    )
 }
 
 /// The binding that a Work was made for, which is where its placement is.
@@ -37,7 +40,12 @@ pub fn object_key(key: &PlacementKey) -> ObjectKey {
     ObjectKey::new(key.namespace.as_ref().map(NamespaceName::as_str), key.name.as_str())
 }
 
-fn key(namespace: Option<&str>, name: &str) -> Option<PlacementKey> {
+/// The placement that a staged run is about.
+pub fn placement_of<S: Scope>(run: &Obj<UpdateRun, S>) -> Option<PlacementKey> {
+    placement_named(run.metadata.namespace.as_deref(), &run.spec.placement_name)
+}
+
+fn placement_named(namespace: Option<&str>, name: &str) -> Option<PlacementKey> {
     let namespace = namespace.map(NamespaceName::parse).transpose().ok()?;
     Some(PlacementKey { namespace, name: PlacementName::parse(name).ok()? })
 }

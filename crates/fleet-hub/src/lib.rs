@@ -17,6 +17,7 @@
 //! | `workgen/` | the shell of `fleet_core::workgen` |
 //! | `report_back` | the shell of `fleet_core::workgen::report_back` |
 //! | `contents` | the content of snapshots, read once for all who need it |
+//! | `updaterun/` | the shell of `fleet_core::updaterun` |
 //! | `standing` | how far placements are, for dashboards |
 //! | `metrics` | what the runtime tells, under the names that dashboards know |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
@@ -39,12 +40,14 @@ mod report_back;
 mod rollout;
 mod scheduler;
 mod standing;
+mod updaterun;
 mod workgen;
 
-pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, by, pin, works_at};
+pub use caches::{Belongings, Caches, OverrideCaches, PlacementCaches, RunCaches, by, pin, works_at};
 pub use metrics::HubMetrics;
 pub use options::HubOptions;
 pub use ownership::ownership;
+pub use updaterun::RunMetrics;
 
 use fleet_api::kinds::ClusterResourcePlacementDisruptionBudget;
 use fleet_api::names::PlacementKey;
@@ -70,6 +73,8 @@ pub struct Hub {
     pub cluster: PlacementMarks,
     /// Absent where ResourcePlacements are turned off.
     pub namespaced: Option<PlacementMarks>,
+    /// Of staged runs of both scopes.
+    pub run_metrics: RunMetrics,
 }
 
 /// Ask for a look at a placement.
@@ -100,6 +105,7 @@ impl Hub {
     pub fn register(&self, registry: &mut Registry) {
         self.joins.register(registry);
         self.metrics.register(registry);
+        self.run_metrics.register(registry);
         let namespaced = self.caches.namespaced.as_ref().map(|scope| scope.placements.clone());
         let standings = Standings { cluster: self.caches.cluster.placements.clone(), namespaced };
         registry.register_collector(Box::new(standings));
@@ -140,5 +146,12 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
         rollout: rollout::start(runtime, options, &caches, scope, &world),
         work_generator: workgen::start(runtime, options, &caches, scope, &world),
     });
-    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced }
+    let run_metrics = RunMetrics::default();
+    if let Some(runs) = &caches.cluster_runs {
+        updaterun::start(runtime, options, &caches, &caches.cluster, runs, &world, &run_metrics);
+    }
+    if let (Some(scope), Some(runs)) = (&caches.namespaced, &caches.namespaced_runs) {
+        updaterun::start(runtime, options, &caches, scope, runs, &world, &run_metrics);
+    }
+    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced, run_metrics }
 }

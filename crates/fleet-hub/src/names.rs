@@ -15,3 +15,5 @@ pub const CLUSTER_OVERRIDE: &str = "cluster-override";
 pub const NAMESPACED_OVERRIDE: &str = "namespaced-override";
 pub const CLUSTER_REPORT_BACK: &str = "cluster-report-back";
 pub const NAMESPACED_REPORT_BACK: &str = "namespaced-report-back";
+pub const CLUSTER_UPDATE_RUN: &str = "cluster-update-run";
+pub const NAMESPACED_UPDATE_RUN: &str = "namespaced-update-run";

@@ -12,6 +12,8 @@ use fleet_core::scheduler::EligibilityLimits;
 pub const DEFAULT_FORCE_DELETE_WAIT: Duration = Duration::from_mins(15);
 /// How old a member's heartbeat may be before its inventory entry says that the control plane is not healthy.
 pub const DEFAULT_UNHEALTHY_AFTER: Duration = Duration::from_mins(1);
+/// Longer than a healthy Deployment takes to pull its images, short enough for somebody who waits.
+pub const DEFAULT_STUCK_AFTER: Duration = Duration::from_mins(5);
 /// Members that a hub is meant for; sizes pools of workers.
 pub const DEFAULT_FLEET_SIZE: usize = 100;
 /// Placements that change at the same time; sizes pools of workers.
@@ -35,6 +37,13 @@ pub struct HubOptions {
     pub cluster_inventory: bool,
     /// `--enable-resource-placement`.
     pub resource_placements: bool,
+    /// `--enable-staged-update-run-apis`. Those of namespaced placements need `resource_placements` too.
+    pub staged_runs: bool,
+    /// `--stuck-after`: how long a cluster of a staged run may take before the run says that it is stuck.
+    pub stuck_after: Duration,
+    /// `--tolerate-strategy-changes`: whether a staged run goes on when its strategy is deleted, or edited into something
+    /// invalid.
+    pub tolerate_strategy_changes: bool,
     /// `--enable-eviction-apis`.
     pub evictions: bool,
     /// `--networking-agents-enabled`.
@@ -55,6 +64,9 @@ impl Default for HubOptions {
             unhealthy_after: DEFAULT_UNHEALTHY_AFTER,
             cluster_inventory: true,
             resource_placements: true,
+            staged_runs: true,
+            stuck_after: DEFAULT_STUCK_AFTER,
+            tolerate_strategy_changes: false,
             evictions: true,
             networking_agents: false,
             fleet_size: DEFAULT_FLEET_SIZE,
@@ -71,6 +83,11 @@ impl HubOptions {
 
     /// One hand per ten placements that change together.
     pub fn placement_workers(&self) -> usize {
+        self.concurrent_placements.div_ceil(10).max(1)
+    }
+
+    /// Staged runs are few, and one plan of theirs writes many bindings.
+    pub fn run_workers(&self) -> usize {
         self.concurrent_placements.div_ceil(10).max(1)
     }
 

@@ -9,8 +9,9 @@ use crate::names;
 
 /// What the hub's controllers may write.
 pub fn ownership() -> Vec<Grant> {
+    let runs = RUN_KINDS.iter().flat_map(RunKinds::grants);
     let members = MEMBERSHIP.into_iter().chain(OVERRIDES).chain(EVICTION);
-    PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants).chain(members).collect()
+    PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants).chain(members).chain(runs).collect()
 }
 
 /// Who writes what about members.
@@ -127,6 +128,59 @@ const PLACEMENT_KINDS: &[PlacementKinds] = &[
     },
 ];
 
+/// The kinds around staged runs of one scope.
+struct RunKinds {
+    controller: &'static str,
+    run: &'static str,
+    approval: &'static str,
+    binding: &'static str,
+    resource_snapshot: &'static str,
+}
+
+const RUN_KINDS: &[RunKinds] = &[
+    RunKinds {
+        controller: names::CLUSTER_UPDATE_RUN,
+        run: "ClusterStagedUpdateRun",
+        approval: "ClusterApprovalRequest",
+        binding: "ClusterResourceBinding",
+        resource_snapshot: "ClusterResourceSnapshot",
+    },
+    RunKinds {
+        controller: names::NAMESPACED_UPDATE_RUN,
+        run: "StagedUpdateRun",
+        approval: "ApprovalRequest",
+        binding: "ResourceBinding",
+        resource_snapshot: "ResourceSnapshot",
+    },
+];
+
+/// Of a binding, what a staged run decides. The placement's strategy says whether it is that or a rolling update.
+const RUNS_MOVE: &[&str] = &[
+    "metadata.annotations[kubernetes-fleet.io/moved-by-update-run]",
+    "~spec.state",
+    "~spec.resourceSnapshotName",
+    "~spec.resourceOverrideSnapshots",
+    "~spec.clusterResourceOverrideSnapshots",
+    "~spec.applyStrategy",
+];
+/// Whether a placement's content is frozen by itself or by its runs depends on its strategy too.
+const RUNS_FREEZE: &[&str] = &["~metadata.labels[kubernetes-fleet.io/is-latest-snapshot]"];
+
+impl RunKinds {
+    fn grants(&self) -> [Grant; 4] {
+        [
+            fields(
+                self.controller,
+                self.run,
+                &["metadata.finalizers[kubernetes-fleet.io/stagedupdaterun-finalizer]", "status"],
+            ),
+            makes(self.controller, self.approval, &["status.conditions[ApprovalAccepted]"]),
+            Grant { deletes: true, ..fields(self.controller, self.binding, RUNS_MOVE) },
+            makes(self.controller, self.resource_snapshot, RUNS_FREEZE),
+        ]
+    }
+}
+
 /// A controller's right to change fields, and nothing else.
 const fn fields(controller: &'static str, kind: &'static str, fields: &'static [&'static str]) -> Grant {
     Grant { controller, kind, creates: false, deletes: false, fields }
@@ -160,7 +214,7 @@ impl PlacementKinds {
                 self.placement_controller,
                 self.resource_snapshot,
                 &[
-                    "metadata.labels[kubernetes-fleet.io/is-latest-snapshot]",
+                    "~metadata.labels[kubernetes-fleet.io/is-latest-snapshot]",
                     "metadata.annotations[kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time]",
                 ],
             ),
@@ -206,6 +260,8 @@ mod tests {
             finalizers::OVERRIDE,
             annotations::PREVIOUS_BINDING_STATE,
             annotations::DELETE_PROPAGATION,
+            finalizers::UPDATE_RUN,
+            annotations::MOVED_BY_RUN,
             finalizers::MEMBER_CLUSTER,
             finalizers::CLUSTER_PROFILE,
             labels::MEMBER_NAME,

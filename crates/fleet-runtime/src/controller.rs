@@ -39,6 +39,10 @@ pub trait Controller: Send + Sync + 'static {
     /// Decides what is to be done about a key. Synchronous; reads caches only.
     fn plan(&self, key: &Self::Key, facts: Self::Facts, moment: Moment) -> Actions;
 
+    /// Told that every write of the last plan of this key was made, but for those that may wait. What a plan concluded
+    /// from its own writes is true from now on; if one failed, this is not called. The default needs no telling.
+    fn performed(&self, _key: &Self::Key) {}
+
     /// Told how the `observed` writes of a plan went, in their order, if there were any, and that an `explained` one was
     /// refused. What it returns is done next; its `next` replaces the plan's. The default has nothing to add.
     fn conclude(&self, _key: &Self::Key, _outcomes: Vec<Outcome>, _moment: Moment) -> Option<Actions> {

@@ -1,11 +1,12 @@
-//! The difference of two JSON values: as a merge patch (RFC 7386), and as the fields that it touches.
+//! The difference of two JSON values: as a merge patch (RFC 7386), as a JSON patch (RFC 6902), and as the fields that it
+//! touches.
 //!
 //! Decides how fields are named for ownership: `spec.state`, `metadata.labels[team]`, `status.conditions[Applied]`,
 //! `metadata.finalizers[x]`. Pure. A `null` in an object is the same as nothing, because a merge patch cannot say more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The patch that makes `old` into `new`; `None` if there is nothing to change.
 pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
@@ -38,6 +39,54 @@ fn object_patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Map<Strin
         }
     }
     patch
+}
+
+/// The operations that make `old` into `new`, below `path`. Lists are compared place by place, so that one changed
+/// element of a long list costs no more than itself; a merge patch would carry the whole list.
+pub fn json_patch(old: &Value, new: &Value, path: &str) -> Vec<Value> {
+    let mut operations = Vec::new();
+    collect_operations(old, new, &mut path.to_owned(), &mut operations);
+    operations
+}
+
+fn collect_operations(old: &Value, new: &Value, path: &mut String, operations: &mut Vec<Value>) {
+    match (old, new) {
+        (old, new) if old == new => {}
+        (Value::Object(old), Value::Object(new)) => {
+            for name in old.keys().filter(|name| !new.contains_key(*name)) {
+                operations.push(json!({"op": "remove", "path": format!("{path}/{}", pointer_token(name))}));
+            }
+            for (name, is) in new {
+                let length = path.len();
+                path.extend(["/", pointer_token(name).as_str()]);
+                match old.get(name) {
+                    Some(was) => collect_operations(was, is, path, operations),
+                    None => operations.push(json!({"op": "add", "path": path, "value": is})),
+                }
+                path.truncate(length);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) => {
+            for (place, (was, is)) in old.iter().zip(new).enumerate() {
+                let length = path.len();
+                path.extend(["/", place.to_string().as_str()]);
+                collect_operations(was, is, path, operations);
+                path.truncate(length);
+            }
+            for place in (new.len()..old.len()).rev() {
+                operations.push(json!({"op": "remove", "path": format!("{path}/{place}")}));
+            }
+            for is in new.iter().skip(old.len()) {
+                operations.push(json!({"op": "add", "path": format!("{path}/-"), "value": is}));
+            }
+        }
+        _ => operations.push(json!({"op": "replace", "path": path, "value": new})),
+    }
+}
+
+/// A field's name as a part of a JSON pointer.
+fn pointer_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// Applies a merge patch as an API server does.
@@ -173,6 +222,43 @@ mod tests {
         check(json!({"l": ["a"]}), json!({}), expect![[r#"{"l":null} l[a]"#]]);
     }
 
+    #[test]
+    fn a_json_patch_is_as_large_as_the_change() {
+        let patch = |old: Value, new: Value| Value::from(json_patch(&old, &new, "/status")).to_string();
+        let stages = |word: &str| json!({"stages": [{"name": "a", "done": 1}, {"name": "b", "word": word}], "n": 1});
+        assert_eq!(patch(stages("x"), stages("y")), r#"[{"op":"replace","path":"/status/stages/1/word","value":"y"}]"#);
+        assert_eq!(
+            patch(json!({"a/b": 1}), json!({"c~d": [1]})),
+            r#"[{"op":"remove","path":"/status/a~1b"},{"op":"add","path":"/status/c~0d","value":[1]}]"#
+        );
+        assert_eq!(
+            patch(json!([1, 2, 3]), json!([1])),
+            r#"[{"op":"remove","path":"/status/2"},{"op":"remove","path":"/status/1"}]"#
+        );
+        assert_eq!(patch(json!([1]), json!([1, 2])), r#"[{"op":"add","path":"/status/-","value":2}]"#);
+    }
+
+    /// Applies what `json_patch` gives, nothing else.
+    fn apply_operations(target: &mut Value, operations: &[Value]) {
+        for operation in operations {
+            let path = operation["path"].as_str().unwrap();
+            let value = operation["value"].clone();
+            let Some((parent, token)) = path.rsplit_once('/') else {
+                *target = value;
+                continue;
+            };
+            let name = token.replace("~1", "/").replace("~0", "~");
+            match (target.pointer_mut(parent).unwrap(), operation["op"].as_str().unwrap()) {
+                (Value::Object(fields), "remove") => drop(fields.remove(&name)),
+                (Value::Object(fields), _) => drop(fields.insert(name, value)),
+                (Value::Array(list), "remove") => drop(list.remove(name.parse().unwrap())),
+                (Value::Array(list), "add") => list.push(value),
+                (Value::Array(list), _) => list[name.parse::<usize>().unwrap()] = value,
+                (other, _) => panic!("{other} has no parts"),
+            }
+        }
+    }
+
     fn values() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             any::<bool>().prop_map(Value::from),
@@ -197,6 +283,9 @@ mod tests {
             }
             prop_assert_eq!(&patched, &new);
             prop_assert_eq!(merge_patch(&new, &new), None);
+            let mut patched = old.clone();
+            apply_operations(&mut patched, &json_patch(&old, &new, ""));
+            prop_assert_eq!(&patched, &new);
             if old.is_object() && new.is_object() {
                 prop_assert_eq!(changed_fields(&old, &new).is_empty(), old == new);
             }

@@ -45,6 +45,7 @@ pub use leader::{Election, Timing};
 pub use metadata::{MetadataCaches, MetadataObject};
 pub use metrics::{Metrics, Spectator};
 pub use ownership::{Grant, Overlap, Ownership};
+pub use queue::Retry;
 pub use reader::{Answer, Reader};
 pub use runtime::{Options, Progress, Runtime};
 pub use tally::Tally;

@@ -22,6 +22,29 @@ pub const CONFLICTS_AT_ONCE: u32 = 5;
 /// A wake-up that has passed already comes after this long, so that a wrong one cannot keep a worker busy for ever.
 pub const EARLIEST_WAKE: Duration = Duration::from_millis(10);
 
+/// How long a key waits that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// After the first failure; see `FIRST_RETRY`.
+    pub first: Duration,
+    /// At most, however often it failed; see `LONGEST_RETRY`.
+    pub longest: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { first: FIRST_RETRY, longest: LONGEST_RETRY }
+    }
+}
+
+impl Retry {
+    /// The delay before the n-th try after a failure.
+    pub fn delay(self, failures: u32) -> Duration {
+        let doubled = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first.saturating_mul(doubled).min(self.longest)
+    }
+}
+
 /// Why a key is looked at; the first is the most urgent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
@@ -82,6 +105,7 @@ pub struct Queue<K> {
     timers: BTreeMap<(Timestamp, u64), K>,
     /// Numbers places, so that the first come is the first served.
     places: u64,
+    retry: Retry,
 }
 
 #[derive(Debug, Default)]
@@ -112,7 +136,13 @@ struct Flight {
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
-        Self { keys: BTreeMap::new(), ready: BTreeMap::new(), timers: BTreeMap::new(), places: 0 }
+        Self::new(Retry::default())
+    }
+}
+
+impl<K> Queue<K> {
+    pub fn new(retry: Retry) -> Self {
+        Self { keys: BTreeMap::new(), ready: BTreeMap::new(), timers: BTreeMap::new(), places: 0, retry }
     }
 }
 
@@ -173,8 +203,8 @@ impl<K: Ord + Clone> Queue<K> {
             }
             Done::Failed | Done::Conflict => {
                 state.failures = state.failures.saturating_add(1);
-                let longest = if mark.take().is_some() { LONGEST_RETRY_AFTER_CHANGE } else { LONGEST_RETRY };
-                wake = Some(later(now, retry_delay(state.failures).min(longest)));
+                let longest = if mark.take().is_some() { LONGEST_RETRY_AFTER_CHANGE } else { Duration::MAX };
+                wake = Some(later(now, self.retry.delay(state.failures).min(longest)));
             }
             Done::Cancelled => {
                 let again = mark.map_or(flight.reason, |(reason, _)| reason.min(flight.reason));
@@ -221,12 +251,6 @@ impl<K: Ord + Clone> Queue<K> {
             self.mark(key, Reason::Wake, at);
         }
     }
-}
-
-/// The delay before the n-th try after a failure.
-pub fn retry_delay(failures: u32) -> Duration {
-    let doubled = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-    FIRST_RETRY.saturating_mul(doubled).min(LONGEST_RETRY)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::leader::{Candidate, Election};
 use crate::metadata::MetadataCaches;
 use crate::metrics::Metrics;
 use crate::ownership::Ownership;
+use crate::queue::Retry;
 use crate::reader::Reader;
 use crate::triggers::{Lane, Marks, Triggers};
 use crate::watch::follow;
@@ -70,6 +71,7 @@ pub struct Runtime {
     metadata: Vec<(Side, MetadataCaches)>,
     discoveries: Vec<Discovery>,
     controllers: Vec<Start>,
+    retry: Retry,
     progress: Progress,
     /// Where the lease lives, if there is an election.
     election_side: Side,
@@ -101,9 +103,17 @@ impl Runtime {
             metadata: Vec::new(),
             discoveries: Vec::new(),
             controllers: Vec::new(),
+            retry: Retry::default(),
             progress: Progress { leading, idle: Vec::new(), gates: Vec::new() },
             election_side: Side::MAIN,
         }
+    }
+
+    /// Lets what failed wait otherwise, in the controllers that are added from now on.
+    #[must_use]
+    pub fn retrying(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
     }
 
     /// The kinds of one server that caches follow, each once, in order.
@@ -152,7 +162,7 @@ impl Runtime {
         triggers: Triggers<C::Key>,
         workers: usize,
     ) -> Marks<C::Key> {
-        let lane = Arc::new(Lane::new(self.options.clock));
+        let lane = Arc::new(Lane::new(self.options.clock, self.retry));
         for attach in triggers.attach {
             attach(&lane);
         }

@@ -15,7 +15,7 @@ use crate::discovery::Discovery;
 use crate::flag::Flag;
 use crate::kind::KindId;
 use crate::metadata::{MetadataCaches, MetadataObject};
-use crate::queue::{FIRST_RANK, Queue, Rank, Reason};
+use crate::queue::{FIRST_RANK, Queue, Rank, Reason, Retry};
 
 /// The queue of one controller, shared by its triggers and its workers.
 pub(crate) struct Lane<Key> {
@@ -25,8 +25,8 @@ pub(crate) struct Lane<Key> {
 }
 
 impl<Key: Ord + Clone> Lane<Key> {
-    pub(crate) fn new(clock: Clock) -> Self {
-        Self { queue: Mutex::default(), marked: Notify::new(), clock }
+    pub(crate) fn new(clock: Clock, retry: Retry) -> Self {
+        Self { queue: Mutex::new(Queue::new(retry)), marked: Notify::new(), clock }
     }
 
     pub(crate) fn mark(&self, keys: impl IntoIterator<Item = Key>, reason: Reason) {

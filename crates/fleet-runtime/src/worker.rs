@@ -169,6 +169,7 @@ async fn attempt<C: Controller>(controller: &C, context: &Context, taken: &Taken
     let actions = controller.plan(&taken.key, facts, planned_at);
     context.metrics.planned(C::NAME, started.elapsed());
     let (mut performed, mut end) = perform::<C>(context, actions, planned_at.now, taken.soft_since).await?;
+    controller.performed(&taken.key);
     if !performed.is_empty()
         && let Some(more) = controller.conclude(&taken.key, std::mem::take(&mut performed), moment())
     {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::diff::{changed_fields, merge_patch};
+use crate::diff::{changed_fields, json_patch, merge_patch};
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 
@@ -132,6 +132,23 @@ impl Write {
         Self::difference(old, new, Some("status"))
     }
 
+    /// The same as `status` by single operations, for statuses with long lists: what is sent is as large as the change.
+    pub fn status_in_parts<K: Writable>(old: &K, new: &K) -> Self {
+        let whole = Self::status(old, new);
+        let Op::Patch { base, .. } = &whole.op else { return whole };
+        let base = base.clone();
+        let part = |object: &K| part_of(object, Some("status")).map(|mut part| part["status"].take());
+        let (Ok(old_status), Ok(new_status)) = (part(old), part(new)) else { return whole };
+        let mut operations: Vec<Value> = base.iter().map(|version| version_operation(version)).collect();
+        if old_status.is_null() {
+            operations.push(json!({"op": "add", "path": "/status", "value": new_status}));
+        } else {
+            operations.extend(json_patch(&old_status, &new_status, "/status"));
+        }
+        let op = Op::Patch { subresource: Some("status"), format: PatchFormat::Json, body: operations.into(), base };
+        Self { op, ..whole }
+    }
+
     /// Deletes the object that was seen (by its uid); fine if it is gone already.
     pub fn delete<K: Writable>(object: &K) -> Self {
         let op = Op::Delete { uid: object.meta().uid.clone(), base: None, propagation: Propagation::default() };
@@ -192,6 +209,10 @@ impl Write {
     pub fn unconditional(mut self) -> Self {
         if let Op::Patch { base, body, .. } = &mut self.op {
             *base = None;
+            if let Some(operations) = body.as_array_mut() {
+                operations.retain(|operation| operation["path"] != VERSION_PATH);
+                return self;
+            }
             if let Some(metadata) = body["metadata"].as_object_mut() {
                 metadata.remove("resourceVersion");
                 if metadata.is_empty() {
@@ -370,7 +391,17 @@ fn fields_of_operations(operations: &Value) -> Vec<String> {
         .collect()
 }
 
+/// Where an object says which version it is; in a JSON patch, what makes another version a conflict.
+const VERSION_PATH: &str = "/metadata/resourceVersion";
+
+fn version_operation(version: &str) -> Value {
+    json!({"op": "replace", "path": VERSION_PATH, "value": version})
+}
+
 fn set_base(body: &mut Value, version: &str) {
+    for operation in body.as_array_mut().into_iter().flatten().filter(|one| one["path"] == VERSION_PATH) {
+        *operation = version_operation(version);
+    }
     if let Some(fields) = body.as_object_mut() {
         let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         if let Some(metadata) = metadata.as_object_mut() {
@@ -483,6 +514,38 @@ mod tests {
                 r#"patch namespaces a {"metadata":{"labels":{"k":"v"},"resourceVersion":"7"}} ["metadata.labels[k]"]"#
             ]],
         );
+    }
+
+    #[test]
+    fn a_status_in_parts_carries_single_operations_and_its_version() {
+        let mut old = Namespace::default();
+        old.metadata.name = Some("a".into());
+        old.metadata.resource_version = Some("7".into());
+        let mut new = old.clone();
+        new.status.get_or_insert_default().phase = Some("Active".into());
+        check(
+            &Write::status_in_parts(&old, &new),
+            expect![[
+                r#"status namespaces a [{"op":"replace","path":"/metadata/resourceVersion","value":"7"},{"op":"add","path":"/status","value":{"phase":"Active"}}] ["status.phase"]"#
+            ]],
+        );
+        let mut newer = new.clone();
+        newer.status.get_or_insert_default().phase = Some("Terminating".into());
+        let mut write = Write::status_in_parts(&new, &newer);
+        write.rebase("8");
+        check(
+            &write,
+            expect![[
+                r#"status namespaces a [{"op":"replace","path":"/metadata/resourceVersion","value":"8"},{"op":"replace","path":"/status/phase","value":"Terminating"}] ["status.phase"]"#
+            ]],
+        );
+        check(
+            &write.unconditional(),
+            expect![[
+                r#"status namespaces a [{"op":"replace","path":"/status/phase","value":"Terminating"}] ["status.phase"]"#
+            ]],
+        );
+        assert!(Write::status_in_parts(&new, &new).is_nothing());
     }
 
     #[test]

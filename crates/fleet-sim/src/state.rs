@@ -11,7 +11,7 @@ use fleet_api::kinds::{
     ResourcePlacement, ResourceSnapshot, SchedulingPolicySnapshot, Work,
 };
 use fleet_api::names::BindingName;
-use fleet_api::well_known::annotations;
+use fleet_api::well_known::{annotations, labels};
 use fleet_runtime::KindId;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -86,6 +86,7 @@ impl HubState {
 fn normalise(object: &mut Value) {
     forget_old_explanations(object);
     sort_clusters(object);
+    forget_generation(object);
     let is_binding = object["spec"].get("targetCluster").is_some();
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink"] {
@@ -93,6 +94,10 @@ fn normalise(object: &mut Value) {
         }
         if let Some(found) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
             found.remove(annotations::NEXT_SNAPSHOT_DETECTED_AT);
+        }
+        if let Some(Value::String(binding)) = meta.get_mut("labels").and_then(|all| all.get_mut(labels::PARENT_BINDING))
+        {
+            *binding = without_suffix(binding);
         }
         if is_binding && let Some(name) = meta["name"].as_str() {
             meta.insert("name".to_owned(), without_suffix(name).into());
@@ -112,15 +117,41 @@ fn forget_old_explanations(object: &mut Value) {
     if !has_got_all(object) {
         return;
     }
-    if let Some(decisions) = object["status"]["targetClusters"].as_array_mut() {
+    if let Some(decisions) = object.pointer_mut("/status/targetClusters").and_then(Value::as_array_mut) {
         decisions.retain(|decision| decision["selected"] == true);
+    }
+}
+
+/// How many writes it took to get a binding or a Work where it is, is luck. What is said of it must be said of its last one.
+fn forget_generation(object: &mut Value) {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    if !(kind == "Work" || kind.ends_with("ResourceBinding") || object["spec"].get("targetCluster").is_some()) {
+        return;
+    }
+    let generation = object["metadata"]["generation"].clone();
+    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.remove("generation");
+    }
+    judge_generations(object, &generation);
+}
+
+fn judge_generations(value: &mut Value, generation: &Value) {
+    match value {
+        Value::Object(map) => {
+            if let Some(observed) = map.get_mut("observedGeneration") {
+                *observed = if observed == generation { "current".into() } else { "old".into() };
+            }
+            map.values_mut().for_each(|inner| judge_generations(inner, generation));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|inner| judge_generations(inner, generation)),
+        _ => {}
     }
 }
 
 /// Clusters that are equally good stand in the order in which they were found.
 fn sort_clusters(object: &mut Value) {
     for list in ["targetClusters", "placementStatuses"] {
-        if let Some(clusters) = object.get_mut("status").and_then(|status| status[list].as_array_mut()) {
+        if let Some(clusters) = object.get_mut("status").and_then(|status| status.get_mut(list)?.as_array_mut()) {
             clusters.sort_by_cached_key(|one| one["clusterName"].as_str().unwrap_or_default().to_owned());
         }
     }
@@ -208,6 +239,23 @@ mod tests {
         let left = || json!([{"clusterName": "west", "selected": false, "reason": "has left"}]);
         assert_eq!(snapshot("True", json!([])), snapshot("True", left()));
         assert_ne!(snapshot("False", json!([])), snapshot("False", left()));
+    }
+
+    #[test]
+    fn how_often_a_work_was_written_is_luck_and_what_is_said_of_an_older_one_is_not() {
+        let work = |generation: i64, observed: i64, suffix: &str| {
+            let object = json!({
+                "kind": "Work",
+                "metadata": {
+                    "name": "web-work", "generation": generation,
+                    "labels": {labels::PARENT_BINDING: format!("web-east-{suffix}")},
+                },
+                "status": {"conditions": [{"type": "Applied", "observedGeneration": observed}]},
+            });
+            state(vec![object]).without_luck()
+        };
+        assert_eq!(work(1, 1, "0a1b2c3d"), work(2, 2, "99999999"));
+        assert_ne!(work(2, 2, "0a1b2c3d"), work(2, 1, "0a1b2c3d"));
     }
 
     #[test]

@@ -72,12 +72,15 @@ pub struct Trials {
 }
 
 impl Trials {
+    /// Lays the ground, on a thread of its own: whoever asks may be within a runtime.
     pub fn prepare() -> Result<Self, TrialError> {
-        let ground = virtual_time()?.block_on(Ground::lay())?;
+        let lay = || -> Result<Ground, TrialError> { Ok(virtual_time()?.block_on(Ground::lay())?) };
+        let laid = std::thread::spawn(lay).join();
+        let ground = laid.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         Ok(Self { ground })
     }
 
-    /// Runs a seed in both weathers.
+    /// Runs a seed in both weathers. Must not be called within a runtime: it has its own.
     pub fn run(&self, seed: u64) -> Result<Outcome, Box<Failure>> {
         trial(&self.ground, seed)
     }

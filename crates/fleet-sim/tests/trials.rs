@@ -36,3 +36,8 @@ fn faults_and_crashes_change_nothing_in_the_end() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
 }
+
+#[tokio::test]
+async fn trials_may_be_prepared_within_a_runtime() {
+    assert!(Trials::prepare().is_ok());
+}

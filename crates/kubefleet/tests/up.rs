@@ -9,9 +9,13 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use fleet_api::conditions::ConditionStatus;
+use fleet_api::kinds::ClusterResourcePlacement;
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
-use kube::api::{Api, ListParams, ObjectMeta, PostParams};
+use kube::api::{Api, ListParams, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::json;
 
 /// A start takes about a second; a machine that is busy with other tests may need much longer.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -103,12 +107,43 @@ async fn a_fleet_starts_joins_serves_kubectl_and_ends_on_ctrl_c() {
 
     let nodes: Api<Node> = Api::all(client(directory.path(), "member2").await);
     assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 3, "a member has its own API server");
-    let namespaces: Api<Namespace> = Api::all(hub);
+    let namespaces: Api<Namespace> = Api::all(hub.clone());
     assert!(namespaces.get("fleet-member-member1").await.is_ok());
+    place_a_namespace(hub).await;
 
     let begun = Instant::now();
     assert!(up.interrupt().success(), "Ctrl-C is no failure");
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+/// Places a namespace on all members and waits until the placement says that it is available there.
+async fn place_a_namespace(hub: kube::Client) {
+    let metadata = ObjectMeta { name: Some("shop".to_owned()), ..ObjectMeta::default() };
+    let namespace = Namespace { metadata, ..Namespace::default() };
+    Api::<Namespace>::all(hub.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+    let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});
+    let placement = serde_json::from_value(json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
+        "metadata": {"name": "shop"}, "spec": {"resourceSelectors": [selector]},
+    }));
+    let placements: Api<ClusterResourcePlacement> = Api::all(hub);
+    placements.create(&PostParams::default(), &placement.unwrap()).await.unwrap();
+    let mut news = Box::pin(placements.watch(&WatchParams::default(), "0").await.unwrap());
+    let is_available = |placement: &ClusterResourcePlacement| {
+        let mut conditions = placement.status.iter().flat_map(|status| &status.conditions);
+        conditions.any(|one| one.type_ == "ClusterResourcePlacementAvailable" && one.status == ConditionStatus::True)
+    };
+    let becomes_available = async {
+        while let Some(event) = news.next().await {
+            if let WatchEvent::Added(placement) | WatchEvent::Modified(placement) = event.unwrap()
+                && is_available(&placement)
+            {
+                return placement.status.map_or(0, |status| status.placement_statuses.len());
+            }
+        }
+        panic!("the watch ended");
+    };
+    assert_eq!(tokio::time::timeout(PATIENCE, becomes_available).await, Ok(3), "clusters");
 }
 
 #[tokio::test]

@@ -141,6 +141,13 @@ events! {
     }
 }
 
+impl RunEvent {
+    /// The same for those who look at the placement, which may have had several runs.
+    pub fn about_run(&self, run: &str) -> String {
+        format!("Staged update run {run}: {self}")
+    }
+}
+
 events! {
     /// On a binding.
     BindingEvent {

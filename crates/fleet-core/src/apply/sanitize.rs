@@ -71,7 +71,11 @@ pub(super) fn annotate(object: &mut Value, key: &str, text: String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::last_applied::LastApplied;
+    use crate::apply::{hostile, last_applied, manifest_hash};
     use expect_test::{Expect, expect};
+    use fleet_api::go_json;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn check(manifest: Value, expected: Expect) {
@@ -135,5 +139,21 @@ mod tests {
         let mut text = json!("no object");
         annotate(&mut text, "k", "v".to_owned());
         assert_eq!(text, json!("no object"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_manifest_can_be_made_ready_to_apply(manifest in hostile::object()) {
+            let clean = sanitized(&manifest);
+            prop_assert_eq!(&sanitized(&clean), &clean);
+            prop_assert_eq!(clean.get("status"), None);
+            let mut desired = clean;
+            manifest_hash::stamp(&mut desired, manifest_hash::of_manifest(&manifest));
+            prop_assert!(manifest_hash::is_unchanged(&manifest, &desired));
+            let before = desired.clone();
+            prop_assert_eq!(last_applied::store(&mut desired), LastApplied::Stored);
+            // Texts have no 1.0, only 1.
+            prop_assert_eq!(go_json::to_vec(&last_applied::of_live(&desired)), go_json::to_vec(&before));
+        }
     }
 }

@@ -171,19 +171,28 @@ fn change(
         overrides: cluster.resource_override_snapshots.clone(),
         cluster_overrides: cluster.cluster_resource_override_snapshots.clone(),
         apply_strategy: wanted.apply_strategy.clone(),
-        note: note(pass),
+        note: note(pass, binding.generation + 1),
     }
 }
 
-fn note(pass: &Pass<'_>) -> Note {
+fn note(pass: &Pass<'_>, generation: i64) -> Note {
     let run = &pass.observed.run;
-    Note { snapshot_index: run.spec.resource_snapshot_index.clone(), run: run.name.to_string() }
+    Note { snapshot_index: run.spec.resource_snapshot_index.clone(), run: run.name.to_string(), generation }
 }
 
+/// Has it said that the rollout has started, for this generation. The work generator says it where a note asks for it:
+/// the one that moved the binding, or a new one if the scheduler has touched the binding since.
 fn mark_started(pass: &mut Pass<'_>, binding: &BindingFacts<'_>, generation: i64) {
-    if pass.observed.settings.rollout_started == WhoSaysRolloutStarted::Run {
-        let (binding, note) = (binding.name.to_owned(), note(pass));
-        pass.writes.push(Write::SayRolloutStarted { binding, generation, note });
+    let note = note(pass, generation);
+    let is_moved = generation != binding.generation;
+    let is_noted = binding.note.as_ref().is_some_and(|noted| noted.generation == generation);
+    let name = binding.name.to_owned();
+    match pass.observed.settings.rollout_started {
+        WhoSaysRolloutStarted::Run => {
+            pass.writes.push(Write::SayRolloutStarted { binding: name, generation, note });
+        }
+        WhoSaysRolloutStarted::WorkGenerator if is_moved || is_noted => {}
+        WhoSaysRolloutStarted::WorkGenerator => pass.writes.push(Write::RenewNote { binding: name, note }),
     }
 }
 

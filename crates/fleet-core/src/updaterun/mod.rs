@@ -91,6 +91,11 @@ pub enum Write {
         generation: i64,
         note: Note,
     },
+    /// Asks the work generator to say `RolloutStarted` of a binding that has the content already.
+    RenewNote {
+        binding: String,
+        note: Note,
+    },
     DeleteBinding {
         binding: String,
     },
@@ -134,7 +139,7 @@ impl ObjectWrite for Write {
             Write::Record(_) => ("run status", ""),
             Write::MoveBinding(change) => ("binding", &change.binding),
             Write::SayRolloutStarted { binding, .. } => ("binding status", binding),
-            Write::DeleteBinding { binding } => ("binding", binding),
+            Write::RenewNote { binding, .. } | Write::DeleteBinding { binding } => ("binding", binding),
             Write::RequestApproval(new) => ("approval request", &new.name),
             Write::AcceptApproval { request, .. } => ("approval request status", request),
             Write::DeleteRequest { request } => ("approval request", request),

@@ -40,6 +40,7 @@ pub use work::{NewContent, NewWork, Stamp, Strategies, WorkChange};
 use crate::overrides::Target;
 use crate::placement::PartFacts;
 use crate::plan::{self, ObjectWrite};
+use crate::updaterun::Note;
 use status::{Draft, is_interim};
 use sync::{SyncResult, own_works, sync};
 
@@ -129,9 +130,9 @@ fn keep_up(observed: &Observed<'_>, now: Timestamp) -> Plan {
     match gate(observed) {
         Gate::Closed => {}
         Gate::Open => serve(observed, target, Draft::new(observed, now), &mut plan),
-        Gate::OpenUnsaid => {
+        Gate::OpenUnsaid(started) => {
             let mut draft = Draft::new(observed, now);
-            draft.say_started();
+            draft.say_started(&started);
             serve(observed, target, draft, &mut plan);
         }
     }
@@ -142,7 +143,7 @@ enum Gate {
     Closed,
     Open,
     /// Nobody said that the rollout has started, but the binding means it.
-    OpenUnsaid,
+    OpenUnsaid(BindingRolloutStarted),
 }
 
 /// That a rollout is held back is good enough: what the cluster has must be kept in order.
@@ -155,7 +156,12 @@ fn gate(observed: &Observed<'_>) -> Gate {
     let names_the_latest = observed.snapshots.iter().any(|snapshot| {
         snapshot.name == binding.resource_snapshot && matches!(&snapshot.part, PartFacts::Master(facts) if facts.latest)
     });
-    if observed.start == Start::MeantByBinding && names_the_latest { Gate::OpenUnsaid } else { Gate::Closed }
+    let note = binding.moved_by_run.and_then(Note::parse).filter(|note| note.generation == binding.generation);
+    match (observed.start, note) {
+        (Start::MeantByBinding, _) if names_the_latest => Gate::OpenUnsaid(BindingRolloutStarted::Started),
+        (Start::SaidByRollout, Some(note)) => Gate::OpenUnsaid(note.rollout_started()),
+        _ => Gate::Closed,
+    }
 }
 
 fn serve(observed: &Observed<'_>, target: &Target<'_>, draft: Draft<'_>, plan: &mut Plan) {

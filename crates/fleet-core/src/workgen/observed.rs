@@ -58,7 +58,8 @@ pub enum ReportBack {
 /// Who says that a binding's rollout has started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// Whoever rolls out; until then nothing is done for a Bound binding.
+    /// Whoever rolls out; until then nothing is done for a Bound binding. A staged run may also leave a note on the
+    /// binding (`annotations::MOVED_BY_RUN`) that asks the plan to say it for this generation: one write less.
     SaidByRollout,
     /// A rolling update that moved the binding to the latest snapshot, which is the same as saying so. The plan then
     /// says it, together with all else that it has to say: one write less.
@@ -74,6 +75,8 @@ pub struct BindingFacts<'a> {
     pub held: bool,
     /// Whether it says that its resources stay on the cluster.
     pub abandoned: bool,
+    /// The note of the staged run that moved it, as it stands.
+    pub moved_by_run: Option<&'a str>,
     pub state: &'a BindingState,
     pub resource_snapshot: &'a str,
     pub overrides: &'a [NamespacedName],
@@ -91,6 +94,7 @@ impl<'a> BindingFacts<'a> {
             deleting: binding.metadata.deletion_timestamp.is_some(),
             held: binding.metadata.finalizers.iter().flatten().any(|one| one == finalizers::WORK),
             abandoned: says_abandon(&binding.metadata),
+            moved_by_run: note_of(&binding.metadata),
             state: &spec.state,
             resource_snapshot: &spec.resource_snapshot_name,
             overrides: spec.resource_override_snapshots.as_deref().unwrap_or_default(),
@@ -167,6 +171,10 @@ impl<'a> WorkFacts<'a> {
     pub(super) fn manifests(&self) -> &'a [ManifestCondition] {
         self.status.map_or(&[], |status| &status.manifest_conditions)
     }
+}
+
+fn note_of(metadata: &ObjectMeta) -> Option<&str> {
+    metadata.annotations.as_ref()?.get(annotations::MOVED_BY_RUN).map(String::as_str)
 }
 
 fn says_abandon(metadata: &ObjectMeta) -> bool {

@@ -64,8 +64,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(super) fn say_started(&mut self) {
-        self.put(&BindingRolloutStarted::Started);
+    pub(super) fn say_started(&mut self, started: &BindingRolloutStarted) {
+        if matches!(started, BindingRolloutStarted::StartedByRun { .. }) {
+            // Every run starts anew.
+            self.remove(&[RolloutStep::RolloutStarted]);
+        }
+        self.put(started);
     }
 
     /// What is said if the Works could not be brought in line.

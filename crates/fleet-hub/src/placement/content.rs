@@ -25,10 +25,10 @@ const MOST_SINGLE_READS: usize = 3;
 
 /// What was found out for one plan.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// The placement that the selection was made for: uid and generation.
-    pub(super) of: Option<(Option<String>, i64)>,
-    pub(super) selection: Option<Result<Captured, SelectionError>>,
+    pub(crate) of: Option<(Option<String>, i64)>,
+    pub(crate) selection: Option<Result<Captured, SelectionError>>,
 }
 
 /// Hashes of what placements select, by the versions that they were taken of.
@@ -57,6 +57,26 @@ impl Memory {
     }
 }
 
+/// What is to be found out about what a placement selects.
+#[derive(Debug, Clone, Copy)]
+enum Need<'m> {
+    /// Which objects it is: staged runs take the content, and nobody needs its hash.
+    Names(&'m Memory),
+    /// The hash, and the content where the hash is not remembered.
+    Hash(&'m Memory),
+    /// The content, whatever is remembered.
+    Content,
+}
+
+impl<'m> Need<'m> {
+    fn memory(self) -> Option<&'m Memory> {
+        match self {
+            Need::Names(memory) | Need::Hash(memory) => Some(memory),
+            Need::Content => None,
+        }
+    }
+}
+
 /// The selection of a placement as it is now.
 pub(super) async fn find_out<S: Scope>(
     world: &World,
@@ -65,9 +85,33 @@ pub(super) async fn find_out<S: Scope>(
     placement: &Obj<Placement, S>,
     reader: &Reader,
 ) -> Result<Facts, Error> {
+    let need = match placement.spec.strategy_type() {
+        RolloutStrategyType::External => Need::Names(memory),
+        RolloutStrategyType::RollingUpdate => Need::Hash(memory),
+    };
+    select_and_read(world, need, key, placement, reader).await
+}
+
+/// The selection of a placement with its content, for a staged run to freeze.
+pub(crate) async fn capture<S: Scope>(
+    world: &World,
+    key: &PlacementKey,
+    placement: &Obj<Placement, S>,
+    reader: &Reader,
+) -> Result<Facts, Error> {
+    select_and_read(world, Need::Content, key, placement, reader).await
+}
+
+async fn select_and_read<S: Scope>(
+    world: &World,
+    need: Need<'_>,
+    key: &PlacementKey,
+    placement: &Obj<Placement, S>,
+    reader: &Reader,
+) -> Result<Facts, Error> {
     let mut contents = Contents::default();
     for _ in 0..MOST_ROUNDS {
-        match look(world, memory, key, placement, &contents) {
+        match look(world, need, key, placement, &contents) {
             Look::Found(selection) => {
                 let of = Some((placement.metadata.uid.clone(), placement.generation()));
                 return Ok(Facts { of, selection: Some(selection) });
@@ -89,7 +133,7 @@ enum Look {
 
 fn look<S: Scope>(
     world: &World,
-    memory: &Memory,
+    need: Need<'_>,
     key: &PlacementKey,
     placement: &Obj<Placement, S>,
     contents: &Contents,
@@ -100,25 +144,23 @@ fn look<S: Scope>(
         Err(error) => return Look::Found(Err(error)),
     };
     let versions = versions_of(&selected);
-    let is_external = placement.spec.strategy_type() == RolloutStrategyType::External;
+    let names_suffice = matches!(need, Need::Names(_));
     if contents.is_empty()
-        && let Some(Remembered { hash, .. }) = memory.recall(key, versions)
-        && (is_external || hash.is_some())
+        && let Some(Remembered { hash, .. }) = need.memory().and_then(|memory| memory.recall(key, versions))
+        && (names_suffice || hash.is_some())
     {
         return Look::Found(Ok(Captured::unchanged(&selected, hash.unwrap_or_default())));
     }
     let batches = batches(world, &inventory, &selected, |reference| {
-        !contents.has(reference) && (!is_external || is_secret(&reference.0))
+        !contents.has(reference) && (!names_suffice || is_secret(&reference.0))
     });
     if !batches.is_empty() {
         return Look::Read(batches);
     }
-    if is_external {
-        memory.note(key, versions, None);
-        return Look::Found(Ok(Captured::unchanged(&selected, String::new())));
+    let captured = if names_suffice { Captured::unchanged(&selected, String::new()) } else { Captured::of(&selected) };
+    if let Some(memory) = need.memory() {
+        memory.note(key, versions, (!names_suffice).then(|| captured.hash.clone()));
     }
-    let captured = Captured::of(&selected);
-    memory.note(key, versions, Some(captured.hash.clone()));
     Look::Found(Ok(captured))
 }
 

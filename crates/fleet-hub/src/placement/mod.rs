@@ -21,7 +21,9 @@ mod perform;
 mod tokens;
 mod waits;
 
+pub(crate) use content::{Facts, capture};
 pub(crate) use interest::interests;
+pub(crate) use perform::Performer;
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -30,8 +32,8 @@ use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, Sc
 use fleet_api::names::PlacementKey;
 use fleet_core::overrides::Scopes;
 use fleet_core::placement::{
-    BindingFacts, Fault, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation, ResourceSnapshotFacts,
-    SnapshotPace, copy_namespace, plan,
+    BindingFacts, Fault, Inventory, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation,
+    ResourceSnapshotFacts, SnapshotPace, copy_namespace, plan,
 };
 use fleet_core::plan::Wake;
 use fleet_runtime::{
@@ -45,10 +47,9 @@ use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
 use changes::ObjectChanges;
-use content::{Facts, Memory};
+use content::Memory;
 use inventory::{Contents, Live};
 use kinds::Wanted;
-use perform::Performer;
 use tokens::Tokens;
 use waits::Waits;
 
@@ -67,6 +68,19 @@ impl World {
         let propagation = Arc::new(propagation);
         let wanted = Wanted::new(discovery.clone(), metadata.clone(), propagation.clone());
         Self { metadata, discovery, wanted: Arc::new(wanted), tokens: Arc::default(), propagation }
+    }
+
+    /// What there is, by its metadata.
+    pub(crate) fn catalogue(&self) -> impl Inventory {
+        self.inventory(None)
+    }
+
+    pub(crate) fn propagation(&self) -> &Propagation {
+        &self.propagation
+    }
+
+    pub(crate) fn metadata(&self) -> &MetadataCaches {
+        &self.metadata
     }
 
     /// Which kinds have no namespaces.

@@ -21,19 +21,19 @@ use crate::meta;
 const STATUS_WINDOW: Duration = Duration::from_millis(250);
 
 /// What a plan's writes refer to.
-pub(super) struct Performer<'a, S: Scope> {
-    pub(super) key: &'a PlacementKey,
-    pub(super) placement: &'a Obj<Placement, S>,
-    pub(super) policy_snapshots: BTreeMap<&'a str, &'a Obj<PolicySnapshot, S>>,
-    pub(super) resource_snapshots: BTreeMap<&'a str, &'a Obj<Snapshot, S>>,
-    pub(super) status_copy: Option<&'a ClusterResourcePlacementStatus>,
+pub(crate) struct Performer<'a, S: Scope> {
+    pub(crate) key: &'a PlacementKey,
+    pub(crate) placement: &'a Obj<Placement, S>,
+    pub(crate) policy_snapshots: BTreeMap<&'a str, &'a Obj<PolicySnapshot, S>>,
+    pub(crate) resource_snapshots: BTreeMap<&'a str, &'a Obj<Snapshot, S>>,
+    pub(crate) status_copy: Option<&'a ClusterResourcePlacementStatus>,
     /// The status that the plan leads to, if it is another.
-    pub(super) status: Option<&'a PlacementStatus>,
+    pub(crate) status: Option<&'a PlacementStatus>,
 }
 
 impl<S: Scope> Performer<'_, S> {
     /// `None` for a snapshot that was not observed, of which no plan speaks.
-    pub(super) fn write(&self, planned: &Planned) -> Option<Write> {
+    pub(crate) fn write(&self, planned: &Planned) -> Option<Write> {
         let placement = self.placement;
         match planned {
             Planned::HoldPlacement => {

@@ -6,7 +6,7 @@
 //! who moves: that is `fleet_core::rollout`.
 
 mod changes;
-mod overriding;
+pub(crate) mod overriding;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

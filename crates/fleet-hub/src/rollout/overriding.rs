@@ -22,26 +22,29 @@ use crate::caches::OverrideCaches;
 use crate::meta;
 
 /// All overrides of the hub.
-pub(super) struct Overriding {
-    pub(super) cluster: OverrideCaches<ClusterOverride, ClusterOverrideSnapshot, Cluster>,
-    pub(super) namespaced: OverrideCaches<NamespacedOverride, NamespacedOverrideSnapshot, Namespaced>,
+#[derive(Debug)]
+pub(crate) struct Overriding {
+    pub(crate) cluster: OverrideCaches<ClusterOverride, ClusterOverrideSnapshot, Cluster>,
+    pub(crate) namespaced: OverrideCaches<NamespacedOverride, NamespacedOverrideSnapshot, Namespaced>,
 }
 
 /// The overrides that may concern one placement, held while a plan is made.
-pub(super) struct Held {
+#[derive(Debug)]
+pub(crate) struct Held {
     cluster: Set<ClusterOverride, ClusterOverrideSnapshot, Cluster>,
     namespaced: Set<NamespacedOverride, NamespacedOverrideSnapshot, Namespaced>,
     no_hash: Base64,
 }
 
 /// Overrides of one scope: the latest snapshots, and those that have none.
+#[derive(Debug)]
 struct Set<O: Family, F: Family, S: Scope> {
     latest: Vec<Arc<Obj<F, S>>>,
     unfrozen: Vec<Arc<Obj<O, S>>>,
 }
 
 impl Overriding {
-    pub(super) fn hold(&self, placement: &PlacementKey) -> Held {
+    pub(crate) fn hold(&self, placement: &PlacementKey) -> Held {
         let namespace = placement.namespace.as_ref().map(NamespaceName::as_str);
         Held {
             cluster: Set::of(&self.cluster, None),
@@ -76,12 +79,12 @@ fn parent<F: Family, S: Scope>(snapshot: &Obj<F, S>) -> Option<ObjectKey> {
 
 impl Held {
     /// Whether no override can matter.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.cluster.is_empty() && self.namespaced.is_empty()
     }
 
     /// What each of these clusters gets.
-    pub(super) fn matched<'a>(
+    pub(crate) fn matched<'a>(
         &'a self,
         placement: &PlacementKey,
         candidates: &Candidates,

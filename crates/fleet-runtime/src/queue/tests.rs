@@ -102,8 +102,15 @@ fn failures_wait_longer_each_time_and_are_forgiven_by_a_success() {
         "change a; take; fail a; at 100; take; ok a; change a; take; fail a",
         expect!["a change +0; a wake +0; a change +0; due 200, 0 waiting, idle"],
     );
-    let delays: Vec<u128> = [1, 2, 9, 10, 11, 40, u32::MAX].map(|failures| retry_delay(failures).as_millis()).to_vec();
+    let delays = [1, 2, 9, 10, 11, 40, u32::MAX].map(|failures| Retry::default().delay(failures).as_millis());
     assert_eq!(delays, [100, 200, 25_600, 51_200, 60_000, 60_000, 60_000]);
+    let quick = Retry { first: Duration::from_millis(5), longest: Duration::from_secs(1) };
+    assert_eq!([1, 2, 8, 9, 30].map(|failures| quick.delay(failures).as_millis()), [5, 10, 640, 1000, 1000]);
+    let mut queue = Queue::new(quick);
+    queue.mark("a", Reason::Change, at(0));
+    queue.take(at(0));
+    queue.done(&"a", Done::Failed, at(0));
+    assert_eq!(queue.next_due(), Some(at(5)));
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn controllers(client: kube::Client, settings: &Settings, registry: &mut Registr
         election: settings.election.clone(),
         ..Options::default()
     };
-    let mut runtime = Runtime::new(client, options);
+    let mut runtime = Runtime::new(client, options).retrying(settings.retry);
     let hub = fleet_hub::install(&mut runtime, &settings.hub);
     hub.register(registry);
     Ok((runtime, hub))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fleet_api::well_known::leases;
 use fleet_core::placement::{ApiList, Apis, Propagation, SnapshotPace};
 use fleet_hub::HubOptions;
-use fleet_runtime::Election;
+use fleet_runtime::{Election, Retry};
 use jiff::SignedDuration;
 
 use crate::agent::connect::{Limit, limit};
@@ -25,6 +25,7 @@ pub(super) struct Settings {
     pub(super) election: Option<Election>,
     /// Absent where requests are not limited.
     pub(super) limit: Option<Limit>,
+    pub(super) retry: Retry,
     pub(super) probes: String,
     pub(super) metrics: String,
 }
@@ -34,7 +35,7 @@ const DAY: Duration = Duration::from_hours(24);
 const NO_WEBHOOKS: &str = "this agent serves no admission webhooks";
 const NO_POLICIES: &str = "this agent manages no admission policies";
 const NO_PROFILES: &str = "this agent serves no profiles";
-const OWN_RETRIES: &str = "what failed is tried again after 100 ms, then twice as long each time up to a minute";
+const EACH_FOR_ITSELF: &str = "what failed waits by itself, not in line with what else failed";
 const LEASE_IS_FREE: &str = "requests for the lease are never held back";
 
 pub(super) const FLAGS: &[Flag] = &[
@@ -81,7 +82,19 @@ pub(super) const FLAGS: &[Flag] = &[
     idle("admission-policy-manager-config", "", Shape::Text, NO_POLICIES),
     only("enable-v1beta1-apis", "true", Shape::Bool, "there is no other version"),
     acts("enable-cluster-inventory-apis", "true", Shape::Bool, "Keep a ClusterProfile for every member"),
-    only("enable-staged-update-run-apis", "true", Shape::Bool, "staged runs cannot be turned off"),
+    acts("enable-staged-update-run-apis", "true", Shape::Bool, "Carry out staged update runs"),
+    acts(
+        "stuck-after",
+        "5m",
+        between(SECOND, Duration::from_hours(24)),
+        "How long a cluster of a staged update run may take before the run says that it is stuck",
+    ),
+    acts(
+        "tolerate-strategy-changes",
+        "false",
+        Shape::Bool,
+        "Staged update runs go on when their strategy is deleted, or edited into something invalid",
+    ),
     acts("enable-eviction-apis", "true", Shape::Bool, "Carry out evictions of ClusterResourcePlacements"),
     acts("enable-resource-placement", "true", Shape::Bool, "Serve ResourcePlacements"),
     acts("networking-agents-enabled", "false", Shape::Bool, "Wait for the networking agents of members that leave"),
@@ -104,10 +117,15 @@ pub(super) const FLAGS: &[Flag] = &[
     idle("concurrent-resource-change-syncs", "20", count(1, 100), "changes of resources need no workers of their own"),
     acts("max-fleet-size", "100", count(30, 200), "Members that the hub is meant for; sizes pools of workers"),
     acts("max-concurrent-cluster-placement", "100", count(10, 200), "Placements that change together; sizes pools"),
-    idle("rate-limiter-base-delay", "5ms", between(Duration::from_millis(1), Duration::from_millis(200)), OWN_RETRIES),
-    idle("rate-limiter-max-delay", "60s", between(SECOND, Duration::from_mins(5)), OWN_RETRIES),
-    idle("rate-limiter-qps", "10", count(1, 1000), OWN_RETRIES),
-    idle("rate-limiter-bucket-size", "100", count(1, 10_000), OWN_RETRIES),
+    acts(
+        "rate-limiter-base-delay",
+        "5ms",
+        between(Duration::from_millis(1), Duration::from_millis(200)),
+        "How long what failed waits before it is tried again; twice as long each time",
+    ),
+    acts("rate-limiter-max-delay", "60s", between(SECOND, Duration::from_mins(5)), "How long it waits at most"),
+    idle("rate-limiter-qps", "10", count(1, 1000), EACH_FOR_ITSELF),
+    idle("rate-limiter-bucket-size", "100", count(1, 10_000), EACH_FOR_ITSELF),
     acts(
         "resource-snapshot-creation-minimum-interval",
         "30s",
@@ -164,6 +182,9 @@ impl Settings {
                 cluster_inventory: flags.is_on("enable-cluster-inventory-apis"),
                 resource_placements: flags.is_on("enable-resource-placement"),
                 evictions: flags.is_on("enable-eviction-apis"),
+                staged_runs: flags.is_on("enable-staged-update-run-apis"),
+                stuck_after: flags.duration("stuck-after"),
+                tolerate_strategy_changes: flags.is_on("tolerate-strategy-changes"),
                 networking_agents: flags.is_on("networking-agents-enabled"),
                 fleet_size: flags.count("max-fleet-size"),
                 concurrent_placements: flags.count("max-concurrent-cluster-placement"),
@@ -171,11 +192,15 @@ impl Settings {
             },
             election: election(flags, leases::HUB, &mut problems),
             limit: limit(flags, "hub-api", &mut problems),
+            retry: Retry {
+                first: flags.duration("rate-limiter-base-delay"),
+                longest: flags.duration("rate-limiter-max-delay"),
+            },
             probes: flags.text("health-probe-bind-address").to_owned(),
             metrics: flags.text("metrics-bind-address").to_owned(),
         };
         limit(flags, "leader-election", &mut problems);
-        if flags.duration("rate-limiter-base-delay") >= flags.duration("rate-limiter-max-delay") {
+        if settings.retry.first >= settings.retry.longest {
             problems.push(Problem::new("--rate-limiter-base-delay must be shorter than --rate-limiter-max-delay"));
         }
         if flags.integer("rate-limiter-qps") > flags.integer("rate-limiter-bucket-size") {

@@ -9,12 +9,15 @@ use std::time::{Duration, Instant};
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
 use apiserver::http::Listening;
+use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 use base64::Engine as _;
 use fleet_api::kinds::all_crds;
 use serde_json::{Value, json};
 
 use crate::agent::command;
 
+const RIGHTS: &str = include_str!("../../../../config/rbac/member-agent.yaml");
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const PATIENCE: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const FREE_PORTS: [&str; 4] = [
@@ -78,8 +81,23 @@ impl Fleet {
         self.install_kinds(member).await;
         let token = self.server.issue_token(ROOT_CLUSTER, User::authenticated(member, []));
         std::fs::write(self.path(&format!("{member}.token")), token.expose()).unwrap();
-        let kubeconfig = self.server.admin_kubeconfig(self.address(), &[member]);
-        std::fs::write(self.path(member), kubeconfig.expose()).unwrap();
+        std::fs::write(self.path(member), self.own_kubeconfig(member).await).unwrap();
+    }
+
+    /// The agent's way to its own cluster, with the rights of `config/rbac` and no others.
+    async fn own_kubeconfig(&self, member: &str) -> String {
+        for object in fleet_api::yaml::documents(RIGHTS).unwrap() {
+            self.create(member, collection(&object), object).await;
+        }
+        let groups = ["system:serviceaccounts", "system:serviceaccounts:fleet-system"].map(str::to_owned);
+        let agent = User::authenticated("system:serviceaccount:fleet-system:kubefleet-member-agent", groups);
+        let entry = ContextEntry {
+            name: member.to_owned(),
+            server: self.server.url(self.address(), member),
+            namespace: None,
+            credentials: Credentials::Token(self.server.issue_token(member, agent)),
+        };
+        kubeconfig(self.server.authority().ca_pem(), &[entry]).expose().to_owned()
     }
 
     fn path(&self, file: &str) -> PathBuf {
@@ -125,22 +143,28 @@ impl Fleet {
         command
     }
 
+    /// Returns when they are served.
     pub(crate) async fn install_kinds(&self, cluster: &str) {
         // A member needs to know no more than the ledger of what is placed on it.
         let is_needed = |name: &str| cluster == ROOT_CLUSTER || name.contains("_appliedworks.");
         for crd in all_crds().into_iter().filter(|crd| is_needed(&crd.file_name())) {
-            self.create(cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(), crd.object)
-                .await;
+            self.create(cluster, DEFINITIONS.to_owned(), crd.object).await;
         }
+        let is_served = |definition: &Value| is_true(&definition["status"], "Established");
+        self.until("the kinds are served", || async {
+            self.read(cluster, DEFINITIONS).await.unwrap()["items"].as_array().unwrap().iter().all(is_served)
+        })
+        .await;
     }
 
     pub(crate) async fn forget_kinds_of(&self, cluster: &str) {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let request = http::Request::delete(path).body(Vec::new()).unwrap();
+        let request = http::Request::delete(DEFINITIONS).body(Vec::new()).unwrap();
         let deleted = self.client(cluster).request::<Value>(request).await;
         assert!(deleted.is_ok(), "{deleted:?}");
         self.until("the kinds are gone", || async {
-            self.read(cluster, path).await.is_some_and(|list| list["items"].as_array().is_some_and(Vec::is_empty))
+            self.read(cluster, DEFINITIONS)
+                .await
+                .is_some_and(|list| list["items"].as_array().is_some_and(Vec::is_empty))
         })
         .await;
     }
@@ -196,6 +220,17 @@ impl Fleet {
         let request = http::Request::post(&path).header("content-type", "application/json").body(body).unwrap();
         let created = self.client(cluster).request::<Value>(request).await;
         assert!(created.is_ok(), "{path}: {created:?}");
+    }
+}
+
+/// Where objects of this kind are created. Plurals that are not the rule do not occur here.
+fn collection(object: &Value) -> String {
+    let version = object["apiVersion"].as_str().unwrap();
+    let prefix = if version.contains('/') { "apis" } else { "api" };
+    let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("/{prefix}/{version}/namespaces/{namespace}/{plural}"),
+        None => format!("/{prefix}/{version}/{plural}"),
     }
 }
 

@@ -342,6 +342,10 @@ impl<S: Scope> World<S> {
                 assert_eq!(binding.generation(), *generation);
                 say_rollout_started(binding, note, now);
             }
+            Write::RenewNote { binding, note } => {
+                let notes = named(&mut self.bindings, binding).metadata.annotations.get_or_insert_default();
+                notes.insert(annotations::MOVED_BY_RUN.to_owned(), note.to_string());
+            }
             Write::DeleteBinding { binding } => set_deleting(named(&mut self.bindings, binding), self.now),
             Write::RequestApproval(new) => {
                 let mut object = new.object();
@@ -374,7 +378,8 @@ impl<S: Scope> World<S> {
         let started = crate::updaterun::evidence::has_rollout_started(&facts);
         let before = binding.status.clone();
         if !started {
-            let note = note.filter(|_| settings.rollout_started == WhoSaysRolloutStarted::WorkGenerator);
+            let is_asked_for = settings.rollout_started == WhoSaysRolloutStarted::WorkGenerator;
+            let note = note.filter(|note| is_asked_for && note.generation == generation);
             let Some(note) = note else { return false };
             say_rollout_started(binding, &note, now);
         }

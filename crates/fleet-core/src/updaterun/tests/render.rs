@@ -73,6 +73,7 @@ pub(crate) fn write_text(write: &Write) -> String {
             let index = change.resource_snapshot.rsplit('-').nth(1).unwrap();
             format!("move {} to {index}", cluster(&change.binding))
         }
+        Write::RenewNote { binding, note } => format!("note {} {note}", cluster(binding)),
         Write::SayRolloutStarted { binding, generation, .. } => format!("say {}@{generation}", cluster(binding)),
         Write::DeleteBinding { binding } => format!("delete {}", cluster(binding)),
         Write::RequestApproval(new) => format!("request {}", new.name),

@@ -156,8 +156,12 @@ fn check_plan<S: Scope>(node: &Node<S>, plan: &Plan) {
     }
     let moves: Vec<_> = plan.writes.iter().filter_map(moved_cluster).collect();
     if world.runs[RUN].spec.state() != UpdateRunState::Run {
-        let starts =
-            |write: &&Write| !matches!(write, Write::HoldRun | Write::Content(_) | Write::SayRolloutStarted { .. });
+        let starts = |write: &&Write| {
+            !matches!(
+                write,
+                Write::HoldRun | Write::Content(_) | Write::SayRolloutStarted { .. } | Write::RenewNote { .. }
+            )
+        };
         assert_eq!(plan.writes.iter().find(starts), None, "a stopped run starts nothing");
     }
     if plan.report.outcome == Outcome::Stopped {

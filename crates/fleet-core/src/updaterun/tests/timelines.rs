@@ -9,6 +9,20 @@ use super::render::{message, status_text, writes_text};
 use crate::updaterun::{ClusterStep, Outcome, StageStep, WhoSaysRolloutStarted, Write};
 
 both_scopes! {
+    fn a_binding_that_the_scheduler_touched_gets_a_new_note_and_nothing_else(mut world) {
+        world.settings.rollout_started = WhoSaysRolloutStarted::WorkGenerator;
+        world.join("member1 env=staging");
+        let _ = world.start(Run);
+        world.finish(RUN);
+        // The same choice under another policy: the content is there, but nobody has said so of this generation.
+        world.edit_binding("member1", |spec| spec["clusterDecision"]["reason"] = "picked again".into());
+        world.create_run("again", "0", Run);
+        assert_eq!(writes_text(&world.run("again")), "hold, record, note member1 0/again/3");
+        assert_eq!(writes_text(&world.run("again")), "", "once");
+        world.finish("again");
+        assert_eq!(world.plan("again").report.outcome, Outcome::Succeeded);
+    }
+
     fn timeline_a_two_stages_without_tasks(mut world) {
         world.settings.rollout_started = WhoSaysRolloutStarted::WorkGenerator;
         world.join("member1 env=staging, member2 env=prod");

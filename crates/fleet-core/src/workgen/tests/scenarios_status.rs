@@ -309,6 +309,37 @@ fn an_update_costs_one_write_of_the_work_and_one_of_the_status() {
 }
 
 #[test]
+fn a_staged_runs_note_says_that_the_rollout_started_for_one_generation() {
+    let mut world = ClusterWorld::with("web", &shop());
+    world.settle();
+    world.all_say("Applied Available");
+    world.settle();
+    world.freeze(1, &[&[bare("ConfigMap shop/other")]]);
+    let note = |binding: &mut fleet_api::kinds::ClusterResourceBinding, text: &str| {
+        let notes = binding.metadata.annotations.get_or_insert_default();
+        notes.insert(fleet_api::well_known::annotations::MOVED_BY_RUN.to_owned(), text.to_owned());
+    };
+    let next = world.binding.generation() + 1;
+    world.change_binding(|binding| {
+        binding.spec.resource_snapshot_name = "web-1-snapshot".to_owned();
+        note(binding, &format!("1/run-a/{next}"));
+    });
+    assert_eq!(writes_of_an_update(&mut world, &["Applied Available=False", "Applied Available"]), (1, 1));
+    let started = world.status().conditions.iter().find(|one| one.type_ == "RolloutStarted").unwrap().clone();
+    assert!(started.message.ends_with("resourceSnapshotIndex: 1, updateRun: run-a"), "{started:?}");
+    // The scheduler touches the binding: until a run renews its note, nothing is said of the new generation.
+    world.change_binding(|binding| binding.spec.scheduling_policy_snapshot_name = "web-1".to_owned());
+    assert!(world.plan().is_idle(), "{}", plan_text(&world.plan()));
+    let (generation, later) = (world.binding.generation(), world.now + jiff::SignedDuration::from_mins(1));
+    world.now = later;
+    note(&mut world.binding, &format!("/run-b/{generation}"));
+    world.settle();
+    let renewed = world.status().conditions.iter().find(|one| one.type_ == "RolloutStarted").unwrap().clone();
+    assert!(renewed.message.ends_with("resourceSnapshotIndex: , updateRun: run-b"), "{renewed:?}");
+    assert_ne!(renewed.last_transition_time, started.last_transition_time);
+}
+
+#[test]
 fn a_first_placement_costs_no_more_if_the_binding_was_created_with_its_finalizer() {
     let mut world = ClusterWorld::with("web", &shop());
     world.binding.metadata.finalizers = Some(vec![fleet_api::well_known::finalizers::WORK.to_owned()]);

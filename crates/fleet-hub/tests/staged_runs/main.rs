@@ -1,0 +1,16 @@
+//! Staged update runs on an API server in this process, with paused time and simulated members, in both scopes: what a user
+//! of the guides does and sees. Decisions are tested where they are made, in `fleet-core`.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod budget;
+mod crash;
+mod fleet;
+mod interplay;
+mod kubectl;
+mod members;
+mod mortal;
+mod timelines;
+mod ur_execution;
+mod ur_initialization;
+mod ur_waiting;
