@@ -8,13 +8,14 @@ mod freshness;
 mod programs;
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 
 use crate::codegen::workspace_root;
-use crate::{cargo, console};
+use crate::{cargo, console, real};
 use freshness::{Passed, Seen};
 
 /// Runs all checks and tests, the quick ones first; stops at the first part that fails and names it
@@ -37,12 +38,15 @@ struct Part {
 enum Work {
     /// A command of cargo's that is quick when nothing has changed, because cargo keeps its own books.
     Cargo(&'static [&'static str]),
-    /// A command of cargo's whose outcome depends on these directories of `crates` and on what all programs are built from.
-    Inputs { crates: &'static [&'static str], cargo: &'static [&'static str] },
+    /// A command of cargo's that starts Kubernetes' own binaries. Its outcome depends on these directories of `crates` and
+    /// on what all programs are built from.
+    Real { crates: &'static [&'static str], cargo: &'static [&'static str] },
     /// The test programs of the workspace, each with its own books.
     Programs,
 }
 
+/// For what all crates together make.
+const ALL_CRATES: &[&str] = &[""];
 /// Crates that the embedded API server and its comparison are made of.
 const PARITY_CRATES: &[&str] = &["apiserver", "fleet-api", "xtask"];
 
@@ -54,16 +58,36 @@ const PARTS: &[Part] = &[
     },
     Part { name: "tests", work: Work::Programs },
     Part { name: "documentation-tests", work: Work::Cargo(&["test", "--workspace", "--locked", "--doc"]) },
-    // The last two need Go once: they build Kubernetes' own binaries and keep them.
+    // The rest needs Go once: it builds Kubernetes' own binaries and keeps them.
     Part {
         name: "real-servers",
-        work: Work::Inputs {
-            crates: &[""],
-            cargo: &["test", "--workspace", "--test", "real", "--locked", "--", "--include-ignored"],
+        work: Work::Real {
+            crates: ALL_CRATES,
+            cargo: &[
+                "test",
+                "--workspace",
+                "--locked",
+                "--test",
+                "real",
+                "--test",
+                "whole_fleet",
+                "--",
+                "--include-ignored",
+            ],
         },
     },
-    Part { name: "parity", work: Work::Inputs { crates: PARITY_CRATES, cargo: &["xtask", "parity"] } },
+    Part {
+        name: "guides",
+        work: Work::Real {
+            crates: ALL_CRATES,
+            cargo: &["test", "--workspace", "--locked", "--test", "staged_runs", "--", "--ignored", "kubectl"],
+        },
+    },
+    Part { name: "parity", work: Work::Real { crates: PARITY_CRATES, cargo: &["xtask", "parity"] } },
 ];
+
+/// Tells tests which kubectl to type their commands with.
+const KUBECTL: &str = "KUBECTL";
 
 /// Random cases are the same in every run of this command, so that a change never fails by somebody else's luck. A plain
 /// `cargo test` draws new ones, and what it finds is kept in `proptest-regressions`.
@@ -97,15 +121,16 @@ impl Test {
 fn run(part: &Part, root: &Path, passed: &mut Passed) -> anyhow::Result<()> {
     let started = Instant::now();
     match &part.work {
-        Work::Cargo(arguments) => run_cargo(part.name, arguments, root)?,
-        Work::Inputs { crates, cargo } => {
+        Work::Cargo(arguments) => run_cargo(part.name, &mut cargo::command(arguments), root)?,
+        Work::Real { crates, cargo } => {
             let directories: Vec<_> = crates.iter().map(|name| root.join("crates").join(name)).collect();
             let seen = Seen::default().directories(&directories)?.shared(root)?;
             if passed.holds(part.name, &seen) {
                 console::line(format_args!("\n== {}: unchanged since it passed", part.name));
                 return Ok(());
             }
-            run_cargo(part.name, cargo, root)?;
+            let kubectl = real::build::ensure()?.kubectl;
+            run_cargo(part.name, cargo::command(cargo).env(KUBECTL, kubectl), root)?;
             passed.note(part.name, &seen, None)?;
         }
         Work::Programs => {
@@ -117,9 +142,10 @@ fn run(part: &Part, root: &Path, passed: &mut Passed) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_cargo(part: &str, arguments: &[&str], root: &Path) -> anyhow::Result<()> {
-    console::line(format_args!("\n== {part}: cargo {}", arguments.join(" ")));
-    let status = cargo::command(arguments)
+fn run_cargo(part: &str, command: &mut Command, root: &Path) -> anyhow::Result<()> {
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+    console::line(format_args!("\n== {part}: cargo {}", words.join(" ")));
+    let status = command
         .current_dir(root)
         .env(RANDOM_CASES.0, RANDOM_CASES.1)
         .status()
