@@ -91,7 +91,8 @@ mod tests {
     async fn an_endless_command_ends_after_the_lines_that_are_wanted() {
         let directory = tempfile::tempdir().expect("a directory");
         let pipe = directory.path().join("pipe").display().to_string();
-        let endless = shell(&format!("mkfifo {pipe}; echo one; cat {pipe}; cat {pipe}"));
+        // The shell becomes the last program, so that nothing is left when it is ended.
+        let endless = shell(&format!("mkfifo {pipe}; echo one; cat {pipe}; exec cat {pipe}"));
         let meanwhile = Some((1, shell(&format!("echo two > {pipe}"))));
         let printed = follow(endless, Follow { lines: 2, meanwhile }).await.expect("runs");
         assert_eq!(printed, Printed { stdout: "one\ntwo\n".into(), stderr: String::new(), exit_code: None });
