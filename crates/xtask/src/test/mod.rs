@@ -38,11 +38,18 @@ struct Part {
 enum Work {
     /// A command of cargo's that is quick when nothing has changed, because cargo keeps its own books.
     Cargo(&'static [&'static str]),
-    /// A command of cargo's that starts Kubernetes' own binaries. Its outcome depends on these directories of `crates` and
-    /// on what all programs are built from.
-    Real { crates: &'static [&'static str], cargo: &'static [&'static str] },
+    /// A command of cargo's whose outcome depends on these directories of `crates` and on what all programs are built from.
+    Kept { crates: &'static [&'static str], cargo: &'static [&'static str], needs: Needs },
     /// The test programs of the workspace, each with its own books.
     Programs,
+}
+
+/// What has to be there before a part can start.
+#[derive(PartialEq, Eq)]
+enum Needs {
+    Rust,
+    /// Kubernetes' own programs, which are built once, with Go, and kept.
+    Kubernetes,
 }
 
 /// For what all crates together make.
@@ -58,10 +65,30 @@ const PARTS: &[Part] = &[
     },
     Part { name: "tests", work: Work::Programs },
     Part { name: "documentation-tests", work: Work::Cargo(&["test", "--workspace", "--locked", "--doc"]) },
-    // The rest needs Go once: it builds Kubernetes' own binaries and keeps them.
+    // Random worlds take minutes where nothing is optimised, so they have a profile of their own.
+    Part {
+        name: "sim",
+        work: Work::Kept {
+            crates: ALL_CRATES,
+            cargo: &[
+                "run",
+                "--quiet",
+                "--locked",
+                "--profile",
+                "sim",
+                "--package",
+                "xtask",
+                "--",
+                "sim",
+                "--seeds",
+                "200",
+            ],
+            needs: Needs::Rust,
+        },
+    },
     Part {
         name: "real-servers",
-        work: Work::Real {
+        work: Work::Kept {
             crates: ALL_CRATES,
             cargo: &[
                 "test",
@@ -74,16 +101,21 @@ const PARTS: &[Part] = &[
                 "--",
                 "--include-ignored",
             ],
+            needs: Needs::Kubernetes,
         },
     },
     Part {
         name: "guides",
-        work: Work::Real {
+        work: Work::Kept {
             crates: ALL_CRATES,
             cargo: &["test", "--workspace", "--locked", "--test", "staged_runs", "--", "--ignored", "kubectl"],
+            needs: Needs::Kubernetes,
         },
     },
-    Part { name: "parity", work: Work::Real { crates: PARITY_CRATES, cargo: &["xtask", "parity"] } },
+    Part {
+        name: "parity",
+        work: Work::Kept { crates: PARITY_CRATES, cargo: &["xtask", "parity"], needs: Needs::Kubernetes },
+    },
 ];
 
 /// Tells tests which kubectl to type their commands with.
@@ -122,15 +154,18 @@ fn run(part: &Part, root: &Path, passed: &mut Passed) -> anyhow::Result<()> {
     let started = Instant::now();
     match &part.work {
         Work::Cargo(arguments) => run_cargo(part.name, &mut cargo::command(arguments), root)?,
-        Work::Real { crates, cargo } => {
+        Work::Kept { crates, cargo, needs } => {
             let directories: Vec<_> = crates.iter().map(|name| root.join("crates").join(name)).collect();
             let seen = Seen::default().directories(&directories)?.shared(root)?;
             if passed.holds(part.name, &seen) {
                 console::line(format_args!("\n== {}: unchanged since it passed", part.name));
                 return Ok(());
             }
-            let kubectl = real::build::ensure()?.kubectl;
-            run_cargo(part.name, cargo::command(cargo).env(KUBECTL, kubectl), root)?;
+            let mut command = cargo::command(cargo);
+            if *needs == Needs::Kubernetes {
+                command.env(KUBECTL, real::build::ensure()?.kubectl);
+            }
+            run_cargo(part.name, &mut command, root)?;
             passed.note(part.name, &seen, None)?;
         }
         Work::Programs => {
