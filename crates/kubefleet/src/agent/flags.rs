@@ -4,6 +4,7 @@
 //! the nearest one that somebody does), a value that does not fit. The last of several values of one flag counts. Never
 //! decides what a flag means.
 
+pub(crate) mod rows;
 mod value;
 
 use std::collections::BTreeMap;
@@ -53,6 +54,17 @@ pub(crate) enum Refusal {
     /// `-h` or `--help`.
     HelpWanted,
     Problems(Vec<Problem>),
+}
+
+#[cfg(test)]
+impl Refusal {
+    /// All that is wrong, a line each.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::HelpWanted => "help".to_owned(),
+            Self::Problems(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        }
+    }
 }
 
 /// One thing that is wrong, and perhaps what was meant.

@@ -14,7 +14,8 @@ use jiff::SignedDuration;
 
 use crate::agent::connect::{Limit, limit};
 use crate::agent::election::election;
-use crate::agent::flags::{Effect, Flag, Flags, Problem, Refusal, Shape};
+use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, acts, between, count, idle, only, rate, rate_or_off};
+use crate::agent::flags::{Flag, Flags, Problem, Refusal, Shape};
 
 /// What the flags come to.
 #[derive(Debug)]
@@ -30,11 +31,8 @@ pub(super) struct Settings {
     pub(super) metrics: String,
 }
 
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_hours(24);
 const NO_WEBHOOKS: &str = "this agent serves no admission webhooks";
 const NO_POLICIES: &str = "this agent manages no admission policies";
-const NO_PROFILES: &str = "this agent serves no profiles";
 const EACH_FOR_ITSELF: &str = "what failed waits by itself, not in line with what else failed";
 const LEASE_IS_FREE: &str = "requests for the lease are never held back";
 
@@ -50,18 +48,13 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     acts("leader-retry-period", "5s", between(SECOND, DAY), "How often the lease is renewed and looked at"),
     acts("leader-election-namespace", "fleet-system", Shape::Text, "Namespace of the lease"),
-    idle("leader-election-qps", "250", rate(10.0, 1000.0, true), LEASE_IS_FREE),
+    idle("leader-election-qps", "250", rate_or_off(10.0, 1000.0), LEASE_IS_FREE),
     idle("leader-election-burst", "1000", count(10, 2000), LEASE_IS_FREE),
     acts("health-probe-bind-address", ":8081", Shape::Text, "Where /healthz and /readyz are served; 0 turns them off"),
     acts("metrics-bind-address", ":8080", Shape::Text, "Where /metrics is served; 0 turns it off"),
     only("enable-pprof", "false", Shape::Bool, NO_PROFILES),
     idle("pprof-port", "6065", count(1, 65_535), NO_PROFILES),
-    acts(
-        "hub-api-qps",
-        "250",
-        rate(10.0, 10_000.0, false),
-        "Requests a second to the API server; negative for no limit",
-    ),
+    acts("hub-api-qps", "250", rate(10.0, 10_000.0), "Requests a second to the API server; negative for no limit"),
     acts("hub-api-burst", "1000", count(10, 20_000), "Requests at once to the API server after a rest"),
     idle(
         "resync-period",
@@ -140,31 +133,6 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
 ];
 
-const fn acts(name: &'static str, default: &'static str, shape: Shape, help: &'static str) -> Flag {
-    Flag { name, default, shape, help, effect: Effect::Acts }
-}
-
-const fn idle(name: &'static str, default: &'static str, shape: Shape, why: &'static str) -> Flag {
-    Flag { name, default, shape, help: "Taken for compatibility", effect: Effect::Idle(why) }
-}
-
-/// The one value that is taken is the default.
-const fn only(name: &'static str, value: &'static str, shape: Shape, why: &'static str) -> Flag {
-    Flag { name, default: value, shape, help: "Taken for compatibility", effect: Effect::Only(value, why) }
-}
-
-const fn between(least: Duration, most: Duration) -> Shape {
-    Shape::Duration { least, most }
-}
-
-const fn count(least: i64, most: i64) -> Shape {
-    Shape::Integer { least, most }
-}
-
-const fn rate(least: f64, most: f64, zero_is_off: bool) -> Shape {
-    Shape::Rate { least, most, zero_is_off }
-}
-
 impl Settings {
     /// What a command line comes to; every value is within its bounds already.
     pub(super) fn of(flags: &Flags) -> Result<Self, Refusal> {
@@ -242,10 +210,7 @@ mod tests {
     fn settings(line: &str) -> Result<Settings, String> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let flags = Flags::parse(&[FLAGS, logging::FLAGS], &arguments);
-        flags.and_then(|flags| Settings::of(&flags)).map_err(|refusal| match refusal {
-            Refusal::HelpWanted => "help".to_owned(),
-            Refusal::Problems(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
-        })
+        flags.and_then(|flags| Settings::of(&flags)).map_err(|refusal| refusal.told())
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! refused. Never reads anything but the command line; the environment is the affair of `environment`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use fleet_api::well_known::leases;
 use fleet_core::apply::availability::Tracking;
@@ -17,7 +16,8 @@ use jiff::SignedDuration;
 
 use crate::agent::connect::{Limit, limit};
 use crate::agent::election::election;
-use crate::agent::flags::{Effect, Flag, Flags, Problem, Refusal, Shape};
+use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, acts, between, count, idle, number, only, rate};
+use crate::agent::flags::{Flag, Flags, Problem, Refusal, Shape};
 
 /// What the flags come to.
 #[derive(Debug)]
@@ -47,9 +47,6 @@ pub(super) struct Addresses {
     pub(super) metrics: String,
 }
 
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_hours(24);
-const NO_PROFILES: &str = "this agent serves no profiles";
 const NO_PRICES: &str = "no cloud is asked for prices, so no costs are told";
 const PACE: &str = "work-applier-requeue-rate-limiter-";
 
@@ -201,34 +198,6 @@ const LONGEST_DELAY: f64 = 3600.0;
 const ABOVE_ONE: f64 = 1.0 + f64::EPSILON;
 const ABOVE_ZERO: f64 = f64::MIN_POSITIVE;
 
-const fn acts(name: &'static str, default: &'static str, shape: Shape, help: &'static str) -> Flag {
-    Flag { name, default, shape, help, effect: Effect::Acts }
-}
-
-const fn idle(name: &'static str, default: &'static str, shape: Shape, why: &'static str) -> Flag {
-    Flag { name, default, shape, help: "Taken for compatibility", effect: Effect::Idle(why) }
-}
-
-const fn only(name: &'static str, value: &'static str, shape: Shape, why: &'static str) -> Flag {
-    Flag { name, default: value, shape, help: "Taken for compatibility", effect: Effect::Only(value, why) }
-}
-
-const fn between(least: Duration, most: Duration) -> Shape {
-    Shape::Duration { least, most }
-}
-
-const fn count(least: i64, most: i64) -> Shape {
-    Shape::Integer { least, most }
-}
-
-const fn rate(least: f64, most: f64) -> Shape {
-    Shape::Rate { least, most, zero_is_off: false }
-}
-
-const fn number(least: f64, most: f64) -> Shape {
-    Shape::Number { least, most }
-}
-
 impl Settings {
     /// What a command line comes to; every value is within its bounds already.
     pub(super) fn of(flags: &Flags) -> Result<Self, Refusal> {
@@ -329,16 +298,15 @@ fn addresses(flags: &Flags, whose: &str) -> Addresses {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::agent::logging;
 
     fn settings(line: &str) -> Result<Settings, String> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let flags = Flags::parse(&[FLAGS, logging::FLAGS], &arguments);
-        flags.and_then(|flags| Settings::of(&flags)).map_err(|refusal| match refusal {
-            Refusal::HelpWanted => "help".to_owned(),
-            Refusal::Problems(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
-        })
+        flags.and_then(|flags| Settings::of(&flags)).map_err(|refusal| refusal.told())
     }
 
     #[test]

@@ -10,6 +10,8 @@ use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 use fleet_api::kinds::all_crds;
 use serde_json::{Value, json};
 
+use crate::objects::collection;
+
 const PATIENCE: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const RIGHTS: &str = include_str!("../../../../config/rbac/hub-agent.yaml");
@@ -93,16 +95,5 @@ impl TestHub {
         let request = http::Request::post(&path).header("content-type", "application/json").body(body).unwrap();
         let created = self.client().request::<Value>(request).await;
         assert!(created.is_ok(), "{path}: {created:?}");
-    }
-}
-
-/// Where objects of this kind are created. Plurals that are not the rule do not occur in tests.
-fn collection(object: &Value) -> String {
-    let version = object["apiVersion"].as_str().unwrap();
-    let prefix = if version.contains('/') { "apis" } else { "api" };
-    let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
-    match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => format!("/{prefix}/{version}/namespaces/{namespace}/{plural}"),
-        None => format!("/{prefix}/{version}/{plural}"),
     }
 }

@@ -4,8 +4,12 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "the tests of the member agent use the rest")]
+#[path = "../shared/agent.rs"]
 mod agent;
 mod hub;
+#[allow(dead_code, reason = "the tests of the member agent use the rest")]
+#[path = "../shared/objects.rs"]
+mod objects;
 
 use std::time::{Duration, Instant};
 

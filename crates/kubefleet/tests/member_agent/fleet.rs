@@ -15,17 +15,12 @@ use fleet_api::kinds::all_crds;
 use serde_json::{Value, json};
 
 use crate::agent::command;
+use crate::objects::{FREE_PORTS, collection};
 
 const RIGHTS: &str = include_str!("../../../../config/rbac/member-agent.yaml");
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const PATIENCE: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-const FREE_PORTS: [&str; 4] = [
-    "--hub-health-probe-bind-address=127.0.0.1:0",
-    "--hub-metrics-bind-address=127.0.0.1:0",
-    "--health-probe-bind-address=127.0.0.1:0",
-    "--metrics-bind-address=127.0.0.1:0",
-];
 
 pub(crate) struct Fleet {
     server: Embedded,
@@ -220,17 +215,6 @@ impl Fleet {
         let request = http::Request::post(&path).header("content-type", "application/json").body(body).unwrap();
         let created = self.client(cluster).request::<Value>(request).await;
         assert!(created.is_ok(), "{path}: {created:?}");
-    }
-}
-
-/// Where objects of this kind are created. Plurals that are not the rule do not occur here.
-fn collection(object: &Value) -> String {
-    let version = object["apiVersion"].as_str().unwrap();
-    let prefix = if version.contains('/') { "apis" } else { "api" };
-    let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
-    match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => format!("/{prefix}/{version}/namespaces/{namespace}/{plural}"),
-        None => format!("/{prefix}/{version}/{plural}"),
     }
 }
 

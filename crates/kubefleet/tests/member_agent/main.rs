@@ -3,10 +3,12 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../hub_agent/agent.rs"]
+#[path = "../shared/agent.rs"]
 #[allow(dead_code, reason = "the tests of the hub agent use the rest")]
 mod agent;
 mod fleet;
+#[path = "../shared/objects.rs"]
+mod objects;
 
 use std::time::Duration;
 

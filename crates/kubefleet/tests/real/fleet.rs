@@ -17,6 +17,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use xtask::real::{Access, Options, RealCluster, Server, kubeconfig};
 
+use crate::objects::collection;
+
 pub(crate) const PLACEMENT: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
 const RIGHTS: &str = include_str!("../../../../config/rbac/hub-agent.yaml");
 const NAMESPACE: &str = "fleet-system";
@@ -179,15 +181,4 @@ async fn client(cluster: &RealCluster, token: &str) -> kube::Client {
     let file = Kubeconfig::from_yaml(&text(cluster, token)).unwrap();
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
     kube::Client::try_from(config).unwrap()
-}
-
-/// Where objects of this kind are created. Plurals that are not the rule do not occur here.
-fn collection(object: &Value) -> String {
-    let version = object["apiVersion"].as_str().unwrap();
-    let prefix = if version.contains('/') { "apis" } else { "api" };
-    let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
-    match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => format!("/{prefix}/{version}/namespaces/{namespace}/{plural}"),
-        None => format!("/{prefix}/{version}/{plural}"),
-    }
 }

@@ -5,9 +5,12 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "shared with the tests on our own server, which ask for more")]
-#[path = "../hub_agent/agent.rs"]
+#[path = "../shared/agent.rs"]
 mod agent;
 mod fleet;
+#[allow(dead_code, reason = "the tests of the member agent use the rest")]
+#[path = "../shared/objects.rs"]
+mod objects;
 
 use std::time::Duration;
 

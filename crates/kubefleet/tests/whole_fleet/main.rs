@@ -4,9 +4,11 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../hub_agent/agent.rs"]
+#[path = "../shared/agent.rs"]
 #[allow(dead_code, reason = "shared with tests that ask for more")]
 mod agent;
+#[path = "../shared/objects.rs"]
+mod objects;
 mod servers;
 
 use std::time::Duration;

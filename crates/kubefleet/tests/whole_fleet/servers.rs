@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use xtask::real::{Access, Options, RealCluster, Server, kubeconfig};
 
 use crate::agent::command;
+use crate::objects::{FREE_PORTS, collection};
 
 const RIGHTS: &str = include_str!("../../../../config/rbac/hub-agent.yaml");
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -19,12 +20,6 @@ const HUB_AGENT: &str = "kubefleet-hub-agent";
 /// What takes seconds may take minutes on a machine that is busy with building.
 const PATIENCE: Duration = Duration::from_mins(5);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-const FREE_PORTS: [&str; 4] = [
-    "--hub-health-probe-bind-address=127.0.0.1:0",
-    "--hub-metrics-bind-address=127.0.0.1:0",
-    "--health-probe-bind-address=127.0.0.1:0",
-    "--metrics-bind-address=127.0.0.1:0",
-];
 
 pub(crate) struct Servers {
     cluster: RealCluster,
@@ -186,15 +181,4 @@ async fn client(kubeconfig: &str) -> kube::Client {
 pub(crate) fn condition(status: &Value, type_: &str) -> Option<String> {
     let found = status["conditions"].as_array()?.iter().find(|one| one["type"] == type_)?;
     Some(found["status"].as_str()?.to_owned())
-}
-
-/// Where objects of this kind are created. Plurals that are not the rule do not occur here.
-fn collection(object: &Value) -> String {
-    let version = object["apiVersion"].as_str().unwrap();
-    let prefix = if version.contains('/') { "apis" } else { "api" };
-    let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
-    match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => format!("/{prefix}/{version}/namespaces/{namespace}/{plural}"),
-        None => format!("/{prefix}/{version}/{plural}"),
-    }
 }

@@ -1,6 +1,9 @@
 //! A hub of one scope in one process: an External placement, members that do as they are told, strategies, runs and
 //! approvals. Names are those of the guides.
 
+mod reading;
+mod requests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::members::{Manner, Members};
 use crate::mortal::{Life, Mortal};
+pub(crate) use reading::{condition, text};
 
 /// Virtual time after which a hub that has not settled never will.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -406,170 +410,6 @@ impl Fleet {
         let path = format!("{}/{request}/status", self.collection(Kind::Approval));
         self.patch_at(&path, json!({"status": {"conditions": [condition]}})).await;
     }
-
-    pub(crate) async fn run_object(&self, name: &str) -> Value {
-        self.get(Kind::Run, name).await.unwrap()
-    }
-
-    pub(crate) async fn status(&self, run: &str) -> Value {
-        self.run_object(run).await["status"].take()
-    }
-
-    /// `True False True` of Initialized, Progressing and Succeeded, a dash for what is not said.
-    pub(crate) async fn columns(&self, run: &str) -> String {
-        let status = self.status(run).await;
-        let word =
-            |type_: &str| condition(&status["conditions"], type_).map_or("-".to_owned(), |one| text(&one["status"]));
-        ["Initialized", "Progressing", "Succeeded"].map(word).join(" ")
-    }
-
-    /// The whole state of a run in a few lines: its condition, then each stage with its clusters.
-    pub(crate) async fn outline(&self, run: &str) -> String {
-        outline(&self.status(run).await)
-    }
-
-    /// The message of a run's condition.
-    pub(crate) async fn message(&self, run: &str, type_: &str) -> String {
-        let status = self.status(run).await;
-        condition(&status["conditions"], type_).map(|one| text(&one["message"])).unwrap_or_default()
-    }
-
-    /// `cluster=snapshot index` of all bindings that are Bound, with a dash for those that are not.
-    pub(crate) async fn rolled_out(&self) -> String {
-        let mut texts: Vec<String> = self
-            .bindings()
-            .await
-            .iter()
-            .map(|one| {
-                let snapshot = text(&one["spec"]["resourceSnapshotName"]);
-                let index = snapshot.trim_end_matches("-snapshot").rsplit('-').next().unwrap_or_default().to_owned();
-                let index = if one["spec"]["state"] == "Bound" { index } else { "-".to_owned() };
-                format!("{}={index}", text(&one["spec"]["targetCluster"]))
-            })
-            .collect();
-        texts.sort();
-        texts.join(" ")
-    }
-
-    /// Those of the placement that is spoken of.
-    pub(crate) async fn bindings(&self) -> Vec<Value> {
-        let mut all = self.list(Kind::Binding).await;
-        all.retain(|one| one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == self.placement);
-        all
-    }
-
-    pub(crate) async fn binding(&self, cluster: &str) -> Value {
-        self.bindings().await.into_iter().find(|one| one["spec"]["targetCluster"] == cluster).unwrap()
-    }
-
-    pub(crate) async fn placement(&self) -> Value {
-        self.get(Kind::Placement, self.placement_name()).await.unwrap()
-    }
-
-    /// The placement's condition of this type, without the prefix of its kind: `True Reason: message`.
-    pub(crate) async fn placement_condition(&self, type_: &str) -> String {
-        let prefix = Kind::Placement.words(self.scope).0;
-        let placement = self.placement().await;
-        condition(&placement["status"]["conditions"], &format!("{prefix}{type_}")).map_or_else(String::new, |one| {
-            format!("{} {}: {}", text(&one["status"]), text(&one["reason"]), text(&one["message"]))
-        })
-    }
-
-    /// `Reason: message` of the Events about an object, in order.
-    pub(crate) async fn events(&self, kind: Kind, name: &str) -> Vec<String> {
-        let namespace = match self.scope {
-            Scope::Cluster => "default",
-            Scope::Namespaced => NAMESPACE,
-        };
-        let all = self.list_at(&format!("/api/v1/namespaces/{namespace}/events")).await;
-        let kind = kind.words(self.scope).0;
-        let mut ours: Vec<&Value> = all
-            .iter()
-            .filter(|one| one["involvedObject"]["kind"] == kind && one["involvedObject"]["name"] == name)
-            .collect();
-        ours.sort_by_key(|one| text(&one["metadata"]["resourceVersion"]).parse::<u64>().unwrap());
-        ours.iter().map(|one| format!("{}: {}", text(&one["reason"]), text(&one["message"]))).collect()
-    }
-
-    pub(crate) fn collection(&self, kind: Kind) -> String {
-        let plural = kind.words(self.scope).1;
-        match self.scope {
-            Scope::Cluster => format!("{PLACEMENT_API}/{plural}"),
-            Scope::Namespaced => format!("{PLACEMENT_API}/namespaces/{NAMESPACE}/{plural}"),
-        }
-    }
-
-    pub(crate) fn object(&self, kind: Kind, name: &str, spec: Value) -> Value {
-        json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind.words(self.scope).0,
-            "metadata": {"name": name}, "spec": spec})
-    }
-
-    pub(crate) async fn make(&self, kind: Kind, name: &str, spec: Value) -> Value {
-        self.create(&self.collection(kind), self.object(kind, name, spec)).await
-    }
-
-    pub(crate) async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
-        self.get_at(&format!("{}/{name}", self.collection(kind))).await
-    }
-
-    pub(crate) async fn list(&self, kind: Kind) -> Vec<Value> {
-        self.list_at(&self.collection(kind)).await
-    }
-
-    pub(crate) async fn patch(&self, kind: Kind, name: &str, change: Value) -> Value {
-        self.patch_at(&format!("{}/{name}", self.collection(kind)), change).await
-    }
-
-    pub(crate) async fn try_patch(&self, kind: Kind, name: &str, change: Value) -> Result<Value, String> {
-        let path = format!("{}/{name}", self.collection(kind));
-        self.request("PATCH", &path, "application/merge-patch+json", Some(change)).await
-    }
-
-    pub(crate) async fn delete(&self, kind: Kind, name: &str) {
-        self.delete_at(&format!("{}/{name}", self.collection(kind))).await;
-    }
-
-    pub(crate) async fn delete_member(&self, name: &str) {
-        self.delete_at(&format!("{MEMBERS}/{name}")).await;
-    }
-
-    pub(crate) async fn create(&self, path: &str, mut object: Value) -> Value {
-        // A server knows its own kinds by their place; ours want to be named.
-        if path == MEMBERS {
-            object["apiVersion"] = "cluster.kubernetes-fleet.io/v1beta1".into();
-            object["kind"] = "MemberCluster".into();
-        }
-        self.request("POST", path, "application/json", Some(object)).await.unwrap()
-    }
-
-    pub(crate) async fn patch_at(&self, path: &str, change: Value) -> Value {
-        self.request("PATCH", path, "application/merge-patch+json", Some(change)).await.unwrap()
-    }
-
-    async fn delete_at(&self, path: &str) {
-        self.request("DELETE", path, "application/json", None).await.unwrap();
-    }
-
-    pub(crate) async fn get_at(&self, path: &str) -> Option<Value> {
-        self.request("GET", path, "application/json", None).await.ok()
-    }
-
-    pub(crate) async fn list_at(&self, path: &str) -> Vec<Value> {
-        self.get_at(path).await.unwrap()["items"].as_array().unwrap().clone()
-    }
-
-    /// The answer, or what the server says against it.
-    pub(crate) async fn request(
-        &self,
-        method: &str,
-        path: &str,
-        format: &str,
-        body: Option<Value>,
-    ) -> Result<Value, String> {
-        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let request = http::Request::builder().method(method).uri(path).header("content-type", format).body(body);
-        self.client().request(request.unwrap()).await.map_err(|error| error.to_string())
-    }
 }
 
 /// A hub's controllers at work.
@@ -621,43 +461,4 @@ pub(crate) use scenarios;
 /// A stage for the clusters of this environment.
 pub(crate) fn stage(environment: &str) -> Value {
     json!({"name": environment, "labelSelector": {"matchLabels": {"environment": environment}}})
-}
-
-pub(crate) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-pub(crate) fn condition<'v>(list: &'v Value, type_: &str) -> Option<&'v Value> {
-    list.as_array()?.iter().find(|one| one["type"] == type_)
-}
-
-pub(crate) fn outline(status: &Value) -> String {
-    let says = |conditions: &Value| -> String {
-        let all = conditions.as_array().cloned().unwrap_or_default();
-        let words =
-            all.iter().map(|one| format!("{}={} {}", text(&one["type"]), text(&one["status"]), text(&one["reason"])));
-        words.collect::<Vec<_>>().join(", ")
-    };
-    let mut lines = vec![says(&status["conditions"])];
-    let stages = status["stagesStatus"].as_array().cloned().unwrap_or_default();
-    for stage in stages.iter().chain(status.get("deletionStageStatus")) {
-        let clusters = stage["clusters"].as_array().cloned().unwrap_or_default();
-        let step = |cluster: &Value| {
-            let is = |type_: &str, status: &str| {
-                condition(&cluster["conditions"], type_).is_some_and(|one| one["status"] == status)
-            };
-            let word = match (is("Started", "True"), is("Succeeded", "True"), is("Succeeded", "False")) {
-                (_, true, _) => "done",
-                (_, _, true) => "failed",
-                (true, ..) => "updating",
-                _ => "pending",
-            };
-            format!("{}:{word}", text(&cluster["clusterName"]))
-        };
-        let mut parts = vec![text(&stage["stageName"]).trim_start_matches("kubernetes-fleet.io/").to_owned()];
-        parts.push(format!("[{}]", says(&stage["conditions"])));
-        parts.extend(clusters.iter().map(step));
-        lines.push(parts.join(" "));
-    }
-    lines.join("\n")
 }

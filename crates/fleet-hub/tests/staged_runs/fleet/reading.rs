@@ -1,0 +1,130 @@
+//! What is read of a fleet, in words that a test can compare: runs, bindings, the placement, Events.
+
+use serde_json::Value;
+
+use super::{Fleet, Kind, NAMESPACE, Scope};
+
+impl Fleet {
+    pub(crate) async fn run_object(&self, name: &str) -> Value {
+        self.get(Kind::Run, name).await.unwrap()
+    }
+
+    pub(crate) async fn status(&self, run: &str) -> Value {
+        self.run_object(run).await["status"].take()
+    }
+
+    /// `True False True` of Initialized, Progressing and Succeeded, a dash for what is not said.
+    pub(crate) async fn columns(&self, run: &str) -> String {
+        let status = self.status(run).await;
+        let word =
+            |type_: &str| condition(&status["conditions"], type_).map_or("-".to_owned(), |one| text(&one["status"]));
+        ["Initialized", "Progressing", "Succeeded"].map(word).join(" ")
+    }
+
+    /// The whole state of a run in a few lines: its condition, then each stage with its clusters.
+    pub(crate) async fn outline(&self, run: &str) -> String {
+        outline(&self.status(run).await)
+    }
+
+    /// The message of a run's condition.
+    pub(crate) async fn message(&self, run: &str, type_: &str) -> String {
+        let status = self.status(run).await;
+        condition(&status["conditions"], type_).map(|one| text(&one["message"])).unwrap_or_default()
+    }
+
+    /// `cluster=snapshot index` of all bindings that are Bound, with a dash for those that are not.
+    pub(crate) async fn rolled_out(&self) -> String {
+        let mut texts: Vec<String> = self
+            .bindings()
+            .await
+            .iter()
+            .map(|one| {
+                let snapshot = text(&one["spec"]["resourceSnapshotName"]);
+                let index = snapshot.trim_end_matches("-snapshot").rsplit('-').next().unwrap_or_default().to_owned();
+                let index = if one["spec"]["state"] == "Bound" { index } else { "-".to_owned() };
+                format!("{}={index}", text(&one["spec"]["targetCluster"]))
+            })
+            .collect();
+        texts.sort();
+        texts.join(" ")
+    }
+
+    /// Those of the placement that is spoken of.
+    pub(crate) async fn bindings(&self) -> Vec<Value> {
+        let mut all = self.list(Kind::Binding).await;
+        all.retain(|one| one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == self.placement);
+        all
+    }
+
+    pub(crate) async fn binding(&self, cluster: &str) -> Value {
+        self.bindings().await.into_iter().find(|one| one["spec"]["targetCluster"] == cluster).unwrap()
+    }
+
+    pub(crate) async fn placement(&self) -> Value {
+        self.get(Kind::Placement, self.placement_name()).await.unwrap()
+    }
+
+    /// The placement's condition of this type, without the prefix of its kind: `True Reason: message`.
+    pub(crate) async fn placement_condition(&self, type_: &str) -> String {
+        let prefix = Kind::Placement.words(self.scope).0;
+        let placement = self.placement().await;
+        condition(&placement["status"]["conditions"], &format!("{prefix}{type_}")).map_or_else(String::new, |one| {
+            format!("{} {}: {}", text(&one["status"]), text(&one["reason"]), text(&one["message"]))
+        })
+    }
+
+    /// `Reason: message` of the Events about an object, in order.
+    pub(crate) async fn events(&self, kind: Kind, name: &str) -> Vec<String> {
+        let namespace = match self.scope {
+            Scope::Cluster => "default",
+            Scope::Namespaced => NAMESPACE,
+        };
+        let all = self.list_at(&format!("/api/v1/namespaces/{namespace}/events")).await;
+        let kind = kind.words(self.scope).0;
+        let mut ours: Vec<&Value> = all
+            .iter()
+            .filter(|one| one["involvedObject"]["kind"] == kind && one["involvedObject"]["name"] == name)
+            .collect();
+        ours.sort_by_key(|one| text(&one["metadata"]["resourceVersion"]).parse::<u64>().unwrap());
+        ours.iter().map(|one| format!("{}: {}", text(&one["reason"]), text(&one["message"]))).collect()
+    }
+}
+
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+pub(crate) fn condition<'v>(list: &'v Value, type_: &str) -> Option<&'v Value> {
+    list.as_array()?.iter().find(|one| one["type"] == type_)
+}
+
+fn outline(status: &Value) -> String {
+    let says = |conditions: &Value| -> String {
+        let all = conditions.as_array().cloned().unwrap_or_default();
+        let words =
+            all.iter().map(|one| format!("{}={} {}", text(&one["type"]), text(&one["status"]), text(&one["reason"])));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let mut lines = vec![says(&status["conditions"])];
+    let stages = status["stagesStatus"].as_array().cloned().unwrap_or_default();
+    for stage in stages.iter().chain(status.get("deletionStageStatus")) {
+        let clusters = stage["clusters"].as_array().cloned().unwrap_or_default();
+        let step = |cluster: &Value| {
+            let is = |type_: &str, status: &str| {
+                condition(&cluster["conditions"], type_).is_some_and(|one| one["status"] == status)
+            };
+            let word = match (is("Started", "True"), is("Succeeded", "True"), is("Succeeded", "False")) {
+                (_, true, _) => "done",
+                (_, _, true) => "failed",
+                (true, ..) => "updating",
+                _ => "pending",
+            };
+            format!("{}:{word}", text(&cluster["clusterName"]))
+        };
+        let mut parts = vec![text(&stage["stageName"]).trim_start_matches("kubernetes-fleet.io/").to_owned()];
+        parts.push(format!("[{}]", says(&stage["conditions"])));
+        parts.extend(clusters.iter().map(step));
+        lines.push(parts.join(" "));
+    }
+    lines.join("\n")
+}
