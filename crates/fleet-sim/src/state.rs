@@ -1,19 +1,23 @@
-//! The state of a hub in a form that two worlds can be compared in.
+//! The state of a hub and of its members in a form that two worlds can be compared in.
 //!
 //! Decides what of an object is luck (times, uids, revisions, random name suffixes) and leaves it out. What remains must be the
-//! same wherever the same things were asked for. Never decides whether a state is right: that is `laws`.
+//! same wherever the same things were asked for. Of a member only what was placed or made by hand counts, not what its own
+//! controllers made of it. Never decides whether a state is right: that is `laws`.
 
 use std::collections::BTreeMap;
 
 use fleet_api::kinds::{
-    ClusterProfile, ClusterResourceBinding, ClusterResourcePlacement, ClusterResourcePlacementStatus,
-    ClusterResourceSnapshot, ClusterSchedulingPolicySnapshot, InternalMemberCluster, MemberCluster, ResourceBinding,
-    ResourcePlacement, ResourceSnapshot, SchedulingPolicySnapshot, Work,
+    AppliedWork, ApprovalRequest, ClusterApprovalRequest, ClusterProfile, ClusterResourceBinding,
+    ClusterResourceOverrideSnapshot, ClusterResourcePlacement, ClusterResourcePlacementEviction,
+    ClusterResourcePlacementStatus, ClusterResourceSnapshot, ClusterSchedulingPolicySnapshot, ClusterStagedUpdateRun,
+    InternalMemberCluster, MemberCluster, ResourceBinding, ResourceOverrideSnapshot, ResourcePlacement,
+    ResourceSnapshot, SchedulingPolicySnapshot, StagedUpdateRun, Work,
 };
 use fleet_api::names::BindingName;
 use fleet_api::well_known::{annotations, labels};
 use fleet_runtime::KindId;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::Value;
 
@@ -40,20 +44,34 @@ fn kinds() -> Vec<KindId> {
         KindId::of::<ClusterResourceBinding>(),
         KindId::of::<ResourceBinding>(),
         KindId::of::<Work>(),
+        KindId::of::<ClusterResourceOverrideSnapshot>(),
+        KindId::of::<ResourceOverrideSnapshot>(),
+        KindId::of::<ClusterResourcePlacementEviction>(),
+        KindId::of::<ClusterStagedUpdateRun>(),
+        KindId::of::<StagedUpdateRun>(),
+        KindId::of::<ClusterApprovalRequest>(),
+        KindId::of::<ApprovalRequest>(),
     ]
 }
+
+/// What is placed on members in stories, and what their agents keep about it.
+fn kinds_on_members() -> Vec<KindId> {
+    vec![KindId::of::<Namespace>(), KindId::of::<ConfigMap>(), KindId::of::<Deployment>(), KindId::of::<AppliedWork>()]
+}
+
+/// Namespaces that every cluster has.
+const SYSTEM_NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "fleet-system"];
+/// The map that every namespace has.
+const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
+/// How often a workload was given another template.
+const ROLLOUT_COUNT: &str = "deployment.kubernetes.io/revision";
 
 impl HubState {
     /// Reads everything that matters from a hub.
     pub async fn read(client: &kube::Client) -> Result<Self, kube::Error> {
         let mut state = BTreeMap::new();
         for kind in kinds() {
-            let request = http::Request::get(kind.collection_path(None)).body(Vec::new());
-            let mut list: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
-            let items = match list.get_mut("items").map(Value::take) {
-                Some(Value::Array(items)) => items,
-                _ => Vec::new(),
-            };
+            let items = list(client, &kind).await?;
             state.insert(kind.kind.to_string(), items);
         }
         Ok(Self(state))
@@ -65,6 +83,10 @@ impl HubState {
 
     /// The state without luck, as text: one object after the other, sorted.
     pub fn without_luck(&self) -> String {
+        self.printed("", normalise)
+    }
+
+    fn printed(&self, heading: &str, normalise: impl Fn(&mut Value)) -> String {
         let mut objects = Vec::new();
         for (kind, items) in &self.0 {
             for item in items {
@@ -76,10 +98,62 @@ impl HubState {
             }
         }
         objects.sort();
-        let text =
-            objects.into_iter().map(|(kind, namespace, name, text)| format!("{kind} {namespace}/{name}\n{text}\n"));
+        let text = objects
+            .into_iter()
+            .map(|(kind, namespace, name, text)| format!("{heading}{kind} {namespace}/{name}\n{text}\n"));
         text.collect()
     }
+
+    /// Reads what was placed on a member, and what was made there by hand.
+    pub async fn read_member(client: &kube::Client) -> Result<Self, kube::Error> {
+        let mut state = BTreeMap::new();
+        for kind in kinds_on_members() {
+            let mut items = match list(client, &kind).await {
+                // The agent that would need the kind does not apply anything.
+                Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+                other => other?,
+            };
+            items.retain(|object| !is_part_of_every_cluster(&kind, object));
+            state.insert(kind.kind.to_string(), items);
+        }
+        Ok(Self(state))
+    }
+
+    /// The same as text without luck and without what the member's own controllers say of it.
+    pub fn of_member_without_luck(&self, member: &str) -> String {
+        self.printed(&format!("{member}: "), normalise_on_member)
+    }
+}
+
+async fn list(client: &kube::Client, kind: &KindId) -> Result<Vec<Value>, kube::Error> {
+    let request = http::Request::get(kind.collection_path(None)).body(Vec::new());
+    let mut list: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
+    match list.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn is_part_of_every_cluster(kind: &KindId, object: &Value) -> bool {
+    let (namespace, name) = (object["metadata"]["namespace"].as_str(), object["metadata"]["name"].as_str());
+    let system = |word: Option<&str>| word.is_some_and(|word| SYSTEM_NAMESPACES.contains(&word));
+    let is_namespace = &*kind.kind == "Namespace" && system(name);
+    is_namespace || system(namespace) || (&*kind.kind == "ConfigMap" && name == Some(ROOT_CERTIFICATE))
+}
+
+fn normalise_on_member(object: &mut Value) {
+    // Ledgers are told by the agent; everything else has a status of the member's own.
+    let is_ledger = object["spec"].get("workNamespace").is_some();
+    if let Some(fields) = object.as_object_mut().filter(|_| !is_ledger) {
+        fields.remove("status");
+    }
+    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.remove("generation");
+        if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
+            notes.remove(ROLLOUT_COUNT);
+        }
+    }
+    normalise(object);
 }
 
 /// Takes everything out of an object that is luck.
@@ -94,6 +168,10 @@ fn normalise(object: &mut Value) {
         }
         if let Some(found) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
             found.remove(annotations::NEXT_SNAPSHOT_DETECTED_AT);
+            if let Some(Value::String(note)) = found.get_mut(annotations::MOVED_BY_RUN) {
+                // Its last part is a generation.
+                *note = note.rsplit_once('/').map_or("", |(front, _)| front).to_owned();
+            }
         }
         if let Some(Value::String(binding)) = meta.get_mut("labels").and_then(|all| all.get_mut(labels::PARENT_BINDING))
         {
@@ -165,12 +243,17 @@ fn without_suffix(binding: &str) -> String {
 }
 
 /// Fields that hold instants or identities, wherever they are.
-const LUCK: [&str; 8] = [
+const LUCK: [&str; 13] = [
     "lastTransitionTime",
+    "startTime",
+    "endTime",
+    "firstDriftedObservedTime",
+    "firstDiffedObservedTime",
+    "observedInMemberClusterGeneration",
+    "targetClusterObservedGeneration",
     "observationTime",
     "lastReceivedHeartbeat",
     "lastUpdatedTime",
-    "deletionTimestamp",
     "uid",
     "resourceVersion",
     "creationTimestamp",
@@ -180,6 +263,9 @@ fn forget_luck(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|key, _| !LUCK.contains(&key.as_str()));
+            if let Some(when) = map.get_mut("deletionTimestamp") {
+                *when = "some time".into();
+            }
             map.values_mut().for_each(forget_luck);
         }
         Value::Array(items) => items.iter_mut().for_each(forget_luck),

@@ -13,7 +13,7 @@ use super::act::{self, Outcome, remove_finalizer};
 use super::namespaces::put_condition;
 use super::{Seen, Wake};
 use crate::registry::definition::{CLEANUP_FINALIZER, NameConflict, name_conflict};
-use crate::registry::{Origin, Registry, ResourceInfo, StorageKey};
+use crate::registry::{Definition, Origin, Registry, ResourceInfo, StorageKey};
 use crate::rest::meta::printed_time;
 use crate::server::Cluster;
 use crate::store::{ChangeKind, Entry};
@@ -29,9 +29,9 @@ fn definitions() -> StorageKey {
 pub(super) fn load(cluster: &Cluster) {
     let Ok(listing) = cluster.store().peek_list(&definitions(), None, None, usize::MAX, None) else { return };
     for entry in &listing.entries {
-        let definition = entry.parse();
-        if is_true(&definition, "Established") {
-            install(cluster, &definition);
+        let definition = cluster.definitions().read(&entry.bytes);
+        if is_true(&definition.object, "Established") {
+            install(cluster, &entry.key, &definition);
         }
     }
 }
@@ -41,8 +41,8 @@ pub(super) struct Definitions {
     dirty: BTreeSet<Box<str>>,
     /// Definitions that wait for the end of their objects, by the resource of these.
     emptying: BTreeMap<StorageKey, Box<str>>,
-    /// What was installed: the spec, and whether the definition is going.
-    installed: BTreeMap<Box<str>, (Value, bool)>,
+    /// What was installed.
+    installed: BTreeMap<Box<str>, Arc<ResourceInfo>>,
 }
 
 impl Definitions {
@@ -84,8 +84,8 @@ impl Definitions {
             self.withdraw(cluster, name);
             return Outcome::Done;
         };
-        let definition = entry.parse();
-        let Ok(info) = cluster.definitions().resource_of(&definition) else { return Outcome::Done };
+        let definition = cluster.definitions().read(&entry.bytes);
+        let Ok(info) = definition.resource.clone() else { return Outcome::Done };
         if entry.index.deleting && entry.index.has_finalizer(CLEANUP_FINALIZER) {
             self.serve(cluster, name, &definition);
             self.emptying.insert(info.storage.key.clone(), name.into());
@@ -94,43 +94,40 @@ impl Definitions {
         let others: Vec<Arc<ResourceInfo>> = others(cluster.registry(), &info, name);
         let conflict = name_conflict(&info, &others);
         let now = printed_time(cluster.now());
-        let told = act::edit(cluster, &definitions(), &entry, &[], |o| tell(o, conflict.as_ref(), &now)).await;
-        if told == Outcome::Done && (conflict.is_none() || is_true(&definition, "Established")) {
+        let edit = |object: &mut Value| tell(object, conflict.as_ref(), &now);
+        let told = act::edit_parsed(cluster, &definitions(), &entry, &definition.object, &[], edit).await;
+        if told == Outcome::Done && (conflict.is_none() || is_true(&definition.object, "Established")) {
             self.serve(cluster, name, &definition);
         }
         told
     }
 
-    fn serve(&mut self, cluster: &Cluster, name: &str, definition: &Value) {
-        let state = (definition["spec"].clone(), definition["metadata"]["deletionTimestamp"].is_string());
-        if self.installed.get(name) != Some(&state) {
-            install(cluster, definition);
-            self.installed.insert(name.into(), state);
+    fn serve(&mut self, cluster: &Cluster, name: &str, definition: &Definition) {
+        let Ok(info) = &definition.resource else { return };
+        if self.installed.get(name).is_none_or(|served| !Arc::ptr_eq(served, info)) {
+            install(cluster, name, definition);
+            self.installed.insert(name.into(), info.clone());
         }
     }
 
     fn withdraw(&mut self, cluster: &Cluster, name: &str) {
         self.emptying.retain(|_, definition| **definition != *name);
-        if let Some((spec, _)) = self.installed.remove(name) {
-            let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
-            cluster.registry().remove(&text(&spec["group"]), &text(&spec["names"]["plural"]));
+        if let Some(info) = self.installed.remove(name) {
+            cluster.registry().remove(&info.group, &info.plural);
         }
     }
 }
 
 /// Serves what a definition says; what is served just so already is left alone, and so are its watches.
-fn install(cluster: &Cluster, definition: &Value) {
-    match cluster.definitions().resource_of(definition) {
+fn install(cluster: &Cluster, name: &str, definition: &Definition) {
+    match &definition.resource {
         Ok(info) => {
             let served = cluster.registry().find_storage(&info.storage.key);
-            if served.is_none_or(|served| !Arc::ptr_eq(&served, &info)) {
-                cluster.registry().install(info);
+            if served.is_none_or(|served| !Arc::ptr_eq(&served, info)) {
+                cluster.registry().install(info.clone());
             }
         }
-        Err(findings) => {
-            let name = definition["metadata"]["name"].as_str().unwrap_or("");
-            tracing::warn!(name, ?findings, "a stored definition cannot be served");
-        }
+        Err(findings) => tracing::warn!(name, ?findings, "a stored definition cannot be served"),
     }
 }
 
