@@ -14,7 +14,7 @@ use fleet_api::kinds::{
     ResourceSnapshot, SchedulingPolicySnapshot, StagedUpdateRun, Work,
 };
 use fleet_api::names::BindingName;
-use fleet_api::well_known::{annotations, labels};
+use fleet_api::well_known::{annotations, label_values, labels};
 use fleet_runtime::KindId;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -104,6 +104,39 @@ impl HubState {
         text.collect()
     }
 
+    /// The same without what tells how many versions of content it took to get here: of all snapshots only the newest are kept,
+    /// and they are called so wherever they are named.
+    #[must_use]
+    pub fn without_counts(mut self) -> Self {
+        let mut names = BTreeMap::new();
+        let mut indices = BTreeMap::new();
+        for kind in COUNTED {
+            let Some(snapshots) = self.0.get_mut(kind) else { continue };
+            snapshots.retain(|one| one["metadata"]["labels"][labels::IS_LATEST_SNAPSHOT] == label_values::TRUE);
+            for one in snapshots {
+                let meta = &mut one["metadata"];
+                let own = [labels::PARENT_OVERRIDE, labels::PARENT_PLACEMENT].map(|key| meta["labels"][key].clone());
+                let parent = own.iter().find_map(Value::as_str).unwrap_or_default().to_owned();
+                let name = meta["name"].as_str().unwrap_or_default().to_owned();
+                names.insert(name, format!("newest of {parent}"));
+                if let Some(index) = meta["labels"][labels::RESOURCE_INDEX].as_str() {
+                    let namespace = meta["namespace"].as_str().unwrap_or_default().to_owned();
+                    indices.insert((namespace, parent), index.to_owned());
+                }
+                if let Some(all) = meta["labels"].as_object_mut() {
+                    all.remove(labels::OVERRIDE_INDEX);
+                }
+            }
+        }
+        for (kind, objects) in &mut self.0 {
+            for object in objects {
+                let index = placement_of(kind, object).and_then(|placement| indices.get(&placement));
+                call_newest(object, &names, index.map(String::as_str));
+            }
+        }
+        self
+    }
+
     /// Reads what was placed on a member, and what was made there by hand.
     pub async fn read_member(client: &kube::Client) -> Result<Self, kube::Error> {
         let mut state = BTreeMap::new();
@@ -122,6 +155,49 @@ impl HubState {
     /// The same as text without luck and without what the member's own controllers say of it.
     pub fn of_member_without_luck(&self, member: &str) -> String {
         self.printed(&format!("{member}: "), normalise_on_member)
+    }
+}
+
+/// Kinds of which there are more, the more often something changed.
+const COUNTED: [&str; 4] =
+    ["ClusterResourceSnapshot", "ResourceSnapshot", "ClusterResourceOverrideSnapshot", "ResourceOverrideSnapshot"];
+/// Fields and labels that hold the index of a resource snapshot.
+const INDICES: [&str; 3] = ["observedResourceIndex", labels::RESOURCE_INDEX, labels::PARENT_RESOURCE_SNAPSHOT_INDEX];
+/// What a Work says of the names of overrides.
+const OVERRIDE_HASHES: [&str; 2] = [annotations::PARENT_OVERRIDES_HASH, annotations::PARENT_CLUSTER_OVERRIDES_HASH];
+
+/// Namespace and name of the placement that an object belongs to.
+fn placement_of(kind: &str, object: &Value) -> Option<(String, String)> {
+    let meta = &object["metadata"];
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    if kind.ends_with("ResourcePlacement") {
+        return Some((text(&meta["namespace"]).unwrap_or_default(), text(&meta["name"])?));
+    }
+    let namespace = match kind {
+        "Work" => text(&meta["labels"][labels::PARENT_PLACEMENT_NAMESPACE]),
+        _ => text(&meta["namespace"]),
+    };
+    Some((namespace.unwrap_or_default(), text(&meta["labels"][labels::PARENT_PLACEMENT])?))
+}
+
+fn call_newest(value: &mut Value, names: &BTreeMap<String, String>, index: Option<&str>) {
+    match value {
+        Value::String(text) => {
+            if let Some(newest) = names.get(text) {
+                text.clone_from(newest);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| call_newest(item, names, index)),
+        Value::Object(fields) => {
+            fields.retain(|key, _| !OVERRIDE_HASHES.contains(&key.as_str()));
+            for (key, field) in fields {
+                if index.is_some() && INDICES.contains(&key.as_str()) && field.as_str() == index {
+                    *field = "newest".into();
+                }
+                call_newest(field, names, index);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -352,6 +428,50 @@ mod tests {
         };
         assert_eq!(placement(["east", "west"]), placement(["west", "east"]));
         assert_ne!(placement(["east", "west"]), placement(["east", "north"]));
+    }
+
+    #[test]
+    fn how_many_versions_there_were_is_no_matter_and_who_has_an_older_one_is() {
+        let world = |newest: u32, has: u32| {
+            let snapshot = |number: u32| {
+                json!({"metadata": {"name": format!("web-{number}-snapshot"), "labels": {
+                    labels::PARENT_PLACEMENT: "web", labels::RESOURCE_INDEX: number.to_string(),
+                    labels::IS_LATEST_SNAPSHOT: (number == newest).to_string(),
+                }}})
+            };
+            let binding = json!({
+                "metadata": {"name": "b", "labels": {labels::PARENT_PLACEMENT: "web"}},
+                "spec": {"resourceSnapshotName": format!("web-{has}-snapshot")},
+            });
+            let placement = json!({"metadata": {"name": "web"}, "status": {"observedResourceIndex": has.to_string()}});
+            let kinds = [
+                ("ClusterResourceSnapshot", (0..=newest).map(snapshot).collect()),
+                ("ClusterResourceBinding", vec![binding]),
+                ("ClusterResourcePlacement", vec![placement]),
+            ];
+            let state = HubState(kinds.into_iter().map(|(kind, all)| (kind.to_owned(), all)).collect());
+            state.without_counts().without_luck()
+        };
+        assert_eq!(difference(&world(2, 2), &world(1, 1)), None);
+        assert!(difference(&world(2, 2), &world(2, 1)).is_some());
+    }
+
+    #[test]
+    fn what_every_cluster_has_and_what_controllers_say_is_not_compared() {
+        let kind = |name: &str| KindId::new("", "v1", name, "");
+        let named = |name: &str| json!({"metadata": {"name": name, "namespace": "shop"}});
+        assert!(is_part_of_every_cluster(&kind("Namespace"), &named("kube-system")));
+        assert!(is_part_of_every_cluster(&kind("ConfigMap"), &named(ROOT_CERTIFICATE)));
+        assert!(!is_part_of_every_cluster(&kind("ConfigMap"), &named("settings")));
+        let workload = |image: &str, ready: u32| {
+            let object = json!({
+                "metadata": {"name": "web", "generation": ready, "annotations": {ROLLOUT_COUNT: ready.to_string()}},
+                "spec": {"image": image}, "status": {"ready": ready},
+            });
+            state(vec![object]).of_member_without_luck("m1")
+        };
+        assert_eq!(workload("a", 1), workload("a", 2));
+        assert_ne!(workload("a", 1), workload("b", 1));
     }
 
     #[test]

@@ -214,6 +214,7 @@ impl Teller {
         let hub = HubState::read(&self.world.user()).await?;
         wrongs.extend(rest::broken(&hub));
         wrongs.extend(self.laws.lock().broken().iter().cloned());
+        let hub = if story.is_hurried() { hub.without_counts() } else { hub };
         let mut state = hub.without_luck();
         for member in self.world.members() {
             let on_member = HubState::read_member(&self.world.user_of(&member)).await?;

@@ -19,7 +19,7 @@ use crate::Random;
 use crate::agents::{AgentError, Surroundings, hub_agent, hub_identity, member_agent, prompt_hub};
 use crate::member::{SimulatedMember, identity};
 use crate::network::{HUB_SERVER, Network, Weather};
-use crate::setup::{SetupError, furnish_member, prepare_hub};
+use crate::setup::{SetupError, add_nodes, furnish_any_member, prepare_hub};
 use crate::workloads::Workloads;
 
 /// The hub agent's name on the network.
@@ -55,8 +55,8 @@ fn admin() -> User {
     User::authenticated("admin", ["system:masters".to_owned()])
 }
 
-/// What a hub's server holds before anybody comes: our kinds, and nothing that anyone asked for. Worlds that share it
-/// begin at once.
+/// What servers hold before anybody comes: a hub's our kinds, a member's what its agent needs, and nothing that anyone asked
+/// for. Worlds that share it begin at once.
 #[derive(Debug, Clone)]
 pub struct Ground(Template);
 
@@ -66,13 +66,17 @@ impl Ground {
         let clock = Clock::starting_at(origin());
         let server = server(clock, GROUND_SEED, &Template::default()).await?;
         prepare_hub(&kube::Client::new(server.service(ROOT_CLUSTER, admin()), "default")).await?;
+        furnish_any_member(&kube::Client::new(server.service(ANY_MEMBER, admin()), "default")).await?;
         // The server equips the new namespace in its own time.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let ground = Self(server.template());
+        let ground = Self(server.template().with_newcomers_like(ANY_MEMBER));
         server.close().await;
         Ok(ground)
     }
 }
+
+/// The cluster that all members begin as.
+const ANY_MEMBER: &str = "any-member";
 
 /// The uids of what is on the ground come from this seed, in every world.
 const GROUND_SEED: u64 = 0;
@@ -166,7 +170,7 @@ impl World {
         let own = self.network.steady_client(CARPENTER, name, self.server.service(name, hub_identity()));
         let cluster = self.server.cluster(name);
         self.workloads.entry(name.to_owned()).or_insert_with(|| Workloads::start(&cluster, Arc::default()));
-        furnish_member(&own, member).await?;
+        add_nodes(&own, member).await?;
         self.members.insert(name.to_owned(), member.clone());
         self.restart_member(name, SignedDuration::ZERO)
     }

@@ -6,13 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use fleet_api::names::MemberNamespace;
 use serde_json::Value;
 
 use super::STALE;
 use super::shadow::{Change, is_deleting, text};
-
-/// The namespace of a member on the hub, without its name.
-const NAMESPACE_PREFIX: &str = "fleet-member-";
 
 /// The Works of all members.
 #[derive(Debug, Default)]
@@ -51,24 +49,24 @@ impl Members {
 
     fn note(&mut self, change: &Change) {
         if change.id.plural == "namespaces" {
-            if let Some(member) = change.id.name.strip_prefix(NAMESPACE_PREFIX)
+            if let Some(member) = MemberNamespace::cluster_of(&change.id.name)
                 && (change.before.is_none() || change.begins_deletion())
             {
                 // All that is in it goes with it, and nothing of it comes back.
-                let works = self.works.entry(member.to_owned()).or_default();
+                let works = self.works.entry(member.to_string()).or_default();
                 works.values_mut().for_each(|versions| end(versions, change.at));
             }
             return;
         }
-        let Some(member) = change.id.namespace.strip_prefix(NAMESPACE_PREFIX) else { return };
+        let Some(member) = MemberNamespace::cluster_of(&change.id.namespace) else { return };
         if change.id.plural != "works" {
             return;
         }
-        let versions = self.works.entry(member.to_owned()).or_default().entry(change.id.name.clone()).or_default();
+        let versions = self.works.entry(member.to_string()).or_default().entry(change.id.name.clone()).or_default();
         let Some(work) = &change.after else { return end(versions, change.at) };
         let manifests = work["spec"]["workload"]["manifests"].as_array().into_iter().flatten();
         let manifests: BTreeMap<Named, Value> = manifests.map(|one| (named(one), one.clone())).collect();
-        self.named.entry(member.to_owned()).or_default().extend(manifests.keys().cloned());
+        self.named.entry(member.to_string()).or_default().extend(manifests.keys().cloned());
         let (deleting, strategy) = (is_deleting(work), work["spec"]["applyStrategy"].clone());
         let same = |last: &&Version| {
             last.until.is_none()

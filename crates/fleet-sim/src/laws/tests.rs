@@ -1,6 +1,7 @@
 //! Every law can be broken, and is not broken by what is allowed.
 
 use expect_test::{Expect, expect};
+use fleet_api::well_known::labels;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -72,7 +73,7 @@ fn binding(cluster: &str, state: &str, snapshot: u32, generation: i64) -> Value 
     json!({
         "metadata": {
             "name": format!("web-{cluster}"), "generation": generation, "finalizers": ["x"],
-            "labels": {"kubernetes-fleet.io/parent-CRP": "web"},
+            "labels": {labels::PARENT_PLACEMENT: "web"},
         },
         "spec": {"targetCluster": cluster, "state": state, "resourceSnapshotName": format!("web-{snapshot}-snapshot")},
     })
@@ -205,10 +206,10 @@ fn no_binding_is_doubled_or_orphaned_and_no_snapshot_lost() {
     told.binding("POST", second);
     told.check(expect!["web has a second binding for a beside web-a"]);
     let mut orphan = binding("b", "Scheduled", 0, 1);
-    orphan["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] = "other".into();
+    orphan["metadata"]["labels"][labels::PARENT_PLACEMENT] = "other".into();
     told.binding("POST", orphan);
     told.check(expect!["a binding is made for other, which is not there"]);
-    let snapshot = |number: u32| json!({"metadata": {"name": format!("web-{number}-snapshot"), "labels": {"kubernetes-fleet.io/parent-CRP": "web"}}});
+    let snapshot = |number: u32| json!({"metadata": {"name": format!("web-{number}-snapshot"), "labels": {labels::PARENT_PLACEMENT: "web"}}});
     for number in 0..3 {
         told.on_hub(HUB, "POST", "clusterresourcesnapshots", snapshot(number));
     }

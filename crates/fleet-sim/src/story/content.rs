@@ -80,8 +80,11 @@ impl Author {
     pub(super) fn change_workload(&mut self) {
         let Some(path) = self.a_path(|author| &author.workloads) else { return };
         let number = self.number();
-        let image =
-            if self.random.chance(MISSING_IMAGE) { format!("nonexistent:{number}") } else { format!("web:{number}") };
+        let image = if self.random.chance(MISSING_IMAGE) && !self.careful {
+            format!("nonexistent:{number}")
+        } else {
+            format!("web:{number}")
+        };
         let template = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
         self.tell(format!("image {path} {image}"), "PATCH", path, json!({"spec": {"template": template}}));
     }

@@ -21,6 +21,7 @@ mod staging;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::time::Duration;
 
 use fleet_runtime::KindId;
@@ -32,6 +33,8 @@ use placing::PolicyType;
 use staging::Run;
 
 const NAMESPACES: [&str; 2] = ["app-a", "app-b"];
+/// A moment within which a rollout is on its way: members take some seconds until their workloads are ready.
+const HASTE: Range<Duration> = Duration::ZERO..Duration::from_secs(4);
 
 /// One request of a user, and who appears with it.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,6 +96,13 @@ pub struct Story {
     pub actions: Vec<Action>,
 }
 
+impl Story {
+    /// Whether content changes so quickly that it is luck how many versions of it there are.
+    pub fn is_hurried(&self) -> bool {
+        self.theme == Theme::Rolling && self.actions.iter().any(|action| action.haste.is_some())
+    }
+}
+
 /// The story of a seed.
 pub fn story(seed: u64) -> Story {
     let theme = Theme::of(seed);
@@ -138,6 +148,8 @@ struct Author {
     runs: Vec<Run>,
     /// Stages of the strategy that runs follow.
     stages: Vec<Value>,
+    /// Whether everything that is asked for now must be possible.
+    careful: bool,
     /// Makes names and contents differ.
     counter: u32,
     story: Vec<Action>,
@@ -166,6 +178,7 @@ impl Author {
             budgets: BTreeSet::new(),
             runs: Vec::new(),
             stages: Vec::new(),
+            careful: false,
             counter: 0,
             story: Vec::new(),
         }
@@ -192,6 +205,14 @@ impl Author {
         merge(&mut body, rest);
         self.tell(what, "POST", kind.collection_path(namespace), body);
         kind.object_path(namespace, name, None)
+    }
+
+    /// The next request follows what was told last in a moment.
+    fn in_haste(&mut self) {
+        let haste = self.random.duration(&HASTE);
+        if let Some(action) = self.story.last_mut() {
+            action.haste = Some(haste);
+        }
     }
 
     fn number(&mut self) -> u32 {

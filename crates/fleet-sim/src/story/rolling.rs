@@ -36,7 +36,8 @@ impl Author {
 
     pub(super) fn roll(&mut self) {
         match self.random.below(100) {
-            0..30 => self.change_placed(),
+            0..20 => self.change_placed(),
+            20..30 => self.change_in_haste(),
             30..42 => self.change_limits(),
             42..50 => self.change_apply_strategy(),
             50..66 => self.override_content(),
@@ -60,6 +61,25 @@ impl Author {
             (true, Some(path)) => self.edit_map(path),
             _ => self.create_map(NAMESPACES[0]),
         }
+    }
+
+    /// Changes come while others are being rolled out. All of them can be, so that everything ends with the last.
+    fn change_in_haste(&mut self) {
+        self.careful = true;
+        for _ in 0..=self.random.below(2) {
+            self.change_placed();
+            self.in_haste();
+        }
+        let told = self.story.len();
+        match self.random.below(3) {
+            0 => self.change_limits(),
+            1 => self.override_content(),
+            _ => self.change_placed(),
+        }
+        if self.story.len() == told {
+            self.change_placed();
+        }
+        self.careful = false;
     }
 
     pub(super) fn place_rolling(&mut self, namespace: &'static str) {
@@ -156,12 +176,12 @@ impl Author {
             json!([{"labelSelector": {"matchLabels": {"tier": self.one_of(&TIERS)}}}])
         };
         let number = self.number().to_string();
-        // The last one fails wherever it matches: there is no such field.
+        let value = json!({"note": number, "at": "${MEMBER-CLUSTER-NAME}"});
+        let note = json!({"op": "add", "path": "/metadata/annotations", "value": value});
         let patch = match self.random.below(10) {
-            0..9 => {
-                json!({"op": "add", "path": "/metadata/annotations", "value": {"note": number, "at": "${MEMBER-CLUSTER-NAME}"}})
-            }
-            _ => json!({"op": "remove", "path": "/metadata/labels/none"}),
+            // It fails wherever it matches: there is no such field.
+            0 if !self.careful => json!({"op": "remove", "path": "/metadata/labels/none"}),
+            _ => note,
         };
         json!({
             "clusterSelector": {"clusterSelectorTerms": terms}, "overrideType": "JSONPatch",

@@ -3,8 +3,6 @@
 //! Decides which runs there are and what people do with them. Requests that make no sense by then are made all the same: they
 //! are refused in good and in bad weather alike.
 
-use std::time::Duration;
-
 use fleet_api::kinds::{
     ApprovalRequest, ClusterApprovalRequest, ClusterResourcePlacement, ClusterStagedUpdateRun,
     ClusterStagedUpdateStrategy, ResourcePlacement, StagedUpdateRun, StagedUpdateStrategy,
@@ -19,8 +17,6 @@ use super::{Author, NAMESPACES, Placed};
 const PLACED: &str = NAMESPACES[0];
 const STRATEGY: &str = "stages";
 const RUNS_MAX: usize = 3;
-/// A moment within which a run is on its way: members take some seconds until their workloads are ready.
-const HASTE: std::ops::Range<Duration> = Duration::ZERO..Duration::from_secs(4);
 
 /// Chance in thousandths that a run is stopped, or resumed, in mid-flight.
 const HASTY: u32 = 400;
@@ -224,14 +220,6 @@ impl Author {
         if state == "Stop" && (is_on_its_way || self.random.chance(HASTY)) {
             self.in_haste();
             self.change_state(index);
-        }
-    }
-
-    /// The next request follows in a moment.
-    fn in_haste(&mut self) {
-        let haste = self.random.duration(&HASTE);
-        if let Some(action) = self.story.last_mut() {
-            action.haste = Some(haste);
         }
     }
 
