@@ -59,21 +59,10 @@ pub(super) async fn edit(
     guards: &[Guard],
     edit: impl FnOnce(&mut Value),
 ) -> Outcome {
-    edit_parsed(cluster, resource, entry, &entry.parse(), guards, edit).await
-}
-
-/// The same for an entry that is parsed already.
-pub(super) async fn edit_parsed(
-    cluster: &Cluster,
-    resource: &StorageKey,
-    entry: &Entry,
-    before: &Value,
-    guards: &[Guard],
-    edit: impl FnOnce(&mut Value),
-) -> Outcome {
+    let before = entry.parse();
     let mut object = before.clone();
     edit(&mut object);
-    if object == *before {
+    if object == before {
         return Outcome::Done;
     }
     let spec_finalizers = cluster.registry().find_storage(resource).is_some_and(|i| i.behaviour.spec_finalizers);

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::act::{self, Outcome, remove_finalizer};
 use super::namespaces::put_condition;
 use super::{Seen, Wake};
-use crate::registry::definition::{CLEANUP_FINALIZER, NameConflict, name_conflict};
+use crate::registry::definition::{CLEANUP_FINALIZER, NameConflict, is_established, name_conflict};
 use crate::registry::{Definition, Origin, Registry, ResourceInfo, StorageKey};
 use crate::rest::meta::printed_time;
 use crate::server::Cluster;
@@ -29,9 +29,8 @@ fn definitions() -> StorageKey {
 pub(super) fn load(cluster: &Cluster) {
     let Ok(listing) = cluster.store().peek_list(&definitions(), None, None, usize::MAX, None) else { return };
     for entry in &listing.entries {
-        let definition = cluster.definitions().read(&entry.bytes);
-        if is_true(&definition.object, "Established") {
-            install(cluster, &entry.key, &definition);
+        if let Some(definition) = read(cluster, entry).filter(|definition| definition.established) {
+            install(cluster, definition.info);
         }
     }
 }
@@ -41,7 +40,6 @@ pub(super) struct Definitions {
     dirty: BTreeSet<Box<str>>,
     /// Definitions that wait for the end of their objects, by the resource of these.
     emptying: BTreeMap<StorageKey, Box<str>>,
-    /// What was installed.
     installed: BTreeMap<Box<str>, Arc<ResourceInfo>>,
 }
 
@@ -84,28 +82,25 @@ impl Definitions {
             self.withdraw(cluster, name);
             return Outcome::Done;
         };
-        let definition = cluster.definitions().read(&entry.bytes);
-        let Ok(info) = definition.resource.clone() else { return Outcome::Done };
+        let Some(Definition { info, established }) = read(cluster, &entry) else { return Outcome::Done };
         if entry.index.deleting && entry.index.has_finalizer(CLEANUP_FINALIZER) {
-            self.serve(cluster, name, &definition);
+            self.serve(cluster, name, &info);
             self.emptying.insert(info.storage.key.clone(), name.into());
             return clean_up(cluster, &entry, &info).await;
         }
         let others: Vec<Arc<ResourceInfo>> = others(cluster.registry(), &info, name);
         let conflict = name_conflict(&info, &others);
         let now = printed_time(cluster.now());
-        let edit = |object: &mut Value| tell(object, conflict.as_ref(), &now);
-        let told = act::edit_parsed(cluster, &definitions(), &entry, &definition.object, &[], edit).await;
-        if told == Outcome::Done && (conflict.is_none() || is_true(&definition.object, "Established")) {
-            self.serve(cluster, name, &definition);
+        let told = act::edit(cluster, &definitions(), &entry, &[], |o| tell(o, conflict.as_ref(), &now)).await;
+        if told == Outcome::Done && (conflict.is_none() || established) {
+            self.serve(cluster, name, &info);
         }
         told
     }
 
-    fn serve(&mut self, cluster: &Cluster, name: &str, definition: &Definition) {
-        let Ok(info) = &definition.resource else { return };
-        if self.installed.get(name).is_none_or(|served| !Arc::ptr_eq(served, info)) {
-            install(cluster, name, definition);
+    fn serve(&mut self, cluster: &Cluster, name: &str, info: &Arc<ResourceInfo>) {
+        if self.installed.get(name).is_none_or(|installed| !Arc::ptr_eq(installed, info)) {
+            install(cluster, info.clone());
             self.installed.insert(name.into(), info.clone());
         }
     }
@@ -118,16 +113,18 @@ impl Definitions {
     }
 }
 
+/// What a stored definition says; one that cannot be served is left alone.
+fn read(cluster: &Cluster, entry: &Entry) -> Option<Definition> {
+    let read = cluster.definitions().read(&entry.bytes);
+    read.inspect_err(|findings| tracing::warn!(name = &*entry.key, ?findings, "a stored definition cannot be served"))
+        .ok()
+}
+
 /// Serves what a definition says; what is served just so already is left alone, and so are its watches.
-fn install(cluster: &Cluster, name: &str, definition: &Definition) {
-    match &definition.resource {
-        Ok(info) => {
-            let served = cluster.registry().find_storage(&info.storage.key);
-            if served.is_none_or(|served| !Arc::ptr_eq(&served, info)) {
-                cluster.registry().install(info.clone());
-            }
-        }
-        Err(findings) => tracing::warn!(name, ?findings, "a stored definition cannot be served"),
+fn install(cluster: &Cluster, info: Arc<ResourceInfo>) {
+    let served = cluster.registry().find_storage(&info.storage.key);
+    if served.is_none_or(|served| !Arc::ptr_eq(&served, &info)) {
+        cluster.registry().install(info);
     }
 }
 
@@ -166,7 +163,7 @@ async fn clean_up(cluster: &Arc<Cluster>, entry: &Entry, info: &ResourceInfo) ->
 
 /// Writes down whether the names are accepted and which versions may be stored.
 fn tell(object: &mut Value, conflict: Option<&NameConflict>, now: &str) {
-    let established = is_true(object, "Established");
+    let established = is_established(object);
     match conflict {
         None => {
             put_condition(object, "NamesAccepted", true, "NoConflicts", "no conflicts found", now);
@@ -197,9 +194,4 @@ fn tell(object: &mut Value, conflict: Option<&NameConflict>, now: &str) {
     {
         list.push(storage);
     }
-}
-
-fn is_true(object: &Value, condition: &str) -> bool {
-    let conditions = object["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|c| c["type"] == condition && c["status"] == "True")
 }

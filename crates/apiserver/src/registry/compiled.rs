@@ -1,76 +1,73 @@
 //! Definitions that were read before: what a CustomResourceDefinition means is worked out once for all who have it.
 //!
 //! Decides from the text of a definition alone, so that the clusters of a process, and servers that are given the same
-//! shelf, share schemas and rules. Servers that begin with the same stored bytes do not even parse them again. Never decides
-//! whether a definition is served.
+//! shelf, share schemas and rules. Never decides whether a definition is served.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
-use super::definition::resource_of;
+use super::definition::{is_established, resource_of};
 use super::info::ResourceInfo;
 use crate::field::FieldError;
 
 /// Most definitions that are remembered. A large cluster has a few hundred; each change of one counts again.
 const REMEMBERED_DEFINITIONS: usize = 1024;
 
-/// What definitions mean.
+/// What definitions mean, by their text.
 #[derive(Debug, Default)]
 pub struct CompiledDefinitions {
-    by_text: Mutex<HashMap<u64, (Value, Arc<ResourceInfo>)>>,
-    /// By the address of the stored bytes, which are held so that nothing else comes to be there.
-    by_address: Mutex<HashMap<(usize, usize), (Bytes, Definition)>>,
+    by_meaning: Mutex<HashMap<u64, (Value, Arc<ResourceInfo>)>>,
+    /// The same by the hash of all bytes, so that a definition which many clusters hold is not even parsed again.
+    by_bytes: Mutex<HashMap<[u8; 32], Definition>>,
 }
 
-/// A stored definition that was read.
+/// A definition as it is stored.
 #[derive(Debug, Clone)]
 pub struct Definition {
-    pub object: Arc<Value>,
-    pub resource: Result<Arc<ResourceInfo>, Arc<Vec<FieldError>>>,
+    pub info: Arc<ResourceInfo>,
+    /// Its names were accepted once, so it is served.
+    pub established: bool,
 }
 
 impl CompiledDefinitions {
-    /// Reads a stored definition.
-    pub fn read(&self, stored: &Bytes) -> Definition {
-        let address = (stored.as_ptr() as usize, stored.len());
-        if let Some((_, known)) = self.by_address.lock().get(&address) {
-            return known.clone();
+    /// What a stored definition says.
+    pub fn read(&self, stored: &[u8]) -> Result<Definition, Vec<FieldError>> {
+        let hash: [u8; 32] = Sha256::digest(stored).into();
+        if let Some(known) = self.by_bytes.lock().get(&hash) {
+            return Ok(known.clone());
         }
-        // Damaged bytes, which the log's checksums exclude, define nothing.
-        let object: Value = serde_json::from_slice(stored).unwrap_or_default();
-        let resource = self.resource_of(&object).map_err(Arc::new);
-        let read = Definition { object: Arc::new(object), resource };
-        let mut known = self.by_address.lock();
-        if known.len() >= REMEMBERED_DEFINITIONS {
-            known.clear();
-        }
-        known.insert(address, (stored.clone(), read.clone()));
-        read
+        let object = serde_json::from_slice(stored).unwrap_or_default();
+        let read = Definition { info: self.resource_of(&object)?, established: is_established(&object) };
+        remember(&mut self.by_bytes.lock(), hash, read.clone());
+        Ok(read)
     }
 
     /// The resource that a definition describes.
-    pub fn resource_of(&self, definition: &Value) -> Result<Arc<ResourceInfo>, Vec<FieldError>> {
+    fn resource_of(&self, definition: &Value) -> Result<Arc<ResourceInfo>, Vec<FieldError>> {
         let read = what_is_read(definition);
         let mut hasher = DefaultHasher::new();
         read.to_string().hash(&mut hasher);
         let hash = hasher.finish();
-        if let Some((_, known)) = self.by_text.lock().get(&hash).filter(|(text, _)| *text == read) {
+        if let Some((_, known)) = self.by_meaning.lock().get(&hash).filter(|(text, _)| *text == read) {
             return Ok(known.clone());
         }
         let info = Arc::new(resource_of(definition)?);
-        let mut known = self.by_text.lock();
-        if known.len() >= REMEMBERED_DEFINITIONS {
-            // Whoever still serves one holds it; the rest is worked out again when it is asked for.
-            known.clear();
-        }
-        known.insert(hash, (read, info.clone()));
+        remember(&mut self.by_meaning.lock(), hash, (read, info.clone()));
         Ok(info)
     }
+}
+
+fn remember<K: Eq + std::hash::Hash, V>(known: &mut HashMap<K, V>, key: K, value: V) {
+    if known.len() >= REMEMBERED_DEFINITIONS {
+        // Whoever still serves one holds it; the rest is worked out again when it is asked for.
+        known.clear();
+    }
+    known.insert(key, value);
 }
 
 /// The parts of a definition that its resource depends on.
@@ -112,16 +109,16 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_are_parsed_once_and_other_bytes_are_read_anew() {
+    fn equal_bytes_are_read_once_and_say_whether_they_are_served() {
         let shelf = CompiledDefinitions::default();
-        let stored = Bytes::from(definition("Cluster").to_string());
-        let (first, second) = (shelf.read(&stored), shelf.read(&stored.clone()));
-        assert!(Arc::ptr_eq(&first.object, &second.object));
-        let copied = shelf.read(&Bytes::from(stored.to_vec()));
-        assert!(!Arc::ptr_eq(&first.object, &copied.object) && first.object == copied.object);
-        assert!(Arc::ptr_eq(&first.resource.unwrap(), &copied.resource.unwrap()));
-        let other = Bytes::from(definition("Namespaced").to_string());
-        assert!(shelf.read(&other).resource.unwrap().namespaced);
+        let mut object = definition("Cluster");
+        let fresh = shelf.read(object.to_string().as_bytes()).unwrap();
+        object["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
+        let served = shelf.read(object.to_string().as_bytes()).unwrap();
+        assert_eq!((fresh.established, served.established), (false, true));
+        assert!(Arc::ptr_eq(&fresh.info, &served.info));
+        assert!(Arc::ptr_eq(&served.info, &shelf.read(object.to_string().as_bytes()).unwrap().info));
+        assert_eq!(shelf.by_bytes.lock().len(), 2);
     }
 
     #[test]
@@ -132,6 +129,6 @@ mod tests {
             one["metadata"]["name"] = format!("cars{number}.example.com").into();
             shelf.resource_of(&one).unwrap();
         }
-        assert_eq!(shelf.by_text.lock().len(), 1);
+        assert_eq!(shelf.by_meaning.lock().len(), 1);
     }
 }
