@@ -128,6 +128,16 @@ enum Sky {
     Stormy,
 }
 
+impl Sky {
+    /// How far clocks may be apart. Times are told in whole seconds.
+    fn skew(self) -> SignedDuration {
+        match self {
+            Self::Calm => SignedDuration::from_secs(1),
+            Self::Stormy => SignedDuration::try_from(CLOCK_JUMP * 2).unwrap_or(SignedDuration::MAX),
+        }
+    }
+}
+
 /// A story that was told.
 struct Told {
     state: String,
@@ -160,7 +170,7 @@ fn tell(ground: &Ground, seed: u64, story: &Story, sky: Sky) -> Result<Told, Tri
         let metrics =
             AgentMetrics { hub: Metrics::registered(&mut of_hub), members: Metrics::registered(&mut of_members) };
         let world = World::new(ground, seed, metrics).await?;
-        let laws = Arc::new(Mutex::new(Laws::from(origin())));
+        let laws = Arc::new(Mutex::new(Laws::from(origin(), sky.skew())));
         world.network().show_writes({
             let laws = laws.clone();
             move |write| laws.lock().observe(write)

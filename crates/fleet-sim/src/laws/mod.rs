@@ -26,7 +26,7 @@ mod tests;
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::network::Carried;
 use rollout::Rollouts;
@@ -49,12 +49,12 @@ pub struct Laws {
 }
 
 impl Laws {
-    /// For a world that begins at this instant.
-    pub fn from(origin: Timestamp) -> Self {
+    /// For a world that begins at this instant, and whose clocks are no further apart than this.
+    pub fn from(origin: Timestamp, skew: SignedDuration) -> Self {
         Self {
             shadow: Shadow::default(),
-            rollouts: Rollouts::from(origin),
-            stages: Stages::from(origin),
+            rollouts: Rollouts::from(origin, skew),
+            stages: Stages::from(origin, skew),
             members: members::Members::default(),
             broken: Vec::new(),
         }

@@ -16,9 +16,6 @@ use super::STALE;
 use super::shadow::{Change, Id, SCOPES, Scope, Shadow, current, is_deleting, is_true, parent, text};
 use crate::world::HUB;
 
-/// How far the clocks of two agents may be apart.
-const SKEW: SignedDuration = SignedDuration::from_secs(40);
-
 /// Why a binding counts as available whose resources nobody can look at.
 const UNTRACKABLE: &str = "NotAllWorkAreAvailabilityTrackable";
 
@@ -26,6 +23,8 @@ const UNTRACKABLE: &str = "NotAllWorkAreAvailabilityTrackable";
 #[derive(Debug)]
 pub(super) struct Rollouts {
     origin: Timestamp,
+    /// How far the clocks of two agents, or of an agent's two lives, may be apart.
+    skew: SignedDuration,
     standings: BTreeMap<Id, Standing>,
     limits: BTreeMap<Id, Vec<(Duration, Limits)>>,
 }
@@ -49,8 +48,8 @@ struct Limits {
 }
 
 impl Rollouts {
-    pub(super) fn from(origin: Timestamp) -> Self {
-        Self { origin, standings: BTreeMap::new(), limits: BTreeMap::new() }
+    pub(super) fn from(origin: Timestamp, skew: SignedDuration) -> Self {
+        Self { origin, skew, standings: BTreeMap::new(), limits: BTreeMap::new() }
     }
 
     pub(super) fn judge(&mut self, shadow: &Shadow, change: &Change) -> Option<String> {
@@ -111,7 +110,7 @@ impl Rollouts {
         let now = self.origin.checked_add(at).unwrap_or(Timestamp::MAX);
         let trusted = |standing: &Standing| {
             standing.generation == generation(binding)
-                && standing.trusted_from <= now.checked_add(SKEW).unwrap_or(Timestamp::MAX)
+                && standing.trusted_from <= now.checked_add(self.skew).unwrap_or(Timestamp::MAX)
                 && standing.available_until.is_some_and(|until| at.saturating_sub(until) < STALE)
         };
         self.standings.get(id).is_some_and(trusted)

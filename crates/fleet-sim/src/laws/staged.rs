@@ -15,12 +15,11 @@ use super::rollout::is_available;
 use super::shadow::{Change, Id, SCOPES, Scope, Shadow, condition, current, is_deleting, is_true, parent, text};
 use crate::world::{HUB, USER};
 
-/// How far the clocks of two agents, or of an agent's two lives, may be apart.
-const SKEW: SignedDuration = SignedDuration::from_secs(40);
-
 #[derive(Debug)]
 pub(super) struct Stages {
     origin: Timestamp,
+    /// How far the clocks of two agents, or of an agent's two lives, may be apart.
+    skew: SignedDuration,
     /// Requests that a person has approved.
     approved: BTreeSet<Id>,
     /// Since when runs are asked to stop.
@@ -37,8 +36,8 @@ struct Move {
 }
 
 impl Stages {
-    pub(super) fn from(origin: Timestamp) -> Self {
-        Self { origin, approved: BTreeSet::new(), stopped: BTreeMap::new(), moves: BTreeMap::new() }
+    pub(super) fn from(origin: Timestamp, skew: SignedDuration) -> Self {
+        Self { origin, skew, approved: BTreeSet::new(), stopped: BTreeMap::new(), moves: BTreeMap::new() }
     }
 
     pub(super) fn judge(&mut self, shadow: &Shadow, change: &Change) -> Vec<String> {
@@ -177,7 +176,7 @@ impl Stages {
     fn has_waited(&self, stage: &Value, task: &Value, at: Duration) -> bool {
         let since = condition(stage, "Progressing").map(|one| text(&one["lastTransitionTime"]));
         let since: Option<Timestamp> = since.and_then(|text| text.parse().ok());
-        let now = self.origin.checked_add(at).and_then(|now| now.checked_add(SKEW)).unwrap_or(Timestamp::MAX);
+        let now = self.origin.checked_add(at).and_then(|now| now.checked_add(self.skew)).unwrap_or(Timestamp::MAX);
         since.and_then(|since| since.checked_add(seconds(text(&task["waitTime"]))).ok()).is_some_and(|end| end <= now)
     }
 

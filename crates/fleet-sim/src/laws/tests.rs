@@ -2,7 +2,6 @@
 
 use expect_test::{Expect, expect};
 use fleet_api::well_known::labels;
-use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::*;
@@ -23,7 +22,11 @@ struct Told {
 impl Told {
     /// Three members of a placement called `web`.
     fn of(spec: Value) -> Self {
-        let mut told = Self { laws: Laws::from(Timestamp::UNIX_EPOCH), revision: 0, at: Duration::from_secs(1000) };
+        let mut told = Self {
+            laws: Laws::from(Timestamp::UNIX_EPOCH, SignedDuration::from_secs(1)),
+            revision: 0,
+            at: Duration::from_secs(1000),
+        };
         for member in ["a", "b", "c"] {
             told.write(USER, HUB_SERVER, "POST", MEMBERS, json!({"metadata": {"name": member}}));
         }
