@@ -81,6 +81,12 @@ impl HubState {
         self.0.get(kind).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether some member says how what it has differs from what it should have.
+    pub fn tells_differences(&self) -> bool {
+        let works = self.of_kind("Work").iter().flat_map(|work| work["status"]["manifestConditions"].as_array());
+        works.flatten().any(|one| one.get("driftDetails").is_some() || one.get("diffDetails").is_some())
+    }
+
     /// The state without luck, as text: one object after the other, sorted.
     pub fn without_luck(&self) -> String {
         self.printed("", normalise)
@@ -235,6 +241,7 @@ fn normalise_on_member(object: &mut Value) {
 /// Takes everything out of an object that is luck.
 fn normalise(object: &mut Value) {
     forget_old_explanations(object);
+    forget_when_it_ended(object);
     sort_clusters(object);
     forget_generation(object);
     let is_binding = object["spec"].get("targetCluster").is_some();
@@ -244,6 +251,12 @@ fn normalise(object: &mut Value) {
         }
         if let Some(found) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
             found.remove(annotations::NEXT_SNAPSHOT_DETECTED_AT);
+            if let Some(Value::String(applied)) = found.get_mut(annotations::LAST_APPLIED) {
+                // It names its owner, identity included.
+                let mut manifest: Value = serde_json::from_str(applied).unwrap_or_default();
+                forget_luck(&mut manifest);
+                *applied = manifest.to_string();
+            }
             if let Some(Value::String(note)) = found.get_mut(annotations::MOVED_BY_RUN) {
                 // Its last part is a generation.
                 *note = note.rsplit_once('/').map_or("", |(front, _)| front).to_owned();
@@ -273,6 +286,22 @@ fn forget_old_explanations(object: &mut Value) {
     }
     if let Some(decisions) = object.pointer_mut("/status/targetClusters").and_then(Value::as_array_mut) {
         decisions.retain(|decision| decision["selected"] == true);
+    }
+}
+
+/// A run that ended while it was stopped and resumed does not look at that any more. An eviction that was cut short is told as
+/// what was found when it was taken up again.
+fn forget_when_it_ended(object: &mut Value) {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let (is_run, is_eviction) = (kind.ends_with("StagedUpdateRun"), kind.ends_with("Eviction"));
+    let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten();
+    for condition in conditions {
+        if is_run {
+            condition["observedGeneration"] = "some".into();
+        }
+        if is_eviction && condition["type"] == "Executed" && condition["status"] == "True" {
+            condition["message"] = "some".into();
+        }
     }
 }
 
@@ -472,6 +501,29 @@ mod tests {
         };
         assert_eq!(workload("a", 1), workload("a", 2));
         assert_ne!(workload("a", 1), workload("b", 1));
+    }
+
+    #[test]
+    fn how_an_eviction_was_allowed_is_luck_and_that_it_was_is_not() {
+        let eviction = |status: &str, message: &str| {
+            let condition = json!({"type": "Executed", "status": status, "message": message});
+            let kind = "ClusterResourcePlacementEviction";
+            state(vec![json!({"kind": kind, "metadata": {}, "status": {"conditions": [condition]}})]).without_luck()
+        };
+        assert_eq!(eviction("True", "no budget"), eviction("True", "being removed"));
+        assert_ne!(eviction("False", "no budget"), eviction("False", "being removed"));
+        assert_ne!(eviction("True", "no budget"), eviction("False", "no budget"));
+    }
+
+    #[test]
+    fn what_was_last_applied_counts_without_the_identity_of_its_owner() {
+        let object = |uid: &str, value: &str| {
+            let applied = json!({"metadata": {"ownerReferences": [{"name": "w", "uid": uid}]}, "data": value});
+            let notes = json!({annotations::LAST_APPLIED: applied.to_string()});
+            state(vec![json!({"metadata": {"name": "m", "annotations": notes}})]).of_member_without_luck("m1")
+        };
+        assert_eq!(object("1", "a"), object("2", "a"));
+        assert_ne!(object("1", "a"), object("1", "b"));
     }
 
     #[test]

@@ -184,7 +184,8 @@ impl Stages {
     fn judge_move(&self, shadow: &Shadow, scope: &Scope, change: &Change) -> Option<String> {
         let (before, after) = (change.before.as_deref()?, change.after.as_deref()?);
         let snapshot = text(&after["spec"]["resourceSnapshotName"]);
-        if change.actor != HUB || is_deleting(after) || before["spec"]["resourceSnapshotName"] == snapshot {
+        let is_new = !snapshot.is_empty() && before["spec"]["resourceSnapshotName"] != snapshot;
+        if change.actor != HUB || is_deleting(after) || !is_new {
             return None;
         }
         let placement = Id::on_hub(scope.placements, &change.id.namespace, parent(after));

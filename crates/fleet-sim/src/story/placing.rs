@@ -15,6 +15,8 @@ const MEMBERS_MAX: usize = 6;
 const MEMBERS_MIN: usize = 1;
 const PLACEMENTS_MAX: usize = 4;
 pub(super) const REGIONS: [&str; 3] = ["east", "west", "north"];
+/// By which stages may order their clusters.
+const RANKS: [&str; 3] = ["1", "2", "3"];
 /// Tiers by which placements select.
 pub(super) const TIERS: [&str; 2] = ["prod", "test"];
 /// Seldom, because heartbeats cost time, and still often enough for a cluster to count as healthy when one is lost.
@@ -59,7 +61,8 @@ impl Author {
         let Some(name) = free else { return };
         let Ok(member) = SimulatedMember::new(&name) else { return };
         let (region, tier) = (self.one_of(&REGIONS), self.one_of(&TIERS));
-        let mut member = member.labelled(&[("region", region), ("tier", tier)]);
+        let rank = self.one_of(&RANKS);
+        let mut member = member.labelled(&[("region", region), ("tier", tier), ("rank", rank)]);
         member.works = self.theme.works();
         member.nodes = u32::try_from(1 + self.random.below(4)).unwrap_or(1);
         member.heartbeat_period_seconds = Some(HEARTBEAT_PERIOD_SECONDS);

@@ -150,7 +150,8 @@ impl Author {
             "maxConcurrency": ([json!(1), json!(2), json!("50%"), json!("100%")])[self.random.index(4)],
         });
         if self.random.chance(300) {
-            stage["sortingLabelKey"] = "region".into();
+            // By the last one nothing can be ordered: regions are no numbers.
+            stage["sortingLabelKey"] = self.one_of(&["rank", "rank", "rank", "rank", "rank", "region"]).into();
         }
         if self.random.chance(350) {
             stage["beforeStageTasks"] = json!([{"type": "Approval"}]);
