@@ -65,13 +65,16 @@ impl<C: Controller> Worker<C> {
             self.dispatch(&mut flights);
             let due = self.lane.queue.lock().next_due();
             let leading = self.leading.is_up();
+            // Whoever is due while all hands are full waits for one of them, not for a time that has come already.
+            let has_hands = flights.tasks.len() < self.workers;
+            let wakes = leading && has_hands && due.is_some();
             tokio::select! {
                 biased;
                 () = self.stopping.becomes(true) => break,
                 () = self.leading.becomes(!leading) => if leading { self.stand_down(&mut flights).await },
                 Some(ended) = flights.tasks.join_next_with_id() => self.landed(&mut flights, ended),
                 () = self.lane.marked.notified() => {}
-                () = self.context.clock.sleep_until(due.unwrap_or(Timestamp::MAX)), if leading && due.is_some() => {}
+                () = self.context.clock.sleep_until(due.unwrap_or(Timestamp::MAX)), if wakes => {}
             }
         }
         let drain = async {
