@@ -293,15 +293,28 @@ fn forget_old_explanations(object: &mut Value) {
 /// what was found when it was taken up again.
 fn forget_when_it_ended(object: &mut Value) {
     let kind = object["kind"].as_str().unwrap_or_default();
-    let (is_run, is_eviction) = (kind.ends_with("StagedUpdateRun"), kind.ends_with("Eviction"));
+    let is_eviction = kind.ends_with("Eviction");
+    if kind.ends_with("StagedUpdateRun")
+        && let Some(status) = object.get_mut("status")
+    {
+        return forget_observed_generations(status);
+    }
     let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten();
     for condition in conditions {
-        if is_run {
-            condition["observedGeneration"] = "some".into();
-        }
         if is_eviction && condition["type"] == "Executed" && condition["status"] == "True" {
             condition["message"] = "some".into();
         }
+    }
+}
+
+fn forget_observed_generations(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.remove("observedGeneration");
+            map.values_mut().for_each(forget_observed_generations);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_observed_generations),
+        _ => {}
     }
 }
 

@@ -120,7 +120,9 @@ impl Members {
         if content_changed && all(&|strategy, _| strategy["type"] == "ReportDiff") {
             return Some(format!("{object} is changed on {member} where differences are only to be reported"));
         }
-        let before = change.before.as_deref().filter(|before| !is_owned(before) && !is_deleting(before))?;
+        // What is created was not there: the server may have deleted it on its own, with its namespace.
+        let there = change.before.as_deref().filter(|_| change.verb != "POST");
+        let before = there.filter(|before| !is_owned(before) && !is_deleting(before))?;
         let forbids = |strategy: &Value, manifest: &Value| match text(&strategy["whenToTakeOver"]) {
             "Never" => true,
             "IfNoDiff" => differs(manifest, before),

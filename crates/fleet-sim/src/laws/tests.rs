@@ -288,6 +288,10 @@ fn nothing_is_taken_over_or_applied_against_the_strategy() {
         told.on_member("a", "PATCH", map("1", true));
         told.check(expected);
     }
+    let mut told = with_work(json!({"whenToTakeOver": "Never"}));
+    told.on_member(USER, "POST", map("other", false));
+    told.on_member("a", "POST", map("1", true));
+    told.check(expect![""]);
     let mut told = with_work(json!({"type": "ReportDiff"}));
     told.on_member("a", "POST", map("1", true));
     told.check(expect!["configmaps shop/m is changed on a where differences are only to be reported"]);
