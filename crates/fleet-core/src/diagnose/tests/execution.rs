@@ -1,0 +1,181 @@
+//! Runs that ended while they were under way (UR-20 to UR-30), and what was left behind (UR-80, UR-81).
+
+use expect_test::{Expect, expect};
+
+use super::fixture::{COPY, Fleet, fleet, run, told};
+use crate::diagnose;
+
+const ABORT: &str = "cannot continue the updateRun: ";
+const STAGES: &str = "stagesStatus: [
+    {stageName: staging, clusters: [{clusterName: member2, conditions: ['Started=True ClusterUpdatingStarted: ', 'Succeeded=True ClusterUpdatingSucceeded: ']}],
+     conditions: ['Progressing=False StageUpdatingWaiting: ']}, {stageName: canary, clusters: [{clusterName: member1}]}]";
+
+fn ended(fleet: Fleet, message: &str) -> Fleet {
+    let message = format!("{ABORT}{message}").replace('\'', "''");
+    fleet.with(&run(&format!(
+        "{COPY}, {STAGES}, policySnapshotIndexUsed: '0', policyObservedClusterCount: 2, resourceSnapshotIndexUsed: '0', conditions: [
+          'Initialized=True UpdateRunInitializedSuccessfully: The UpdateRun initialized successfully',
+          'Progressing=False UpdateRunFailed: The stages are aborted due to a non-recoverable error',
+          'Succeeded=False UpdateRunFailed: {message}']"
+    )))
+}
+
+fn check(fleet: &Fleet, expected: Expect) {
+    expected.assert_eq(&told(&diagnose::run(&fleet.picture())));
+}
+
+#[test]
+fn ur_20_the_placement_is_deleted() {
+    let message = "failed to validate the updateRun: failed to process the request due to a client error: parent placement not found";
+    let gone = ended(fleet(), message).without("ClusterResourcePlacement", "example-placement");
+    check(&gone, expect![""]);
+    check(&ended(fleet(), "failed to initialize the stagedUpdateRun: parent resourcePlacement not found"), expect![""]);
+}
+
+#[test]
+fn ur_21_the_strategy_is_deleted() {
+    let fleet =
+        ended(fleet(), "failed to validate the updateRun: referenced updateStrategy not found: `/example-strategy`")
+            .without("ClusterStagedUpdateStrategy", "example-strategy");
+    check(&fleet, expect![""]);
+}
+
+#[test]
+fn ur_22_stage_tasks_become_invalid() {
+    let error = "afterStageTasks cannot have two tasks of the same type: Approval";
+    let message =
+        format!("the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: {error}");
+    let fleet = ended(fleet(), &message).edit(
+        "ClusterStagedUpdateStrategy",
+        "example-strategy",
+        "{spec: {stages: [{name: staging, afterStageTasks: [{type: Approval}, {type: Approval}]}]}}",
+    );
+    check(&fleet, expect![""]);
+}
+
+#[test]
+fn ur_23_a_cluster_is_now_in_two_stages() {
+    let fleet = ended(fleet(), "failed to validate the updateRun: cluster `member1` appears in more than one stages")
+        .edit("ClusterStagedUpdateRun", "example-run", "{status: {stagedUpdateStrategySnapshot: {stages: [
+            {name: canary, labelSelector: {matchLabels: {environment: canary}}}, {name: west, labelSelector: {matchLabels: {region: west}}}]}}}")
+        .edit("MemberCluster", "member1", "{metadata: {labels: {region: west}}}");
+    check(&fleet, expect![""]);
+}
+
+const TAKEN: &str = "failed to process the request due to a client error: the binding of the updating cluster `member2` in the stage \
+    `staging` is not up-to-date with the desired status, please check the status of binding `example-placement-member2-2` and see if \
+    there is a concurrent updateRun referencing the same placement and updating the same cluster";
+const OTHER_RUN: &str = "{kind: ClusterStagedUpdateRun, metadata: {name: example-run-1, creationTimestamp: '2026-01-01T12:10:00Z'}, spec: {
+    placementName: example-placement, stagedRolloutStrategyName: example-strategy, state: Run}, status: {resourceSnapshotIndexUsed: '1',
+    conditions: ['Initialized=True UpdateRunInitializedSuccessfully: ', 'Progressing=True UpdateRunProgressing: '],
+    stagesStatus: [{stageName: staging, clusters: [{clusterName: member2, conditions: ['Started=True ClusterUpdatingStarted: ']}]}]}}";
+const MOVED: &str = "{spec: {state: Bound, resourceSnapshotName: example-placement-1-snapshot}, status: {conditions: [
+    'RolloutStarted=True RolloutStarted: Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: 1, updateRun: example-run-1']}}";
+
+#[test]
+fn ur_24_a_concurrent_run_takes_the_cluster() {
+    let fleet =
+        ended(fleet(), TAKEN).with(OTHER_RUN).edit("ClusterResourceBinding", "example-placement-member2-2", MOVED);
+    check(&fleet, expect![""]);
+}
+
+#[test]
+fn ur_24_the_oldest_wording_names_no_binding() {
+    let message = "unexpected behavior which cannot be handled by the controller: the resourceBinding of the updating cluster `member2` in the \
+        stage `staging` does not have expected status: binding spec diff: binding has different resourceSnapshotName, want: \
+        example-placement-0-snapshot, got: example-placement-1-snapshot; binding state (want Bound): Bound; binding RolloutStarted (want \
+        true): true, please check if there is concurrent stagedUpdateRun";
+    let moved = MOVED.replace("updateRun: example-run-1", "stagedUpdateRun: example-run-1");
+    let done = "{status: {conditions: ['Initialized=True UpdateRunInitializedSuccessfully: ', 'Succeeded=True UpdateRunSucceeded: ']}}";
+    let fleet = ended(fleet(), message).with(OTHER_RUN).edit("ClusterStagedUpdateRun", "example-run-1", done).edit(
+        "ClusterResourceBinding",
+        "example-placement-member2-2",
+        &moved,
+    );
+    check(&fleet, expect![""]);
+}
+
+#[test]
+fn ur_25_the_policy_changes() {
+    let fleet = ended(fleet(), "the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0");
+    check(&fleet, expect![""]);
+}
+
+#[test]
+fn ur_26_the_number_of_clusters_changes() {
+    check(
+        &ended(fleet(), "the cluster count initialized in the updateRun is outdated, latest: 1, recorded: 2"),
+        expect![""],
+    );
+}
+
+#[test]
+fn ur_27_stage_membership_changes() {
+    let moved = ended(fleet(), "the number of clusters in index `0` stage has changed, new: 2, existing: 1").edit(
+        "MemberCluster",
+        "member1",
+        "{metadata: {labels: {environment: staging}}}",
+    );
+    check(&moved, expect![""]);
+    let message = "some clusters are not placed in any stage, total 1, showing up to 10: member1";
+    let nowhere = ended(fleet(), message).edit("MemberCluster", "member1", "{metadata: {labels: {environment: null}}}");
+    check(&nowhere, expect![""]);
+}
+
+#[test]
+fn ur_28_the_apply_strategy_changes() {
+    let fleet = ended(fleet(), "failed to process the request due to a client error: the applyStrategy in the updateRun is outdated, latest: a, recorded: b")
+        .edit("ClusterResourcePlacement", "example-placement", "{spec: {strategy: {applyStrategy: {type: ServerSideApply}}}}");
+    check(&fleet, expect![""]);
+}
+
+#[test]
+fn ur_29_somebody_elses_approval_request_has_our_name() {
+    let message = "unexpected behavior which cannot be handled by the controller: the approval request task `/example-run-before-staging` is \
+        targeting update run `/another` and stage `staging`, want target update run `/example-run and stage `staging`";
+    let fleet = ended(fleet(), message).with(
+        "{kind: ClusterApprovalRequest, metadata: {name: example-run-before-staging}, spec: {parentStageRollout: another, targetStage: staging}}",
+    );
+    check(&fleet, expect![""]);
+}
+
+#[test]
+fn ur_30_a_status_that_no_run_can_have() {
+    let message = "unexpected behavior which cannot be handled by the controller: the updateRun has nil stagesStatus";
+    check(&ended(fleet(), message), expect![""]);
+}
+
+fn succeeded(index: &str) -> String {
+    run(&format!(
+        "{COPY}, resourceSnapshotIndexUsed: '{index}', stagesStatus: [{{stageName: staging, startTime: '2026-01-01T12:00:00Z', conditions: ['Succeeded=True StageUpdatingSucceeded: '],
+          clusters: [{{clusterName: member2, conditions: ['Started=True ClusterUpdatingStarted: ', 'Succeeded=True ClusterUpdatingSucceeded: ']}}]}}],
+          conditions: ['Initialized=True UpdateRunInitializedSuccessfully: ', 'Progressing=False UpdateRunSucceeded: ',
+          'Succeeded@12:05=True UpdateRunSucceeded: All stages are completed successfully']"
+    ))
+}
+
+const SECOND_SNAPSHOT: &str = "{kind: ClusterResourceSnapshot, metadata: {name: example-placement-1-snapshot, labels: {kubernetes-fleet.io/resource-index: '1'}}}";
+
+#[test]
+fn ur_80_a_run_brought_old_content() {
+    check(&fleet().with(&succeeded("0")).with(SECOND_SNAPSHOT), expect![""]);
+    let pinned = fleet().with(&succeeded("0")).with(SECOND_SNAPSHOT).edit(
+        "ClusterStagedUpdateRun",
+        "example-run",
+        "{spec: {resourceSnapshotIndex: '0'}}",
+    );
+    check(&pinned, expect![""]);
+    check(&fleet().with(&succeeded("1")).with(SECOND_SNAPSHOT), expect![""]);
+}
+
+#[test]
+fn ur_81_clusters_have_different_versions() {
+    let mixed = "{status: {conditions: ['ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled: ',
+        'ClusterResourcePlacementRolloutStarted=Unknown RolloutControlledByExternalController: Rollout is controlled by an external controller and different resource snapshot versions are observed across clusters']}}";
+    let fleet = fleet()
+        .with(&succeeded("1"))
+        .with(SECOND_SNAPSHOT)
+        .edit("ClusterResourcePlacement", "example-placement", mixed)
+        .edit("ClusterResourceBinding", "example-placement-member2-2", MOVED);
+    expect![""].assert_eq(&told(&diagnose::placement(&fleet.picture())));
+}
