@@ -183,10 +183,6 @@ pub(super) fn kind_of<F: Family>(namespace: Option<&str>) -> Option<&'static Kin
     wanted.or(other).filter(|info| namespace.is_some() || info.scope == ScopeKind::Cluster)
 }
 
-fn api_version(info: &KindInfo) -> String {
-    format!("{}/{}", info.group, info.storage_version())
-}
-
 /// Steps that, taken in order, put something right.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -90,7 +90,7 @@ pub fn cluster(fleet: &Picture, name: &str, placements: &[Picture]) -> Diagnosis
     }
     let here = placements.iter().filter(|picture| picture.binding_to(name).is_some()).count();
     let summary = match fleet.member(name) {
-        Some(_) => format!("Cluster {name} has {here} placements."),
+        Some(_) => format!("Cluster {name}; placements on it: {here}."),
         None => format!("Cluster {name} was not found."),
     };
     let mut found = diagnosis(fleet, ObjectRef::of::<Member>(None, name), summary, cause, notices);

@@ -12,6 +12,7 @@ mod rollout;
 mod scheduling;
 
 use fleet_api::conditions::Condition;
+use fleet_api::conditions::per_cluster::RolloutStep;
 use fleet_api::conditions::placement::PlacementScope;
 use fleet_api::kinds::Placement;
 
@@ -68,10 +69,13 @@ pub(super) fn summary(picture: &Picture) -> Option<String> {
     let name = placement.name();
     let first = conditions(placement).iter().find(|one| one.status != fleet_api::conditions::ConditionStatus::True);
     let clusters = picture.bindings.iter().filter(|binding| !binding.is_going()).count();
-    Some(match (first, conditions(placement).is_empty()) {
-        (_, true) => format!("Placement {name} has not been looked at yet."),
-        (None, _) => format!("Placement {name} is rolled out to {clusters} clusters and available."),
-        (Some(first), _) => format!("Placement {name}: {} is {} ({}).", first.type_, first.status, first.reason),
+    let last = if picture.only_reports_differences() { RolloutStep::DiffReported } else { RolloutStep::Available };
+    let last = last.placement_type_word(scope(picture));
+    let is_through = conditions(placement).iter().any(|one| one.type_ == last);
+    Some(match first {
+        Some(first) => format!("Placement {name}: {} is {} ({}).", first.type_, first.status, first.reason),
+        None if is_through => format!("Placement {name} is rolled out; clusters: {clusters}."),
+        None => format!("Placement {name} is being rolled out; clusters: {clusters}."),
     })
 }
 

@@ -6,6 +6,7 @@
 use fleet_api::conditions::binding::BindingRolloutStarted;
 use fleet_api::conditions::run_message::{RunMessage, run_that_moved};
 use fleet_api::kinds::{Binding, UpdateStrategy};
+use fleet_api::types::BindingState;
 use serde_json::json;
 
 use super::super::finding::{Finding, ObjectRef};
@@ -234,7 +235,12 @@ pub(super) fn moves(run: &Run<'_>) -> Vec<(String, String, String)> {
     };
     let mut clusters: Vec<String> =
         run.status.stages_status.iter().flat_map(|stage| &stage.clusters).map(|one| one.cluster_name.clone()).collect();
-    let bound = run.picture.bindings.iter().filter(|binding| !binding.is_going());
+    if clusters.is_empty() {
+        return Vec::new();
+    }
+    // What is no longer wanted belongs to no stage, whatever its labels say.
+    let bound = run.picture.bindings.iter();
+    let bound = bound.filter(|binding| !binding.is_going() && binding.spec.state != BindingState::Unscheduled);
     clusters.extend(bound.map(|binding| binding.spec.target_cluster.clone()));
     clusters.sort_unstable();
     clusters.dedup();

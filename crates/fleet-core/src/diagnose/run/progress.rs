@@ -152,7 +152,7 @@ pub(in super::super) fn summary(picture: &Picture) -> Option<String> {
         return Some(match succeeded.status {
             ConditionStatus::True => {
                 let lasted = lasted(&run, succeeded.last_transition_time.instant());
-                format!("Run {name} has succeeded{lasted}: {done} clusters updated, {removed} left.")
+                format!("Run {name} has succeeded{lasted}; clusters updated: {done}, left: {removed}.")
             }
             _ => format!("Run {name} has failed: {how_far}."),
         });

@@ -12,7 +12,13 @@ fn check(fleet: &Fleet, expected: Expect) {
 
 #[test]
 fn a_cluster_that_is_well() {
-    check(&fleet(), expect![""]);
+    check(
+        &fleet(),
+        expect![[r#"
+        Cluster member2 has 1 placements.
+        nothing
+    "#]],
+    );
 }
 
 #[test]
@@ -23,7 +29,13 @@ fn pl_q2_a_cluster_that_is_not_heard_of() {
             "member2",
             "{status: {agentStatus: [{type: MemberAgent, lastReceivedHeartbeat: '2026-01-01T12:26:00Z'}]}}",
         ),
-        expect![""],
+        expect![[r#"
+            Cluster member2 has 1 placements.
+            PL-Q2 Error: The agent of cluster member2 has not been heard of since 2026-01-01T12:26:00Z
+              MemberCluster member2 status.agentStatus[MemberAgent].lastReceivedHeartbeat = 2026-01-01T12:26:00Z, 240 s ago; every 60 s is usual
+            start the member's agent:
+              by hand
+        "#]],
     );
     check(
         &fleet().edit(
@@ -31,14 +43,29 @@ fn pl_q2_a_cluster_that_is_not_heard_of() {
             "member2",
             "{status: {conditions: ['Joined=Unknown MemberClusterJoinStateUnknown: x']}}",
         ),
-        expect![""],
+        expect![[r#"
+            Cluster member2 has 1 placements.
+            PL-Q2 Error: Cluster member2 has not joined the fleet
+              MemberCluster member2 status.conditions[Joined] = Unknown MemberClusterJoinStateUnknown: x
+            start the member's agent:
+              by hand
+        "#]],
     );
 }
 
 #[test]
 fn pl_q2_a_cluster_whose_server_is_unwell() {
     let unwell = "{status: {agentStatus: [{type: MemberAgent, conditions: ['Healthy=False InternalMemberClusterUnhealthy: health probe failed with status code 500'], lastReceivedHeartbeat: '2026-01-01T12:29:30Z'}]}}";
-    check(&fleet().edit("MemberCluster", "member2", unwell), expect![""]);
+    check(
+        &fleet().edit("MemberCluster", "member2", unwell),
+        expect![[r#"
+        Cluster member2 has 1 placements.
+        PL-Q2 Error: The API server of cluster member2 is not healthy
+          MemberCluster member2 status.agentStatus[MemberAgent].conditions[Healthy] = False InternalMemberClusterUnhealthy: health probe failed with status code 500
+        mend the member cluster:
+          by hand
+    "#]],
+    );
 }
 
 #[test]
@@ -60,7 +87,15 @@ fn pl_q1_why_a_cluster_was_not_chosen() {
             &format!("{{status: {{targetClusters: [{{clusterName: member2, selected: false, reason: {reason}}}]}}}}"),
         )
         .edit("MemberCluster", "member2", "{spec: {taints: [{key: a, value: b, effect: NoSchedule}]}}");
-    check(&fleet, expect![""]);
+    check(
+        &fleet,
+        expect![[r#"
+        Cluster member2 has 1 placements.
+        nothing
+        also PL-Q1 Information: Cluster member2 is tainted: only placements that tolerate it come here
+        also PL-Q1 Information: Placement example-placement has not chosen member2: ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
+    "#]],
+    );
     let fleet = fleet.edit("ClusterSchedulingPolicySnapshot", "example-placement-0", "{status: {targetClusters: [{clusterName: member2, selected: false, reason: 'ClusterUnschedulable, target namespace does not exist on cluster'}]}}");
     let picture = fleet.picture();
     let found = diagnose::cluster(&picture, "member2", std::slice::from_ref(&picture));

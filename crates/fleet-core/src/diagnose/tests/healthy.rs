@@ -34,8 +34,16 @@ fn rolled_out() -> Fleet {
 #[test]
 fn a_fleet_that_is_well() {
     let picture = rolled_out().picture();
-    expect![""].assert_eq(&told(&diagnose::run(&picture)));
-    expect![""].assert_eq(&told(&diagnose::placement(&picture)));
+    expect![[r#"
+        Run example-run has succeeded after 5m0s: 2 clusters updated, 0 left.
+        nothing
+    "#]]
+    .assert_eq(&told(&diagnose::run(&picture)));
+    expect![[r#"
+        Placement example-placement is rolled out to 2 clusters and available.
+        nothing
+    "#]]
+    .assert_eq(&told(&diagnose::placement(&picture)));
 }
 
 fn progressing() -> Fleet {
@@ -49,7 +57,11 @@ fn progressing() -> Fleet {
 
 #[test]
 fn a_run_that_makes_progress() {
-    expect![""].assert_eq(&told(&diagnose::run(&progressing().picture())));
+    expect![[r#"
+        Run example-run is progressing: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
+        nothing
+    "#]]
+    .assert_eq(&told(&diagnose::run(&progressing().picture())));
 }
 
 #[test]
@@ -60,12 +72,24 @@ fn what_will_end_a_run_is_told_ahead() {
         .with(other)
         .edit("MemberCluster", "member1", "{metadata: {labels: {environment: staging}}}")
         .edit("ClusterStagedUpdateStrategy", "example-strategy", "{spec: {stages: [{name: elsewhere}]}}");
-    expect![""].assert_eq(&told(&diagnose::run(&fleet.picture())));
+    expect![[r#"
+        Run example-run is progressing: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
+        nothing
+        also UR-27 Warning: Clusters do not fit the stages any more that the run was initialized with
+        also UR-24 Warning: Run another brings another version to the same placement: one of them will end the other
+        also UR-22 Information: Strategy example-strategy was edited since the run was initialized
+    "#]]
+    .assert_eq(&told(&diagnose::run(&fleet.picture())));
 }
 
 #[test]
 fn nothing_at_all_was_read() {
     let nothing =
         Fleet::unread(fleet(), "clusterstagedupdateruns", "forbidden").without("ClusterStagedUpdateRun", "example-run");
-    expect![""].assert_eq(&told(&diagnose::run(&nothing.picture())));
+    expect![[r#"
+        Run example-run was not found.
+        nothing
+        unread clusterstagedupdateruns: forbidden
+    "#]]
+    .assert_eq(&told(&diagnose::run(&nothing.picture())));
 }

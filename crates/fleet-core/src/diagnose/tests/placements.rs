@@ -47,7 +47,27 @@ fn ur_01_nothing_is_rolled_out_without_a_run() {
             ),
         )
     });
-    check(&placed[0], expect![""]);
+    check(
+        &placed[0],
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementRolloutStarted is Unknown (RolloutControlledByExternalController).
+        UR-01 Information: Placement example-placement waits for a run: nothing has been rolled out
+          ClusterResourcePlacement example-placement spec.strategy.type = External
+          ClusterResourcePlacement example-placement runs of the placement = none
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementRolloutStarted] = Unknown RolloutControlledByExternalController: Rollout is controlled by an external controller and no resource snapshot name is observed across clusters, probably rollout has not started yet
+        create a run:
+          kubectl create -f - <<'EOF'
+          apiVersion: placement.kubernetes-fleet.io/v1beta1
+          kind: ClusterStagedUpdateRun
+          metadata:
+            name: example-placement-run
+          spec:
+            placementName: example-placement
+            stagedRolloutStrategyName: example-strategy
+            state: Run
+          EOF
+    "#]],
+    );
     assert_eq!(diagnose::placement(&placed[1].picture()).cause.unwrap().entry, "UR-01");
     let without_strategy = placed[0].clone().without("ClusterStagedUpdateStrategy", "example-strategy");
     let steps = diagnose::placement(&without_strategy.picture()).cause.unwrap().fixes.remove(0).steps;
@@ -70,7 +90,19 @@ fn pl_s1_not_enough_clusters() {
         .edit("ClusterResourcePlacement", "example-placement", &placement)
         .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", &decisions)
         .without("ClusterResourceBinding", "example-placement-member2-2");
-    check(&fleet, expect![""]);
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is False (SchedulingPolicyUnfulfilled).
+        PL-S1 Error: Placement example-placement wants 2 clusters, and only 1 fit
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead
+          ClusterSchedulingPolicySnapshot example-placement-0 status.targetClusters[member2] = ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
+        label clusters so that they fit:
+          kubectl label membercluster member2 env=prod --overwrite
+        ask for fewer clusters, or let more join:
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"policy":{"numberOfClusters":1}}}'
+    "#]],
+    );
 }
 
 #[test]
@@ -82,7 +114,18 @@ fn pl_s2_a_named_cluster_is_unknown() {
         .edit("ClusterResourcePlacement", "example-placement", placement)
         .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", decisions)
         .without("ClusterResourceBinding", "example-placement-member2-2");
-    check(&fleet, expect![""]);
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is False (SchedulingPolicyUnfulfilled).
+        PL-S2 Error: Placement example-placement names clusters that cannot be used: membr2
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = False SchedulingPolicyUnfulfilled: could not find all the clusters needed as specified by the scheduling policy
+          ClusterSchedulingPolicySnapshot example-placement-0 status.targetClusters[membr2] = Specified cluster "membr2" is not found
+          ClusterResourcePlacement example-placement spec.policy.clusterNames = member1, membr2
+        name clusters that exist:
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"policy":{"clusterNames":["member1","member2"]}}}'
+    "#]],
+    );
 }
 
 #[test]
@@ -101,7 +144,17 @@ fn pl_s2_a_named_cluster_is_not_eligible() {
 fn pl_s3_a_reserved_namespace_is_selected() {
     let placement = "{spec: {resourceSelectors: [{group: '', version: v1, kind: Namespace, name: kube-system}, {group: '', version: v1, kind: Namespace, name: shop}]},
         status: {conditions: ['ClusterResourcePlacementScheduled=False InvalidResourceSelectors: The resource selectors are invalid: namespace kube-system is not allowed to propagate']}}";
-    check(&fleet().edit("ClusterResourcePlacement", "example-placement", placement), expect![""]);
+    check(
+        &fleet().edit("ClusterResourcePlacement", "example-placement", placement),
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is False (InvalidResourceSelectors).
+        PL-S3 Error: The resource selectors of placement example-placement are not possible
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = False InvalidResourceSelectors: The resource selectors are invalid: namespace kube-system is not allowed to propagate
+          ClusterResourcePlacement example-placement spec.resourceSelectors = v1 Namespace kube-system; v1 Namespace shop
+        mend the selectors:
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"resourceSelectors":[{"group":"","kind":"Namespace","name":"shop","version":"v1"}]}}'
+    "#]],
+    );
 }
 
 #[test]
@@ -121,7 +174,16 @@ fn pl_n2_a_cluster_scoped_resource_is_selected() {
 #[test]
 fn pl_s4_not_scheduled_yet() {
     let pending = "{status: {conditions: ['ClusterResourcePlacementScheduled=Unknown SchedulePending: Scheduling has not completed']}}";
-    check(&fleet().edit("ClusterResourcePlacement", "example-placement", pending), expect![""]);
+    check(
+        &fleet().edit("ClusterResourcePlacement", "example-placement", pending),
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is Unknown (SchedulePending).
+        PL-S4 Warning: Placement example-placement has not been scheduled yet
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = Unknown SchedulePending: Scheduling has not completed
+        wait; if it lasts, start the hub agent:
+          kubectl get pods -A -l app=hub-agent
+    "#]],
+    );
 }
 
 #[test]
@@ -134,14 +196,45 @@ fn pl_r1_the_rolling_update_is_held_back() {
         "example-placement-member2-2",
         held,
     );
-    check(&fleet, expect![""]);
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementRolloutStarted is False (RolloutNotStartedYet).
+        PL-R1 Warning: The rolling update of placement example-placement is held back by its own limits
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementRolloutStarted] = False RolloutNotStartedYet: The rollout is being blocked by the rollout strategy in 2 cluster(s)
+          ClusterResourceBinding example-placement-member1-1 status.conditions[RolloutStarted] = False RolloutNotStartedYet: The resources cannot be updated to the latest because of the rollout strategy
+          ClusterResourceBinding example-placement-member2-2 status.conditions[RolloutStarted] = False RolloutNotStartedYet: The resources cannot be updated to the latest because of the rollout strategy
+          ClusterResourcePlacement example-placement spec.strategy.rollingUpdate.maxUnavailable = 25% (the default)
+          ClusterResourcePlacement example-placement clusters = 3 wanted, 1 missing, 0 not available, 2 held back
+        raise maxUnavailable, let the missing clusters join or mend those that fail:
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":2}}}}'
+    "#]],
+    );
 }
 
 #[test]
 fn pl_r2_the_policy_changed_since_the_last_run() {
     let unknown = "{status: {conditions: ['ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled: ',
         'ClusterResourcePlacementRolloutStarted=Unknown RolloutControlledByExternalController: Rollout is controlled by an external controller and cluster member2 is in RolloutStarted Unknown state']}}";
-    check(&fleet().edit("ClusterResourcePlacement", "example-placement", unknown), expect![""]);
+    check(
+        &fleet().edit("ClusterResourcePlacement", "example-placement", unknown),
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementRolloutStarted is Unknown (RolloutControlledByExternalController).
+        PL-R2 Warning: Clusters were chosen anew since the last run, which knows nothing of that
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementRolloutStarted] = Unknown RolloutControlledByExternalController: Rollout is controlled by an external controller and cluster member2 is in RolloutStarted Unknown state
+        create a run:
+          kubectl create -f - <<'EOF'
+          apiVersion: placement.kubernetes-fleet.io/v1beta1
+          kind: ClusterStagedUpdateRun
+          metadata:
+            name: example-placement-run
+          spec:
+            placementName: example-placement
+            stagedRolloutStrategyName: example-strategy
+            state: Run
+          EOF
+    "#]],
+    );
 }
 
 #[test]
@@ -151,7 +244,17 @@ fn pl_o1_an_override_does_not_fit() {
         .edit("ClusterResourceBinding", "example-placement-member2-2", "{spec: {clusterResourceOverrideSnapshots: [cro-1-0]}}")
         .with("{kind: ClusterResourceOverride, metadata: {name: cro-1}, spec: {clusterResourceSelectors: [{group: '', version: v1, kind: Namespace, name: test-namespace}],
             policy: {overrideRules: [{clusterSelector: {clusterSelectorTerms: []}, jsonPatchOverrides: [{op: add, path: /metadata/labels/new-label, value: new}]}]}}}");
-    check(&fleet, expect![""]);
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement is rolled out to 2 clusters and available.
+        PL-O1 Error: ClusterResourceOverride cro-1 cannot be applied for cluster member2: there is nothing at /metadata/labels/new-label
+          ClusterResourceBinding example-placement-member2-2 status.conditions[Overridden] for member2 = False OverriddenFailed: Failed to apply the override rules on the resources: add operation does not apply: doc is missing path: "/metadata/labels/new-label": missing value
+          ClusterResourceOverride cro-1 spec.policy.overrideRules = {"op":"add","path":"/metadata/labels/new-label","value":"new"}
+        mend the override:
+          kubectl patch clusterresourceoverride cro-1 --type=merge -p '{"spec":{"policy":{"overrideRules":[{"clusterSelector":{"clusterSelectorTerms":[]},"jsonPatchOverrides":[{"op":"add","path":"/metadata/labels","value":{"new-label":"new"}}]}]}}}'
+    "#]],
+    );
 }
 
 #[test]
@@ -164,7 +267,17 @@ fn pl_w1_works_cannot_be_written() {
         "",
     )
     .edit("MemberCluster", "member2", "{metadata: {deletionTimestamp: '2026-01-01T12:20:00Z'}}");
-    check(&fleet, expect![""]);
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement is rolled out to 2 clusters and available.
+        PL-W1 Error: Cluster member2 is leaving the fleet
+          ClusterResourceBinding example-placement-member2-2 status.conditions[WorkSynchronized] for member2 = False SyncWorkFailed: Failed to synchronize the work to the latest: works.placement.kubernetes-fleet.io "crp1-work" is forbidden
+          MemberCluster member2 metadata.deletionTimestamp = 2026-01-01T12:20:00Z
+        wait until it is gone, or let it join again afterwards:
+          kubectl get membercluster member2 -o yaml
+    "#]],
+    );
 }
 
 fn not_applied(message: &str, reason: &str) -> Fleet {
@@ -200,7 +313,25 @@ fn pl_a1_by_the_members_reason() {
         line("namespaces \"shop\" not found", "ManifestApplyFailed"),
         line("spec.x is invalid", "ManifestApplyFailed"),
     ];
-    expect![""].assert_eq(&lines.join("\n"));
+    expect![[r#"
+        PL-A1 ConfigMap shop/settings on member2 belongs to somebody else
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"allowCoOwnership":true}}}}'
+        PL-A1 ConfigMap shop/settings on member2 belongs to somebody else
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"allowCoOwnership":true}}}}'
+        PL-A1 ConfigMap shop/settings on member2 was there before, and the placement takes nothing over
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"whenToTakeOver":"Always"}}}}'
+        PL-A1 ConfigMap shop/settings on member2 was there before and differs, so it is not taken over
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"whenToTakeOver":"Always"}}}}'
+        PL-A1 ConfigMap shop/settings on member2 was changed on the member, so it is not applied
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"whenToApply":"Always"}}}}'
+        PL-A1 ConfigMap shop/settings on member2 is placed by another placement, too
+          kubectl --context member2 get appliedworks -o yaml
+        PL-A1 Cluster member2 does not know the kind ConfigMap
+          kubectl --context member2 api-resources
+        PL-N1 Namespace shop does not exist on member2, so ConfigMap cannot be applied
+          kubectl --context member2 create -f - <<'EOF'
+        PL-A1 ConfigMap shop/settings on member2 could not be applied
+          kubectl edit configmap settings -n shop"#]].assert_eq(&lines.join("\n"));
 }
 
 #[test]
@@ -209,7 +340,18 @@ fn pl_v1_something_is_not_available() {
     let conditions = format!(
         "{SYNCHRONIZED}, 'Applied=True AllWorkHaveBeenApplied: ', 'Available=False NotAllWorkAreAvailable: Work object web-work is not yet available'"
     );
-    check(&with_binding(rolling(""), &conditions, failed), expect![""]);
+    check(
+        &with_binding(rolling(""), &conditions, failed),
+        expect![[r#"
+        Placement example-placement is rolled out to 2 clusters and available.
+        PL-V1 Error: Deployment shop/web on member2 is not available
+          ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object web-work is not yet available
+          Deployment shop/web on member2 condition[Available] = False ManifestNotAvailableYet: not yet
+        look on the member, then mend the resource on the hub:
+          kubectl --context member2 get deployment,pods,events -n shop
+          kubectl edit deployment web -n shop
+    "#]],
+    );
 }
 
 #[test]
@@ -229,9 +371,9 @@ fn pl_d1_differences_are_not_reported() {
 #[test]
 fn pl_x1_pl_x2_drifts_and_differences_are_notices() {
     let drifted = "driftedPlacements: [{version: v1, kind: ConfigMap, name: settings, namespace: shop, observationTime: '2026-01-01T12:00:00Z', targetClusterObservedGeneration: 1,
-        firstDriftedObservedTime: '2026-01-01T12:00:00Z', observedDrifts: [{path: /data/a, valueInMember: x, valueInHub: y}]}],
+        firstDriftedObservedTime: '2026-01-01T12:00:00Z', observedDrifts: [{path: /data/a, valueInMember: old, valueInHub: new}]}],
       diffedPlacements: [{version: v1, kind: ConfigMap, name: other, namespace: shop, observationTime: '2026-01-01T12:00:00Z', firstDiffedObservedTime: '2026-01-01T12:00:00Z',
-        observedDiffs: [{path: /data/b, valueInHub: z}]}],";
+        observedDiffs: [{path: /data/b, valueInHub: hub}]}],";
     let conditions =
         format!("{SYNCHRONIZED}, 'Applied=True AllWorkHaveBeenApplied: ', 'Available=True AllWorkAreAvailable: '");
     let fleet =
