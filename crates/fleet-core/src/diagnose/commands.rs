@@ -83,11 +83,6 @@ impl Kubectl {
         step(what, command, Some(Action::Create { manifest, member: None }))
     }
 
-    pub(super) fn create_on(&self, what: impl Into<String>, member: &str, manifest: Value) -> Step {
-        let command = format!("kubectl --context {member} create -f - <<'EOF'\n{}EOF", yaml::to_string(&manifest));
-        step(what, command, Some(Action::Create { manifest, member: Some(member.to_owned()) }))
-    }
-
     pub(super) fn delete(&self, what: impl Into<String>, object: &ObjectRef) -> Step {
         let command = format!("{} delete {}", self.to(object), target(object));
         step(what, command, Some(Action::Delete { object: object.clone() }))
@@ -108,11 +103,6 @@ impl Kubectl {
         step(what, format!("{} {arguments}", self.hub()), None)
     }
 
-    /// Shows what such a command prints on a member; nothing changes.
-    pub(super) fn show_on(&self, what: impl Into<String>, member: &str, arguments: &str) -> Step {
-        step(what, format!("kubectl --context {member} {arguments}"), None)
-    }
-
     fn hub(&self) -> String {
         match &self.hub_context {
             Some(context) => format!("kubectl --context {context}"),
@@ -126,6 +116,16 @@ impl Kubectl {
             None => self.hub(),
         }
     }
+}
+
+pub(super) fn create_on(what: impl Into<String>, member: &str, manifest: Value) -> Step {
+    let command = format!("kubectl --context {member} create -f - <<'EOF'\n{}EOF", yaml::to_string(&manifest));
+    step(what, command, Some(Action::Create { manifest, member: Some(member.to_owned()) }))
+}
+
+/// Shows what such a command prints on a member; nothing changes.
+pub(super) fn show_on(what: impl Into<String>, member: &str, arguments: &str) -> Step {
+    step(what, format!("kubectl --context {member} {arguments}"), None)
 }
 
 /// A step that no command does.

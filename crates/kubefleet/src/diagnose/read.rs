@@ -126,14 +126,15 @@ impl<M: Members> Reader<'_, M> {
             picture.cluster_overrides = seen(picture, self.hub.list::<ClusterOverride, Cluster>(None, "").await);
             picture.overrides = seen(picture, self.hub.list::<NamespacedOverride, Namespaced>(None, "").await);
         }
-        let mut asked = 0;
-        for cluster in troubled.iter().filter(|cluster| !member_side::wanted(picture, cluster).is_empty()).cloned().collect::<Vec<_>>() {
-            if asked == MEMBERS_ASKED {
-                picture.unread.push(Unread { what: format!("cluster {cluster}"), why: format!("{MEMBERS_ASKED} others were asked already") });
-                continue;
+        let failing = |cluster: &&String| !member_side::wanted(picture, cluster).is_empty();
+        let failing: Vec<String> = troubled.iter().filter(failing).cloned().collect();
+        for (asked, cluster) in failing.iter().enumerate() {
+            if asked < MEMBERS_ASKED {
+                self.ask_member(picture, cluster).await;
+            } else {
+                let why = format!("{MEMBERS_ASKED} others that fail were asked already");
+                picture.unread.push(Unread { what: format!("cluster {cluster} itself"), why });
             }
-            asked += 1;
-            self.ask_member(picture, &cluster).await;
         }
     }
 

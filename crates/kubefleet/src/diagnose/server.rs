@@ -3,6 +3,7 @@
 //! Decides how a question is asked, page by page and with a deadline. An object that is not there is an answer, everything
 //! else that goes wrong is an error in one line. Never writes.
 
+use std::fmt;
 use std::time::Duration;
 
 use fleet_api::kinds::{Family, Obj, Scope};
@@ -20,9 +21,14 @@ const WHOLE: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Why something could not be read, in one line.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
+#[derive(Debug, Clone)]
 pub(super) struct ReadError(String);
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// An API server to be asked.
 #[derive(Clone)]

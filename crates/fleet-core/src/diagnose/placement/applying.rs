@@ -4,9 +4,11 @@
 
 use fleet_api::conditions::work::{ManifestApplied, ManifestAppliedReason};
 use fleet_api::conditions::{Condition, decode_ignoring_generation};
-use fleet_api::types::{FailedResourcePlacement, ResourceIdentifier};
+use fleet_api::kinds::Envelope;
+use fleet_api::types::{EnvelopeIdentifier, FailedResourcePlacement, ResourceIdentifier};
 use serde_json::{Value, json};
 
+use super::super::commands::{create_on, show_on};
 use super::super::finding::{Finding, ObjectRef, Step};
 use super::super::picture::quote;
 use super::cluster::Standing;
@@ -24,6 +26,12 @@ pub(super) fn on_member(standing: &Standing<'_>, resource: &ResourceIdentifier) 
 pub(super) fn on_hub(resource: &ResourceIdentifier) -> ObjectRef {
     let ResourceIdentifier { group, version, kind, name, namespace, .. } = resource;
     ObjectRef::named(group, version, kind, namespace, name)
+}
+
+/// The envelope on the hub that a resource came in.
+pub(super) fn envelope_of(envelope: &EnvelopeIdentifier) -> ObjectRef {
+    let namespace = Some(envelope.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    ObjectRef::of::<Envelope>(namespace, &envelope.name)
 }
 
 /// What the binding lists and what the Work says about it.
@@ -122,16 +130,14 @@ fn missing_namespace(message: &str) -> Option<&str> {
 fn namespace_missing(standing: &Standing<'_>, object: &ObjectRef, namespace: &str) -> Finding {
     let member = standing.cluster;
     let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-    let create =
-        standing.picture.kubectl.create_on(format!("create namespace {namespace} on {member}"), member, manifest);
+    let create = create_on(format!("create namespace {namespace} on {member}"), member, manifest);
     Finding::error("PL-N1", format!("Namespace {namespace} does not exist on {member}, so {} cannot be applied", object.kind))
         .because("A ResourcePlacement places resources into a namespace that must be there: by a ClusterResourcePlacement of the namespace alone, or made on the member.")
         .fix("create the namespace on the member; the rest follows by itself", vec![create])
 }
 
 fn placed_twice(standing: &Standing<'_>, object: &ObjectRef) -> Finding {
-    let look =
-        standing.picture.kubectl.show_on("see which Works apply it", standing.cluster, "get appliedworks -o yaml");
+    let look = show_on("see which Works apply it", standing.cluster, "get appliedworks -o yaml");
     let mut finding = Finding::error("PL-A1", format!("{object} is placed by another placement, too"))
         .because("Two placements may share an object only if both allow co-ownership and apply it in the same way.");
     let ledgers = standing.picture.member_sides.get(standing.cluster).map(|side| &side.ledgers[..]).unwrap_or_default();
@@ -165,7 +171,7 @@ fn placed_twice(standing: &Standing<'_>, object: &ObjectRef) -> Finding {
 }
 
 fn unknown_kind(standing: &Standing<'_>, object: &ObjectRef, message: &str) -> Finding {
-    let look = standing.picture.kubectl.show_on("see which kinds it has", standing.cluster, "api-resources");
+    let look = show_on("see which kinds it has", standing.cluster, "api-resources");
     Finding::error("PL-A1", format!("Cluster {} does not know the kind {}", standing.cluster, object.kind))
         .because(format!("The member agent says: {message}"))
         .fix("install the definition there, or place it with the resources that need it", vec![look])
@@ -175,9 +181,7 @@ fn manifest_refused(standing: &Standing<'_>, failed: &FailedResourcePlacement, o
     let kubectl = &standing.picture.kubectl;
     let mend = match &failed.resource.envelope {
         Some(envelope) => {
-            let kind = envelope.type_.map_or("ResourceEnvelope", fleet_api::types::EnvelopeType::as_str);
-            let holder =
-                ObjectRef::named("placement.kubernetes-fleet.io", "v1beta1", kind, &envelope.namespace, &envelope.name);
+            let holder = envelope_of(envelope);
             kubectl.edit(format!("mend the manifest in {holder}"), &holder)
         }
         None => kubectl.edit("mend it on the hub", &on_hub(&failed.resource)),

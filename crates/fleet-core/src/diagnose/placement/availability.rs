@@ -9,11 +9,11 @@ use fleet_api::types::FailedResourcePlacement;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::super::commands::by_hand;
+use super::super::commands::{by_hand, show_on};
 use super::super::finding::{Finding, Fix, ObjectRef, Step};
 use super::super::new_run;
 use super::super::picture::MemberSide;
-use super::applying::{on_hub, on_member, with_resources};
+use super::applying::{envelope_of, on_hub, on_member, with_resources};
 use super::cluster::Standing;
 use super::pods::{self, Sick, Trouble};
 use super::then_roll_out;
@@ -44,7 +44,7 @@ pub(super) fn missing(standing: &Standing<'_>, condition: &Condition) -> Option<
 fn unread(standing: &Standing<'_>, finding: Finding, object: &ObjectRef, failed: &FailedResourcePlacement) -> Finding {
     let namespace = object.namespace.clone().unwrap_or_default();
     let arguments = format!("get {},pods,events -n {namespace}", object.kind.to_lowercase());
-    let look = standing.picture.kubectl.show_on("see what it lacks", standing.cluster, &arguments);
+    let look = show_on("see what it lacks", standing.cluster, &arguments);
     let mend = standing.picture.kubectl.edit("mend it on the hub", &on_hub(&failed.resource));
     finding
         .fix("look on the member, then mend the resource on the hub", then_roll_out(standing.picture, vec![look, mend]))
@@ -173,25 +173,22 @@ fn explained(
         Trouble::Crash { container, reason, exit_code } => {
             finding.title =
                 format!("{object} is not available: container {container} crashes ({reason}, exit code {exit_code})");
-            let logs = kubectl.show_on(
-                "see why",
-                standing.cluster,
-                &format!("logs {pod} -c {container} -n {namespace} --previous"),
-            );
+            let logs =
+                show_on("see why", standing.cluster, &format!("logs {pod} -c {container} -n {namespace} --previous"));
             let mend = kubectl.edit("mend it on the hub", &on_hub(&failed.resource));
             finding.fix("mend the workload", then_roll_out(standing.picture, vec![logs, mend]))
         }
         Trouble::Unscheduled { message } => {
             finding.title =
                 format!("{object} is not available: no node of {} takes its Pods ({message})", standing.cluster);
-            let look = kubectl.show_on("see which nodes there are", standing.cluster, "get nodes");
+            let look = show_on("see which nodes there are", standing.cluster, "get nodes");
             let step = by_hand(format!("give {} what the Pods ask for, or let them ask for less", standing.cluster));
             finding.fix("make room; the same run goes on by itself", vec![look, step])
         }
         Trouble::NotReady { message } => {
             let said = if message.is_empty() { "its Pods run, but are not ready" } else { message };
             finding.title = format!("{object} is not available: {said}");
-            let look = kubectl.show_on(
+            let look = show_on(
                 "see what its readiness probe says",
                 standing.cluster,
                 &format!("describe pod {pod} -n {namespace}"),
@@ -207,9 +204,7 @@ fn mend_image(standing: &Standing<'_>, failed: &FailedResourcePlacement, contain
     let kubectl = &standing.picture.kubectl;
     let hub = on_hub(&failed.resource);
     if let Some(envelope) = &failed.resource.envelope {
-        let kind = envelope.type_.map_or("ResourceEnvelope", fleet_api::types::EnvelopeType::as_str);
-        let holder =
-            ObjectRef::named("placement.kubernetes-fleet.io", "v1beta1", kind, &envelope.namespace, &envelope.name);
+        let holder = envelope_of(envelope);
         return kubectl.edit(format!("name another image in {holder}"), &holder);
     }
     let containers = json!({"containers": [{"name": container, "image": "<image>"}]});
@@ -232,7 +227,7 @@ fn without_pods(
         finding.title = format!("{object} is not available: {warning}");
     }
     let namespace = object.namespace.clone().unwrap_or_default();
-    let look = standing.picture.kubectl.show_on(
+    let look = show_on(
         "see what it waits for",
         standing.cluster,
         &format!("describe {} {} -n {namespace}", object.kind.to_lowercase(), object.name),

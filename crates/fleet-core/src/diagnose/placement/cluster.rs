@@ -35,7 +35,7 @@ pub(in super::super) fn look(picture: &Picture, cluster: &str) -> Option<Finding
     let standing = Standing::of(picture, cluster)?;
     let steps = if picture.only_reports_differences() { RolloutStep::REPORTING_DIFF } else { RolloutStep::APPLYING };
     let step = steps.iter().copied().find(|step| {
-        !step.current(standing.conditions, standing.generation).is_some_and(|one| one.status == ConditionStatus::True)
+        step.current(standing.conditions, standing.generation).is_none_or(|one| one.status != ConditionStatus::True)
     })?;
     let failed = match step {
         // What has not started is the business of the rules about rollouts.
@@ -143,7 +143,7 @@ impl<'p> Standing<'p> {
     /// Nothing is reported because nobody is there to do it.
     fn silent(&self) -> Option<Finding> {
         let trouble = members::trouble(self.picture, self.cluster)?;
-        let last = self.conditions.iter().filter(|one| one.status == ConditionStatus::True).next_back();
+        let last = self.conditions.iter().rfind(|one| one.status == ConditionStatus::True);
         Some(match last {
             Some(last) => {
                 let mut finding =

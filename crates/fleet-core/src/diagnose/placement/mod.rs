@@ -33,6 +33,17 @@ pub(super) struct Rule {
     pub look: fn(&Picture) -> Option<Finding>,
 }
 
+impl Rule {
+    fn apply(&self, picture: &Picture) -> Option<Finding> {
+        let found = (self.look)(picture);
+        debug_assert!(
+            found.as_ref().is_none_or(|finding| self.entries.contains(&finding.entry)),
+            "a rule that finds what it does not declare: {found:?}"
+        );
+        found
+    }
+}
+
 /// In the order of the rule base. What comes after the rollout has started is decided cluster by cluster.
 pub(super) const RULES: &[Rule] = &[
     Rule { entries: &["PL-S3", "PL-N2"], look: scheduling::invalid_selectors },
@@ -46,7 +57,7 @@ pub(super) const RULES: &[Rule] = &[
 
 /// Everything that is wrong with the placement, the cause first.
 pub(super) fn look(picture: &Picture) -> Vec<Finding> {
-    let mut found: Vec<Finding> = RULES.iter().find_map(|rule| (rule.look)(picture)).into_iter().collect();
+    let mut found: Vec<Finding> = RULES.iter().find_map(|rule| rule.apply(picture)).into_iter().collect();
     let mut clusters: Vec<&str> = picture.bindings.iter().map(|binding| binding.spec.target_cluster.as_str()).collect();
     clusters.sort_unstable();
     clusters.dedup();

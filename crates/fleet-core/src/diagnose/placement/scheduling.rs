@@ -9,7 +9,7 @@ use fleet_api::types::{ClusterDecision, ClusterSelectorTerm, PlacementType};
 use fleet_api::well_known::namespaces;
 use serde_json::{Value, json};
 
-use super::super::commands::by_hand;
+use super::super::commands::{by_hand, create_on};
 use super::super::finding::{Finding, Step};
 use super::super::picture::{Picture, Seen, quote};
 use super::super::similar::nearest;
@@ -234,7 +234,7 @@ pub(in super::super) fn not_selected(picture: &Picture, cluster: &str) -> Option
     if entry == "PL-N1" {
         let namespace = picture.namespace.clone().unwrap_or_default();
         let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        let step = picture.kubectl.create_on(format!("create namespace {namespace} on {cluster}"), cluster, manifest);
+        let step = create_on(format!("create namespace {namespace} on {cluster}"), cluster, manifest);
         return Some(
             finding.fix("create the namespace on the member, or place it by a ClusterResourcePlacement", vec![step]),
         );

@@ -11,16 +11,19 @@ use super::{Run, execution, is_final, resting};
 
 /// What else is to be said about the run of the picture.
 pub(in super::super) fn notices(picture: &Picture) -> Vec<Finding> {
-    let Some(run) = Run::of(picture).filter(|run| !is_final(run.run)) else { return Vec::new() };
+    let Some(run) = Run::of(picture).filter(|run| !is_final(run.object)) else { return Vec::new() };
     let found = [resting::approved_but_not_running(&run), labels_changed(&run), strategy_edited(&run)];
     found.into_iter().flatten().chain(other_runs(&run)).collect()
 }
 
 fn other_runs(run: &Run<'_>) -> Vec<Finding> {
-    let placement = &run.run.spec.placement_name;
+    let placement = &run.object.spec.placement_name;
     let index = &run.status.resource_snapshot_index_used;
-    let others =
-        run.picture.runs_of(placement).into_iter().filter(|other| other.name() != run.run.name() && !is_final(other));
+    let others = run
+        .picture
+        .runs_of(placement)
+        .into_iter()
+        .filter(|other| other.name() != run.object.name() && !is_final(other));
     let notice = |other: &super::Seen<fleet_api::kinds::UpdateRun>| {
         let brings =
             other.status.as_ref().map(|status| status.resource_snapshot_index_used.clone()).unwrap_or_default();
@@ -59,7 +62,7 @@ fn labels_changed(run: &Run<'_>) -> Option<Finding> {
 
 fn strategy_edited(run: &Run<'_>) -> Option<Finding> {
     let copy = run.status.staged_update_strategy_snapshot.as_ref()?;
-    let name = &run.run.spec.staged_update_strategy_name;
+    let name = &run.object.spec.staged_update_strategy_name;
     let strategy = run.picture.strategy(name)?;
     (mend::normalised(&strategy.spec) != mend::normalised(copy)).then_some(())?;
     let reference = ObjectRef::of::<UpdateStrategy>(run.picture.namespace.as_deref(), name);

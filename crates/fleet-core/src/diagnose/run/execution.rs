@@ -34,11 +34,11 @@ pub(super) fn preempted(run: &Run<'_>) -> Option<Finding> {
     let started = found
         .and_then(|binding| binding.status.as_ref())
         .and_then(|status| condition::<BindingRolloutStarted>(&status.conditions));
-    let winner = started.and_then(|started| run_that_moved(&started.message)).filter(|name| *name != run.run.name());
+    let winner = started.and_then(|started| run_that_moved(&started.message)).filter(|name| *name != run.object.name());
     let winner = winner.and_then(|name| picture.runs.iter().find(|other| other.name() == name)).or_else(|| {
         // The one that moved it last may not have been told yet: another run that is newer and still goes.
-        let others = picture.runs_of(&run.run.spec.placement_name).into_iter();
-        others.filter(|other| other.name() != run.run.name()).find(|other| other.created() >= run.run.created())
+        let others = picture.runs_of(&run.object.spec.placement_name).into_iter();
+        others.filter(|other| other.name() != run.object.name()).find(|other| other.created() >= run.object.created())
     });
     let by = winner.map_or("another run".to_owned(), |winner| format!("run {}", winner.name()));
     let mut finding = ended(run, "UR-24", format!("Cluster {cluster} of stage {stage} was taken over by {by}"))?
@@ -86,7 +86,7 @@ fn target(reference: &ObjectRef) -> String {
 
 pub(super) fn placement_deleted(run: &Run<'_>) -> Option<Finding> {
     let RunMessage::PlacementNotFound = message(run)? else { return None };
-    let name = &run.run.spec.placement_name;
+    let name = &run.object.spec.placement_name;
     let finding = ended(run, "UR-20", format!("Placement {name} was deleted while the run was under way"))?
         .because("A run looks at its placement before every step and ends when it is gone. It cannot be revived.");
     if run.picture.placement.is_some() {
@@ -107,7 +107,7 @@ pub(super) fn placement_deleted(run: &Run<'_>) -> Option<Finding> {
 
 pub(super) fn strategy_deleted(run: &Run<'_>) -> Option<Finding> {
     let RunMessage::StrategyNotFound { .. } = message(run)? else { return None };
-    let name = &run.run.spec.staged_update_strategy_name;
+    let name = &run.object.spec.staged_update_strategy_name;
     let finding = ended(run, "UR-21", format!("Strategy {name} was deleted while the run was under way"))?
         .because("A run ends when its strategy is gone. The run has a copy of it, so it can be made again.");
     if run.picture.strategy(name).is_some() {
@@ -127,7 +127,7 @@ pub(super) fn strategy_deleted(run: &Run<'_>) -> Option<Finding> {
 
 pub(super) fn strategy_broken(run: &Run<'_>) -> Option<Finding> {
     let RunMessage::InvalidStageTasks { stage, error } = message(run)? else { return None };
-    let name = &run.run.spec.staged_update_strategy_name;
+    let name = &run.object.spec.staged_update_strategy_name;
     let reference = ObjectRef::of::<UpdateStrategy>(run.picture.namespace.as_deref(), name);
     let mut finding = ended(
         run,
@@ -163,7 +163,7 @@ pub(super) fn cluster_in_several_stages(run: &Run<'_>) -> Option<Finding> {
 
 pub(super) fn policy_changed(run: &Run<'_>) -> Option<Finding> {
     let (RunMessage::PolicyOutdated | RunMessage::NotScheduled) = message(run)? else { return None };
-    let name = &run.run.spec.placement_name;
+    let name = &run.object.spec.placement_name;
     let mut finding = ended(
         run,
         "UR-25",
@@ -182,7 +182,7 @@ pub(super) fn policy_changed(run: &Run<'_>) -> Option<Finding> {
 pub(super) fn cluster_count_changed(run: &Run<'_>) -> Option<Finding> {
     let (RunMessage::ClusterCountOutdated | RunMessage::BindingsDoNotFit) = message(run)? else { return None };
     let recorded = run.status.policy_observed_cluster_count.unwrap_or_default();
-    let name = &run.run.spec.placement_name;
+    let name = &run.object.spec.placement_name;
     let finding =
         ended(run, "UR-26", format!("The number of clusters of placement {name} changed while the run was under way"))?
             .because(
@@ -260,7 +260,7 @@ pub(super) fn moves(run: &Run<'_>) -> Vec<(String, String, String)> {
 
 pub(super) fn apply_strategy_changed(run: &Run<'_>) -> Option<Finding> {
     let RunMessage::ApplyStrategyOutdated = message(run)? else { return None };
-    let name = &run.run.spec.placement_name;
+    let name = &run.object.spec.placement_name;
     let now = run.picture.apply_strategy().map_or("none".to_owned(), |strategy| json!(strategy).to_string());
     let finding =
         ended(run, "UR-28", format!("The apply strategy of placement {name} was changed while the run was under way"))?
@@ -281,7 +281,7 @@ pub(super) fn foreign_request(run: &Run<'_>) -> Option<Finding> {
         let spec = &found.spec;
         finding =
             finding.seen(&reference, "spec", format!("run {}, stage {}", spec.parent_stage_rollout, spec.target_stage));
-        if spec.parent_stage_rollout != run.run.name() {
+        if spec.parent_stage_rollout != run.object.name() {
             steps.push(run.picture.kubectl.delete("delete the foreign request", &reference));
         }
     }
@@ -291,7 +291,7 @@ pub(super) fn foreign_request(run: &Run<'_>) -> Option<Finding> {
 
 pub(super) fn other(run: &Run<'_>) -> Option<Finding> {
     let (_, condition) = run.failure()?;
-    let finding = ended(run, "UR-30", format!("Run {} ended on something that should not happen", run.run.name()))?
+    let finding = ended(run, "UR-30", format!("Run {} ended on something that should not happen", run.object.name()))?
         .because(format!("The hub agent says: {}", condition.message));
     Some(finding.fix(
         "run again, and report this as a bug with the YAML of the run and the log of the hub agent",

@@ -21,11 +21,11 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 const SHOWN_CLUSTERS: usize = 10;
 
 pub(super) fn nobody_looks(run: &Run<'_>) -> Option<Finding> {
-    let age = run.picture.now.duration_since(run.run.created()?);
+    let age = run.picture.now.duration_since(run.object.created()?);
     (run.conditions().is_empty() && age > PATIENCE).then_some(())?;
     let mut finding = Finding::warning(
         "UR-16",
-        format!("Run {} has not been initialized: no condition says anything", run.run.name()),
+        format!("Run {} has not been initialized: no condition says anything", run.object.name()),
     )
     .because(
         "Either the hub agent does not run or has staged runs switched off, or the initialization is tried again and \
@@ -58,7 +58,7 @@ fn message(run: &Run<'_>) -> Option<RunMessage> {
 
 pub(super) fn snapshot_not_found(run: &Run<'_>) -> Option<Finding> {
     let RunMessage::SnapshotNotFound { index } = message(run)? else { return None };
-    let placement = &run.run.spec.placement_name;
+    let placement = &run.object.spec.placement_name;
     let indices = run.picture.snapshot_indices();
     let words: Vec<String> = indices.iter().map(ToString::to_string).collect();
     let known = if words.is_empty() { "none: nothing has been captured yet".to_owned() } else { words.join(", ") };
@@ -66,14 +66,14 @@ pub(super) fn snapshot_not_found(run: &Run<'_>) -> Option<Finding> {
         .because("A run with an index brings that snapshot and no other. Without an index it captures what is on the hub now.")
         .seen(&run.reference(), "spec.resourceSnapshotIndex", index)
         .seen(&run.picture.placement_reference(placement), "indices of its resource snapshots", known)
-        .fix("run without an index", vec![new_run::like(run.picture, run.run, None)]);
+        .fix("run without an index", vec![new_run::like(run.picture, run.object, None)]);
     let Some(newest) = indices.last() else { return Some(finding) };
-    Some(finding.fix("run with the newest index there is", vec![new_run::like(run.picture, run.run, Some(*newest))]))
+    Some(finding.fix("run with the newest index there is", vec![new_run::like(run.picture, run.object, Some(*newest))]))
 }
 
 pub(super) fn placement_not_found(run: &Run<'_>) -> Option<Finding> {
     let RunMessage::PlacementNotFound = message(run)? else { return None };
-    let wanted = &run.run.spec.placement_name;
+    let wanted = &run.object.spec.placement_name;
     let names = run.picture.placement_names.join(", ");
     let finding = failed(run, "UR-05", format!("There is no placement {wanted} {}", place(run)))?
         .because("A run looks for its placement in its own scope and namespace only.")
@@ -83,11 +83,11 @@ pub(super) fn placement_not_found(run: &Run<'_>) -> Option<Finding> {
         return Some(finding.fix("the placement exists now: run again", vec![run.again()]));
     }
     let near = nearest(wanted, run.picture.placement_names.iter().map(String::as_str));
-    let strategy = &run.run.spec.staged_update_strategy_name;
+    let strategy = &run.object.spec.staged_update_strategy_name;
     let finding = match near {
         Some(name) => finding.fix(
             format!("if {name} is meant, run with that"),
-            vec![new_run::of(run.picture, run.run.name(), name, strategy, None)],
+            vec![new_run::of(run.picture, run.object.name(), name, strategy, None)],
         ),
         None => finding,
     };
@@ -96,7 +96,7 @@ pub(super) fn placement_not_found(run: &Run<'_>) -> Option<Finding> {
 
 /// What the placement places only its owner knows.
 pub(super) fn create_placement(run: &Run<'_>) -> Step {
-    let reference = ObjectRef::of::<Placement>(run.picture.namespace.as_deref(), &run.run.spec.placement_name);
+    let reference = ObjectRef::of::<Placement>(run.picture.namespace.as_deref(), &run.object.spec.placement_name);
     by_hand(format!("create the {} {} again, with strategy type External", reference.kind, reference.name))
 }
 
@@ -109,7 +109,7 @@ fn place(run: &Run<'_>) -> String {
 
 pub(super) fn not_external(run: &Run<'_>) -> Option<Finding> {
     let RunMessage::NotExternal { current } = message(run)? else { return None };
-    let placement = run.picture.placement_reference(&run.run.spec.placement_name);
+    let placement = run.picture.placement_reference(&run.object.spec.placement_name);
     let now = run.picture.placement.as_ref().map(|placement| placement.spec.strategy_type().to_string());
     let patch = json!({"spec": {"strategy": {"type": "External"}}});
     let mut steps = vec![run.picture.kubectl.patch(
@@ -130,7 +130,7 @@ pub(super) fn not_external(run: &Run<'_>) -> Option<Finding> {
 
 pub(super) fn strategy_not_found(run: &Run<'_>) -> Option<Finding> {
     let RunMessage::StrategyNotFound { .. } = message(run)? else { return None };
-    let name = &run.run.spec.staged_update_strategy_name;
+    let name = &run.object.spec.staged_update_strategy_name;
     let finding = failed(run, "UR-07", format!("There is no strategy {name} {}", place(run)))?
         .because("A run looks for its strategy in its own scope and namespace only, at the moment when it is created.")
         .seen(&run.reference(), "spec.stagedRolloutStrategyName", name);
@@ -139,7 +139,7 @@ pub(super) fn strategy_not_found(run: &Run<'_>) -> Option<Finding> {
 
 /// Fixes for a strategy that is not there: it is by now, it is somewhere else, or it has to be made.
 pub(super) fn strategy_found_again(run: &Run<'_>, finding: Finding) -> Finding {
-    let name = &run.run.spec.staged_update_strategy_name;
+    let name = &run.object.spec.staged_update_strategy_name;
     if run.picture.strategy(name).is_some() {
         return finding.fix("the strategy exists now: run again", vec![run.again()]);
     }
@@ -154,7 +154,13 @@ pub(super) fn strategy_found_again(run: &Run<'_>, finding: Finding) -> Finding {
     let finding = match near {
         Some(near) => finding.fix(
             format!("if {near} is meant, run with that"),
-            vec![new_run::of(run.picture, run.run.name(), &run.run.spec.placement_name, near, run.index_to_keep())],
+            vec![new_run::of(
+                run.picture,
+                run.object.name(),
+                &run.object.spec.placement_name,
+                near,
+                run.index_to_keep(),
+            )],
         ),
         None => finding,
     };
@@ -169,7 +175,7 @@ pub(super) fn invalid_stage_tasks(run: &Run<'_>) -> Option<Finding> {
 
 /// The same strategy with tasks that are possible.
 fn stage_tasks_mended(run: &Run<'_>, finding: Finding, stage: &str) -> Finding {
-    let name = &run.run.spec.staged_update_strategy_name;
+    let name = &run.object.spec.staged_update_strategy_name;
     let reference = ObjectRef::of::<UpdateStrategy>(run.picture.namespace.as_deref(), name);
     let Some(strategy) = run.picture.strategy(name) else {
         return finding.fix(
@@ -227,7 +233,7 @@ pub(super) fn moved_out_of_other_stages(run: &Run<'_>, finding: Finding, cluster
         None => {
             let strategy = ObjectRef::of::<UpdateStrategy>(
                 run.picture.namespace.as_deref(),
-                &run.run.spec.staged_update_strategy_name,
+                &run.object.spec.staged_update_strategy_name,
             );
             finding.fix(
                 "make the selectors disjoint, then run again",
@@ -337,7 +343,7 @@ pub(super) fn invalid_index(run: &Run<'_>) -> Option<Finding> {
         "spec.resourceSnapshotIndex",
         &index,
     );
-    Some(finding.fix("run without an index", vec![new_run::like(run.picture, run.run, None)]))
+    Some(finding.fix("run without an index", vec![new_run::like(run.picture, run.object, None)]))
 }
 
 pub(super) fn not_scheduled(run: &Run<'_>) -> Option<Finding> {
@@ -345,7 +351,7 @@ pub(super) fn not_scheduled(run: &Run<'_>) -> Option<Finding> {
     let finding = failed(
         run,
         "UR-13",
-        format!("Placement {} was not fully scheduled when the run was made", run.run.spec.placement_name),
+        format!("Placement {} was not fully scheduled when the run was made", run.object.spec.placement_name),
     )?;
     Some(scheduled_first(run, finding))
 }
@@ -356,7 +362,7 @@ pub(super) fn scheduled_first(run: &Run<'_>, finding: Finding) -> Finding {
         return finding.fix("the placement is scheduled now: run again", vec![run.again()]);
     };
     let mut finding = finding;
-    finding.title = root.title.clone();
+    finding.title.clone_from(&root.title);
     finding.because_of = Some(root.entry);
     finding.explanation = format!("The run was made before scheduling had ended. {}", root.explanation);
     finding.evidence.extend(root.evidence);
@@ -370,7 +376,7 @@ pub(super) fn scheduled_first(run: &Run<'_>, finding: Finding) -> Finding {
 
 pub(super) fn bindings_do_not_fit(run: &Run<'_>) -> Option<Finding> {
     let RunMessage::BindingsDoNotFit = message(run)? else { return None };
-    let placement = &run.run.spec.placement_name;
+    let placement = &run.object.spec.placement_name;
     let finding = failed(run, "UR-14", format!("The clusters chosen for placement {placement} do not fit its policy"))?;
     Some(clusters_chosen_first(run, finding))
 }
@@ -392,13 +398,13 @@ pub(super) fn clusters_chosen_first(run: &Run<'_>, finding: Finding) -> Finding 
         return finding;
     }
     let bound: Vec<&str> = run.picture.bindings.iter().map(|one| one.spec.target_cluster.as_str()).collect();
-    let placement = run.picture.placement_reference(&run.run.spec.placement_name);
+    let placement = run.picture.placement_reference(&run.object.spec.placement_name);
     scheduled_first(run, finding.seen(&placement, "clusters with a binding", bound.join(", ")))
 }
 
 pub(super) fn invalid_selector(run: &Run<'_>) -> Option<Finding> {
     let RunMessage::InvalidStageSelector { stage, error } = message(run)? else { return None };
-    let name = &run.run.spec.staged_update_strategy_name;
+    let name = &run.object.spec.staged_update_strategy_name;
     let reference = ObjectRef::of::<UpdateStrategy>(run.picture.namespace.as_deref(), name);
     let finding = failed(run, "UR-15", format!("The label selector of stage {stage} cannot be used: {error}"))?
         .because("Operators of label selectors are In, NotIn, Exists and DoesNotExist; keys and values follow the rules of labels.");
@@ -420,7 +426,7 @@ pub(super) fn invalid_selector(run: &Run<'_>) -> Option<Finding> {
 
 pub(super) fn other(run: &Run<'_>) -> Option<Finding> {
     let (_, condition) = run.initialization()?;
-    let finding = failed(run, "UR-30", format!("Run {} could not be initialized", run.run.name()))?;
+    let finding = failed(run, "UR-30", format!("Run {} could not be initialized", run.object.name()))?;
     let finding = finding.because(format!("The hub agent says: {}", condition.message));
     Some(finding.fix("run again; if it fails in the same way, report it as a bug", vec![run.again()]))
 }

@@ -31,7 +31,7 @@ pub(super) use progress::summary;
 /// A run with what belongs to it.
 pub(super) struct Run<'a> {
     pub picture: &'a Picture,
-    pub run: &'a Seen<UpdateRun>,
+    pub object: &'a Seen<UpdateRun>,
     pub status: UpdateRunStatus,
 }
 
@@ -110,11 +110,11 @@ pub(super) fn is_final(run: &Seen<UpdateRun>) -> bool {
 impl<'a> Run<'a> {
     pub(super) fn of(picture: &'a Picture) -> Option<Self> {
         let run = picture.the_run()?;
-        Some(Self { picture, run, status: run.status.clone().unwrap_or_default() })
+        Some(Self { picture, object: run, status: run.status.clone().unwrap_or_default() })
     }
 
     fn reference(&self) -> ObjectRef {
-        self.run.reference()
+        self.object.reference()
     }
 
     fn conditions(&self) -> &[Condition] {
@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
     /// The stages that count: those recorded, or else those of the strategy.
     fn stages(&self) -> Option<&UpdateStrategySpec> {
         let recorded = self.status.staged_update_strategy_snapshot.as_ref();
-        recorded.or_else(|| self.picture.strategy(&self.run.spec.staged_update_strategy_name).map(|one| &one.spec))
+        recorded.or_else(|| self.picture.strategy(&self.object.spec.staged_update_strategy_name).map(|one| &one.spec))
     }
 
     /// Begins a finding with the condition that says so.
@@ -168,12 +168,12 @@ impl<'a> Run<'a> {
 
     /// A new run like this one that brings what is on the hub now.
     fn again(&self) -> Step {
-        new_run::like(self.picture, self.run, self.index_to_keep())
+        new_run::like(self.picture, self.object, self.index_to_keep())
     }
 
     /// The index that the run asks for, if there is such a snapshot.
     fn index_to_keep(&self) -> Option<u32> {
-        let index = self.run.spec.resource_snapshot_index.parse().ok()?;
+        let index = self.object.spec.resource_snapshot_index.parse().ok()?;
         self.picture.snapshot_indices().contains(&index).then_some(index)
     }
 

@@ -7,7 +7,7 @@ use fleet_api::conditions::update_run::{
     ClusterUpdateStarted, ClusterUpdateSucceeded, StageProgressing, UpdateRunProgressingReason, UpdateRunSucceeded,
 };
 use fleet_api::types::StageUpdatingStatus;
-use fleet_api::well_known::finalizers;
+use fleet_api::well_known::{finalizers, namespaces};
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ pub(super) fn removal_does_not_finish(run: &Run<'_>) -> Option<Finding> {
     let progressing =
         condition::<StageProgressing>(&stage.conditions).filter(|one| one.status == ConditionStatus::True)?;
     let since = progressing.last_transition_time;
-    (run.picture.now.duration_since(since.instant()) > REMOVAL_PATIENCE && !is_final(run.run)).then_some(())?;
+    (run.picture.now.duration_since(since.instant()) > REMOVAL_PATIENCE && !is_final(run.object)).then_some(())?;
     let clusters: Vec<&str> =
         stage.clusters.iter().filter(|one| is_updating(one)).map(|one| one.cluster_name.as_str()).collect();
     let mut finding = Finding::warning("UR-62", format!("The placement is not taken off {}", clusters.join(", ")))
@@ -58,22 +58,16 @@ fn held(run: &Run<'_>, mut finding: Finding, cluster: &str) -> Finding {
         return finding
             .fix("take the foreign finalizer away", vec![run.picture.kubectl.patch(what, &reference, patch)]);
     }
-    match members::trouble(run.picture, cluster) {
-        Some(trouble) => {
-            finding.title = trouble.title;
-            finding.because_of = Some(trouble.entry);
-            finding.evidence.extend(trouble.evidence);
-            finding.fixes.extend(trouble.fixes);
-            finding
-        }
-        None => {
-            let look = run.picture.kubectl.show(
-                "see which Works are left",
-                &format!("get work -n {}{cluster} -o yaml", fleet_api::well_known::namespaces::MEMBER_PREFIX),
-            );
-            finding.fix("see what the Works and the member's agent wait for", vec![look])
-        }
+    if let Some(trouble) = members::trouble(run.picture, cluster) {
+        finding.title = trouble.title;
+        finding.because_of = Some(trouble.entry);
+        finding.evidence.extend(trouble.evidence);
+        finding.fixes.extend(trouble.fixes);
+        return finding;
     }
+    let arguments = format!("get work -n {}{cluster} -o yaml", namespaces::MEMBER_PREFIX);
+    let look = run.picture.kubectl.show("see which Works are left", &arguments);
+    finding.fix("see what the Works and the member's agent wait for", vec![look])
 }
 
 pub(super) fn nothing_started(run: &Run<'_>) -> Option<Finding> {
@@ -109,16 +103,16 @@ pub(super) fn old_content(run: &Run<'_>) -> Option<Finding> {
     is_true::<UpdateRunSucceeded>(run.conditions()).then_some(())?;
     let used: u32 = run.status.resource_snapshot_index_used.parse().ok()?;
     let newest = run.picture.snapshot_indices().last().copied().filter(|newest| *newest > used)?;
-    let placement = &run.run.spec.placement_name;
-    let is_last = run.picture.runs_of(placement).first().is_some_and(|last| last.name() == run.run.name());
+    let placement = &run.object.spec.placement_name;
+    let is_last = run.picture.runs_of(placement).first().is_some_and(|last| last.name() == run.object.name());
     is_last.then_some(())?;
-    let pinned = !run.run.spec.resource_snapshot_index.is_empty();
+    let pinned = !run.object.spec.resource_snapshot_index.is_empty();
     let finding = if pinned {
         Finding::information(
             "UR-80",
             format!("The run brought snapshot {used}, as its spec asks; snapshot {newest} is newer"),
         )
-        .seen(&run.reference(), "spec.resourceSnapshotIndex", &run.run.spec.resource_snapshot_index)
+        .seen(&run.reference(), "spec.resourceSnapshotIndex", &run.object.spec.resource_snapshot_index)
     } else {
         Finding::warning("UR-80", format!("The run brought snapshot {used}, and snapshot {newest} is newer"))
             .because("The content was changed after the run had captured it, or was captured too soon after the snapshot before.")
@@ -128,13 +122,13 @@ pub(super) fn old_content(run: &Run<'_>) -> Option<Finding> {
         "newest index of its resource snapshots",
         newest.to_string(),
     );
-    Some(finding.fix("bring the newest content by a new run", vec![new_run::like(run.picture, run.run, None)]))
+    Some(finding.fix("bring the newest content by a new run", vec![new_run::like(run.picture, run.object, None)]))
 }
 
 /// How the run of the picture stands.
 pub(in super::super) fn summary(picture: &Picture) -> Option<String> {
     let run = Run::of(picture)?;
-    let name = run.run.name();
+    let name = run.object.name();
     let stages = &run.status.stages_status;
     let clusters = || stages.iter().flat_map(|stage| &stage.clusters);
     let done = clusters().filter(|one| is_true::<ClusterUpdateSucceeded>(&one.conditions)).count();

@@ -15,7 +15,7 @@ pub(super) fn stopping_in_the_delete_stage(run: &Run<'_>) -> Option<Finding> {
     let stage = run.status.deletion_stage_status.as_ref()?;
     let decoded = decode_ignoring_generation::<StageProgressing>(&stage.conditions);
     (decoded.reason() == Some(StageProgressingReason::Stopped)).then_some(())?;
-    let finding = Finding::warning("UR-61", format!("Run {} has stopped within its last stage, but does not say so", run.run.name()))
+    let finding = Finding::warning("UR-61", format!("Run {} has stopped within its last stage, but does not say so", run.object.name()))
         .because("The stage that removes what is no longer wanted has stopped, while the run still calls itself stopping. It will not end by itself.");
     Some(run.quoting(finding, "Progressing", stopping).fix("let it go on", vec![run.set_state_run()]))
 }
@@ -29,7 +29,7 @@ pub(super) fn stopped(run: &Run<'_>) -> Option<Finding> {
         let waits = if all.is_empty() { "its clusters".to_owned() } else { all.join(", ") };
         let finding = Finding::information(
             "UR-60",
-            format!("Run {} is stopping: it waits for {waits} to finish", run.run.name()),
+            format!("Run {} is stopping: it waits for {waits} to finish", run.object.name()),
         )
         .because("Clusters that were started are allowed to finish; no other is started.");
         return Some(
@@ -43,20 +43,20 @@ pub(super) fn stopped(run: &Run<'_>) -> Option<Finding> {
             || stage.clusters.iter().any(|one| !one.conditions.is_empty())
     });
     let (entry, title) = if begun {
-        ("UR-60", format!("Run {} was stopped", run.run.name()))
+        ("UR-60", format!("Run {} was stopped", run.object.name()))
     } else {
-        ("UR-03", format!("Run {} was stopped before it began: nothing was rolled out", run.run.name()))
+        ("UR-03", format!("Run {} was stopped before it began: nothing was rolled out", run.object.name()))
     };
     let finding = Finding::information(entry, title)
         .because("A stopped run starts no cluster until its state is Run again.")
-        .seen(&run.reference(), "spec.state", run.run.spec.state().as_str());
+        .seen(&run.reference(), "spec.state", run.object.spec.state().as_str());
     Some(run.quoting(finding, "Progressing", stopped).fix("to go on, let it run", vec![run.set_state_run()]))
 }
 
 pub(super) fn approved_but_not_running(run: &Run<'_>) -> Option<Finding> {
     let request = waiting::approved_and_not_accepted(run)?;
-    let state = run.run.spec.state();
-    (state != UpdateRunState::Run && !super::is_final(run.run)).then_some(())?;
+    let state = run.object.spec.state();
+    (state != UpdateRunState::Run && !super::is_final(run.object)).then_some(())?;
     let finding = Finding::warning(
         "UR-52",
         format!("{} was approved, but the run is in state {state}: it accepts nothing", request.name()),
@@ -69,11 +69,11 @@ pub(super) fn approved_but_not_running(run: &Run<'_>) -> Option<Finding> {
 
 pub(super) fn not_asked_to_run(run: &Run<'_>) -> Option<Finding> {
     let idle =
-        run.is_initialized() && run.progressing().is_none() && run.run.spec.state() == UpdateRunState::Initialize;
+        run.is_initialized() && run.progressing().is_none() && run.object.spec.state() == UpdateRunState::Initialize;
     idle.then_some(())?;
     let finding = Finding::information(
         "UR-02",
-        format!("Run {} is ready and has not been asked to run", run.run.name()),
+        format!("Run {} is ready and has not been asked to run", run.object.name()),
     )
     .because(
         "In state Initialize, which is the default, a run only prepares: stages are worked out, nothing is rolled out.",

@@ -15,7 +15,7 @@ use super::Run;
 
 pub(super) fn while_stopping(run: &Run<'_>) -> Option<Finding> {
     let stuck = run.progresses_as(UpdateRunProgressingReason::Stuck)?;
-    (run.run.spec.state() == UpdateRunState::Stop).then_some(())?;
+    (run.object.spec.state() == UpdateRunState::Stop).then_some(())?;
     let mut finding = found(run, stuck);
     finding.entry = "UR-42";
     finding.explanation =
@@ -86,7 +86,7 @@ fn unexplained(
     for name in names {
         let works = ObjectRef::of::<fleet_api::kinds::Placement>(
             run.picture.namespace.as_deref(),
-            &run.run.spec.placement_name,
+            &run.object.spec.placement_name,
         );
         let arguments = format!(
             "get work -n {}{name} -l {}={} -o yaml",

@@ -49,7 +49,7 @@ fn request_name(run: &Run<'_>, pending: &Pending<'_>) -> Option<String> {
     if !told.is_empty() {
         return Some(told.clone());
     }
-    let (run, stage) = (RunName::parse(run.run.name()).ok()?, StageName::parse(&pending.stage.stage_name).ok()?);
+    let (run, stage) = (RunName::parse(run.object.name()).ok()?, StageName::parse(&pending.stage.stage_name).ok()?);
     Some(ApprovalRequestName { run, position: pending.position, stage }.to_string())
 }
 
@@ -102,7 +102,7 @@ pub(super) fn request_missing(run: &Run<'_>) -> Option<Finding> {
     let finding = Finding::warning("UR-54", format!("The approval request {name} is not there"))
         .because("Somebody has deleted it. A run in state Run makes it anew at once, not approved; if it stays away, the hub agent does not run.");
     let finding = waits(run, finding, &pending).seen(&reference, "metadata.name", "not found");
-    let steps = match run.run.spec.state() {
+    let steps = match run.object.spec.state() {
         UpdateRunState::Run => vec![run.picture.kubectl.look("see whether it has come back", &reference)],
         _ => vec![run.set_state_run()],
     };
@@ -176,7 +176,7 @@ pub(super) fn approved_and_not_accepted<'r>(run: &'r Run<'_>) -> Option<&'r Seen
         let given = condition::<Approved>(conditions(request)).is_some_and(|approved| {
             approved.status == ConditionStatus::True && approved.observed_generation == request.generation()
         });
-        request.spec.parent_stage_rollout == run.run.name()
+        request.spec.parent_stage_rollout == run.object.name()
             && given
             && !is_true::<ApprovalAccepted>(conditions(request))
     })

@@ -15,9 +15,9 @@ fn a_cluster_that_is_well() {
     check(
         &fleet(),
         expect![[r#"
-        Cluster member2 has 1 placements.
-        nothing
-    "#]],
+            Cluster member2; placements on it: 1.
+            nothing
+        "#]],
     );
 }
 
@@ -30,7 +30,7 @@ fn pl_q2_a_cluster_that_is_not_heard_of() {
             "{status: {agentStatus: [{type: MemberAgent, lastReceivedHeartbeat: '2026-01-01T12:26:00Z'}]}}",
         ),
         expect![[r#"
-            Cluster member2 has 1 placements.
+            Cluster member2; placements on it: 1.
             PL-Q2 Error: The agent of cluster member2 has not been heard of since 2026-01-01T12:26:00Z
               MemberCluster member2 status.agentStatus[MemberAgent].lastReceivedHeartbeat = 2026-01-01T12:26:00Z, 240 s ago; every 60 s is usual
             start the member's agent:
@@ -44,7 +44,7 @@ fn pl_q2_a_cluster_that_is_not_heard_of() {
             "{status: {conditions: ['Joined=Unknown MemberClusterJoinStateUnknown: x']}}",
         ),
         expect![[r#"
-            Cluster member2 has 1 placements.
+            Cluster member2; placements on it: 1.
             PL-Q2 Error: Cluster member2 has not joined the fleet
               MemberCluster member2 status.conditions[Joined] = Unknown MemberClusterJoinStateUnknown: x
             start the member's agent:
@@ -59,12 +59,12 @@ fn pl_q2_a_cluster_whose_server_is_unwell() {
     check(
         &fleet().edit("MemberCluster", "member2", unwell),
         expect![[r#"
-        Cluster member2 has 1 placements.
-        PL-Q2 Error: The API server of cluster member2 is not healthy
-          MemberCluster member2 status.agentStatus[MemberAgent].conditions[Healthy] = False InternalMemberClusterUnhealthy: health probe failed with status code 500
-        mend the member cluster:
-          by hand
-    "#]],
+            Cluster member2; placements on it: 1.
+            PL-Q2 Error: The API server of cluster member2 is not healthy
+              MemberCluster member2 status.agentStatus[MemberAgent].conditions[Healthy] = False InternalMemberClusterUnhealthy: health probe failed with status code 500
+            mend the member cluster:
+              by hand
+        "#]],
     );
 }
 
@@ -90,11 +90,11 @@ fn pl_q1_why_a_cluster_was_not_chosen() {
     check(
         &fleet,
         expect![[r#"
-        Cluster member2 has 1 placements.
-        nothing
-        also PL-Q1 Information: Cluster member2 is tainted: only placements that tolerate it come here
-        also PL-Q1 Information: Placement example-placement has not chosen member2: ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
-    "#]],
+            Cluster member2; placements on it: 1.
+            nothing
+            also PL-Q1 Information: Cluster member2 is tainted: only placements that tolerate it come here
+            also PL-Q1 Information: Placement example-placement has not chosen member2: ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
+        "#]],
     );
     let fleet = fleet.edit("ClusterSchedulingPolicySnapshot", "example-placement-0", "{status: {targetClusters: [{clusterName: member2, selected: false, reason: 'ClusterUnschedulable, target namespace does not exist on cluster'}]}}");
     let picture = fleet.picture();

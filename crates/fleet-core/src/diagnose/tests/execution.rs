@@ -247,24 +247,24 @@ fn ur_24_the_oldest_wording_names_no_binding() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-24 Error: Cluster member2 of stage staging was taken over by run example-run-1
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: unexpected behavior which cannot be handled by the controller: the resourceBinding of the updating cluster `member2` in the stage `staging` does not have expected status: binding spec diff: binding has different resourceSnapshotName, want: example-placement-0-snapshot, got: example-placement-1-snapshot; binding state (want Bound): Bound; binding RolloutStarted (want true): true, please check if there is concurrent stagedUpdateRun
-          ClusterResourceBinding example-placement-member2-2 spec.resourceSnapshotName = example-placement-1-snapshot
-          ClusterResourceBinding example-placement-member2-2 status.conditions[RolloutStarted] = True RolloutStarted: Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: 1, stagedUpdateRun: example-run-1
-          ClusterStagedUpdateRun example-run-1 status = Run example-run-1 has succeeded: 0 clusters updated, 0 left.
-        if the other version is not wanted, run again:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-24 Error: Cluster member2 of stage staging was taken over by run example-run-1
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: unexpected behavior which cannot be handled by the controller: the resourceBinding of the updating cluster `member2` in the stage `staging` does not have expected status: binding spec diff: binding has different resourceSnapshotName, want: example-placement-0-snapshot, got: example-placement-1-snapshot; binding state (want Bound): Bound; binding RolloutStarted (want true): true, please check if there is concurrent stagedUpdateRun
+              ClusterResourceBinding example-placement-member2-2 spec.resourceSnapshotName = example-placement-1-snapshot
+              ClusterResourceBinding example-placement-member2-2 status.conditions[RolloutStarted] = True RolloutStarted: Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: 1, stagedUpdateRun: example-run-1
+              ClusterStagedUpdateRun example-run-1 status = Run example-run-1 has succeeded; clusters updated: 0, left: 0.
+            if the other version is not wanted, run again:
+              kubectl create -f - <<'EOF'
+              apiVersion: placement.kubernetes-fleet.io/v1beta1
+              kind: ClusterStagedUpdateRun
+              metadata:
+                name: example-run-2
+              spec:
+                placementName: example-placement
+                stagedRolloutStrategyName: example-strategy
+                state: Run
+              EOF
+        "#]],
     );
 }
 
@@ -481,22 +481,22 @@ fn ur_80_a_run_brought_old_content() {
     check(
         &fleet().with(&succeeded("0")).with(SECOND_SNAPSHOT),
         expect![[r#"
-        Run example-run has succeeded after 5m0s: 1 clusters updated, 0 left.
-        UR-80 Warning: The run brought snapshot 0, and snapshot 1 is newer
-          ClusterStagedUpdateRun example-run status.resourceSnapshotIndexUsed = 0
-          ClusterResourcePlacement example-placement newest index of its resource snapshots = 1
-        bring the newest content by a new run:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has succeeded after 5m0s; clusters updated: 1, left: 0.
+            UR-80 Warning: The run brought snapshot 0, and snapshot 1 is newer
+              ClusterStagedUpdateRun example-run status.resourceSnapshotIndexUsed = 0
+              ClusterResourcePlacement example-placement newest index of its resource snapshots = 1
+            bring the newest content by a new run:
+              kubectl create -f - <<'EOF'
+              apiVersion: placement.kubernetes-fleet.io/v1beta1
+              kind: ClusterStagedUpdateRun
+              metadata:
+                name: example-run-2
+              spec:
+                placementName: example-placement
+                stagedRolloutStrategyName: example-strategy
+                state: Run
+              EOF
+        "#]],
     );
     let pinned = fleet().with(&succeeded("0")).with(SECOND_SNAPSHOT).edit(
         "ClusterStagedUpdateRun",
@@ -506,30 +506,30 @@ fn ur_80_a_run_brought_old_content() {
     check(
         &pinned,
         expect![[r#"
-        Run example-run has succeeded after 5m0s: 1 clusters updated, 0 left.
-        UR-80 Information: The run brought snapshot 0, as its spec asks; snapshot 1 is newer
-          ClusterStagedUpdateRun example-run spec.resourceSnapshotIndex = 0
-          ClusterStagedUpdateRun example-run status.resourceSnapshotIndexUsed = 0
-          ClusterResourcePlacement example-placement newest index of its resource snapshots = 1
-        bring the newest content by a new run:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has succeeded after 5m0s; clusters updated: 1, left: 0.
+            UR-80 Information: The run brought snapshot 0, as its spec asks; snapshot 1 is newer
+              ClusterStagedUpdateRun example-run spec.resourceSnapshotIndex = 0
+              ClusterStagedUpdateRun example-run status.resourceSnapshotIndexUsed = 0
+              ClusterResourcePlacement example-placement newest index of its resource snapshots = 1
+            bring the newest content by a new run:
+              kubectl create -f - <<'EOF'
+              apiVersion: placement.kubernetes-fleet.io/v1beta1
+              kind: ClusterStagedUpdateRun
+              metadata:
+                name: example-run-2
+              spec:
+                placementName: example-placement
+                stagedRolloutStrategyName: example-strategy
+                state: Run
+              EOF
+        "#]],
     );
     check(
         &fleet().with(&succeeded("1")).with(SECOND_SNAPSHOT),
         expect![[r#"
-        Run example-run has succeeded after 5m0s: 1 clusters updated, 0 left.
-        nothing
-    "#]],
+            Run example-run has succeeded after 5m0s; clusters updated: 1, left: 0.
+            nothing
+        "#]],
     );
 }
 

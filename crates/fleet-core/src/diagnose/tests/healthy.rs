@@ -35,12 +35,12 @@ fn rolled_out() -> Fleet {
 fn a_fleet_that_is_well() {
     let picture = rolled_out().picture();
     expect![[r#"
-        Run example-run has succeeded after 5m0s: 2 clusters updated, 0 left.
+        Run example-run has succeeded after 5m0s; clusters updated: 2, left: 0.
         nothing
     "#]]
     .assert_eq(&told(&diagnose::run(&picture)));
     expect![[r#"
-        Placement example-placement is rolled out to 2 clusters and available.
+        Placement example-placement is rolled out; clusters: 2.
         nothing
     "#]]
     .assert_eq(&told(&diagnose::placement(&picture)));

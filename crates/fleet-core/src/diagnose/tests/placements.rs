@@ -247,13 +247,13 @@ fn pl_o1_an_override_does_not_fit() {
     check(
         &fleet,
         expect![[r#"
-        Placement example-placement is rolled out to 2 clusters and available.
-        PL-O1 Error: ClusterResourceOverride cro-1 cannot be applied for cluster member2: there is nothing at /metadata/labels/new-label
-          ClusterResourceBinding example-placement-member2-2 status.conditions[Overridden] for member2 = False OverriddenFailed: Failed to apply the override rules on the resources: add operation does not apply: doc is missing path: "/metadata/labels/new-label": missing value
-          ClusterResourceOverride cro-1 spec.policy.overrideRules = {"op":"add","path":"/metadata/labels/new-label","value":"new"}
-        mend the override:
-          kubectl patch clusterresourceoverride cro-1 --type=merge -p '{"spec":{"policy":{"overrideRules":[{"clusterSelector":{"clusterSelectorTerms":[]},"jsonPatchOverrides":[{"op":"add","path":"/metadata/labels","value":{"new-label":"new"}}]}]}}}'
-    "#]],
+            Placement example-placement is being rolled out; clusters: 2.
+            PL-O1 Error: ClusterResourceOverride cro-1 cannot be applied for cluster member2: there is nothing at /metadata/labels/new-label
+              ClusterResourceBinding example-placement-member2-2 status.conditions[Overridden] for member2 = False OverriddenFailed: Failed to apply the override rules on the resources: add operation does not apply: doc is missing path: "/metadata/labels/new-label": missing value
+              ClusterResourceOverride cro-1 spec.policy.overrideRules = {"op":"add","path":"/metadata/labels/new-label","value":"new"}
+            mend the override:
+              kubectl patch clusterresourceoverride cro-1 --type=merge -p '{"spec":{"policy":{"overrideRules":[{"clusterSelector":{"clusterSelectorTerms":[]},"jsonPatchOverrides":[{"op":"add","path":"/metadata/labels","value":{"new-label":"new"}}]}]}}}'
+        "#]],
     );
 }
 
@@ -270,13 +270,13 @@ fn pl_w1_works_cannot_be_written() {
     check(
         &fleet,
         expect![[r#"
-        Placement example-placement is rolled out to 2 clusters and available.
-        PL-W1 Error: Cluster member2 is leaving the fleet
-          ClusterResourceBinding example-placement-member2-2 status.conditions[WorkSynchronized] for member2 = False SyncWorkFailed: Failed to synchronize the work to the latest: works.placement.kubernetes-fleet.io "crp1-work" is forbidden
-          MemberCluster member2 metadata.deletionTimestamp = 2026-01-01T12:20:00Z
-        wait until it is gone, or let it join again afterwards:
-          kubectl get membercluster member2 -o yaml
-    "#]],
+            Placement example-placement is being rolled out; clusters: 2.
+            PL-W1 Error: Cluster member2 is leaving the fleet
+              ClusterResourceBinding example-placement-member2-2 status.conditions[WorkSynchronized] for member2 = False SyncWorkFailed: Failed to synchronize the work to the latest: works.placement.kubernetes-fleet.io "crp1-work" is forbidden
+              MemberCluster member2 metadata.deletionTimestamp = 2026-01-01T12:20:00Z
+            wait until it is gone, or let it join again afterwards:
+              kubectl get membercluster member2 -o yaml
+        "#]],
     );
 }
 
@@ -343,14 +343,14 @@ fn pl_v1_something_is_not_available() {
     check(
         &with_binding(rolling(""), &conditions, failed),
         expect![[r#"
-        Placement example-placement is rolled out to 2 clusters and available.
-        PL-V1 Error: Deployment shop/web on member2 is not available
-          ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object web-work is not yet available
-          Deployment shop/web on member2 condition[Available] = False ManifestNotAvailableYet: not yet
-        look on the member, then mend the resource on the hub:
-          kubectl --context member2 get deployment,pods,events -n shop
-          kubectl edit deployment web -n shop
-    "#]],
+            Placement example-placement is being rolled out; clusters: 2.
+            PL-V1 Error: Deployment shop/web on member2 is not available
+              ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object web-work is not yet available
+              Deployment shop/web on member2 condition[Available] = False ManifestNotAvailableYet: not yet
+            look on the member, then mend the resource on the hub:
+              kubectl --context member2 get deployment,pods,events -n shop
+              kubectl edit deployment web -n shop
+        "#]],
     );
 }
 
@@ -378,5 +378,13 @@ fn pl_x1_pl_x2_drifts_and_differences_are_notices() {
         format!("{SYNCHRONIZED}, 'Applied=True AllWorkHaveBeenApplied: ', 'Available=True AllWorkAreAvailable: '");
     let fleet =
         with_binding(rolling(", 'ClusterResourcePlacementRolloutStarted=True RolloutStarted: '"), &conditions, drifted);
-    check(&fleet, expect![""]);
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement is being rolled out; clusters: 2.
+        nothing
+        also PL-X1 Warning: ConfigMap shop/settings on member2 was changed on the member
+        also PL-X2 Information: ConfigMap shop/other on member2 differs from the hub's
+    "#]],
+    );
 }

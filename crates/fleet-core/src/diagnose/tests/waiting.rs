@@ -37,13 +37,12 @@ fn ur_02_a_run_does_not_start_by_itself() {
     check(
         &fleet().with(&run_in_state("Initialize", &format!("{COPY}, conditions: [{INITIALIZED}]"))),
         expect![[r#"
-        Run example-run is initialized and has not begun: 0 of 0 clusters done, 0 updating; what is no longer wanted is being removed.
-        UR-02 Information: Run example-run is ready and has not been asked to run
-          ClusterStagedUpdateRun example-run spec.state = Initialize
-        let it run:
-          kubectl patch csur example-run --type=merge -p '{"spec":{"state":"Run"}}'
-        also UR-27 Warning: Clusters do not fit the stages any more that the run was initialized with
-    "#]],
+            Run example-run is initialized and has not begun: 0 of 0 clusters done, 0 updating; what is no longer wanted is being removed.
+            UR-02 Information: Run example-run is ready and has not been asked to run
+              ClusterStagedUpdateRun example-run spec.state = Initialize
+            let it run:
+              kubectl patch csur example-run --type=merge -p '{"spec":{"state":"Run"}}'
+        "#]],
     );
     let older = INITIALIZED.replace("The UpdateRun", "ClusterStagedUpdateRun");
     let older = fleet().with(&run_in_state("Initialize", &format!("{COPY}, conditions: [{older}]")));
@@ -233,13 +232,12 @@ fn ur_61_a_run_stops_within_the_removal() {
     check(
         &fleet().with(&run_in_state("Stop", &status)),
         expect![[r#"
-        Run example-run is stopping: 0 of 0 clusters done, 0 updating; what is no longer wanted is being removed.
-        UR-61 Warning: Run example-run has stopped within its last stage, but does not say so
-          ClusterStagedUpdateRun example-run status.conditions[Progressing] = Unknown UpdateRunStopping: stopping
-        let it go on:
-          kubectl patch csur example-run --type=merge -p '{"spec":{"state":"Run"}}'
-        also UR-27 Warning: Clusters do not fit the stages any more that the run was initialized with
-    "#]],
+            Run example-run is stopping: 0 of 0 clusters done, 0 updating; what is no longer wanted is being removed.
+            UR-61 Warning: Run example-run has stopped within its last stage, but does not say so
+              ClusterStagedUpdateRun example-run status.conditions[Progressing] = Unknown UpdateRunStopping: stopping
+            let it go on:
+              kubectl patch csur example-run --type=merge -p '{"spec":{"state":"Run"}}'
+        "#]],
     );
 }
 
