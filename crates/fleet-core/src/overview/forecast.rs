@@ -87,15 +87,16 @@ pub fn forecast(observed: &Observed<'_>, contents: &Contents<'_>, now: Timestamp
         _ => None,
     };
     let new: Vec<&EmbeddedObject> = made.writes.iter().flat_map(created).collect();
-    let shown = run(
-        &Observed { run: RunFacts { status: Some(status), ..observed.run }, ..observed.clone() },
-        None,
-        now,
-    );
+    let shown =
+        run(&Observed { run: RunFacts { status: Some(status), ..observed.run }, ..observed.clone() }, None, now);
     let index: Option<u32> = status.resource_snapshot_index_used.parse().ok();
     let target = index.map(|index| if new.is_empty() { contents.group(index) } else { new.clone() });
-    let entries: BTreeMap<&str, &ClusterUpdatingStatus> =
-        status.stages_status.iter().flat_map(|stage| &stage.clusters).map(|one| (one.cluster_name.as_str(), one)).collect();
+    let entries: BTreeMap<&str, &ClusterUpdatingStatus> = status
+        .stages_status
+        .iter()
+        .flat_map(|stage| &stage.clusters)
+        .map(|one| (one.cluster_name.as_str(), one))
+        .collect();
     let stages = shown.stages.into_iter().map(|stage| StageForecast {
         removes: stage.name == DELETE_STAGE,
         max_concurrency: stage.max_concurrency,
@@ -123,7 +124,10 @@ pub fn forecast(observed: &Observed<'_>, contents: &Contents<'_>, now: Timestamp
             crate::updaterun::Cause::ContentUnknown { resource } => format!("not all {resource} could be read"),
             _ => "not everything that it rests on could be read".to_owned(),
         }),
-        remedy: blocker.map(|blocker| blocker.remedy).filter(|remedy| *remedy != Remedy::Wait).map(|one| one.to_string()),
+        remedy: blocker
+            .map(|blocker| blocker.remedy)
+            .filter(|remedy| *remedy != Remedy::Wait)
+            .map(|one| one.to_string()),
     }
 }
 

@@ -70,9 +70,9 @@ pub fn history<S: Scope>(
 }
 
 fn clusters_with<S: Scope>(bindings: &[Obj<Binding, S>], index: u32) -> Vec<String> {
-    let with = bindings
-        .iter()
-        .filter(|one| one.spec.state == BindingState::Bound && index_of(&one.spec.resource_snapshot_name) == Some(index));
+    let with = bindings.iter().filter(|one| {
+        one.spec.state == BindingState::Bound && index_of(&one.spec.resource_snapshot_name) == Some(index)
+    });
     let mut names: Vec<String> = with.map(|one| one.spec.target_cluster.clone()).collect();
     names.sort_unstable();
     names
@@ -100,7 +100,7 @@ mod tests {
     fn every_version_is_told_with_what_changed_and_where_it_runs() {
         let mut world = World::<Cluster>::new();
         world.join("a env=staging, b env=prod");
-        world.start(UpdateRunState::Run);
+        let _ = world.start(UpdateRunState::Run);
         world.finish(RUN);
         world.hub.set("1");
         world.create_run("second", "", UpdateRunState::Run);
@@ -110,8 +110,12 @@ mod tests {
         let told: Vec<String> = versions
             .iter()
             .map(|one| {
-                let fields: Vec<String> = one.changes.iter().flat_map(|change| &change.fields).map(|field| field.path.clone()).collect();
-                format!("{} latest={} {} {:?} {:?} {:?}", one.index, one.latest, one.resources, fields, one.clusters, one.runs)
+                let fields: Vec<String> =
+                    one.changes.iter().flat_map(|change| &change.fields).map(|field| field.path.clone()).collect();
+                format!(
+                    "{} latest={} {} {:?} {:?} {:?}",
+                    one.index, one.latest, one.resources, fields, one.clusters, one.runs
+                )
             })
             .collect();
         assert_eq!(

@@ -213,6 +213,7 @@ struct Standing {
 
 impl Standing {
     fn of(status: &UpdateRunStatus, deleting: bool) -> Self {
+        use UpdateRunProgressingReason as Is;
         let told = |state, condition: Option<&Condition>| Self {
             state,
             since: since(condition),
@@ -237,7 +238,6 @@ impl Standing {
         if initialized.is_none() {
             return told(Outcome::Retrying, None);
         }
-        use UpdateRunProgressingReason as Is;
         let state = match progressing.reason() {
             None if progressing.current().is_some() => Outcome::Progressing,
             None => return told(Outcome::Idle, initialized),
@@ -330,7 +330,8 @@ fn cluster_overview(
     let name = cluster.cluster_name.as_str();
     let started = decode_ignoring_generation::<ClusterUpdateStarted>(&cluster.conditions).current();
     let succeeded = decode_ignoring_generation::<ClusterUpdateSucceeded>(&cluster.conditions).current();
-    let state = stage.clusters.iter().find(|(one, _)| one == name).map_or(ClusterStep::Pending, |(_, step)| step.clone());
+    let state =
+        stage.clusters.iter().find(|(one, _)| one == name).map_or(ClusterStep::Pending, |(_, step)| step.clone());
     let failure = succeeded.filter(|_| state == ClusterStep::Failed).map(|condition| condition.message.clone());
     let (step, problem, stuck) = match blockers.iter().find_map(|blocker| updating(blocker, name)) {
         Some((progress, stuck)) => (step_of(progress), problem_of(progress), stuck),
@@ -398,9 +399,9 @@ fn wait(blocker: &Blocker, stages: &[StageOverview]) -> Option<Wait> {
         Cause::Removing { cluster, .. } => Wait::Removal { cluster: cluster.clone() },
         Cause::NotAskedToRun | Cause::AskedToStop => Wait::User,
         Cause::Fault(fault) => Wait::Moment { message: fault.to_string() },
-        Cause::BindingGoing { cluster } => {
-            Wait::Moment { message: format!("the binding of {cluster} is being deleted; the scheduler makes a new one") }
-        }
+        Cause::BindingGoing { cluster } => Wait::Moment {
+            message: format!("the binding of {cluster} is being deleted; the scheduler makes a new one"),
+        },
         Cause::ContentUnknown { resource } => Wait::Moment { message: format!("not all {resource} are known yet") },
         Cause::FactsBehind => return None,
     })

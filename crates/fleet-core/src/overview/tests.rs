@@ -61,7 +61,7 @@ both_scopes! {
     fn a_run_is_shown_from_its_first_gate_to_its_end(mut world) {
         world.strategy = Some(strategy(GATED));
         world.join("a env=staging, b env=prod");
-        world.start(UpdateRunState::Run);
+        let _ = world.start(UpdateRunState::Run);
         check(&world, expect![[r#"
             Waiting@0 0/2 to 0
             ! {"for":"approval","stage":"staging","request":"example-run-before-staging","since":"2026-11-15T12:00:00Z"}
@@ -116,7 +116,7 @@ fn a_cluster_that_fails_is_shown_with_what_it_says_and_when_it_is_stuck() {
     let mut world = World::<Cluster>::new();
     world.join("a env=prod, b env=staging");
     world.broken.insert("b".to_owned(), ("Applied", "NotAllWorkHaveBeenApplied"));
-    world.start(UpdateRunState::Run);
+    let _ = world.start(UpdateRunState::Run);
     world.serve_all();
     world.step(RUN);
     check(
@@ -149,7 +149,7 @@ fn a_cluster_that_fails_is_shown_with_what_it_says_and_when_it_is_stuck() {
 fn a_run_that_rests_waits_for_its_user_and_one_that_failed_for_nothing() {
     let mut world = World::<Cluster>::new();
     world.join("a env=prod");
-    world.start(UpdateRunState::Initialize);
+    let _ = world.start(UpdateRunState::Initialize);
     check(
         &world,
         expect![[r#"
@@ -162,7 +162,7 @@ fn a_run_that_rests_waits_for_its_user_and_one_that_failed_for_nothing() {
     );
     let mut world = World::<Cluster>::new();
     world.join("a env=nowhere");
-    world.start(UpdateRunState::Run);
+    let _ = world.start(UpdateRunState::Run);
     let seen = world.look(RUN, |observed| run(observed, None, world.now));
     assert!(seen.message.contains("some clusters are not placed in any stage"), "{}", seen.message);
     assert_eq!(seen.waits, []);
@@ -173,15 +173,11 @@ fn an_approval_of_another_generation_is_shown_as_what_it_is() {
     let mut world = World::<Cluster>::new();
     world.strategy = Some(strategy(GATED));
     world.join("a env=staging");
-    world.start(UpdateRunState::Run);
+    let _ = world.start(UpdateRunState::Run);
     world.approve("example-run-before-staging", "True", 0);
     world.step(RUN);
     let seen = world.look(RUN, |observed| run(observed, None, world.now));
-    assert!(
-        matches!(&seen.waits[..], [Wait::Approval { approved_generation: Some(0), .. }]),
-        "{:?}",
-        seen.waits
-    );
+    assert!(matches!(&seen.waits[..], [Wait::Approval { approved_generation: Some(0), .. }]), "{:?}", seen.waits);
 }
 
 #[test]
@@ -189,7 +185,7 @@ fn a_placement_is_shown_cluster_by_cluster() {
     let mut world = World::<Cluster>::new();
     world.join("a env=staging, b env=prod, c env=prod");
     world.broken.insert("b".to_owned(), ("Available", "NotAllWorkAreAvailable"));
-    world.start(UpdateRunState::Run);
+    let _ = world.start(UpdateRunState::Run);
     for _ in 0..3 {
         world.serve_all();
         world.step(RUN);

@@ -135,7 +135,7 @@ async fn approve_by_name<S: Scope>(hub: &Hub, name: &str) -> anyhow::Result<()> 
         let what = format!("failed to approve {subject}: failed to get {subject}: {missing}");
         return Err(Hinted { what, hint }.into());
     };
-    approve(hub, request).await
+    print(&approve(hub, request).await?)
 }
 
 async fn approve_run<S: Scope>(hub: &Hub, name: &str, args: &Args) -> anyhow::Result<()> {
@@ -145,10 +145,14 @@ async fn approve_run<S: Scope>(hub: &Hub, name: &str, args: &Args) -> anyhow::Re
     let Some(seen) = around.overview(&run, now) else { return Err(anyhow::anyhow!("{name:?} is no name of a run")) };
     let requests = meant(&seen, args.stage.as_deref(), args.all, now)?;
     for request in requests {
-        let object = hub.find::<Approval, S>("approval request", &request).await?;
-        approve(hub, object).await?;
+        print(&approve_request::<S>(hub, &request).await?)?;
     }
     Ok(())
+}
+
+/// Approves a request by its name; says what came of it.
+pub(crate) async fn approve_request<S: Scope>(hub: &Hub, name: &str) -> anyhow::Result<String> {
+    approve(hub, hub.find::<Approval, S>("approval request", name).await?).await
 }
 
 /// Names of the requests that are meant; an error says what stands there instead.
@@ -192,7 +196,11 @@ fn gate_of(run: &RunOverview, name: &str, now: Timestamp) -> anyhow::Result<Stri
         _ if gates.is_empty() => format!("stage {name:?} of run {:?} needs no approval", run.name),
         Some(open) => {
             let ago = since(open.since.map(fleet_api::time::Time::instant), now);
-            format!("stage {name:?} of run {:?} was approved {ago} ago; it is {}", run.name, words::of_stage(stage.state).text)
+            format!(
+                "stage {name:?} of run {:?} was approved {ago} ago; it is {}",
+                run.name,
+                words::of_stage(stage.state).text
+            )
         }
         None => {
             let state = words::of_stage(stage.state).text;
@@ -228,8 +236,8 @@ fn refused(what: String, run: &RunOverview) -> anyhow::Error {
     NothingDone(Hinted { what, hint }).into()
 }
 
-/// Approves one request, again if somebody else changes it meanwhile.
-async fn approve<S: Scope>(hub: &Hub, mut request: Obj<Approval, S>) -> anyhow::Result<()> {
+/// Approves one request, again if somebody else changes it meanwhile; says what came of it.
+async fn approve<S: Scope>(hub: &Hub, mut request: Obj<Approval, S>) -> anyhow::Result<String> {
     let name = request.metadata.name.clone().unwrap_or_default();
     let subject = subject::<S>(hub, &name);
     loop {
@@ -238,13 +246,12 @@ async fn approve<S: Scope>(hub: &Hub, mut request: Obj<Approval, S>) -> anyhow::
         let generation = request.generation();
         if let Decoded::Known(_, accepted) = decode::<ApprovalAccepted>(&conditions, generation) {
             let ago = since(Some(accepted.last_transition_time.instant()), now);
-            return print(&format!("{subject} was approved already: its run went on {ago} ago\n"));
+            return Ok(format!("{subject} was approved already: its run went on {ago} ago\n"));
         }
-        if let Some(approved) = decode::<Approved>(&conditions, generation).current().filter(|_| {
-            decode::<Approved>(&conditions, generation).is_true()
-        }) {
-            let ago = since(Some(approved.last_transition_time.instant()), now);
-            return print(&format!("{subject} was approved already, {ago} ago; its run has not gone on yet\n"));
+        let approved = decode::<Approved>(&conditions, generation);
+        if let Some(at) = approved.current().filter(|_| approved.is_true()) {
+            let ago = since(Some(at.last_transition_time.instant()), now);
+            return Ok(format!("{subject} was approved already, {ago} ago; its run has not gone on yet\n"));
         }
         let said = match S::KIND {
             ScopeKind::Cluster => Approved::ClusterRequestApproved,
@@ -253,7 +260,7 @@ async fn approve<S: Scope>(hub: &Hub, mut request: Obj<Approval, S>) -> anyhow::
         put(&mut conditions, said.finding(generation), now);
         let change = based_on(&request, json!({"status": {"conditions": conditions}}));
         if hub.patch::<Approval, S>(&name, Some("status"), &change).await?.is_some() {
-            return print(&format!("{subject} approved successfully\n"));
+            return Ok(format!("{subject} approved successfully\n"));
         }
         request = hub.find("approval request", &name).await?;
     }

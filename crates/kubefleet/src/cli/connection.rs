@@ -53,6 +53,7 @@ pub(crate) struct Hub {
     /// Where it is, for people.
     pub(crate) server: String,
     /// Where other clusters of the fleet may be found.
+    #[allow(dead_code, reason = "for verbs that look into members")]
     kubeconfig: Option<Kubeconfig>,
 }
 
@@ -93,6 +94,7 @@ fn is_in_a_pod() -> bool {
 
 impl Hub {
     /// A client of a member, if the kubeconfig has a context of its name.
+    #[allow(dead_code, reason = "for verbs that look into members")]
     pub(crate) async fn member(&self, cluster: &str) -> anyhow::Result<Option<kube::Client>> {
         let Some(file) = &self.kubeconfig else { return Ok(None) };
         if !file.contexts.iter().any(|context| context.name == cluster) {
@@ -155,7 +157,8 @@ fn choice(known: &[&str]) -> String {
 
 fn unreadable(error: &KubeconfigError, given: Option<&Path>) -> anyhow::Error {
     let file = match (error, given) {
-        (_, Some(path)) | (KubeconfigError::ReadConfig(_, path), None) => path.display().to_string(),
+        (_, Some(path)) => path.display().to_string(),
+        (KubeconfigError::ReadConfig(_, path), None) => path.display().to_string(),
         _ => std::env::var("KUBECONFIG").unwrap_or_else(|_| "~/.kube/config".to_owned()),
     };
     let (what, hint) = match error {
@@ -245,7 +248,10 @@ mod tests {
     use super::*;
 
     fn file(contexts: &[&str], current: Option<&str>) -> Kubeconfig {
-        let context = |name: &&str| kube::config::NamedContext { name: (*name).to_owned(), context: None };
+        let context = |name: &&str| kube::config::NamedContext {
+            name: (*name).to_owned(),
+            ..kube::config::NamedContext::default()
+        };
         Kubeconfig {
             contexts: contexts.iter().map(context).collect(),
             current_context: current.map(str::to_owned),
@@ -270,19 +276,33 @@ mod tests {
     #[test]
     fn a_context_that_is_not_there_is_answered_with_those_that_are() {
         let all = ["hub", "member1", "member2", "member3", "member4", "member5"];
-        check(&all, Some("hub"), Some("huub"), expect![[r#"the kubeconfig has no context "huub" (did you mean --context hub?)"#]]);
+        check(
+            &all,
+            Some("hub"),
+            Some("huub"),
+            expect![[r#"the kubeconfig has no context "huub" (did you mean --context hub?)"#]],
+        );
         check(
             &all,
             None,
             Some("zzz"),
-            expect![[r#"the kubeconfig has no context "zzz" (choose one with --context: hub, member1, member2, member3, member4, …)"#]],
+            expect![[
+                r#"the kubeconfig has no context "zzz" (choose one with --context: hub, member1, member2, member3, member4, …)"#
+            ]],
         );
-        check(&all[..2], Some(""), None, expect!["the kubeconfig has no current context (choose one with --context: hub, member1)"]);
+        check(
+            &all[..2],
+            Some(""),
+            None,
+            expect!["the kubeconfig has no current context (choose one with --context: hub, member1)"],
+        );
         check(
             &[],
             Some("gone"),
             None,
-            expect![[r#"the kubeconfig has no context "gone" (it has no contexts at all; name another file with --kubeconfig or KUBECONFIG)"#]],
+            expect![[
+                r#"the kubeconfig has no context "gone" (it has no contexts at all; name another file with --kubeconfig or KUBECONFIG)"#
+            ]],
         );
     }
 

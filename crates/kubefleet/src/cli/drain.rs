@@ -7,8 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use fleet_api::kinds::{
-    Binding, Cluster, ClusterResourcePlacement, ClusterResourcePlacementEviction, Eviction, Member, MemberCluster,
-    Placement,
+    Binding, Cluster, ClusterResourcePlacement, ClusterResourcePlacementEviction, Member, MemberCluster, Placement,
 };
 use fleet_api::names::{ClusterName, PlacementName};
 use fleet_api::types::Taint;
@@ -142,7 +141,8 @@ async fn await_verdicts(hub: &Hub, ours: &mut [ClusterResourcePlacementEviction]
         // Without a version a watch begins with everything that is there.
         let request = http::Request::get(format!("{path}?watch=true")).body(Vec::new());
         let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
-        let mut events = pin!(hub.client.request_events::<ClusterResourcePlacementEviction>(request).await.map_err(failed)?);
+        let mut events =
+            pin!(hub.client.request_events::<ClusterResourcePlacementEviction>(request).await.map_err(failed)?);
         while let Some(event) = events.next().await {
             match event.map_err(failed)? {
                 WatchEvent::Added(new) | WatchEvent::Modified(new) => {

@@ -80,7 +80,7 @@ impl Live {
 
     /// Reads shelves side by side.
     async fn shelve(&mut self, hub: &Hub, shelves: Vec<Shelf>) {
-        let reads = shelves.into_iter().map(|(id, namespace)| async {
+        let reads = shelves.into_iter().map(|(id, namespace)| async move {
             let found = hub.list_kind::<Value>(&id, namespace.as_deref(), None).await.ok();
             ((id, namespace), found)
         });

@@ -10,6 +10,7 @@
 //! | `output` | tables, colours, JSON, YAML, questions |
 //! | `picture`, `versions` | the objects around a run, the versions of a placement, read once |
 //! | `live`, `overriding` | what selectors and overrides would choose at this moment |
+//! | `status`, `watch` | the views; `status/tree` is what both show |
 //! | `words` | states in words, the same in every view |
 
 mod approve;
@@ -28,6 +29,7 @@ mod status;
 mod stop;
 mod uncordon;
 mod versions;
+mod watch;
 mod words;
 
 use std::ffi::OsString;
@@ -38,6 +40,7 @@ use anyhow::Context as _;
 pub(crate) enum Verb {
     #[command(visible_alias = "get")]
     Status(status::Args),
+    Watch(watch::Args),
     Approve(approve::Args),
     Plan(plan::Args),
     Run(start::RunArgs),
@@ -59,6 +62,7 @@ impl Verb {
         runtime.context("cannot start the runtime")?.block_on(async {
             match self {
                 Verb::Status(args) => status::run(args).await,
+                Verb::Watch(args) => watch::run(args).await,
                 Verb::Approve(args) => approve::run(args).await,
                 Verb::Plan(args) => plan::run(args).await,
                 Verb::Run(args) => start::run(args).await,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use fleet_api::kinds::{Cluster, Family, KindInfo, Namespaced, Obj, Scope, ScopeKind};
+use fleet_api::kinds::{Family, KindInfo, Obj, Scope, ScopeKind};
 use fleet_runtime::KindId;
 use http::Method;
 use serde::de::DeserializeOwned;
@@ -130,7 +130,8 @@ impl Hub {
     /// Says that there is no object of that name, and which may have been meant.
     pub(crate) async fn not_found<F: Family, S: Scope>(&self, noun: &str, name: &str) -> anyhow::Error {
         let info = Obj::<F, S>::INFO;
-        let place = self.namespace_of(info).map_or_else(String::new, |namespace| format!(" in namespace {namespace:?}"));
+        let place =
+            self.namespace_of(info).map_or_else(String::new, |namespace| format!(" in namespace {namespace:?}"));
         let what = format!("{noun} {name:?} was not found{place}");
         let elsewhere = self.elsewhere::<F, S>(name).await;
         let names = self.names::<F, S>().await;
@@ -155,14 +156,17 @@ impl Hub {
         found.into_iter().filter_map(|object| object.metadata.name).collect()
     }
 
-    /// Where else there is one of that name, as a hint.
+    /// Where else there is one of that name, as a hint. Kinds are named by value here: most families have one scope only.
     async fn elsewhere<F: Family, S: Scope>(&self, name: &str) -> Option<String> {
         let (cluster, namespaced) = (F::CLUSTER?, F::NAMESPACED?);
-        if S::KIND == ScopeKind::Namespaced && self.get::<F, Cluster>(name).await.ok()?.is_some() {
-            return Some(format!("there is a {} of that name: leave -n out", cluster.kind));
+        if S::KIND == ScopeKind::Namespaced {
+            let found: Vec<Named> = self.list_kind(&id_of(cluster), None, None).await.ok()?;
+            if found.iter().any(|one| one.metadata.name == name) {
+                return Some(format!("there is a {} of that name: leave -n out", cluster.kind));
+            }
         }
-        let everywhere = self.list_in::<F, Namespaced>(None, None).await.ok()?;
-        let found = everywhere.into_iter().find(|object| object.metadata.name.as_deref() == Some(name))?;
+        let everywhere: Vec<Named> = self.list_kind(&id_of(namespaced), None, None).await.ok()?;
+        let found = everywhere.into_iter().find(|one| one.metadata.name == name)?;
         let namespace = found.metadata.namespace?;
         Some(format!("there is a {} of that name in another namespace: -n {namespace}", namespaced.kind))
     }
@@ -187,7 +191,11 @@ impl Hub {
         match trouble {
             Trouble::Refused(error) => self.failed(doing, &error),
             Trouble::Late => Hinted {
-                what: format!("cannot {doing}: the hub {} did not answer in {} s", self.server, LONGEST_REQUEST.as_secs()),
+                what: format!(
+                    "cannot {doing}: the hub {} did not answer in {} s",
+                    self.server,
+                    LONGEST_REQUEST.as_secs()
+                ),
                 hint: "it may be busy or unwell: try again, or look at its API server".to_owned(),
             }
             .into(),
@@ -212,6 +220,22 @@ struct Page<T> {
 struct PageMetadata {
     #[serde(rename = "continue")]
     continue_: Option<String>,
+}
+
+/// Of an object only what it is called.
+#[derive(serde::Deserialize)]
+struct Named {
+    metadata: NamedMetadata,
+}
+
+#[derive(serde::Deserialize)]
+struct NamedMetadata {
+    name: String,
+    namespace: Option<String>,
+}
+
+fn id_of(info: &KindInfo) -> KindId {
+    KindId::new(info.group, info.storage_version(), info.kind, info.plural)
 }
 
 /// A kind that does not exist answers 404 too, but does not name the object.

@@ -38,7 +38,11 @@ impl OutputFlags {
     }
 
     /// Prints a value for machines, or what `for_people` makes of it.
-    pub(crate) fn show<T: Serialize>(self, value: &T, for_people: impl FnOnce(&T, Paint) -> String) -> anyhow::Result<()> {
+    pub(crate) fn show<T: Serialize>(
+        self,
+        value: &T,
+        for_people: impl FnOnce(&T, Paint) -> String,
+    ) -> anyhow::Result<()> {
         let text = match self.output {
             Format::Table | Format::Wide => for_people(value, Paint::for_stdout()),
             Format::Json => format!("{}\n", serde_json::to_string_pretty(value)?),

@@ -33,18 +33,22 @@ impl<S: Scope> Surroundings<S> {
     pub(crate) async fn read(hub: &Hub, placement: Option<&str>) -> anyhow::Result<Self> {
         let of = placement.map(|name| format!("{}={name}", labels::PARENT_PLACEMENT));
         let of = of.as_deref();
-        let placements = match placement {
-            Some(name) => hub.get(name).await?.into_iter().collect(),
-            None => hub.list(None).await?,
+        let placements = async {
+            match placement {
+                Some(name) => Ok(hub.get(name).await?.into_iter().collect()),
+                None => hub.list(None).await,
+            }
         };
-        Ok(Self {
+        // Side by side: the hub may be far away.
+        let (placements, policy_snapshots, bindings, strategies, members, approvals) = futures::try_join!(
             placements,
-            policy_snapshots: hub.list(of).await?,
-            bindings: hub.list(of).await?,
-            strategies: hub.list(None).await?,
-            members: hub.list(None).await?,
-            approvals: hub.list(None).await?,
-        })
+            hub.list(of),
+            hub.list(of),
+            hub.list(None),
+            hub.list(None),
+            hub.list(None),
+        )?;
+        Ok(Self { placements, policy_snapshots, bindings, strategies, members, approvals })
     }
 
     pub(crate) fn placement(&self, name: &str) -> Option<&Obj<Placement, S>> {
@@ -69,9 +73,8 @@ impl<S: Scope> Surroundings<S> {
         let placement_name = run.spec.placement_name.as_str();
         let key = placement_key::<S>(run.metadata.namespace.as_deref(), placement_name)?;
         let strategy = self.strategy(&run.spec.staged_update_strategy_name);
-        let of_placement = |labels: Option<&std::collections::BTreeMap<String, String>>| {
-            parent(labels) == Some(placement_name)
-        };
+        let of_placement =
+            |labels: Option<&std::collections::BTreeMap<String, String>>| parent(labels) == Some(placement_name);
         let policies = self.policy_snapshots.iter().filter(|one| of_placement(one.metadata.labels.as_ref()));
         let bindings = self.bindings.iter().filter(|one| of_placement(one.metadata.labels.as_ref()));
         let observed = Observed {

@@ -62,7 +62,8 @@ async fn show<S: Scope>(hub: &Hub, args: &Args) -> anyhow::Result<()> {
         None => Ok(()),
         Some(what) => {
             let what = format!("such a run could not start: {what}");
-            Err(NothingDone(Hinted { what, hint: seen.remedy.unwrap_or_else(|| "try again in a moment".to_owned()) }).into())
+            Err(NothingDone(Hinted { what, hint: seen.remedy.unwrap_or_else(|| "try again in a moment".to_owned()) })
+                .into())
         }
     }
 }

@@ -135,9 +135,9 @@ fn versions_for_rollback<S: Scope>(versions: &Versions<S>, to: Option<u32>) -> a
     match to {
         None => {
             let before = all.iter().map(|version| version.index).filter(|index| *index < from).max();
-            before.map(|to| (from, to)).ok_or_else(|| {
-                refuse(format!("there is no version before {from} to go back to"), history)
-            })
+            before
+                .map(|to| (from, to))
+                .ok_or_else(|| refuse(format!("there is no version before {from} to go back to"), history))
         }
         Some(to) if !all.iter().any(|version| version.index == to) => Err(nothing_done(versions.no_version(to))),
         Some(to) => Ok((from, to)),

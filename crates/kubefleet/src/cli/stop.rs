@@ -96,7 +96,10 @@ fn check(run: &RunOverview, wanted: UpdateRunState, since: &str) -> anyhow::Resu
         let state = words::of_run(run.state).text;
         let verb = if run.state == Outcome::Succeeded { "" } else { ", and cannot go on" };
         let what = format!("run {name:?} is over: it {state} {since} ago{verb}");
-        return refused(what, format!("a new one: {} run {} --strategy {}{place}", program(), run.placement, run.strategy));
+        return refused(
+            what,
+            format!("a new one: {} run {} --strategy {}{place}", program(), run.placement, run.strategy),
+        );
     }
     match (wanted, run.asked) {
         (UpdateRunState::Stop, UpdateRunState::Initialize) => {
@@ -104,11 +107,17 @@ fn check(run: &RunOverview, wanted: UpdateRunState, since: &str) -> anyhow::Resu
         }
         (UpdateRunState::Stop, UpdateRunState::Stop) => {
             let state = words::of_run(run.state).text;
-            refused(format!("run {name:?} was asked to stop already: it is {state}, for {since}"), format!("{} resume {name}{place} lets it go on", program()))
+            refused(
+                format!("run {name:?} was asked to stop already: it is {state}, for {since}"),
+                format!("{} resume {name}{place} lets it go on", program()),
+            )
         }
         (UpdateRunState::Run, UpdateRunState::Run) => {
             let state = words::of_run(run.state).text;
-            refused(format!("run {name:?} is not stopped: it is {state}, for {since}"), format!("{} status {name}{place} shows what it waits for", program()))
+            refused(
+                format!("run {name:?} is not stopped: it is {state}, for {since}"),
+                format!("{} status {name}{place} shows what it waits for", program()),
+            )
         }
         _ => Ok(()),
     }

@@ -125,11 +125,7 @@ async fn show_run<S: Scope>(hub: &Hub, run: &Obj<UpdateRun, S>, output: OutputFl
     output.show(&seen, |seen, paint| tree::of_run(seen, now, paint, output.is_wide()))
 }
 
-async fn show_placement<S: Scope>(
-    hub: &Hub,
-    placement: &Obj<Placement, S>,
-    output: OutputFlags,
-) -> anyhow::Result<()> {
+async fn show_placement<S: Scope>(hub: &Hub, placement: &Obj<Placement, S>, output: OutputFlags) -> anyhow::Result<()> {
     let around = Surroundings::<S>::read(hub, placement.metadata.name.as_deref()).await?;
     let runs = hub.list::<UpdateRun, S>(None).await?;
     let now = Clock::Real.now();
@@ -176,7 +172,8 @@ fn placements(all: &[PlacementOverview], now: Timestamp, wide: bool) -> Table {
     });
     for one in all {
         let word = words::of_placement(one.state);
-        let ready = one.clusters.iter().filter(|cluster| cluster.state == fleet_core::overview::ClusterState::Available);
+        let ready =
+            one.clusters.iter().filter(|cluster| cluster.state == fleet_core::overview::ClusterState::Available);
         let mut cells = vec![
             Cell::from(one.name.as_str()),
             Cell::from(one.rollout.to_string()),

@@ -37,7 +37,11 @@ fn heading(run: &RunOverview, now: Timestamp, paint: Paint) -> String {
     let _ = writeln!(out, "Strategy   {}", run.strategy);
     let word = words::of_run(run.state);
     let duration = run.since.map_or_else(String::new, |_| format!(", for {}", ago(run.since, now)));
-    let done = if run.clusters == 0 { String::new() } else { format!(", {} of {} clusters done", run.clusters_done, run.clusters) };
+    let done = if run.clusters == 0 {
+        String::new()
+    } else {
+        format!(", {} of {} clusters done", run.clusters_done, run.clusters)
+    };
     let _ = writeln!(out, "State      {}{duration}{done}", paint.paint(word.tone, word.text));
     if matches!(run.state, Outcome::Failed | Outcome::InitializationFailed) {
         let _ = writeln!(out, "           {}", paint.paint(Tone::Bad, &run.message));
@@ -49,7 +53,8 @@ fn heading(run: &RunOverview, now: Timestamp, paint: Paint) -> String {
         }
     }
     if let Some(failure) = &run.would_fail {
-        let _ = writeln!(out, "           {}", paint.paint(Tone::Bad, &format!("if it went on it would fail: {failure}")));
+        let _ =
+            writeln!(out, "           {}", paint.paint(Tone::Bad, &format!("if it went on it would fail: {failure}")));
     }
     if !run.stages.is_empty() {
         out.push('\n');
@@ -111,12 +116,19 @@ pub(crate) struct Line {
     pub(crate) rest: String,
     /// The cluster that it is about, if it is about one.
     pub(crate) cluster: Option<String>,
+    /// The place of the stage that it belongs to.
+    pub(crate) stage: usize,
 }
 
 /// Where states begin, in characters from the left.
 const NAMES: usize = 32;
 
 impl Line {
+    /// Whether something has happened to it yet.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.word.tone != Tone::Faint
+    }
+
     pub(crate) fn render(&self, paint: Paint) -> String {
         let indent = "  ".repeat(self.depth);
         let blanks = NAMES.saturating_sub(indent.len() + 2 + self.name.chars().count()).max(1);
@@ -130,10 +142,11 @@ impl Line {
 
 /// All stages of a run with their gates and clusters.
 pub(crate) fn stage_lines(run: &RunOverview, now: Timestamp, wide: bool) -> Vec<Line> {
-    run.stages.iter().flat_map(|stage| lines_of_stage(stage, now, wide)).collect()
+    let lines = run.stages.iter().enumerate().flat_map(|(place, stage)| lines_of_stage(stage, place, now, wide));
+    lines.collect()
 }
 
-fn lines_of_stage(stage: &StageOverview, now: Timestamp, wide: bool) -> Vec<Line> {
+fn lines_of_stage(stage: &StageOverview, place: usize, now: Timestamp, wide: bool) -> Vec<Line> {
     let name = if stage.removes { "removal".to_owned() } else { format!("stage {}", stage.name) };
     let mut rest = Vec::new();
     if let (Some(started), Some(ended)) = (stage.started, stage.ended) {
@@ -147,12 +160,14 @@ fn lines_of_stage(stage: &StageOverview, now: Timestamp, wide: bool) -> Vec<Line
     if stage.clusters.is_empty() {
         rest.push("no clusters".to_owned());
     }
-    let own = Line { depth: 0, word: words::of_stage(stage.state), name, rest: rest.join(", "), cluster: None };
-    let gate = |position: &str, gate: &Gate| gate_line(position, gate, now, wide);
-    let mut lines = vec![own];
-    lines.extend(stage.before.iter().map(|one| gate("before", one)));
+    let word = words::of_stage(stage.state);
+    let mut lines = vec![Line { depth: 0, word, name, rest: rest.join(", "), cluster: None, stage: place }];
+    lines.extend(stage.before.iter().map(|gate| gate_line("before", gate, now, wide)));
     lines.extend(stage.clusters.iter().map(|cluster| cluster_line(cluster, now, wide)));
-    lines.extend(stage.after.iter().map(|one| gate("after", one)));
+    lines.extend(stage.after.iter().map(|gate| gate_line("after", gate, now, wide)));
+    for line in &mut lines {
+        line.stage = place;
+    }
     lines
 }
 
@@ -164,8 +179,8 @@ fn gate_line(position: &str, gate: &Gate, now: Timestamp, wide: bool) -> Line {
     let mut rest = Vec::new();
     match (gate.state, gate.until) {
         (GateState::Closed, Some(until)) => rest.push(left(until, now)),
-        (GateState::Closed, None) => rest.push(format!("for {}", ago(gate.since, now))),
-        (GateState::Open, _) => rest.push(format!("{} ago", ago(gate.since, now))),
+        (GateState::Closed, None) => rest.extend(gate.since.map(|_| format!("for {}", ago(gate.since, now)))),
+        (GateState::Open, _) => rest.extend(gate.since.map(|_| format!("{} ago", ago(gate.since, now)))),
         (GateState::NotReached, _) => {}
     }
     if let GateTask::Approval { request } = &gate.task
@@ -173,7 +188,7 @@ fn gate_line(position: &str, gate: &Gate, now: Timestamp, wide: bool) -> Line {
     {
         rest.push(request.clone());
     }
-    Line { depth: 1, word: words::of_gate(gate.state), name, rest: rest.join(", "), cluster: None }
+    Line { depth: 1, word: words::of_gate(gate.state), name, rest: rest.join(", "), cluster: None, stage: 0 }
 }
 
 fn cluster_line(cluster: &ClusterOverview, now: Timestamp, wide: bool) -> Line {
@@ -195,7 +210,8 @@ fn cluster_line(cluster: &ClusterOverview, now: Timestamp, wide: bool) -> Line {
         rest.push(if wide { problem.clone() } else { shortened(problem) });
     }
     let word = words::of_step(&cluster.state, cluster.stuck);
-    Line { depth: 1, word, name: cluster.name.clone(), rest: rest.join(", "), cluster: Some(cluster.name.clone()) }
+    let name = cluster.name.clone();
+    Line { depth: 1, word, name: name.clone(), rest: rest.join(", "), cluster: Some(name), stage: 0 }
 }
 
 /// A placement: what it is, how it stands, then cluster by cluster, then its runs.
