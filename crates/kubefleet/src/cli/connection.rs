@@ -145,14 +145,12 @@ fn known_context(file: &Kubeconfig, wanted: Option<&str>) -> Result<String, Hint
 }
 
 fn choice(known: &[&str]) -> String {
-    match known {
-        [] => "it has no contexts at all; name another file with --kubeconfig or KUBECONFIG".to_owned(),
-        _ => {
-            let shown = known.len().min(CONTEXTS_SHOWN);
-            let more = if known.len() > shown { ", …" } else { "" };
-            format!("choose one with --context: {}{more}", known[..shown].join(", "))
-        }
+    if known.is_empty() {
+        return "it has no contexts at all; name another file with --kubeconfig or KUBECONFIG".to_owned();
     }
+    let shown = known.len().min(CONTEXTS_SHOWN);
+    let more = if known.len() > shown { ", …" } else { "" };
+    format!("choose one with --context: {}{more}", known[..shown].join(", "))
 }
 
 fn unreadable(error: &KubeconfigError, given: Option<&Path>) -> anyhow::Error {

@@ -182,14 +182,12 @@ fn changes_told(cluster: &str, changes: &[Change], shown: &mut BTreeMap<String, 
         return ", nothing changes\n".to_owned();
     }
     let text = render(changes, paint, 2);
-    match shown.get(&text) {
-        Some(first) => format!(", the same changes as {first}\n"),
-        None => {
-            let out = format!("\n{text}");
-            shown.insert(text, cluster.to_owned());
-            out
-        }
+    if let Some(first) = shown.get(&text) {
+        return format!(", the same changes as {first}\n");
     }
+    let out = format!("\n{text}");
+    shown.insert(text, cluster.to_owned());
+    out
 }
 
 fn gate_told(gate: &Gate) -> String {
