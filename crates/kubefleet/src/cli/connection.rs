@@ -169,7 +169,10 @@ fn unreadable(error: &KubeconfigError, given: Option<&Path>) -> anyhow::Error {
             "name one with --kubeconfig or KUBECONFIG; `kubefleet up` writes one for a fleet to try",
         ),
         KubeconfigError::Parse(error) => (
-            format!("the kubeconfig {file} is broken: {}", first_line(&error.to_string())),
+            format!(
+                "the kubeconfig {file} is broken: {}",
+                first_line(&error.to_string()).trim_start_matches("error: ")
+            ),
             "mend it, or name another with --kubeconfig or KUBECONFIG",
         ),
         other => (

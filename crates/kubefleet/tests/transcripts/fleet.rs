@@ -1,5 +1,6 @@
 //! A fleet for one script: a hub and simulated members in this process, and the real binary to talk to them.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -111,7 +112,7 @@ impl Fleet {
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
         let mut seen = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
         if !output.status.success() {
-            seen.push_str(&format!("[exit {}]\n", output.status.code().unwrap()));
+            writeln!(seen, "[exit {}]", output.status.code().unwrap()).unwrap();
         }
         normalised(&seen, self.directory.path())
     }

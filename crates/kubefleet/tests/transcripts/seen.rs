@@ -23,7 +23,6 @@ pub(crate) fn normalised(text: &str, directory: &Path) -> String {
         text = pattern.replace_all(&text, *placeholder).into_owned();
     }
     // Columns are as wide as what is in them, and ages are not always equally long.
-    let lines: Vec<String> =
-        text.lines().map(|line| BLANKS.replace_all(line, "$1  ").trim_end().to_owned()).collect();
+    let lines: Vec<String> = text.lines().map(|line| BLANKS.replace_all(line, "$1  ").trim_end().to_owned()).collect();
     lines.join("\n") + "\n"
 }

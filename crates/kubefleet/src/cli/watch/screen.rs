@@ -266,7 +266,7 @@ impl Scene<'_> {
 const BAR: usize = 20;
 
 fn bar(done: usize, all: usize) -> String {
-    let full = if all == 0 { 0 } else { BAR * done / all };
+    let full = (BAR * done).checked_div(all).unwrap_or(0);
     format!("[{}{}]", "█".repeat(full), "░".repeat(BAR - full))
 }
 
