@@ -63,18 +63,17 @@ impl<C: Controller> Worker<C> {
         let mut flights = Flights { tasks: JoinSet::new(), keys: BTreeMap::new() };
         loop {
             self.dispatch(&mut flights);
-            let due = self.lane.queue.lock().next_due();
-            let leading = self.leading.is_up();
-            // Whoever is due while all hands are full waits for one of them, not for a time that has come already.
+            // Without a free hand nothing can be taken, however long it is due; a hand that lands takes it.
             let has_hands = flights.tasks.len() < self.workers;
-            let wakes = leading && has_hands && due.is_some();
+            let due = self.lane.queue.lock().next_due().filter(|_| has_hands);
+            let leading = self.leading.is_up();
             tokio::select! {
                 biased;
                 () = self.stopping.becomes(true) => break,
                 () = self.leading.becomes(!leading) => if leading { self.stand_down(&mut flights).await },
                 Some(ended) = flights.tasks.join_next_with_id() => self.landed(&mut flights, ended),
                 () = self.lane.marked.notified() => {}
-                () = self.context.clock.sleep_until(due.unwrap_or(Timestamp::MAX)), if wakes => {}
+                () = self.context.clock.sleep_until(due.unwrap_or(Timestamp::MAX)), if leading && due.is_some() => {}
             }
         }
         let drain = async {
