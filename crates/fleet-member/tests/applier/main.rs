@@ -6,9 +6,11 @@
 mod applying;
 mod basics;
 mod drift;
+mod hostile;
 mod leaving;
 mod reporting;
 mod safety;
 mod storms;
 mod takeover;
+mod weather;
 mod world;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::storms::{Stormy, Weather};
+use crate::weather::{Stormy, Weather};
 
 /// Virtual time after which what has not happened never will.
 const PATIENCE: Duration = Duration::from_mins(20);
@@ -45,12 +45,30 @@ pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/v1/customresourcedefi
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// With a hub that stores any Work, as only a broken or a hostile one does.
+    pub(crate) async fn with_any_work() -> Self {
+        Self::with(|definition| {
+            let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+            for version in definition["spec"]["versions"].as_array_mut().unwrap() {
+                version["schema"]["openAPIV3Schema"] = anything.clone();
+            }
+        })
+        .await
+    }
+
+    async fn with(of_works: impl Fn(&mut Value)) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let world = Self { server, clock };
-        for crd in all_crds() {
+        for mut crd in all_crds() {
             let name = crd.object["metadata"]["name"].as_str().unwrap().to_owned();
+            if name.starts_with("works.") {
+                of_works(&mut crd.object);
+            }
             if name.starts_with("works.") || name.starts_with("internalmemberclusters.") {
                 world.hub().create(DEFINITIONS, None, &crd.object).await;
             } else if name.starts_with("appliedworks.") {
@@ -131,17 +149,26 @@ impl World {
     pub(crate) async fn work(&self, name: &str, manifests: &[Value], rest: Value) {
         let mut spec = rest;
         spec["workload"] = json!({"manifests": manifests});
+        self.any_work(name, spec).await;
+    }
+
+    /// Writes the Work `name` with any spec.
+    pub(crate) async fn any_work(&self, name: &str, spec: Value) {
         let body = json!({
             "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "Work",
             "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec,
         });
         match self.hub().get(WORKS, Some(NAMESPACE), name).await {
-            None => _ = self.hub().create(WORKS, Some(NAMESPACE), &body).await,
+            None => drop(self.hub().create(WORKS, Some(NAMESPACE), &body).await),
             Some(mut stored) => {
                 stored["spec"] = body["spec"].clone();
                 self.hub().put(WORKS, Some(NAMESPACE), name, &stored).await;
             }
         }
+    }
+
+    pub(crate) async fn any_status(&self, name: &str, status: &Value) {
+        self.hub().patch_status(WORKS, Some(NAMESPACE), name, status).await;
     }
 
     pub(crate) async fn strategy(&self, name: &str, strategy: Value) {
