@@ -125,15 +125,16 @@ impl<'c> Live<'c> {
         }
     }
 
-    /// An object as it was read; the inner `None` says that it is gone.
-    fn read(&self, id: &KindId, key: &ObjectKey) -> Option<Option<Held>> {
-        let found = self.contents?.objects.get(&(id.clone(), key.clone()))?;
-        Some(found.clone().map(Held::Content))
+    /// An object as it was read, or else as it is `known`.
+    fn read_or(&self, id: &KindId, key: &ObjectKey, known: impl FnOnce() -> Option<Held>) -> Option<Held> {
+        if let Some(found) = self.contents.and_then(|contents| contents.objects.get(&(id.clone(), key.clone()))) {
+            return found.clone().map(Held::Content);
+        }
+        known()
     }
 
     fn held(&self, id: &KindId, object: &MetadataObject) -> Option<Held> {
-        let known = || Some(Held::Metadata(value_of(id, &object.metadata, &self.tokens)));
-        self.read(id, &ObjectKey::of(object)).unwrap_or_else(known)
+        self.read_or(id, &ObjectKey::of(object), || Some(Held::Metadata(value_of(id, &object.metadata, &self.tokens))))
     }
 
     fn listed(&self, range: &Range) -> Vec<Arc<MetadataObject>> {
@@ -171,7 +172,7 @@ impl Inventory for Live<'_> {
     fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<LiveObject<'_>> {
         let id = self.id(kind)?;
         let found = self.objects.get((id.clone(), ObjectKey::new(Some(namespace), name)), |(_, key)| {
-            self.read(id, key).unwrap_or_else(|| self.held(id, &*self.metadata.get(id, key)?))
+            self.read_or(id, key, || self.held(id, &*self.metadata.get(id, key)?))
         });
         found.as_ref().map(Held::live)
     }
