@@ -146,7 +146,7 @@ impl World {
                     object["apiVersion"] = json!(api_version);
                     object["kind"] = spec["names"]["kind"].clone();
                     let labels = json!({"kubernetes-fleet.io/parent-CRP": "nobody",
-                        "kubernetes-fleet.io/is-latest-snapshot": "maybe", "kubernetes-fleet.io/resource-index": "-1",
+                        "kubernetes-fleet.io/is-latest-snapshot": "maybe", "kubernetes-fleet.io/resource-index": "minus-one",
                         "kubernetes-fleet.io/parent-resource-override": "nobody"});
                     object["metadata"] = json!({"name": format!("{prefix}-{number}"), "labels": labels,
                         "annotations": {"kubernetes-fleet.io/CRP-generation": "x",
@@ -188,7 +188,7 @@ impl World {
             (cluster("clusterresourceplacements"), own("ClusterResourcePlacement", "staged", staged)),
             (
                 cluster("clusterstagedupdatestrategies"),
-                own("ClusterStagedUpdateStrategy", "steps", json!({"stages": [{"name": "one"}]})),
+                own("ClusterStagedUpdateStrategy", "steps", json!({"stages": [{"name": "one", "labelSelector": {}}]})),
             ),
             (cluster("clusterstagedupdateruns"), own("ClusterStagedUpdateRun", "run", run)),
         ];

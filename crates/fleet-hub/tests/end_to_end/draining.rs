@@ -14,7 +14,7 @@ use crate::world::{MEMBERS, PLACEMENT, Running, World, shop};
 const MOST_STEPS: u32 = 10;
 
 impl World {
-    async fn all<K: serde::de::DeserializeOwned>(&self, plural: &str) -> Vec<K> {
+    async fn all<K: k8s_openapi::serde::de::DeserializeOwned>(&self, plural: &str) -> Vec<K> {
         let list = self.list(&format!("{PLACEMENT}/{plural}")).await;
         list.into_iter().map(|one| serde_json::from_value(one).unwrap()).collect()
     }
