@@ -4,10 +4,12 @@
 //! clock, draws a random number or logs: whoever calls brings facts, time and random bits, and carries the plan out.
 
 pub mod apply;
+pub mod diagnose;
 mod envelope;
 pub mod eviction;
 pub mod membership;
 pub mod overrides;
+pub mod overview;
 pub mod placement;
 pub mod plan;
 pub mod rollout;

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::act::{self, Outcome, remove_finalizer};
 use super::namespaces::put_condition;
 use super::{Seen, Wake};
-use crate::registry::definition::{CLEANUP_FINALIZER, NameConflict, name_conflict};
-use crate::registry::{Origin, Registry, ResourceInfo, StorageKey};
+use crate::registry::definition::{CLEANUP_FINALIZER, NameConflict, is_established, name_conflict};
+use crate::registry::{Definition, Origin, Registry, ResourceInfo, StorageKey};
 use crate::rest::meta::printed_time;
 use crate::server::Cluster;
 use crate::store::{ChangeKind, Entry};
@@ -29,9 +29,8 @@ fn definitions() -> StorageKey {
 pub(super) fn load(cluster: &Cluster) {
     let Ok(listing) = cluster.store().peek_list(&definitions(), None, None, usize::MAX, None) else { return };
     for entry in &listing.entries {
-        let definition = entry.parse();
-        if is_true(&definition, "Established") {
-            install(cluster, &definition);
+        if let Some(definition) = read(cluster, entry).filter(|definition| definition.established) {
+            install(cluster, definition.info);
         }
     }
 }
@@ -41,8 +40,7 @@ pub(super) struct Definitions {
     dirty: BTreeSet<Box<str>>,
     /// Definitions that wait for the end of their objects, by the resource of these.
     emptying: BTreeMap<StorageKey, Box<str>>,
-    /// What was installed: the spec, and whether the definition is going.
-    installed: BTreeMap<Box<str>, (Value, bool)>,
+    installed: BTreeMap<Box<str>, Arc<ResourceInfo>>,
 }
 
 impl Definitions {
@@ -84,10 +82,9 @@ impl Definitions {
             self.withdraw(cluster, name);
             return Outcome::Done;
         };
-        let definition = entry.parse();
-        let Ok(info) = cluster.definitions().resource_of(&definition) else { return Outcome::Done };
+        let Some(Definition { info, established }) = read(cluster, &entry) else { return Outcome::Done };
         if entry.index.deleting && entry.index.has_finalizer(CLEANUP_FINALIZER) {
-            self.serve(cluster, name, &definition);
+            self.serve(cluster, name, &info);
             self.emptying.insert(info.storage.key.clone(), name.into());
             return clean_up(cluster, &entry, &info).await;
         }
@@ -95,42 +92,39 @@ impl Definitions {
         let conflict = name_conflict(&info, &others);
         let now = printed_time(cluster.now());
         let told = act::edit(cluster, &definitions(), &entry, &[], |o| tell(o, conflict.as_ref(), &now)).await;
-        if told == Outcome::Done && (conflict.is_none() || is_true(&definition, "Established")) {
-            self.serve(cluster, name, &definition);
+        if told == Outcome::Done && (conflict.is_none() || established) {
+            self.serve(cluster, name, &info);
         }
         told
     }
 
-    fn serve(&mut self, cluster: &Cluster, name: &str, definition: &Value) {
-        let state = (definition["spec"].clone(), definition["metadata"]["deletionTimestamp"].is_string());
-        if self.installed.get(name) != Some(&state) {
-            install(cluster, definition);
-            self.installed.insert(name.into(), state);
+    fn serve(&mut self, cluster: &Cluster, name: &str, info: &Arc<ResourceInfo>) {
+        if self.installed.get(name).is_none_or(|installed| !Arc::ptr_eq(installed, info)) {
+            install(cluster, info.clone());
+            self.installed.insert(name.into(), info.clone());
         }
     }
 
     fn withdraw(&mut self, cluster: &Cluster, name: &str) {
         self.emptying.retain(|_, definition| **definition != *name);
-        if let Some((spec, _)) = self.installed.remove(name) {
-            let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
-            cluster.registry().remove(&text(&spec["group"]), &text(&spec["names"]["plural"]));
+        if let Some(info) = self.installed.remove(name) {
+            cluster.registry().remove(&info.group, &info.plural);
         }
     }
 }
 
+/// What a stored definition says; one that cannot be served is left alone.
+fn read(cluster: &Cluster, entry: &Entry) -> Option<Definition> {
+    let read = cluster.definitions().read(&entry.bytes);
+    read.inspect_err(|findings| tracing::warn!(name = &*entry.key, ?findings, "a stored definition cannot be served"))
+        .ok()
+}
+
 /// Serves what a definition says; what is served just so already is left alone, and so are its watches.
-fn install(cluster: &Cluster, definition: &Value) {
-    match cluster.definitions().resource_of(definition) {
-        Ok(info) => {
-            let served = cluster.registry().find_storage(&info.storage.key);
-            if served.is_none_or(|served| !Arc::ptr_eq(&served, &info)) {
-                cluster.registry().install(info);
-            }
-        }
-        Err(findings) => {
-            let name = definition["metadata"]["name"].as_str().unwrap_or("");
-            tracing::warn!(name, ?findings, "a stored definition cannot be served");
-        }
+fn install(cluster: &Cluster, info: Arc<ResourceInfo>) {
+    let served = cluster.registry().find_storage(&info.storage.key);
+    if served.is_none_or(|served| !Arc::ptr_eq(&served, &info)) {
+        cluster.registry().install(info);
     }
 }
 
@@ -169,7 +163,7 @@ async fn clean_up(cluster: &Arc<Cluster>, entry: &Entry, info: &ResourceInfo) ->
 
 /// Writes down whether the names are accepted and which versions may be stored.
 fn tell(object: &mut Value, conflict: Option<&NameConflict>, now: &str) {
-    let established = is_true(object, "Established");
+    let established = is_established(object);
     match conflict {
         None => {
             put_condition(object, "NamesAccepted", true, "NoConflicts", "no conflicts found", now);
@@ -200,9 +194,4 @@ fn tell(object: &mut Value, conflict: Option<&NameConflict>, now: &str) {
     {
         list.push(storage);
     }
-}
-
-fn is_true(object: &Value, condition: &str) -> bool {
-    let conditions = object["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|c| c["type"] == condition && c["status"] == "True")
 }

@@ -28,7 +28,9 @@ pub struct TableContext<'a> {
 
 /// The body of an answer; the bytes pass untouched wherever the form allows it.
 pub fn encode(json: Bytes, output: Output, context: TableContext<'_>) -> Result<Bytes, ApiError> {
-    if output.format == Format::Json && output.shape == Shape::Native && !output.pretty {
+    // Discovery documents are made in their shape.
+    let has_its_shape = matches!(output.shape, Shape::Native | Shape::AggregatedDiscovery(_));
+    if output.format == Format::Json && has_its_shape && !output.pretty {
         return Ok(json);
     }
     let value: Value = serde_json::from_slice(&json).map_err(|why| ApiError::internal(why.to_string()))?;

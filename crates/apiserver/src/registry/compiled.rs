@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
-use super::definition::resource_of;
+use super::definition::{is_established, resource_of};
 use super::info::ResourceInfo;
 use crate::field::FieldError;
 
@@ -19,27 +20,54 @@ const REMEMBERED_DEFINITIONS: usize = 1024;
 
 /// What definitions mean, by their text.
 #[derive(Debug, Default)]
-pub struct CompiledDefinitions(Mutex<HashMap<u64, (Value, Arc<ResourceInfo>)>>);
+pub struct CompiledDefinitions {
+    by_meaning: Mutex<HashMap<u64, (Value, Arc<ResourceInfo>)>>,
+    /// The same by the hash of all bytes, so that a definition which many clusters hold is not even parsed again.
+    by_bytes: Mutex<HashMap<[u8; 32], Definition>>,
+}
+
+/// A definition as it is stored.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    pub info: Arc<ResourceInfo>,
+    /// Its names were accepted once, so it is served.
+    pub established: bool,
+}
 
 impl CompiledDefinitions {
+    /// What a stored definition says.
+    pub fn read(&self, stored: &[u8]) -> Result<Definition, Vec<FieldError>> {
+        let hash: [u8; 32] = Sha256::digest(stored).into();
+        if let Some(known) = self.by_bytes.lock().get(&hash) {
+            return Ok(known.clone());
+        }
+        let object = serde_json::from_slice(stored).unwrap_or_default();
+        let read = Definition { info: self.resource_of(&object)?, established: is_established(&object) };
+        remember(&mut self.by_bytes.lock(), hash, read.clone());
+        Ok(read)
+    }
+
     /// The resource that a definition describes.
-    pub fn resource_of(&self, definition: &Value) -> Result<Arc<ResourceInfo>, Vec<FieldError>> {
+    fn resource_of(&self, definition: &Value) -> Result<Arc<ResourceInfo>, Vec<FieldError>> {
         let read = what_is_read(definition);
         let mut hasher = DefaultHasher::new();
         read.to_string().hash(&mut hasher);
         let hash = hasher.finish();
-        if let Some((_, known)) = self.0.lock().get(&hash).filter(|(text, _)| *text == read) {
+        if let Some((_, known)) = self.by_meaning.lock().get(&hash).filter(|(text, _)| *text == read) {
             return Ok(known.clone());
         }
         let info = Arc::new(resource_of(definition)?);
-        let mut known = self.0.lock();
-        if known.len() >= REMEMBERED_DEFINITIONS {
-            // Whoever still serves one holds it; the rest is worked out again when it is asked for.
-            known.clear();
-        }
-        known.insert(hash, (read, info.clone()));
+        remember(&mut self.by_meaning.lock(), hash, (read, info.clone()));
         Ok(info)
     }
+}
+
+fn remember<K: Eq + std::hash::Hash, V>(known: &mut HashMap<K, V>, key: K, value: V) {
+    if known.len() >= REMEMBERED_DEFINITIONS {
+        // Whoever still serves one holds it; the rest is worked out again when it is asked for.
+        known.clear();
+    }
+    known.insert(key, value);
 }
 
 /// The parts of a definition that its resource depends on.
@@ -81,6 +109,19 @@ mod tests {
     }
 
     #[test]
+    fn equal_bytes_are_read_once_and_say_whether_they_are_served() {
+        let shelf = CompiledDefinitions::default();
+        let mut object = definition("Cluster");
+        let fresh = shelf.read(object.to_string().as_bytes()).unwrap();
+        object["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
+        let served = shelf.read(object.to_string().as_bytes()).unwrap();
+        assert_eq!((fresh.established, served.established), (false, true));
+        assert!(Arc::ptr_eq(&fresh.info, &served.info));
+        assert!(Arc::ptr_eq(&served.info, &shelf.read(object.to_string().as_bytes()).unwrap().info));
+        assert_eq!(shelf.by_bytes.lock().len(), 2);
+    }
+
+    #[test]
     fn no_more_than_so_many_are_remembered() {
         let shelf = CompiledDefinitions::default();
         for number in 0..=REMEMBERED_DEFINITIONS {
@@ -88,6 +129,6 @@ mod tests {
             one["metadata"]["name"] = format!("cars{number}.example.com").into();
             shelf.resource_of(&one).unwrap();
         }
-        assert_eq!(shelf.0.lock().len(), 1);
+        assert_eq!(shelf.by_meaning.lock().len(), 1);
     }
 }

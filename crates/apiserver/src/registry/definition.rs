@@ -121,6 +121,12 @@ pub struct NameConflict {
     pub message: String,
 }
 
+/// Whether the names of a definition were accepted once.
+pub fn is_established(definition: &Value) -> bool {
+    let conditions = definition["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
+}
+
 /// The first name that is taken, in the order in which Kubernetes looks. `others` are the resources of the same group.
 pub fn name_conflict(wanted: &ResourceInfo, others: &[Arc<ResourceInfo>]) -> Option<NameConflict> {
     let taken_resource = |name: &str| {

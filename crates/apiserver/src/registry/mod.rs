@@ -9,7 +9,7 @@ pub mod info;
 pub mod live;
 pub mod names;
 
-pub use compiled::CompiledDefinitions;
+pub use compiled::{CompiledDefinitions, Definition};
 pub use info::{
     Behaviour, ColumnSource, Conversion, FieldSource, Handling, Hooks, NameRule, NoHooks, Origin, PrepareContext,
     PrinterColumn, ResourceInfo, RuleSet, ScalePaths, SelectableField, Storage, StorageKey, Subresource, Version,

@@ -293,7 +293,8 @@ pub(crate) async fn delete_collection(call: &mut Call<'_>) -> Result<Response, A
         api_version: call.served.api_version(),
         kind: call.served.info.list_kind.clone(),
         resource_version: listed.revision.to_string(),
-        items: listed.entries.iter().map(|entry| read::item(call, entry)).collect(),
+        items: listed.entries.iter().map(|entry| call.shown(entry)).collect(),
+        typeless: !call.served.info.is_custom(),
         continue_token: read::end_of(call, None),
         ..List::default()
     };

@@ -5,7 +5,6 @@
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine};
-use bytes::Bytes;
 use serde_json::json;
 
 use super::call::{Call, refuse, store_failure};
@@ -13,7 +12,6 @@ use super::decode::parse_json;
 use super::request::Options;
 use super::response::{Body, List, Response};
 use super::selector::Selection;
-use super::typeless::without_type;
 use crate::error::{ApiError, Details, Reason};
 use crate::field::FieldError;
 use crate::store::{Entry, Store, StoreError, key_of};
@@ -52,7 +50,9 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
         resource_version: listed.revision.to_string(),
         remaining: listed.remaining.filter(|_| next.is_some() && selection.is_everything()),
         continue_token: end_of(call, next),
-        items: listed.entries.iter().map(|entry| item(call, entry)).collect(),
+        items: listed.entries.iter().map(|entry| call.shown(entry)).collect(),
+        // Custom objects say their kind in lists too; built-in ones do not.
+        typeless: !call.served.info.is_custom(),
     };
     Ok(Response { status: 200, body: Body::List(list), warnings: Vec::new() })
 }
@@ -60,12 +60,6 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
 /// Lists of custom objects say that they are complete by an empty token, others by none.
 pub(super) fn end_of(call: &Call<'_>, next: Option<String>) -> Option<String> {
     next.or_else(|| call.served.info.is_custom().then(String::new))
-}
-
-/// Custom objects say their kind in lists too; built-in ones do not.
-pub(super) fn item(call: &Call<'_>, entry: &Entry) -> Bytes {
-    let shown = call.shown(entry);
-    if call.served.info.is_custom() { shown } else { without_type(&shown) }
 }
 
 /// The objects of one page.

@@ -10,6 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures::Stream;
 use serde_json::Value;
 
+use super::typeless::put_without_type;
 use crate::error::{ApiError, Reason};
 
 /// The answer to a request that was not refused.
@@ -40,6 +41,8 @@ pub struct List {
     pub continue_token: Option<String>,
     pub remaining: Option<u64>,
     pub items: Vec<Bytes>,
+    /// Whether the items lose their `apiVersion` and `kind`, because the list says both.
+    pub typeless: bool,
 }
 
 /// What happened to an object, as a watch says it.
@@ -101,7 +104,7 @@ impl fmt::Debug for Body {
 }
 
 impl List {
-    /// The list object; items are copied as they are.
+    /// The list object; items are copied as they are, or without their type.
     pub fn to_bytes(&self) -> Bytes {
         let content: usize = self.items.iter().map(|i| i.len() + 1).sum();
         let mut out = BytesMut::with_capacity(content + 256);
@@ -123,7 +126,11 @@ impl List {
             if index > 0 {
                 out.put_u8(b',');
             }
-            out.put_slice(item);
+            if self.typeless {
+                put_without_type(&mut out, item);
+            } else {
+                out.put_slice(item);
+            }
         }
         out.put_slice(b"]}");
         out.freeze()
@@ -178,6 +185,7 @@ mod tests {
             continue_token: Some("abc".into()),
             remaining: Some(3),
             items: vec![Bytes::from_static(b"{\"a\":1}"), Bytes::from_static(b"{}")],
+            typeless: false,
         };
         expect![[r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"abc","remainingItemCount":3},"items":[{"a":1},{}]}"#]]
             .assert_eq(&String::from_utf8_lossy(&list.to_bytes()));

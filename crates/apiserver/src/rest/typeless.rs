@@ -2,15 +2,26 @@
 //!
 //! Works on the bytes that the store holds, so that nothing is parsed. Never changes anything else.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
+use memchr::memchr2;
 
-/// The object without `apiVersion` and `kind`; bytes that are no compact JSON object stay as they are.
-pub(super) fn without_type(object: &Bytes) -> Bytes {
-    strip(object).unwrap_or_else(|| object.clone())
+/// Appends the object without `apiVersion` and `kind`; bytes that are no compact JSON object are appended as they are.
+pub(super) fn put_without_type(out: &mut BytesMut, object: &[u8]) {
+    let start = out.len();
+    if put_stripped(out, object).is_none() {
+        out.truncate(start);
+        out.put_slice(object);
+    }
 }
 
-fn strip(object: &Bytes) -> Option<Bytes> {
-    let mut out = BytesMut::with_capacity(object.len());
+fn put_stripped(out: &mut BytesMut, object: &[u8]) -> Option<()> {
+    let start = out.len();
+    let put_member = |out: &mut BytesMut, member: &[u8]| {
+        if out.len() > start + 1 {
+            out.put_u8(b',');
+        }
+        out.put_slice(member);
+    };
     out.put_u8(b'{');
     let mut at = 1;
     let mut left = 2;
@@ -20,33 +31,26 @@ fn strip(object: &Bytes) -> Option<Bytes> {
         if matches!(&object[at..colon], b"\"apiVersion\"" | b"\"kind\"") {
             left -= 1;
         } else {
-            put_member(&mut out, &object[at..end]);
+            put_member(out, &object[at..end]);
         }
         at = if object.get(end)? == &b',' { end + 1 } else { end };
     }
     // What follows the last of them needs no look.
     match object.get(at)? {
         b'}' => out.put_u8(b'}'),
-        _ => put_member(&mut out, &object[at..]),
+        _ => put_member(out, &object[at..]),
     }
-    Some(out.freeze())
-}
-
-fn put_member(out: &mut BytesMut, member: &[u8]) {
-    if out.len() > 1 {
-        out.put_u8(b',');
-    }
-    out.put_slice(member);
+    Some(())
 }
 
 /// The position behind the string that starts at `at`.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut position = at + 1;
     loop {
-        match bytes.get(position)? {
+        position += memchr2(b'"', b'\\', bytes.get(position..)?)?;
+        match bytes[position] {
             b'"' => return Some(position + 1),
-            b'\\' => position += 2,
-            _ => position += 1,
+            _ => position += 2,
         }
     }
 }
@@ -75,11 +79,18 @@ fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
+    fn without_type(object: &[u8]) -> Bytes {
+        let mut out = BytesMut::from(&b"before"[..]);
+        put_without_type(&mut out, object);
+        out.freeze().slice(b"before".len()..)
+    }
+
     fn stripped(object: &Value) -> Value {
-        serde_json::from_slice(&without_type(&Bytes::from(object.to_string()))).expect("JSON")
+        serde_json::from_slice(&without_type(object.to_string().as_bytes())).expect("JSON")
     }
 
     #[test]
@@ -101,7 +112,7 @@ mod tests {
     #[test]
     fn what_is_no_object_stays() {
         for text in ["", "[", "{\"a\":", "{\"kind\""] {
-            assert_eq!(without_type(&Bytes::from_static(text.as_bytes())), text);
+            assert_eq!(without_type(text.as_bytes()), text);
         }
     }
 

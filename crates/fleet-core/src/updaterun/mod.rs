@@ -23,7 +23,7 @@ mod concurrency;
 mod content;
 mod delete_stage;
 mod deletion;
-mod duration;
+pub(crate) mod duration;
 mod evidence;
 mod execute;
 mod gates;
@@ -44,7 +44,7 @@ mod task_rules;
 mod validate;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use fleet_api::conditions::run_fault::RunFailure;
 use fleet_api::conditions::update_run::UpdateRunProgressingReason;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use super::client::{Answer, Client, Place};
+use super::client::{Client, Place};
 use super::usage::Usage;
 
 /// Objects that the list and the memory are measured with.
@@ -28,6 +28,8 @@ const RATE_TIME: Duration = Duration::from_secs(3);
 const FILL_TIME: Duration = Duration::from_secs(200);
 /// Lists and fan-outs are measured this often; the middle one counts.
 const REPEATS: usize = 5;
+/// Bound of telling all watchers of one write; a watcher that misses it ends the benchmark instead of stopping it.
+const FAN_OUT_TIME: Duration = Duration::from_secs(30);
 /// Rates are measured with at most this many requests.
 const MOST_REQUESTS: usize = 100_000;
 
@@ -226,8 +228,9 @@ async fn fan_out(place: &Place, writer: &mut Client) -> Result<Duration> {
         clients.push(client);
         let arrived = arrived.clone();
         watching.spawn(async move {
-            while let Ok(Some(seen)) = next_change(&mut answer).await {
-                for _ in 0..seen {
+            let mut lines = Lines::default();
+            while let Ok(Some(piece)) = answer.piece().await {
+                for _ in 0..lines.ours_ended_by(&piece) {
                     let _ = arrived.send(());
                 }
             }
@@ -237,21 +240,35 @@ async fn fan_out(place: &Place, writer: &mut Client) -> Result<Duration> {
     for number in 0..REPEATS {
         let started = Instant::now();
         writer.send(Method::POST, WATCHED_PATH, JSON, bytes(&object(number, 0))).await?;
-        for _ in 0..WATCHERS {
-            arrivals.recv().await.context("a watch ended")?;
-        }
+        let all = async {
+            for _ in 0..WATCHERS {
+                arrivals.recv().await.context("every watch ended")?;
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(FAN_OUT_TIME, all).await.context("some watchers were not told of a write")??;
         times.push(started.elapsed());
     }
     watching.shutdown().await;
     Ok(middle(times))
 }
 
-/// The number of objects whose event ends in the next piece; objects of others (certificates) do not count.
-async fn next_change(answer: &mut Answer) -> Result<Option<usize>> {
-    let Some(piece) = answer.piece().await? else { return Ok(None) };
-    let ends = piece.split(|byte| *byte == b'\n').count().saturating_sub(1);
-    let foreign = memmem(&piece, b"kube-root-ca.crt");
-    Ok(Some(if foreign { ends.saturating_sub(1) } else { ends }))
+/// What a watch has sent of its current line. Answers come in pieces that end anywhere.
+#[derive(Debug, Default)]
+struct Lines {
+    unfinished: Vec<u8>,
+}
+
+impl Lines {
+    /// The number of events about the benchmark's own objects that end in this piece; the certificates that
+    /// controllers put into each namespace do not count.
+    fn ours_ended_by(&mut self, piece: &[u8]) -> usize {
+        self.unfinished.extend_from_slice(piece);
+        let Some(end) = self.unfinished.iter().rposition(|byte| *byte == b'\n') else { return 0 };
+        let rest = self.unfinished.split_off(end + 1);
+        let ended = std::mem::replace(&mut self.unfinished, rest);
+        ended.split(|byte| *byte == b'\n').filter(|line| memmem(line, b"\"name\":\"object-")).count()
+    }
 }
 
 fn memmem(text: &[u8], wanted: &[u8]) -> bool {
@@ -271,6 +288,15 @@ mod tests {
     fn objects_have_the_size_that_is_promised() {
         let size = object(9_999, 123).to_string().len();
         assert!((1_900..2_100).contains(&size), "{size}");
+    }
+
+    #[test]
+    fn events_count_when_their_line_ends_wherever_the_pieces_end() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.ours_ended_by(b"{\"name\":\"kube-root-"), 0);
+        assert_eq!(lines.ours_ended_by(b"ca.crt\"}\n{\"name\":\"obj"), 0);
+        assert_eq!(lines.ours_ended_by(b"ect-1\"}\n{\"name\":\"object-2\"}\n{"), 2);
+        assert_eq!(lines.ours_ended_by(b"}\n"), 0);
     }
 
     #[test]
