@@ -394,7 +394,7 @@ impl Fleet {
                     .await;
             }
             Action::Delete { object } => {
-                drop(request(&self.client_for(object), Method::DELETE, &path_of(object), None).await)
+                drop(request(&self.client_for(object), Method::DELETE, &path_of(object), None).await);
             }
         }
     }
