@@ -33,6 +33,7 @@ mod watch;
 mod words;
 
 use std::ffi::OsString;
+use std::pin::Pin;
 
 use anyhow::Context as _;
 
@@ -58,25 +59,24 @@ pub(crate) enum Verb {
 
 impl Verb {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let doing: Pin<Box<dyn Future<Output = anyhow::Result<()>> + '_>> = match self {
+            Verb::Status(args) => Box::pin(status::run(args)),
+            Verb::Watch(args) => Box::pin(watch::run(args)),
+            Verb::Diagnose(args) => Box::pin(crate::diagnose::run(args)),
+            Verb::Approve(args) => Box::pin(approve::run(args)),
+            Verb::Plan(args) => Box::pin(plan::run(args)),
+            Verb::Run(args) => Box::pin(start::run(args)),
+            Verb::Stop(args) => Box::pin(stop::stop(args)),
+            Verb::Resume(args) => Box::pin(stop::resume(args)),
+            Verb::Rollback(args) => Box::pin(start::rollback(args)),
+            Verb::Diff(args) => Box::pin(difference::diff(args)),
+            Verb::History(args) => Box::pin(difference::history(args)),
+            Verb::Drain(args) => Box::pin(drain::run(args)),
+            Verb::Uncordon(args) => Box::pin(uncordon::run(args)),
+        };
         // One thread suffices: a verb waits for answers, it does not work.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.context("cannot start the runtime")?.block_on(async {
-            match self {
-                Verb::Status(args) => status::run(args).await,
-                Verb::Watch(args) => watch::run(args).await,
-                Verb::Diagnose(args) => crate::diagnose::run(args).await,
-                Verb::Approve(args) => approve::run(args).await,
-                Verb::Plan(args) => plan::run(args).await,
-                Verb::Run(args) => start::run(args).await,
-                Verb::Stop(args) => stop::stop(args).await,
-                Verb::Resume(args) => stop::resume(args).await,
-                Verb::Rollback(args) => start::rollback(args).await,
-                Verb::Diff(args) => difference::diff(args).await,
-                Verb::History(args) => difference::history(args).await,
-                Verb::Drain(args) => drain::run(args).await,
-                Verb::Uncordon(args) => uncordon::run(args).await,
-            }
-        })
+        runtime.context("cannot start the runtime")?.block_on(doing)
     }
 }
 
