@@ -34,6 +34,7 @@ scripts! {
     overrides
     drain
     mistakes
+    diagnose
 }
 
 fn directory() -> PathBuf {
