@@ -181,7 +181,8 @@ fn unreadable(text: &str, error: &serde_saphyr::Error) -> Fault {
     let line = error.location().map_or(0, line);
     let said = error.to_string();
     // Its own "at line …, column …" would say the line twice.
-    let why = said.rsplit_once(" at line ").map_or(said.as_str(), |(why, _)| why).to_owned();
+    let why = said.rsplit_once(" at line ").map_or(said.as_str(), |(why, _)| why);
+    let why = if why == "invalid u32" { "must be a whole number" } else { why }.to_owned();
     let index = usize::try_from(line).unwrap_or_default().checked_sub(1);
     let source = index.and_then(|index| text.lines().nth(index)).unwrap_or_default();
     let key = source.split_once(':').map(|(key, _)| key.trim_start_matches([' ', '-', '{']).trim()).unwrap_or_default();
@@ -227,9 +228,21 @@ behaviour:
     }
 
     #[test]
+    fn example_fleets_can_be_used_and_the_first_is_the_usual_one() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fleets");
+        let files: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(files.len() > 2, "{files:?}");
+        files.iter().for_each(|path| drop(read(path, &[]).unwrap()));
+        let members =
+            |blueprint: Blueprint| blueprint.members.into_iter().map(|planned| planned.member).collect::<Vec<_>>();
+        let usual = Blueprint::usual(3, Behaviours::default()).unwrap();
+        assert_eq!(members(read(&directory.join("three.yaml"), &[]).unwrap()), members(usual));
+    }
+
+    #[test]
     fn what_is_wrong_is_told_with_line_and_field() {
         let cases = [
-            ("members:\n- name: a.b\n", "line 2: members[0].name: \"a.b\" cannot be"),
+            ("members:\n- name: a.b\n", "line 2: members[0].name: \"fleet-member-a.b\" cannot be"),
             ("members:\n- name: a\n- name: a\n", "line 3: members[1].name: another member has that name"),
             (
                 "members:\n- name: a\n  labels:\n    order: has blanks\n",
@@ -256,7 +269,7 @@ behaviour:
     fn what_cannot_be_read_is_told_with_line_and_field_too() {
         let cases = [
             ("members:\n- name: a\n  colour: red\n", "line 3: ", "`colour`"),
-            ("members:\n- name: a\n  nodes: three\n", "line 3: nodes: ", "three"),
+            ("members:\n- name: a\n  nodes: three\n", "line 3: nodes: must be a whole number", ""),
             ("members:\n- labels: {}\n", "line 2: ", "name"),
             ("members:\n- name: a\n  taints:\n  - key: a\n    effect: NoWay\n", "line 5: ", "NoWay"),
             ("members: [\n", "line ", ""),
