@@ -23,8 +23,9 @@ const MEMBERS: [(&str, &[(&str, &str)]); 3] = [
     ("member3", &[("environment", "canary"), ("order", "1")]),
 ];
 
-/// Manifests that are used well; those of runs come last, as users are told to do.
-const GOOD: [&str; 5] = ["cluster-scoped", "namespaced", "placements", "cluster-scoped/runs", "namespaced/runs"];
+/// Manifests that are used well; what speaks of others comes after them, as users are told to do.
+const GOOD: [&str; 6] =
+    ["cluster-scoped", "namespaced", "placements", "cluster-scoped/runs", "namespaced/runs", "placements/evictions"];
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
