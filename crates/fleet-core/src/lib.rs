@@ -8,6 +8,7 @@ mod envelope;
 pub mod eviction;
 pub mod membership;
 pub mod overrides;
+pub mod overview;
 pub mod placement;
 pub mod plan;
 pub mod rollout;

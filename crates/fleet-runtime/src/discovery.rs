@@ -181,6 +181,11 @@ impl Discovery {
     }
 }
 
+/// All kinds that a server has at this moment, asked once: for those who do not stay.
+pub async fn discover(client: &kube::Client) -> Result<Vec<DiscoveredKind>, kube::Error> {
+    Ok(kinds_of(&ask(client).await?, &[]))
+}
+
 /// How long to wait for the next look if nothing changes; `None` if no look is worth it.
 fn pause_after(looks: usize, settled: bool, known: bool) -> Option<Duration> {
     match LOOK_AGAIN.get(looks) {

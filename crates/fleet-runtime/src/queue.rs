@@ -116,6 +116,8 @@ struct State {
     failures: u32,
     conflicts: u32,
     soft_since: Option<Timestamp>,
+    /// The timer stands for a change that is looked at together with others.
+    gathers: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -132,6 +134,8 @@ struct Flight {
     since: Timestamp,
     /// Marked while in flight: by what, since when.
     again: Option<(Reason, Timestamp)>,
+    /// Marked while in flight for a look by then.
+    by: Option<Timestamp>,
 }
 
 impl<K> Default for Queue<K> {
@@ -173,6 +177,17 @@ impl<K: Ord + Clone> Queue<K> {
         self.ready.insert((reason, rank, self.places), key);
     }
 
+    /// Asks for a look at this key by then, unless one comes anyway: changes that come in crowds are looked at once.
+    pub fn mark_by(&mut self, key: K, due: Timestamp) {
+        let state = self.keys.entry(key.clone()).or_default();
+        if let Some(flight) = &mut state.flight {
+            flight.by = Some(flight.by.map_or(due, |by| by.min(due)));
+        } else if state.ready.is_none() {
+            state.gathers = true;
+            self.wake_by(key, due);
+        }
+    }
+
     /// The next key, if one is due. It must be given back by `done`.
     pub fn take(&mut self, now: Timestamp) -> Option<Taken<K>> {
         self.wake_due(now);
@@ -182,7 +197,8 @@ impl<K: Ord + Clone> Queue<K> {
         if let Some(timer) = state.timer.take() {
             self.timers.remove(&timer);
         }
-        state.flight = Some(Flight { reason, since, again: None });
+        state.gathers = false;
+        state.flight = Some(Flight { reason, since, again: None, by: None });
         Some(Taken { key, reason, since, soft_since: state.soft_since })
     }
 
@@ -195,7 +211,8 @@ impl<K: Ord + Clone> Queue<K> {
         match done {
             Done::Settled { wake: at, soft_since } => {
                 (state.failures, state.conflicts, state.soft_since) = (0, 0, soft_since);
-                wake = at.map(|at| at.max(later(now, EARLIEST_WAKE)));
+                state.gathers = flight.by.is_some() && mark.is_none();
+                wake = at.map(|at| at.max(later(now, EARLIEST_WAKE))).into_iter().chain(flight.by).min();
             }
             Done::Conflict if state.conflicts < CONFLICTS_AT_ONCE => {
                 state.conflicts += 1;
@@ -203,7 +220,8 @@ impl<K: Ord + Clone> Queue<K> {
             }
             Done::Failed | Done::Conflict => {
                 state.failures = state.failures.saturating_add(1);
-                let longest = if mark.take().is_some() { LONGEST_RETRY_AFTER_CHANGE } else { Duration::MAX };
+                let changed = mark.take().is_some() || flight.by.is_some();
+                let longest = if changed { LONGEST_RETRY_AFTER_CHANGE } else { Duration::MAX };
                 wake = Some(later(now, self.retry.delay(state.failures).min(longest)));
             }
             Done::Cancelled => {
@@ -211,16 +229,30 @@ impl<K: Ord + Clone> Queue<K> {
                 mark = Some((again, flight.since));
             }
         }
+        let forgotten = mark.is_none() && wake.is_none() && state.soft_since.is_none();
         if let Some(at) = wake {
-            self.places += 1;
-            state.timer = Some((at, self.places));
-            self.timers.insert((at, self.places), key.clone());
+            self.wake_by(key.clone(), at);
         }
         if let Some((reason, since)) = mark {
             self.mark(key.clone(), reason, since);
-        } else if wake.is_none() && state.soft_since.is_none() {
+        }
+        if forgotten {
             self.keys.remove(key);
         }
+    }
+
+    /// Sets the timer of a key, unless it has an earlier one.
+    fn wake_by(&mut self, key: K, at: Timestamp) {
+        let state = self.keys.entry(key.clone()).or_default();
+        if state.timer.is_some_and(|(earlier, _)| earlier <= at) {
+            return;
+        }
+        if let Some(timer) = state.timer.take() {
+            self.timers.remove(&timer);
+        }
+        self.places += 1;
+        state.timer = Some((at, self.places));
+        self.timers.insert((at, self.places), key);
     }
 
     /// When `take` may next have something that it does not have now; `None` if only a mark can help.
@@ -233,9 +265,9 @@ impl<K: Ord + Clone> Queue<K> {
         self.ready.len()
     }
 
-    /// Whether nothing is due or in flight; wake-ups may be set.
+    /// Whether nothing is due or in flight and no change waits for others; wake-ups may be set.
     pub fn is_idle(&self) -> bool {
-        self.ready.is_empty() && self.keys.values().all(|state| state.flight.is_none())
+        self.ready.is_empty() && self.keys.values().all(|state| state.flight.is_none() && !state.gathers)
     }
 
     fn wake_due(&mut self, now: Timestamp) {
@@ -245,10 +277,14 @@ impl<K: Ord + Clone> Queue<K> {
                 return;
             }
             let key = timer.remove();
+            let mut reason = Reason::Wake;
             if let Some(state) = self.keys.get_mut(&key) {
                 state.timer = None;
+                if std::mem::take(&mut state.gathers) {
+                    reason = Reason::Change;
+                }
             }
-            self.mark(key, Reason::Wake, at);
+            self.mark(key, reason, at);
         }
     }
 }

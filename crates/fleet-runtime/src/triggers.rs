@@ -4,13 +4,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::cache::{Cache, Cached, Event};
-use crate::clock::Clock;
+use crate::clock::{Clock, later};
 use crate::discovery::Discovery;
 use crate::flag::Flag;
 use crate::kind::KindId;
@@ -31,6 +32,24 @@ impl<Key: Ord + Clone> Lane<Key> {
 
     pub(crate) fn mark(&self, keys: impl IntoIterator<Item = Key>, reason: Reason) {
         self.mark_ranked(keys.into_iter().map(|key| (key, FIRST_RANK)), reason);
+    }
+
+    /// Changes are looked at together with all others of the same key within `window`.
+    pub(crate) fn mark_gathered(&self, keys: impl IntoIterator<Item = Key>, reason: Reason, window: Duration) {
+        if reason == Reason::Initial {
+            return self.mark(keys, reason);
+        }
+        let mut keys = keys.into_iter().peekable();
+        if keys.peek().is_none() {
+            return;
+        }
+        let due = later(self.clock.now(), window);
+        let mut queue = self.queue.lock();
+        for key in keys {
+            queue.mark_by(key, due);
+        }
+        drop(queue);
+        self.marked.notify_one();
     }
 
     pub(crate) fn mark_ranked(&self, keys: impl IntoIterator<Item = (Key, Rank)>, reason: Reason) {
@@ -108,6 +127,23 @@ impl<Key: Ord + Clone + Send + Sync + 'static> Triggers<Key> {
         self.attach.push(Box::new(move |lane| {
             let lane = lane.clone();
             followed.subscribe(Box::new(move |event, reason| lane.mark(keys(event), reason)));
+        }));
+        self
+    }
+
+    /// The same for changes that come in crowds: a key is looked at when `window` has passed since the first of them.
+    #[must_use]
+    pub fn on_gathered<K: Cached, I: IntoIterator<Item = Key>>(
+        mut self,
+        cache: &Cache<K>,
+        window: Duration,
+        keys: impl Fn(Event<'_, K>) -> I + Send + Sync + 'static,
+    ) -> Self {
+        let followed = cache.clone();
+        self.gates.push(cache.synced());
+        self.attach.push(Box::new(move |lane| {
+            let lane = lane.clone();
+            followed.subscribe(Box::new(move |event, reason| lane.mark_gathered(keys(event), reason, window)));
         }));
         self
     }

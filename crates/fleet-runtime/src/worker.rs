@@ -63,7 +63,9 @@ impl<C: Controller> Worker<C> {
         let mut flights = Flights { tasks: JoinSet::new(), keys: BTreeMap::new() };
         loop {
             self.dispatch(&mut flights);
-            let due = self.lane.queue.lock().next_due();
+            // Without a free hand nothing can be taken, however long it is due; a hand that lands takes it.
+            let has_hands = flights.tasks.len() < self.workers;
+            let due = self.lane.queue.lock().next_due().filter(|_| has_hands);
             let leading = self.leading.is_up();
             tokio::select! {
                 biased;

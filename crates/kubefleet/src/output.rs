@@ -6,6 +6,20 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+/// The name that kubectl looks for when it is asked for its plugin `fleet`.
+const PLUGIN: &str = "kubectl-fleet";
+
+/// Whether we are kubectl's plugin: the same binary by its other name.
+pub(crate) fn is_plugin() -> bool {
+    let name = std::env::args_os().next().map(std::path::PathBuf::from);
+    name.as_deref().and_then(std::path::Path::file_stem).is_some_and(|stem| stem == PLUGIN)
+}
+
+/// How the user calls us, for commands that are to be typed.
+pub(crate) fn program() -> &'static str {
+    if is_plugin() { "kubectl fleet" } else { "kubefleet" }
+}
+
 /// Writes a result for the user, at once.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
@@ -49,16 +63,30 @@ impl fmt::Display for Misused {
 
 impl std::error::Error for Misused {}
 
-/// What shells and the Go agents mean by a wrong usage.
+/// What was asked for could not be started, and nothing was changed; the exit code says so.
+#[derive(Debug)]
+pub(crate) struct NothingDone(pub(crate) Hinted);
+
+impl fmt::Display for NothingDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for NothingDone {}
+
+/// What shells and the Go agents mean by a wrong usage; also that nothing was done.
 const MISUSED: u8 = 2;
 
 /// Turns the outcome of a verb into an exit code; a failure is told with all its causes, and with a hint if there is one.
 pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };
     progress(&format!("error: {error:#}"));
-    let misused: Option<&Misused> = error.downcast_ref();
-    if let Some(Hinted { hint, .. }) = misused.map(|misused| &misused.0).or_else(|| error.downcast_ref()) {
+    let misused = error.downcast_ref().map(|Misused(hinted)| hinted);
+    let nothing_done = error.downcast_ref().map(|NothingDone(hinted)| hinted);
+    let refused = misused.or(nothing_done);
+    if let Some(Hinted { hint, .. }) = refused.or_else(|| error.downcast_ref()) {
         progress(&format!("hint: {hint}"));
     }
-    if misused.is_some() { ExitCode::from(MISUSED) } else { ExitCode::FAILURE }
+    if refused.is_some() { ExitCode::from(MISUSED) } else { ExitCode::FAILURE }
 }

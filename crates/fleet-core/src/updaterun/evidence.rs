@@ -78,7 +78,7 @@ fn is_not_yet(reason: &str) -> bool {
 }
 
 impl Progress {
-    pub(super) fn of(binding: &BindingFacts<'_>) -> Self {
+    pub fn of(binding: &BindingFacts<'_>) -> Self {
         if !has_rollout_started(binding) {
             return Progress::Underway(RolloutStep::RolloutStarted);
         }

@@ -44,7 +44,7 @@ mod task_rules;
 mod validate;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use fleet_api::conditions::run_fault::RunFailure;
 use fleet_api::conditions::update_run::UpdateRunProgressingReason;

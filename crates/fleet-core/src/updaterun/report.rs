@@ -10,6 +10,7 @@ use fleet_api::conditions::events::RunEvent;
 use fleet_api::conditions::per_cluster::RolloutStep;
 use fleet_api::conditions::run_fault::{RunFailure, RunFault};
 use jiff::Timestamp;
+use serde::Serialize;
 
 use super::evidence::Progress;
 use super::remedy::Remedy;
@@ -34,7 +35,8 @@ impl Report {
 }
 
 /// How far the run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// It is being deleted; its approval requests go.
     Releasing,
@@ -303,7 +305,8 @@ pub struct StageReport {
     pub clusters: Vec<(String, ClusterStep)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum StageStep {
     NotReached,
     /// Its gate before the first cluster is closed.
@@ -318,7 +321,8 @@ pub enum StageStep {
     Failed,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum ClusterStep {
     Pending,
     Updating,

@@ -27,6 +27,7 @@ pub(crate) use perform::Performer;
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, ScopeKind};
 use fleet_api::names::PlacementKey;
@@ -52,6 +53,10 @@ use inventory::{Contents, Live};
 use kinds::Wanted;
 use tokens::Tokens;
 use waits::Waits;
+
+/// Bindings change in crowds while a rollout runs, and a placement looks at all of its own each time. It does so at most
+/// once in so long; readers of its status do not notice.
+const BINDINGS_WINDOW: Duration = Duration::from_millis(100);
 
 /// What both scopes share: what is on the hub besides fleets' own objects.
 #[derive(Debug, Clone)]
@@ -122,7 +127,7 @@ pub(crate) fn start<S: Scope>(
         })
         .on(&caches.policy_snapshots, changes::on_snapshot)
         .on(&caches.resource_snapshots, changes::on_snapshot)
-        .on(&caches.bindings, changes::on_binding)
+        .on_gathered(&caches.bindings, BINDINGS_WINDOW, changes::on_binding)
         .on_metadata(&world.metadata, move |kind, event| of_objects.on_object(kind, event))
         .on_complete(&world.metadata, move |kind| waiting.take(kind))
         .on_discovery(&world.discovery, move || of_kinds.on_discovery());

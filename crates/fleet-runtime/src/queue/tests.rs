@@ -11,7 +11,7 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap()
 }
 
-/// Commands: `change k`, `initial k`, `take`, `ok k [wake at ms]`, `soft k since-ms wake-ms`, `fail k`, `conflict k`,
+/// Commands: `change k`, `gather k due-ms`, `initial k`, `take`, `ok k [wake at ms]`, `soft k since-ms wake-ms`, `fail k`, `conflict k`,
 /// `cancel k`, `at ms`. Prints what each `take` gives, and what is due next in the end.
 fn check(commands: &str, expected: Expect) {
     let mut queue = Queue::default();
@@ -24,6 +24,7 @@ fn check(commands: &str, expected: Expect) {
         match words[0] {
             "at" => now = number(1).unwrap(),
             "change" => queue.mark(words[1].to_owned(), Reason::Change, at(now)),
+            "gather" => queue.mark_by(words[1].to_owned(), at(number(2).unwrap())),
             "initial" => queue.mark(words[1].to_owned(), Reason::Initial, at(now)),
             "ok" => done(&mut queue, Done::Settled { wake: number(2).map(at), soft_since: None }),
             "soft" => {
@@ -77,6 +78,37 @@ fn a_key_in_hand_is_not_given_out_again_but_looked_at_once_more_if_it_changed() 
         expect!["a change +0; -; a change +7; -; due nothing, 0 waiting, idle"],
     );
     check("change a; take; initial a; ok a; take", expect!["a change +0; a initial +0; due nothing, 0 waiting, busy"]);
+}
+
+#[test]
+fn a_crowd_of_changes_is_looked_at_once() {
+    check(
+        "gather a 100; at 50; gather a 150; take; at 100; take; ok a; at 200; take",
+        expect!["-; a change +0; -; due nothing, 0 waiting, idle"],
+    );
+    check("gather a 100; take", expect!["-; due 100, 0 waiting, busy"]);
+    // What cannot wait takes the crowd along.
+    check(
+        "gather a 100; at 10; change a; take; ok a; at 100; take",
+        expect!["a change +0; -; due nothing, 0 waiting, idle"],
+    );
+    // What comes in while the key is in hand is looked at later, and an earlier wake-up serves it too.
+    check(
+        "change a; take; gather a 100; ok a 1000; take; at 100; take",
+        expect!["a change +0; -; a change +0; due nothing, 0 waiting, busy"],
+    );
+    check(
+        "change a; take; gather a 100; ok a 50; at 50; take",
+        expect!["a change +0; a change +0; due nothing, 0 waiting, busy"],
+    );
+    check(
+        "change a; take; ok a 1000; gather a 100; take; at 100; take; ok a",
+        expect!["a change +0; -; a change +0; due nothing, 0 waiting, idle"],
+    );
+    check(
+        "change a; take; gather a 100; cancel a; take",
+        expect!["a change +0; a change +0; due nothing, 0 waiting, busy"],
+    );
 }
 
 #[test]
@@ -165,6 +197,7 @@ fn soft_writes_that_were_put_off_are_remembered_until_they_are_made() {
 #[derive(Debug, Clone)]
 enum Step {
     Mark(u8, Reason),
+    Gather(u8, u16),
     Take,
     Done(u8, u8, u16),
     Pass(u16),
@@ -174,6 +207,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let reason = prop_oneof![Just(Reason::Change), Just(Reason::Initial)];
     let step = prop_oneof![
         3 => (0..6u8, reason).prop_map(|(key, reason)| Step::Mark(key, reason)),
+        1 => (0..6u8, any::<u16>()).prop_map(|(key, delay)| Step::Gather(key, delay)),
         3 => Just(Step::Take),
         3 => (any::<u8>(), 0..5u8, any::<u16>()).prop_map(|(which, how, wake)| Step::Done(which, how, wake)),
         1 => any::<u16>().prop_map(Step::Pass),
@@ -200,12 +234,18 @@ proptest! {
         let mut hands: BTreeSet<u8> = BTreeSet::new();
         // What somebody is owed a look at, with the most urgent reason so far; only marks that came before any take.
         let mut owed: BTreeMap<u8, Reason> = BTreeMap::new();
+        // What is owed a look at some later moment.
+        let mut gathered: BTreeSet<u8> = BTreeSet::new();
         for step in steps {
             match step {
                 Step::Mark(key, reason) => {
                     queue.mark(key, reason, at(now));
                     let most = owed.entry(key).or_insert(reason);
                     *most = reason.min(*most);
+                }
+                Step::Gather(key, delay) => {
+                    queue.mark_by(key, at(now + i64::from(delay)));
+                    gathered.insert(key);
                 }
                 Step::Take => {
                     let taken = queue.take(at(now));
@@ -215,6 +255,7 @@ proptest! {
                         prop_assert!(hands.insert(taken.key), "{} is in two hands", taken.key);
                         prop_assert!(most_urgent.is_none_or(|most| taken.reason <= most), "{taken:?} overtook {due:?}");
                         owed.remove(&taken.key);
+                        gathered.remove(&taken.key);
                     }
                 }
                 Step::Done(which, how, wake) => {
@@ -235,9 +276,10 @@ proptest! {
         now += 3_600_000;
         while let Some(taken) = queue.take(at(now)) {
             owed.remove(&taken.key);
+            gathered.remove(&taken.key);
             queue.done(&taken.key, Done::Settled { wake: None, soft_since: None }, at(now));
         }
-        prop_assert!(owed.is_empty(), "never looked at: {owed:?}");
+        prop_assert!(owed.is_empty() && gathered.is_empty(), "never looked at: {owed:?} {gathered:?}");
         prop_assert!(queue.is_idle() && queue.next_due().is_none() && queue.keys.is_empty(), "{queue:?}");
     }
 }

@@ -96,6 +96,51 @@ async fn a_wake_up_comes_at_the_instant_that_was_asked_for() {
     running.stop().await;
 }
 
+/// Has one key that takes five seconds, and one that asks for another look after a second.
+struct Slow(Arc<Mutex<Vec<Timestamp>>>);
+
+impl Controller for Slow {
+    const NAME: &'static str = "slow";
+    type Key = ObjectKey;
+    type Facts = ();
+
+    async fn fetch(&self, key: &ObjectKey, _: &Reader) -> Result<(), Error> {
+        if key.name() == "slow" {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        Ok(())
+    }
+
+    fn plan(&self, key: &ObjectKey, (): (), moment: Moment) -> Actions {
+        if key.name() == "slow" {
+            return Actions::none();
+        }
+        let mut looks = self.0.lock();
+        looks.push(moment.now);
+        Actions::none().then(if looks.len() < 2 {
+            Next::At(moment.now + Duration::from_secs(1))
+        } else {
+            Next::OnChange
+        })
+    }
+}
+
+/// A loop that turned meanwhile would keep time from passing, and the test from ending.
+#[tokio::test(start_paused = true)]
+async fn a_wake_up_for_which_there_is_no_hand_waits_without_a_turn() {
+    let world = World::new().await;
+    let mut runtime = Runtime::new(world.client(), world.options());
+    let looks = Arc::new(Mutex::new(Vec::new()));
+    let keys = ["early", "slow"].map(ObjectKey::cluster);
+    runtime.controller(Slow(looks.clone()), Triggers::new().at_start(keys), 1);
+    let begun = world.clock.now();
+    let running = start(runtime);
+    until("the second look was taken", || looks.lock().len() == 2).await;
+    let seconds: Vec<f64> = looks.lock().iter().map(|at| at.duration_since(begun).as_secs_f64()).collect();
+    assert_eq!(seconds, [0.0, 5.0]);
+    running.stop().await;
+}
+
 /// Copies a parent's count into its child `copy`, which may be late.
 struct Copier {
     parents: Cache<ConfigMap>,

@@ -12,12 +12,10 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use value::Value;
-pub(crate) use value::{Shape, shown};
+pub(crate) use value::{Shape, duration_of, shown};
 
+use crate::nearest::nearest;
 use crate::output::Hinted;
-
-/// A name is near enough to be meant if it is at least so similar (0 to 1): one letter wrong, two exchanged, a word missing.
-const NEAR_ENOUGH: f64 = 0.8;
 
 /// One row of an agent's table.
 #[derive(Debug, Clone, Copy)]
@@ -224,10 +222,7 @@ fn split<'a>(table: &Table, arguments: &'a [String]) -> Result<Vec<Result<Given<
 }
 
 fn unknown(table: &Table, name: &str) -> Problem {
-    let near = |known: &&'static str| strsim::jaro_winkler(known, name);
-    let best = table.keys().copied().max_by(|one, another| near(one).total_cmp(&near(another)));
-    let best = best.filter(|known| near(known) >= NEAR_ENOUGH);
-    let hint = best.map_or_else(
+    let hint = nearest(name, table.keys().copied()).first().map_or_else(
         || "--help lists all flags".to_owned(),
         |known| format!("did you mean --{known}? --help lists all flags"),
     );

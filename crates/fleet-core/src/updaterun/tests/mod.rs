@@ -1,7 +1,7 @@
 //! Tests of the runs' decisions: scenarios by number, then what holds for every plan.
 
 mod catalogue;
-mod fixture;
+pub(crate) mod fixture;
 mod measuring;
 mod properties;
 mod render;

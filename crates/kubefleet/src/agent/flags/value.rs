@@ -100,7 +100,7 @@ fn rate_of(text: &str, least: f64, most: f64, zero_is_off: bool) -> Result<Optio
 }
 
 /// A duration as Go's `time.ParseDuration` takes it, but not a negative one.
-fn duration_of(text: &str) -> Option<Duration> {
+pub(crate) fn duration_of(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
         return Some(Duration::ZERO);

@@ -1,0 +1,196 @@
+//! What a staged update run would do, without doing it.
+//!
+//! Decides nothing by itself: it makes the very plan that the controller would make of a run that is created now and only
+//! initialized, and reads stages, gates, content and failures from it. What would change on each cluster is what its binding
+//! names now against what the run would give it, overrides applied to both.
+
+use std::collections::BTreeMap;
+
+use fleet_api::kinds::MemberCluster;
+use fleet_api::names::Index;
+use fleet_api::types::{ClusterUpdatingStatus, EmbeddedObject, NamespacedName, UpdateRunStatus};
+use fleet_api::well_known::DELETE_STAGE;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::changes::{Change, changes};
+use super::{Gate, index_of, run};
+use crate::overrides::{Pinned, Scopes, SnapshotFacts, Target};
+use crate::placement::{self, ResourceSnapshotFacts};
+use crate::updaterun::{BindingFacts, Observed, Outcome, Remedy, RunFacts, Write, plan};
+
+/// What would happen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Forecast {
+    pub placement: String,
+    pub strategy: String,
+    /// Index of the resources that it would bring, if it got so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_index: Option<u32>,
+    /// Whether these resources would be captured now, from what is on the hub.
+    pub captures: bool,
+    pub stages: Vec<StageForecast>,
+    /// Why it could not start, if it could not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageForecast {
+    pub name: String,
+    /// Whether it removes what is no longer wanted.
+    pub removes: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrency: Option<String>,
+    pub before: Vec<Gate>,
+    pub clusters: Vec<ClusterForecast>,
+    pub after: Vec<Gate>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterForecast {
+    pub name: String,
+    /// Index of the resources that it has now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u32>,
+    /// Snapshots of the overrides that would apply.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
+    pub changes: Vec<Change>,
+    /// Why the overrides could not be applied, or what it has now could not be found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// What has to be at hand besides the facts of the run to tell what changes on each cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct Contents<'a> {
+    pub snapshots: &'a [ResourceSnapshotFacts<'a>],
+    pub overrides: &'a [SnapshotFacts<'a>],
+    pub members: &'a [MemberCluster],
+    pub scopes: &'a dyn Scopes,
+}
+
+/// What a run that is created now would do. Its state must be the one that only prepares, and its facts settled.
+pub fn forecast(observed: &Observed<'_>, contents: &Contents<'_>, now: Timestamp) -> Forecast {
+    let made = plan(observed, now);
+    let nothing = UpdateRunStatus::default();
+    let status = made.status.as_ref().map_or(&nothing, |new| &new.status);
+    let blocker = match made.report.outcome {
+        Outcome::InitializationFailed | Outcome::Retrying | Outcome::Failed => made.report.blockers.first(),
+        _ => None,
+    };
+    let new: Vec<&EmbeddedObject> = made.writes.iter().flat_map(created).collect();
+    let shown =
+        run(&Observed { run: RunFacts { status: Some(status), ..observed.run }, ..observed.clone() }, None, now);
+    let index: Option<u32> = status.resource_snapshot_index_used.parse().ok();
+    let target = index.map(|index| if new.is_empty() { contents.group(index) } else { new.clone() });
+    let entries: BTreeMap<&str, &ClusterUpdatingStatus> = status
+        .stages_status
+        .iter()
+        .flat_map(|stage| &stage.clusters)
+        .map(|one| (one.cluster_name.as_str(), one))
+        .collect();
+    let stages = shown.stages.into_iter().map(|stage| StageForecast {
+        removes: stage.name == DELETE_STAGE,
+        max_concurrency: stage.max_concurrency,
+        before: stage.before,
+        after: stage.after,
+        clusters: stage
+            .clusters
+            .iter()
+            .map(|cluster| {
+                let binding = observed.bindings.iter().find(|binding| binding.cluster == cluster.name);
+                let entry = entries.get(cluster.name.as_str()).copied();
+                contents.cluster(&cluster.name, binding, entry, target.as_deref())
+            })
+            .collect(),
+        name: stage.name,
+    });
+    Forecast {
+        placement: observed.run.spec.placement_name.clone(),
+        strategy: observed.run.spec.staged_update_strategy_name.clone(),
+        resource_index: index,
+        captures: !new.is_empty(),
+        stages: stages.collect(),
+        problem: blocker.map(|blocker| match &blocker.cause {
+            crate::updaterun::Cause::Fault(fault) => fault.to_string(),
+            crate::updaterun::Cause::ContentUnknown { resource } => format!("not all {resource} could be read"),
+            _ => "not everything that it rests on could be read".to_owned(),
+        }),
+        remedy: blocker
+            .map(|blocker| blocker.remedy)
+            .filter(|remedy| *remedy != Remedy::Wait)
+            .map(|one| one.to_string()),
+    }
+}
+
+fn created(write: &Write) -> &[EmbeddedObject] {
+    match write {
+        Write::Content(placement::Write::CreateResourceSnapshot(new)) => &new.resources,
+        _ => &[],
+    }
+}
+
+impl<'a> Contents<'a> {
+    /// Everything in the snapshots of this index.
+    pub fn group(&self, index: u32) -> Vec<&'a EmbeddedObject> {
+        self.snapshots.iter().filter(|one| one.index == Some(Index(index))).flat_map(|one| one.resources).collect()
+    }
+
+    fn cluster(
+        &self,
+        name: &str,
+        binding: Option<&BindingFacts<'_>>,
+        entry: Option<&ClusterUpdatingStatus>,
+        target: Option<&[&EmbeddedObject]>,
+    ) -> ClusterForecast {
+        let from = binding.and_then(|binding| index_of(binding.resource_snapshot));
+        let (cluster_overrides, overrides) = entry.map_or((&[][..], &[][..]), |entry| {
+            (&entry.cluster_resource_override_snapshots[..], &entry.resource_override_snapshots[..])
+        });
+        let before = match (binding, from) {
+            (Some(binding), Some(index)) => {
+                self.overridden(name, &self.group(index), binding.cluster_overrides, binding.overrides)
+            }
+            _ => Ok(Vec::new()),
+        };
+        let after = match target {
+            Some(target) if entry.is_some() => self.overridden(name, target, cluster_overrides, overrides),
+            _ => Ok(Vec::new()),
+        };
+        let (changes, problem) = match (before, after) {
+            (Ok(before), Ok(after)) => (changes(&before, &after), None),
+            (_, Err(problem)) | (Err(problem), _) => (Vec::new(), Some(problem)),
+        };
+        let namespaced = overrides.iter().map(|one| format!("{}/{}", one.namespace, one.name));
+        let overrides = cluster_overrides.iter().cloned().chain(namespaced).collect();
+        ClusterForecast { name: name.to_owned(), from, overrides, changes, problem }
+    }
+
+    /// The resources as a cluster gets them.
+    fn overridden(
+        &self,
+        cluster: &str,
+        resources: &[&EmbeddedObject],
+        cluster_overrides: &[String],
+        overrides: &[NamespacedName],
+    ) -> Result<Vec<EmbeddedObject>, String> {
+        if cluster_overrides.is_empty() && overrides.is_empty() {
+            return Ok(resources.iter().map(|one| (*one).clone()).collect());
+        }
+        let pinned =
+            Pinned::find(cluster_overrides, overrides, self.overrides).map_err(|missing| missing.to_string())?;
+        let member = self.members.iter().find(|one| one.metadata.name.as_deref() == Some(cluster));
+        let member = member.ok_or_else(|| format!("the member cluster {cluster} is gone"))?;
+        let target = Target::of(member);
+        let applied = resources.iter().map(|one| pinned.apply(one, &target, self.scopes));
+        applied.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(|failure| failure.to_string())
+    }
+}

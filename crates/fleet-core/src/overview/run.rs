@@ -1,0 +1,408 @@
+//! A staged update run as a tree: stages, their gates, their clusters.
+//!
+//! Decides from the run's recorded status what stands, and from the plan that the controller would make on the same facts what
+//! is waited for. Facts that were read one after the other may not fit together; then nothing is said to be waited for
+//! rather than something wrong.
+
+use fleet_api::conditions::update_run::{
+    ClusterUpdateStarted, ClusterUpdateSucceeded, StageProgressing, TaskApprovalRequestApproved,
+    TaskApprovalRequestCreated, TaskWaitTimeElapsed, UpdateRunInitialized, UpdateRunProgressing,
+    UpdateRunProgressingReason, UpdateRunSucceeded,
+};
+use fleet_api::conditions::{Condition, ConditionStatus, decode_ignoring_generation};
+use fleet_api::time::Time;
+use fleet_api::types::{
+    ClusterUpdatingStatus, IntOrString, StageConfig, StageTaskStatus, StageTaskType, StageUpdatingStatus,
+    UpdateRunState, UpdateRunStatus,
+};
+use fleet_api::well_known::DELETE_STAGE;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{index_of, since};
+use crate::updaterun::{
+    Blocker, Cause, ClusterStep, Object, Observed, Outcome, Progress, StageReport, StageStep, outline, plan,
+};
+
+/// A run and everything about it that is worth a line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunOverview {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub placement: String,
+    pub strategy: String,
+    /// What the user wants it to do.
+    pub asked: UpdateRunState,
+    pub state: Outcome,
+    /// Since when it is in this state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// What the condition says that the state was read from.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Index of the resources that it brings, once that is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_index: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<Time>,
+    /// Clusters that are done, the removals included.
+    pub clusters_done: usize,
+    pub clusters: usize,
+    pub waits: Vec<Wait>,
+    pub stages: Vec<StageOverview>,
+    /// What it would fail on if it went on now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would_fail: Option<String>,
+}
+
+/// One thing that the run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "for", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Wait {
+    Approval {
+        stage: String,
+        request: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        since: Option<Time>,
+        /// Somebody approved another generation of the request than stands there: this one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        approved_generation: Option<i64>,
+    },
+    Time {
+        stage: String,
+        until: Time,
+    },
+    Cluster {
+        stage: String,
+        cluster: String,
+        /// The condition of the binding that is not True yet.
+        step: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        since: Option<Time>,
+        /// What that condition says, where it says that something is wrong.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
+        stuck: bool,
+    },
+    Removal {
+        cluster: String,
+    },
+    /// Its user: it was not asked to run, or asked to stop.
+    User,
+    /// Something that passes by itself, in words.
+    Moment {
+        message: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageOverview {
+    pub name: String,
+    /// Whether it removes what is no longer wanted.
+    pub removes: bool,
+    pub state: StageStep,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Time>,
+    /// How many clusters at a time, as the strategy says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrency: Option<String>,
+    pub before: Vec<Gate>,
+    pub clusters: Vec<ClusterOverview>,
+    pub after: Vec<Gate>,
+}
+
+/// Something that a stage waits for before or after its clusters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gate {
+    #[serde(flatten)]
+    pub task: GateTask,
+    pub state: GateState,
+    /// Since when it is in this state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// When it opens by itself, if it does and that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all_fields = "camelCase")]
+pub enum GateTask {
+    Approval { request: String },
+    TimedWait { wait_time: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GateState {
+    NotReached,
+    Closed,
+    Open,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterOverview {
+    pub name: String,
+    pub state: ClusterStep,
+    /// Whether it takes longer than a run waits patiently.
+    pub stuck: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Time>,
+    /// Index of the resources that its binding names now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_index: Option<u32>,
+    /// The condition of the binding that is not True yet, while it is being updated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<&'static str>,
+    /// What is wrong, if something is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// The tree of a run. Facts need not be settled: a run is shown, never ended, on them.
+pub fn run(observed: &Observed<'_>, created: Option<Timestamp>, now: Timestamp) -> RunOverview {
+    let facts = &observed.run;
+    let nothing = UpdateRunStatus::default();
+    let status = facts.status.unwrap_or(&nothing);
+    let standing = Standing::of(status, facts.deleting);
+    let report = plan(&Observed { settled: false, ..observed.clone() }, now).report;
+    let blockers = if standing.state.is_final() { Vec::new() } else { report.blockers };
+    let stages: Vec<StageOverview> = outline(status)
+        .into_iter()
+        .zip(status.stages_status.iter().chain(&status.deletion_stage_status))
+        .map(|(report, stage)| stage_overview(observed, status, report, stage, &blockers))
+        .filter(|stage| !stage.removes || !stage.clusters.is_empty())
+        .collect();
+    let clusters = || stages.iter().flat_map(|stage| &stage.clusters);
+    RunOverview {
+        name: facts.name.to_string(),
+        namespace: facts.namespace.map(str::to_owned),
+        placement: facts.spec.placement_name.clone(),
+        strategy: facts.spec.staged_update_strategy_name.clone(),
+        asked: facts.spec.state(),
+        state: standing.state,
+        since: standing.since,
+        message: standing.message,
+        resource_index: status.resource_snapshot_index_used.parse().ok(),
+        created: created.map(Time::new),
+        clusters_done: clusters().filter(|cluster| cluster.state == ClusterStep::Succeeded).count(),
+        clusters: clusters().count(),
+        waits: blockers.iter().filter_map(|blocker| wait(blocker, &stages)).collect(),
+        would_fail: report.ahead.map(|failure| failure.to_string()),
+        stages,
+    }
+}
+
+/// What the recorded conditions say of the whole run.
+struct Standing {
+    state: Outcome,
+    since: Option<Time>,
+    message: String,
+}
+
+impl Standing {
+    fn of(status: &UpdateRunStatus, deleting: bool) -> Self {
+        use UpdateRunProgressingReason as Is;
+        let told = |state, condition: Option<&Condition>| Self {
+            state,
+            since: since(condition),
+            message: condition.map(|condition| condition.message.clone()).unwrap_or_default(),
+        };
+        if deleting {
+            return told(Outcome::Releasing, None);
+        }
+        let initialized = decode_ignoring_generation::<UpdateRunInitialized>(&status.conditions).current();
+        let progressing = decode_ignoring_generation::<UpdateRunProgressing>(&status.conditions);
+        let succeeded = decode_ignoring_generation::<UpdateRunSucceeded>(&status.conditions).current();
+        let is = |condition: Option<&Condition>, status| condition.is_some_and(|one| one.status == status);
+        if is(initialized, ConditionStatus::False) {
+            return told(Outcome::InitializationFailed, initialized);
+        }
+        if is(succeeded, ConditionStatus::True) {
+            return told(Outcome::Succeeded, succeeded);
+        }
+        if is(succeeded, ConditionStatus::False) {
+            return told(Outcome::Failed, succeeded);
+        }
+        if initialized.is_none() {
+            return told(Outcome::Retrying, None);
+        }
+        let state = match progressing.reason() {
+            None if progressing.current().is_some() => Outcome::Progressing,
+            None => return told(Outcome::Idle, initialized),
+            Some(Is::Progressing | Is::Succeeded) => Outcome::Progressing,
+            Some(Is::Waiting) => Outcome::Waiting,
+            Some(Is::Stuck) => Outcome::Stuck,
+            Some(Is::Stopping) => Outcome::Stopping,
+            Some(Is::Stopped) => Outcome::Stopped,
+            Some(Is::Failed) => Outcome::Failed,
+        };
+        told(state, progressing.current())
+    }
+}
+
+fn stage_overview(
+    observed: &Observed<'_>,
+    status: &UpdateRunStatus,
+    report: StageReport,
+    stage: &StageUpdatingStatus,
+    blockers: &[Blocker],
+) -> StageOverview {
+    let strategy = status.staged_update_strategy_snapshot.as_ref();
+    let config = strategy.and_then(|strategy| strategy.stages.iter().find(|one| one.name == stage.stage_name));
+    let progressing = decode_ignoring_generation::<StageProgressing>(&stage.conditions).current();
+    let gates = |tasks: &[StageTaskStatus]| {
+        let gate = |(index, task)| gate(task, index, config, &report, progressing, blockers);
+        tasks.iter().enumerate().map(gate).collect::<Vec<Gate>>()
+    };
+    StageOverview {
+        removes: stage.stage_name == DELETE_STAGE,
+        state: report.step,
+        since: since(progressing),
+        started: stage.start_time,
+        ended: stage.end_time,
+        max_concurrency: config.and_then(|config| config.max_concurrency.as_ref()).map(|limit| match limit {
+            IntOrString::Int(number) => number.to_string(),
+            IntOrString::String(text) => text.clone(),
+        }),
+        before: gates(&stage.before_stage_task_status),
+        after: gates(&stage.after_stage_task_status),
+        clusters: stage.clusters.iter().map(|one| cluster_overview(observed, one, &report, blockers)).collect(),
+        name: report.name,
+    }
+}
+
+fn gate(
+    task: &StageTaskStatus,
+    index: usize,
+    config: Option<&StageConfig>,
+    stage: &StageReport,
+    stage_progressing: Option<&Condition>,
+    blockers: &[Blocker],
+) -> Gate {
+    match task.type_ {
+        StageTaskType::Approval => {
+            let approved = decode_ignoring_generation::<TaskApprovalRequestApproved>(&task.conditions).current();
+            let created = decode_ignoring_generation::<TaskApprovalRequestCreated>(&task.conditions).current();
+            let (state, at) = match (approved, created) {
+                (Some(approved), _) => (GateState::Open, Some(approved)),
+                (None, Some(created)) => (GateState::Closed, Some(created)),
+                (None, None) => (GateState::NotReached, None),
+            };
+            let task = GateTask::Approval { request: task.approval_request_name.clone() };
+            Gate { task, state, since: since(at), until: None }
+        }
+        StageTaskType::TimedWait => {
+            let wait_time = config.and_then(|config| config.after_stage_tasks.get(index)?.wait_time.clone());
+            let elapsed = decode_ignoring_generation::<TaskWaitTimeElapsed>(&task.conditions).current();
+            let until = blockers.iter().find_map(|blocker| match &blocker.cause {
+                Cause::TimedWait { stage: of, until } if *of == stage.name => Some(Time::new(*until)),
+                _ => None,
+            });
+            let (state, at) = match elapsed {
+                Some(elapsed) => (GateState::Open, Some(elapsed)),
+                None if stage.step == StageStep::AwaitingEnd => (GateState::Closed, stage_progressing),
+                None => (GateState::NotReached, None),
+            };
+            let task = GateTask::TimedWait { wait_time: wait_time.unwrap_or_default() };
+            Gate { task, state, since: since(at), until: until.filter(|_| state == GateState::Closed) }
+        }
+    }
+}
+
+fn cluster_overview(
+    observed: &Observed<'_>,
+    cluster: &ClusterUpdatingStatus,
+    stage: &StageReport,
+    blockers: &[Blocker],
+) -> ClusterOverview {
+    let name = cluster.cluster_name.as_str();
+    let started = decode_ignoring_generation::<ClusterUpdateStarted>(&cluster.conditions).current();
+    let succeeded = decode_ignoring_generation::<ClusterUpdateSucceeded>(&cluster.conditions).current();
+    let state =
+        stage.clusters.iter().find(|(one, _)| one == name).map_or(ClusterStep::Pending, |(_, step)| step.clone());
+    let failure = succeeded.filter(|_| state == ClusterStep::Failed).map(|condition| condition.message.clone());
+    let (step, problem, stuck) = match blockers.iter().find_map(|blocker| updating(blocker, name)) {
+        Some((progress, stuck)) => (step_of(progress), problem_of(progress), stuck),
+        None => (None, None, false),
+    };
+    let binding = observed.bindings.iter().find(|binding| binding.cluster == name);
+    ClusterOverview {
+        name: name.to_owned(),
+        state,
+        stuck,
+        started: since(started),
+        ended: since(succeeded),
+        resource_index: binding.and_then(|binding| index_of(binding.resource_snapshot)),
+        step,
+        problem: failure.or(problem),
+    }
+}
+
+fn updating<'b>(blocker: &'b Blocker, name: &str) -> Option<(&'b Progress, bool)> {
+    match &blocker.cause {
+        Cause::Updating { cluster, progress, stuck, .. } if cluster == name => Some((progress, *stuck)),
+        _ => None,
+    }
+}
+
+fn step_of(progress: &Progress) -> Option<&'static str> {
+    match progress {
+        Progress::Arrived => None,
+        Progress::Underway(step) | Progress::Failing { step, .. } => Some(step.type_word()),
+    }
+}
+
+fn problem_of(progress: &Progress) -> Option<String> {
+    match progress {
+        Progress::Failing { reason, message, .. } if message.is_empty() => Some(reason.clone()),
+        Progress::Failing { message, .. } => Some(message.clone()),
+        Progress::Arrived | Progress::Underway(_) => None,
+    }
+}
+
+fn wait(blocker: &Blocker, stages: &[StageOverview]) -> Option<Wait> {
+    let approval = |stage: &str, approved_generation| {
+        let Object::ApprovalRequest(request) = &blocker.object else { return None };
+        let gates = stages.iter().flat_map(|stage| stage.before.iter().chain(&stage.after));
+        let mut gates = gates.filter(|gate| matches!(&gate.task, GateTask::Approval { request: of } if of == request));
+        let (stage, request) = (stage.to_owned(), request.clone());
+        Some(Wait::Approval { stage, request, since: gates.next().and_then(|gate| gate.since), approved_generation })
+    };
+    Some(match &blocker.cause {
+        Cause::ApprovalPending { stage, .. } => return approval(stage, None),
+        Cause::ApprovalOfOtherGeneration { stage, approved, .. } => return approval(stage, Some(*approved)),
+        Cause::TimedWait { stage, until } => Wait::Time { stage: stage.clone(), until: Time::new(*until) },
+        Cause::Updating { cluster, stage, progress, stuck } => {
+            let entries = stages.iter().flat_map(|stage| &stage.clusters);
+            let started = entries.into_iter().find(|one| one.name == *cluster).and_then(|one| one.started);
+            Wait::Cluster {
+                stage: stage.clone(),
+                cluster: cluster.clone(),
+                step: step_of(progress)?,
+                since: started,
+                problem: problem_of(progress),
+                stuck: *stuck,
+            }
+        }
+        Cause::Removing { cluster, .. } => Wait::Removal { cluster: cluster.clone() },
+        Cause::NotAskedToRun | Cause::AskedToStop => Wait::User,
+        Cause::Fault(fault) => Wait::Moment { message: fault.to_string() },
+        Cause::BindingGoing { cluster } => Wait::Moment {
+            message: format!("the binding of {cluster} is being deleted; the scheduler makes a new one"),
+        },
+        Cause::ContentUnknown { resource } => Wait::Moment { message: format!("not all {resource} are known yet") },
+        Cause::FactsBehind => return None,
+    })
+}

@@ -1,0 +1,200 @@
+//! `diff` and `history`, and how a difference is printed wherever one is shown.
+//!
+//! Decides layout. What differs is `fleet_core::overview::changes`' to say.
+
+use std::fmt::Write as _;
+
+use fleet_api::kinds::Scope;
+use fleet_core::overview::{Change, ChangeSort, Version, changes};
+use fleet_runtime::Clock;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::connection::{Hub, HubFlags};
+use super::objects::in_scope;
+use super::output::{Cell, OutputFlags, Paint, Table, Tone};
+use super::status::ago;
+use super::versions::{Side, Versions, side};
+use crate::output::{Hinted, program};
+
+/// Show what differs between two versions of a placement's resources
+///
+/// Without flags: between what its clusters have now and what is on the hub.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubefleet diff web                     from what runs to what is on the hub
+  kubefleet diff web --from 0 --to 2     between two versions
+  kubefleet diff web -n shop -o json")]
+pub(crate) struct DiffArgs {
+    /// The placement
+    #[arg(value_name = "PLACEMENT")]
+    placement: String,
+    /// Index of the older version; the newest that a cluster has if not given
+    #[arg(long, value_name = "INDEX", value_parser = side)]
+    from: Option<Side>,
+    /// Index of the newer version, or `now` for what is on the hub
+    #[arg(long, value_name = "INDEX", value_parser = side, default_value = "now")]
+    to: Side,
+    #[command(flatten)]
+    output: OutputFlags,
+    #[command(flatten)]
+    hub: HubFlags,
+}
+
+/// List the versions of a placement's resources: age, what changed, where each runs
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubefleet history web
+  kubefleet history web -o wide         with what changed, field by field
+  kubefleet history web -n shop")]
+pub(crate) struct HistoryArgs {
+    /// The placement
+    #[arg(value_name = "PLACEMENT")]
+    placement: String,
+    #[command(flatten)]
+    output: OutputFlags,
+    #[command(flatten)]
+    hub: HubFlags,
+}
+
+pub(crate) async fn diff(args: &DiffArgs) -> anyhow::Result<()> {
+    let hub = args.hub.connect().await?;
+    in_scope!(hub, show_difference(&hub, args))
+}
+
+#[derive(Debug, Serialize)]
+struct Difference {
+    placement: String,
+    from: String,
+    to: String,
+    changes: Vec<Change>,
+}
+
+async fn show_difference<S: Scope>(hub: &Hub, args: &DiffArgs) -> anyhow::Result<()> {
+    let versions = Versions::<S>::read(hub, &args.placement).await?;
+    let Some(from) = args.from.or_else(|| versions.in_use().map(Side::Frozen)) else {
+        return Err(Hinted {
+            what: format!("no cluster has anything of placement {:?} yet", args.placement),
+            hint: format!("--from INDEX compares with a version; {} history {} lists them", program(), args.placement),
+        }
+        .into());
+    };
+    let before = versions.resources(hub, from).await?;
+    let after = versions.resources(hub, args.to).await?;
+    let difference = Difference {
+        placement: args.placement.clone(),
+        from: words_for(from),
+        to: words_for(args.to),
+        changes: changes(&before, &after),
+    };
+    args.output.show(&difference, |one, paint| {
+        if one.changes.is_empty() {
+            return format!("{} and {} are the same.\n", capitalised(&one.from), one.to);
+        }
+        format!("From {} to {}:\n\n{}", one.from, one.to, render(&one.changes, paint, 0))
+    })
+}
+
+/// A version in words.
+pub(crate) fn words_for(side: Side) -> String {
+    match side {
+        Side::Frozen(index) => format!("version {index}"),
+        Side::Now => "what is on the hub".to_owned(),
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
+pub(crate) async fn history(args: &HistoryArgs) -> anyhow::Result<()> {
+    let hub = args.hub.connect().await?;
+    in_scope!(hub, show_history(&hub, args))
+}
+
+async fn show_history<S: Scope>(hub: &Hub, args: &HistoryArgs) -> anyhow::Result<()> {
+    let versions = Versions::<S>::read(hub, &args.placement).await?;
+    let now = Clock::Real.now();
+    args.output.show(&versions.all(), |all, paint| {
+        if all.is_empty() {
+            return format!("Nothing of placement {} has been frozen yet; the first run does that.\n", args.placement);
+        }
+        let mut out = table(all, now).render(paint);
+        for version in all.iter().filter(|version| args.output.is_wide() && !version.changes.is_empty()) {
+            let _ = write!(out, "\nVersion {}:\n{}", version.index, render(&version.changes, paint, 1));
+        }
+        out
+    })
+}
+
+/// Characters of a hash that are shown: enough to tell a handful apart.
+const HASH_CHARACTERS: usize = 8;
+
+fn table(all: &[Version], now: Timestamp) -> Table {
+    let mut table = Table::new(&["INDEX", "AGE", "HASH", "RESOURCES", "CHANGES", "CLUSTERS", "RUNS"]);
+    for (place, version) in all.iter().enumerate() {
+        let index = if version.latest { format!("{} (latest)", version.index) } else { version.index.to_string() };
+        let count = |sort| version.changes.iter().filter(|change| change.sort == sort).count();
+        let signs = [ChangeSort::Added, ChangeSort::Changed, ChangeSort::Removed];
+        let counts: Vec<String> = signs
+            .into_iter()
+            .filter(|sort| count(*sort) > 0)
+            .map(|sort| format!("{}{}", sort.sign(), count(sort)))
+            .collect();
+        let clusters = match version.clusters.len() {
+            0 => String::new(),
+            1..=3 => version.clusters.join(","),
+            more => format!("{} and {} more", version.clusters[..2].join(","), more - 2),
+        };
+        let tone = if version.clusters.is_empty() { Tone::Faint } else { Tone::Good };
+        table.row([
+            Cell::from(index),
+            Cell::from(ago(version.created, now)),
+            Cell::from(version.hash.chars().take(HASH_CHARACTERS).collect::<String>()),
+            Cell::from(version.resources.to_string()),
+            Cell::from(if place == 0 { String::new() } else { counts.join(" ") }),
+            Cell::toned(tone, clusters),
+            Cell::from(version.runs.join(",")),
+        ]);
+    }
+    table
+}
+
+/// Longest value that is shown, in characters.
+const VALUE_CHARACTERS: usize = 60;
+
+/// Resources and fields, a line each.
+pub(crate) fn render(changes: &[Change], paint: Paint, depth: usize) -> String {
+    let indent = "  ".repeat(depth);
+    let mut out = String::new();
+    for change in changes {
+        let tone = match change.sort {
+            ChangeSort::Added => Tone::Good,
+            ChangeSort::Changed => Tone::Waiting,
+            ChangeSort::Removed => Tone::Bad,
+        };
+        let _ = writeln!(out, "{indent}{}", paint.paint(tone, &format!("{} {change}", change.sort.sign())));
+        for field in &change.fields {
+            let text = match (&field.before, &field.after) {
+                (Some(before), Some(after)) => format!("{} → {}", short(before), short(after)),
+                (None, Some(after)) => format!("+ {}", short(after)),
+                (Some(before), None) => format!("- {}", short(before)),
+                (None, None) => continue,
+            };
+            let _ = writeln!(out, "{indent}    {}: {text}", field.path);
+        }
+    }
+    out
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= VALUE_CHARACTERS {
+        return text;
+    }
+    format!("{}…", text.chars().take(VALUE_CHARACTERS).collect::<String>())
+}

@@ -1,0 +1,223 @@
+//! `status`: how a run or a placement stands, on one screen; without a name, all of them.
+//!
+//! Decides what is read and in which form it is shown. What stands there is `fleet_core::overview`'s to say.
+
+pub(crate) mod tree;
+
+use fleet_api::kinds::{Obj, Placement, Scope, ScopeKind, UpdateRun};
+use fleet_core::overview::{PlacementOverview, RunOverview};
+use fleet_runtime::Clock;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::connection::{Hub, HubFlags};
+use super::objects::in_scope;
+use super::output::{Cell, OutputFlags, Paint, Table, since};
+use super::picture::Surroundings;
+use super::words;
+use crate::nearest::{alternatives, nearest};
+use crate::output::{Hinted, program};
+
+/// Show how a run or a placement stands: stages, clusters, gates, what it waits for and since when
+///
+/// Without a name, all runs and placements are listed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubefleet status                      all runs and placements
+  kubefleet status web-1                the run web-1
+  kubefleet status web                  the placement web, cluster by cluster
+  kubefleet status run web              the run, where a placement has the same name
+  kubefleet status web-1 -n shop        a StagedUpdateRun in the namespace shop
+  kubefleet get web-1 -o json           for machines")]
+pub(crate) struct Args {
+    /// A run or a placement; `run NAME` or `placement NAME` where both have that name
+    #[arg(value_name = "NAME", num_args = 0..=2)]
+    name: Vec<String>,
+    #[command(flatten)]
+    output: OutputFlags,
+    #[command(flatten)]
+    hub: HubFlags,
+}
+
+/// What was asked for.
+enum Wanted<'a> {
+    All,
+    Run(&'a str),
+    Placement(&'a str),
+    Either(&'a str),
+}
+
+/// Words that say what a name is the name of.
+const RUN_WORDS: [&str; 7] = ["run", "runs", "csur", "sur", "clusterstagedupdaterun", "stagedupdaterun", "updaterun"];
+const PLACEMENT_WORDS: [&str; 6] =
+    ["placement", "placements", "crp", "rp", "clusterresourceplacement", "resourceplacement"];
+
+impl Args {
+    fn wanted(&self) -> anyhow::Result<Wanted<'_>> {
+        match &self.name[..] {
+            [] => Ok(Wanted::All),
+            [word] if word.contains('/') => {
+                let (kind, name) = word.split_once('/').unwrap_or_default();
+                of_kind(kind, name)
+            }
+            [name] => Ok(Wanted::Either(name)),
+            [kind, name, ..] => of_kind(kind, name),
+        }
+    }
+}
+
+fn of_kind<'a>(kind: &str, name: &'a str) -> anyhow::Result<Wanted<'a>> {
+    let kind = kind.to_lowercase();
+    if RUN_WORDS.contains(&kind.as_str()) {
+        return Ok(Wanted::Run(name));
+    }
+    if PLACEMENT_WORDS.contains(&kind.as_str()) {
+        return Ok(Wanted::Placement(name));
+    }
+    let hint = "say `run NAME`, `placement NAME`, or the name alone".to_owned();
+    Err(Hinted { what: format!("{kind:?} is neither a run nor a placement"), hint }.into())
+}
+
+pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
+    let wanted = args.wanted()?;
+    let hub = args.hub.connect().await?;
+    in_scope!(hub, show(&hub, &wanted, args.output))
+}
+
+async fn show<S: Scope>(hub: &Hub, wanted: &Wanted<'_>, output: OutputFlags) -> anyhow::Result<()> {
+    match *wanted {
+        Wanted::All => show_all::<S>(hub, output).await,
+        Wanted::Run(name) => show_run::<S>(hub, &hub.find("run", name).await?, output).await,
+        Wanted::Placement(name) => show_placement::<S>(hub, &hub.find("placement", name).await?, output).await,
+        Wanted::Either(name) => {
+            if let Some(run) = hub.get::<UpdateRun, S>(name).await? {
+                return show_run(hub, &run, output).await;
+            }
+            match hub.get::<Placement, S>(name).await? {
+                Some(placement) => show_placement(hub, &placement, output).await,
+                None => Err(neither::<S>(hub, name).await),
+            }
+        }
+    }
+}
+
+async fn neither<S: Scope>(hub: &Hub, name: &str) -> anyhow::Error {
+    let mut names = hub.names::<UpdateRun, S>().await;
+    names.extend(hub.names::<Placement, S>().await);
+    let place = hub.namespace.as_ref().map_or_else(String::new, |namespace| format!(" in namespace {namespace:?}"));
+    let hint = match nearest(name, names.iter().map(String::as_str))[..] {
+        [] if S::KIND == ScopeKind::Cluster => {
+            format!("{} status lists all that are cluster-scoped; -n NAMESPACE those of a namespace", program())
+        }
+        [] => format!("without -n, cluster-scoped ones are meant; {} status lists them", program()),
+        ref near => format!("did you mean {}?", alternatives(near)),
+    };
+    Hinted { what: format!("there is no run and no placement {name:?}{place}"), hint }.into()
+}
+
+async fn show_run<S: Scope>(hub: &Hub, run: &Obj<UpdateRun, S>, output: OutputFlags) -> anyhow::Result<()> {
+    let around = Surroundings::<S>::read(hub, Some(&run.spec.placement_name)).await?;
+    let now = Clock::Real.now();
+    let Some(seen) = around.overview(run, now) else {
+        return Err(anyhow::anyhow!("the name of the run or of its placement is none that the hub acts on"));
+    };
+    output.show(&seen, |seen, paint| tree::of_run(seen, now, paint, output.is_wide()))
+}
+
+async fn show_placement<S: Scope>(hub: &Hub, placement: &Obj<Placement, S>, output: OutputFlags) -> anyhow::Result<()> {
+    let around = Surroundings::<S>::read(hub, placement.metadata.name.as_deref()).await?;
+    let runs = hub.list::<UpdateRun, S>(None).await?;
+    let now = Clock::Real.now();
+    let seen = around.placement_overview(placement, &runs, now);
+    output.show(&seen, |seen, paint| tree::of_placement(seen, now, paint, output.is_wide()))
+}
+
+#[derive(Debug, Serialize)]
+struct Everything {
+    runs: Vec<RunOverview>,
+    placements: Vec<PlacementOverview>,
+}
+
+async fn show_all<S: Scope>(hub: &Hub, output: OutputFlags) -> anyhow::Result<()> {
+    let around = Surroundings::<S>::read(hub, None).await?;
+    let runs = hub.list::<UpdateRun, S>(None).await?;
+    let now = Clock::Real.now();
+    let all = Everything {
+        runs: runs.iter().filter_map(|run| around.overview(run, now)).collect(),
+        placements: around.placements.iter().map(|one| around.placement_overview(one, &runs, now)).collect(),
+    };
+    output.show(&all, |all, paint| tables(all, now, paint, output.is_wide()))
+}
+
+fn tables(all: &Everything, now: Timestamp, paint: Paint, wide: bool) -> String {
+    if all.runs.is_empty() && all.placements.is_empty() {
+        return "There are no placements and no runs.\n".to_owned();
+    }
+    let mut parts = Vec::new();
+    if !all.placements.is_empty() {
+        parts.push(placements(&all.placements, now, wide).render(paint));
+    }
+    if !all.runs.is_empty() {
+        parts.push(runs(&all.runs, now, wide).render(paint));
+    }
+    parts.join("\n")
+}
+
+fn placements(all: &[PlacementOverview], now: Timestamp, wide: bool) -> Table {
+    let mut table = Table::new(if wide {
+        &["PLACEMENT", "ROLLOUT", "CLUSTERS", "RESOURCES", "STATE", "FOR", "AGE", "PICKS", "SAYS"]
+    } else {
+        &["PLACEMENT", "ROLLOUT", "CLUSTERS", "RESOURCES", "STATE", "FOR", "AGE"]
+    });
+    for one in all {
+        let word = words::of_placement(one.state);
+        let ready =
+            one.clusters.iter().filter(|cluster| cluster.state == fleet_core::overview::ClusterState::Available);
+        let mut cells = vec![
+            Cell::from(one.name.as_str()),
+            Cell::from(one.rollout.to_string()),
+            Cell::from(format!("{}/{}", ready.count(), one.clusters.len())),
+            Cell::from(tree::indices(one.clusters.iter().filter_map(|cluster| cluster.resource_index))),
+            Cell::toned(word.tone, word.text),
+            Cell::from(ago(one.since, now)),
+            Cell::from(ago(one.created, now)),
+        ];
+        if wide {
+            cells.extend([Cell::from(one.picks.to_string()), Cell::from(one.message.as_str())]);
+        }
+        table.row(cells);
+    }
+    table
+}
+
+fn runs(all: &[RunOverview], now: Timestamp, wide: bool) -> Table {
+    let mut table = Table::new(if wide {
+        &["RUN", "PLACEMENT", "RESOURCES", "DONE", "STATE", "FOR", "AGE", "STRATEGY", "WAITS FOR"]
+    } else {
+        &["RUN", "PLACEMENT", "RESOURCES", "DONE", "STATE", "FOR", "AGE"]
+    });
+    for one in all {
+        let word = words::of_run(one.state);
+        let mut cells = vec![
+            Cell::from(one.name.as_str()),
+            Cell::from(one.placement.as_str()),
+            Cell::from(one.resource_index.map_or_else(String::new, |index| index.to_string())),
+            Cell::from(format!("{}/{}", one.clusters_done, one.clusters)),
+            Cell::toned(word.tone, word.text),
+            Cell::from(ago(one.since, now)),
+            Cell::from(ago(one.created, now)),
+        ];
+        if wide {
+            let waits: Vec<String> = one.waits.iter().map(|wait| tree::wait_in_words(wait, now)).collect();
+            cells.extend([Cell::from(one.strategy.as_str()), Cell::from(waits.join("; "))]);
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// How long ago; nothing where that is not known.
+pub(crate) fn ago(then: Option<fleet_api::time::Time>, now: Timestamp) -> String {
+    then.map_or_else(String::new, |then| since(Some(then.instant()), now))
+}
