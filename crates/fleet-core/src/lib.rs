@@ -4,6 +4,7 @@
 //! clock, draws a random number or logs: whoever calls brings facts, time and random bits, and carries the plan out.
 
 pub mod apply;
+pub mod diagnose;
 mod envelope;
 pub mod eviction;
 pub mod membership;

@@ -10,7 +10,7 @@
 //! | `binding` | bindings, and their copies in a placement's per-cluster entries |
 //! | `policy_snapshot` | both policy snapshot kinds |
 //! | `work` | Works and their manifests |
-//! | `update_run`, `run_fault` | runs, stages, clusters and tasks of both run kinds; why a run ends |
+//! | `update_run`, `run_fault`, `run_message` | runs, stages, clusters and tasks of both run kinds; why a run ends, written and read |
 //! | `approval`, `eviction` | approval requests; evictions |
 //! | `member` | member clusters, their agents and properties, cluster profiles |
 //! | `events` | the events that accompany them |
@@ -33,6 +33,7 @@ pub mod per_cluster;
 pub mod placement;
 pub mod policy_snapshot;
 pub mod run_fault;
+pub mod run_message;
 mod state;
 pub mod update_run;
 pub mod work;

@@ -16,7 +16,7 @@ const UNITS: &[(&str, i128)] = &[
 ];
 
 /// Reads a sum of numbers with units, such as `1h30m` or `1.5h`. The schema lets no sign through, so none is read.
-pub(super) fn parse(text: &str) -> Option<SignedDuration> {
+pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
     if text == "0" {
         return Some(SignedDuration::ZERO);
     }
@@ -51,7 +51,7 @@ fn scaled(number: &str, unit: i128) -> Option<i128> {
 }
 
 /// The form in which Go prints it: hours, minutes and seconds, with smaller units only below a second.
-pub(super) fn print(duration: SignedDuration) -> String {
+pub(crate) fn print(duration: SignedDuration) -> String {
     let nanoseconds = duration.subsec_nanos();
     match duration.as_secs() {
         0 if nanoseconds == 0 => "0s".to_owned(),

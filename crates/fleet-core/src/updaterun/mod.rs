@@ -23,7 +23,7 @@ mod concurrency;
 mod content;
 mod delete_stage;
 mod deletion;
-mod duration;
+pub(crate) mod duration;
 mod evidence;
 mod execute;
 mod gates;

@@ -1,0 +1,113 @@
+//! What keeps a Pod from being ready, as its member tells.
+//!
+//! Decides the one trouble of the Pods of a workload that explains most: what keeps a container from starting counts more than
+//! that it is not ready. Never reads a log.
+
+use fleet_api::selector::Selector;
+use fleet_api::types::LabelSelector;
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Event, Pod};
+use serde_json::Value;
+
+use super::super::picture::MemberSide;
+
+/// What is wrong with a Pod. The worse comes first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trouble {
+    Image { container: String, image: String, reason: String },
+    Setup { container: String, reason: String, message: String },
+    Crash { container: String, reason: String, exit_code: i32 },
+    Unscheduled { message: String },
+    NotReady { message: String },
+}
+
+/// The trouble of one Pod.
+pub(super) struct Sick<'m> {
+    pub pod: &'m Pod,
+    pub trouble: Trouble,
+}
+
+const IMAGE_REASONS: &[&str] = &[
+    "InvalidImageName",
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+];
+const SETUP_REASONS: &[&str] = &["CreateContainerConfigError", "CreateContainerError", "RunContainerError"];
+
+/// Pods of a workload.
+pub(super) fn of<'m>(side: &'m MemberSide, workload: &Value) -> Vec<&'m Pod> {
+    let place = workload.pointer("/metadata/namespace").and_then(Value::as_str);
+    let name = workload.pointer("/metadata/name").and_then(Value::as_str);
+    let in_place = side.pods.iter().filter(|pod| pod.metadata.namespace.as_deref() == place);
+    if workload["kind"] == "Pod" {
+        return in_place.filter(|pod| pod.metadata.name.as_deref() == name).collect();
+    }
+    let selector: Option<LabelSelector> =
+        workload.pointer("/spec/selector").cloned().and_then(|one| serde_json::from_value(one).ok());
+    let Ok(selector) = Selector::new(selector.as_ref()) else { return Vec::new() };
+    in_place.filter(|pod| selector.matches(&pod.metadata.labels.clone().unwrap_or_default())).collect()
+}
+
+/// The Pod whose trouble explains most.
+pub(super) fn sickest<'m>(pods: &[&'m Pod]) -> Option<Sick<'m>> {
+    let sick = pods.iter().filter_map(|pod| trouble(pod).map(|trouble| Sick { pod, trouble }));
+    sick.min_by(|one, other| one.trouble.cmp(&other.trouble))
+}
+
+fn trouble(pod: &Pod) -> Option<Trouble> {
+    let status = pod.status.as_ref()?;
+    if pod.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let containers =
+        || status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
+    let of_containers = containers().filter_map(of_container).min();
+    let conditions = || status.conditions.iter().flatten();
+    let unscheduled = conditions().find(|one| one.type_ == "PodScheduled" && one.status == "False");
+    let unscheduled = unscheduled.map(|one| Trouble::Unscheduled { message: one.message.clone().unwrap_or_default() });
+    let unready = conditions()
+        .find(|one| one.type_ == "Ready" && one.status == "False" && status.phase.as_deref() != Some("Succeeded"));
+    let unready = unready.map(|one| Trouble::NotReady { message: one.message.clone().unwrap_or_default() });
+    of_containers.or(unscheduled).or(unready)
+}
+
+fn of_container(container: &ContainerStatus) -> Option<Trouble> {
+    let name = container.name.clone();
+    let state = container.state.as_ref();
+    if let Some(waiting) = state.and_then(|state| state.waiting.as_ref()) {
+        let reason = waiting.reason.clone().unwrap_or_default();
+        if IMAGE_REASONS.contains(&reason.as_str()) {
+            return Some(Trouble::Image { container: name, image: container.image.clone(), reason });
+        }
+        if SETUP_REASONS.contains(&reason.as_str()) {
+            return Some(Trouble::Setup {
+                container: name,
+                reason,
+                message: waiting.message.clone().unwrap_or_default(),
+            });
+        }
+        if reason == "CrashLoopBackOff" {
+            let exit_code = container.last_state.as_ref().map(exit_code).unwrap_or_default();
+            return Some(Trouble::Crash { container: name, reason, exit_code });
+        }
+    }
+    let terminated = state.and_then(|state| state.terminated.as_ref()).filter(|ended| ended.exit_code != 0)?;
+    let reason = terminated.reason.clone().unwrap_or_else(|| "Error".to_owned());
+    Some(Trouble::Crash { container: name, reason, exit_code: terminated.exit_code })
+}
+
+fn exit_code(state: &ContainerState) -> i32 {
+    state.terminated.as_ref().map(|ended| ended.exit_code).unwrap_or_default()
+}
+
+/// The newest warning about an object whose name begins so: ReplicaSets and Pods are named after their workload.
+pub(super) fn last_warning<'m>(side: &'m MemberSide, namespace: Option<&str>, name: &str) -> Option<&'m Event> {
+    let about = |event: &&Event| {
+        let object = &event.involved_object;
+        let named = object.name.as_deref().is_some_and(|found| found == name || found.starts_with(&format!("{name}-")));
+        event.type_.as_deref() == Some("Warning") && object.namespace.as_deref() == namespace && named
+    };
+    side.events.iter().filter(about).max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0))
+}

@@ -1,0 +1,118 @@
+//! Member clusters (PL-Q1, PL-Q2, PL-N1).
+
+use expect_test::{Expect, expect};
+
+use super::fixture::{Fleet, fleet, told};
+use crate::diagnose;
+
+fn check(fleet: &Fleet, expected: Expect) {
+    let picture = fleet.picture();
+    expected.assert_eq(&told(&diagnose::cluster(&picture, "member2", std::slice::from_ref(&picture))));
+}
+
+#[test]
+fn a_cluster_that_is_well() {
+    check(
+        &fleet(),
+        expect![[r#"
+            Cluster member2; placements on it: 1.
+            nothing
+        "#]],
+    );
+}
+
+#[test]
+fn pl_q2_a_cluster_that_is_not_heard_of() {
+    check(
+        &fleet().edit(
+            "MemberCluster",
+            "member2",
+            "{status: {agentStatus: [{type: MemberAgent, lastReceivedHeartbeat: '2026-01-01T12:26:00Z'}]}}",
+        ),
+        expect![[r#"
+            Cluster member2; placements on it: 1.
+            PL-Q2 Error: The agent of cluster member2 has not been heard of since 2026-01-01T12:26:00Z
+              MemberCluster member2 status.agentStatus[MemberAgent].lastReceivedHeartbeat = 2026-01-01T12:26:00Z, 240 s ago; every 60 s is usual
+            start the member's agent:
+              by hand
+        "#]],
+    );
+    check(
+        &fleet().edit(
+            "MemberCluster",
+            "member2",
+            "{status: {conditions: ['Joined=Unknown MemberClusterJoinStateUnknown: x']}}",
+        ),
+        expect![[r#"
+            Cluster member2; placements on it: 1.
+            PL-Q2 Error: Cluster member2 has not joined the fleet
+              MemberCluster member2 status.conditions[Joined] = Unknown MemberClusterJoinStateUnknown: x
+            start the member's agent:
+              by hand
+        "#]],
+    );
+}
+
+#[test]
+fn pl_q2_a_cluster_whose_server_is_unwell() {
+    let unwell = "{status: {agentStatus: [{type: MemberAgent, conditions: ['Healthy=False InternalMemberClusterUnhealthy: health probe failed with status code 500'], lastReceivedHeartbeat: '2026-01-01T12:29:30Z'}]}}";
+    check(
+        &fleet().edit("MemberCluster", "member2", unwell),
+        expect![[r#"
+            Cluster member2; placements on it: 1.
+            PL-Q2 Error: The API server of cluster member2 is not healthy
+              MemberCluster member2 status.agentStatus[MemberAgent].conditions[Healthy] = False InternalMemberClusterUnhealthy: health probe failed with status code 500
+            mend the member cluster:
+              by hand
+        "#]],
+    );
+}
+
+#[test]
+fn pl_q1_why_a_cluster_was_not_chosen() {
+    let term = "{labelSelector: {matchLabels: {env: prod}}}";
+    let affinity = format!(
+        "{{clusterAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{clusterSelectorTerms: [{term}]}}}}}}"
+    );
+    let reason = "'ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms'";
+    let fleet = fleet()
+        .edit(
+            "ClusterResourcePlacement",
+            "example-placement",
+            &format!("{{spec: {{policy: {{placementType: PickAll, affinity: {affinity}}}}}}}"),
+        )
+        .edit(
+            "ClusterSchedulingPolicySnapshot",
+            "example-placement-0",
+            &format!("{{status: {{targetClusters: [{{clusterName: member2, selected: false, reason: {reason}}}]}}}}"),
+        )
+        .edit("MemberCluster", "member2", "{spec: {taints: [{key: a, value: b, effect: NoSchedule}]}}");
+    check(
+        &fleet,
+        expect![[r#"
+            Cluster member2; placements on it: 1.
+            nothing
+            also PL-Q1 Information: Cluster member2 is tainted: only placements that tolerate it come here
+            also PL-Q1 Information: Placement example-placement has not chosen member2: ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
+        "#]],
+    );
+    let fleet = fleet.edit("ClusterSchedulingPolicySnapshot", "example-placement-0", "{status: {targetClusters: [{clusterName: member2, selected: false, reason: 'ClusterUnschedulable, target namespace does not exist on cluster'}]}}");
+    let picture = fleet.picture();
+    let found = diagnose::cluster(&picture, "member2", std::slice::from_ref(&picture));
+    assert!(found.notices.iter().any(|notice| notice.entry == "PL-N1"), "{found:?}");
+}
+
+#[test]
+fn a_cluster_that_is_leaving_and_one_that_nobody_knows() {
+    let leaving = fleet().edit("MemberCluster", "member2", "{metadata: {deletionTimestamp: '2026-01-01T12:20:00Z'}}");
+    let picture = leaving.picture();
+    assert_eq!(
+        diagnose::cluster(&picture, "member2", &[]).cause.unwrap().title,
+        "Cluster member2 is leaving the fleet"
+    );
+    let unknown = diagnose::cluster(&picture, "membr1", &[]).cause.unwrap();
+    assert_eq!(
+        (unknown.title.as_str(), unknown.explanation.as_str()),
+        ("There is no member cluster membr1", "Perhaps member1 is meant.")
+    );
+}

@@ -1,0 +1,12 @@
+//! Every entry of the troubleshooting catalogue: the state finds exactly that, and a healthy fleet finds nothing.
+
+mod clusters;
+mod evictions;
+mod execution;
+mod fixture;
+mod healthy;
+mod initialization;
+mod placements;
+mod stuck;
+mod table;
+mod waiting;

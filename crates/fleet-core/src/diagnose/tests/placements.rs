@@ -1,0 +1,390 @@
+//! Placements by themselves (PL-*, UR-01).
+
+use expect_test::{Expect, expect};
+
+use super::fixture::{Fleet, fleet, told};
+use crate::diagnose;
+
+fn check(fleet: &Fleet, expected: Expect) {
+    expected.assert_eq(&told(&diagnose::placement(&fleet.picture())));
+}
+
+/// The example, rolled out by rolling updates, with these conditions after `Scheduled`.
+fn rolling(conditions: &str) -> Fleet {
+    fleet().edit(
+        "ClusterResourcePlacement",
+        "example-placement",
+        &format!(
+            "{{spec: {{strategy: {{type: RollingUpdate}}}}, status: {{conditions: [
+        'ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled: ' {conditions}]}}}}"
+        ),
+    )
+}
+
+/// The binding of `member2` with these conditions and failed resources.
+fn with_binding(fleet: Fleet, conditions: &str, lists: &str) -> Fleet {
+    let change = format!(
+        "{{spec: {{state: Bound, resourceSnapshotName: example-placement-0-snapshot}}, status: {{{lists} conditions: ['RolloutStarted=True RolloutStarted: ', {conditions}]}}}}"
+    );
+    fleet.edit("ClusterResourceBinding", "example-placement-member2-2", &change)
+}
+
+const SYNCHRONIZED: &str = "'Overridden=True NoOverrideSpecified: ', 'WorkSynchronized=True AllWorkSynced: '";
+
+#[test]
+fn ur_01_nothing_is_rolled_out_without_a_run() {
+    let words = [
+        "RolloutControlledByExternalController: Rollout is controlled by an external controller and no resource snapshot name is observed across clusters, probably rollout has not started yet",
+        "RolloutStartedUnknown: There are still 2 cluster(s) in the process of deciding whether to roll out the latest resources or not",
+    ];
+    let placed = words.map(|words| {
+        fleet().edit(
+            "ClusterResourcePlacement",
+            "example-placement",
+            &format!(
+                "{{status: {{conditions: ['ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled: ',
+            'ClusterResourcePlacementRolloutStarted=Unknown {words}']}}}}"
+            ),
+        )
+    });
+    check(
+        &placed[0],
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementRolloutStarted is Unknown (RolloutControlledByExternalController).
+        UR-01 Information: Placement example-placement waits for a run: nothing has been rolled out
+          ClusterResourcePlacement example-placement spec.strategy.type = External
+          ClusterResourcePlacement example-placement runs of the placement = none
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementRolloutStarted] = Unknown RolloutControlledByExternalController: Rollout is controlled by an external controller and no resource snapshot name is observed across clusters, probably rollout has not started yet
+        create a run:
+          kubectl create -f - <<'EOF'
+          apiVersion: placement.kubernetes-fleet.io/v1beta1
+          kind: ClusterStagedUpdateRun
+          metadata:
+            name: example-placement-run
+          spec:
+            placementName: example-placement
+            stagedRolloutStrategyName: example-strategy
+            state: Run
+          EOF
+    "#]],
+    );
+    assert_eq!(diagnose::placement(&placed[1].picture()).cause.unwrap().entry, "UR-01");
+    let without_strategy = placed[0].clone().without("ClusterStagedUpdateStrategy", "example-strategy");
+    let steps = diagnose::placement(&without_strategy.picture()).cause.unwrap().fixes.remove(0).steps;
+    assert_eq!(steps.len(), 2, "a strategy is made first: {steps:?}");
+}
+
+#[test]
+fn pl_s1_not_enough_clusters() {
+    let term = "{labelSelector: {matchLabels: {env: prod}}}";
+    let affinity = format!(
+        "{{clusterAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{clusterSelectorTerms: [{term}]}}}}}}"
+    );
+    let placement = format!("{{spec: {{policy: {{placementType: PickN, numberOfClusters: 2, affinity: {affinity}}}}}, status: {{conditions: [
+        'ClusterResourcePlacementScheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead']}}}}");
+    let reason = "'ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms'";
+    let decisions = format!(
+        "{{status: {{targetClusters: [{{clusterName: member1, selected: true, reason: picked}}, {{clusterName: member2, selected: false, reason: {reason}}}]}}}}"
+    );
+    let fleet = fleet()
+        .edit("ClusterResourcePlacement", "example-placement", &placement)
+        .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", &decisions)
+        .without("ClusterResourceBinding", "example-placement-member2-2");
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is False (SchedulingPolicyUnfulfilled).
+        PL-S1 Error: Placement example-placement wants 2 clusters, and only 1 fit
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead
+          ClusterSchedulingPolicySnapshot example-placement-0 status.targetClusters[member2] = ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
+        label clusters so that they fit:
+          kubectl label membercluster member2 env=prod --overwrite
+        ask for fewer clusters, or let more join:
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"policy":{"numberOfClusters":1}}}'
+    "#]],
+    );
+}
+
+#[test]
+fn pl_s2_a_named_cluster_is_unknown() {
+    let placement = "{spec: {policy: {placementType: PickFixed, clusterNames: [member1, membr2]}}, status: {conditions: [
+        'ClusterResourcePlacementScheduled=False SchedulingPolicyUnfulfilled: could not find all the clusters needed as specified by the scheduling policy']}}";
+    let decisions = "{status: {targetClusters: [{clusterName: member1, selected: true, reason: picked}, {clusterName: membr2, selected: false, reason: 'Specified cluster \"membr2\" is not found'}]}}";
+    let fleet = fleet()
+        .edit("ClusterResourcePlacement", "example-placement", placement)
+        .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", decisions)
+        .without("ClusterResourceBinding", "example-placement-member2-2");
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is False (SchedulingPolicyUnfulfilled).
+        PL-S2 Error: Placement example-placement names clusters that cannot be used: membr2
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = False SchedulingPolicyUnfulfilled: could not find all the clusters needed as specified by the scheduling policy
+          ClusterSchedulingPolicySnapshot example-placement-0 status.targetClusters[membr2] = Specified cluster "membr2" is not found
+          ClusterResourcePlacement example-placement spec.policy.clusterNames = member1, membr2
+        name clusters that exist:
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"policy":{"clusterNames":["member1","member2"]}}}'
+    "#]],
+    );
+}
+
+#[test]
+fn pl_s2_a_named_cluster_is_not_eligible() {
+    let placement = "{spec: {policy: {placementType: PickFixed, clusterNames: [member2]}}, status: {conditions: ['ClusterResourcePlacementScheduled=False SchedulingPolicyUnfulfilled: ']}}";
+    let decisions = "{status: {targetClusters: [{clusterName: member2, selected: false, reason: 'Cluster \"member2\" is not eligible for resource placement yet: cluster is not connected to the fleet'}]}}";
+    let fleet = fleet()
+        .edit("ClusterResourcePlacement", "example-placement", placement)
+        .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", decisions)
+        .edit("MemberCluster", "member2", "{status: {conditions: []}}");
+    let cause = diagnose::placement(&fleet.picture()).cause.unwrap();
+    assert_eq!((cause.entry, cause.title.as_str()), ("PL-S2", "Cluster member2 has not joined the fleet"));
+}
+
+#[test]
+fn pl_s3_a_reserved_namespace_is_selected() {
+    let placement = "{spec: {resourceSelectors: [{group: '', version: v1, kind: Namespace, name: kube-system}, {group: '', version: v1, kind: Namespace, name: shop}]},
+        status: {conditions: ['ClusterResourcePlacementScheduled=False InvalidResourceSelectors: The resource selectors are invalid: namespace kube-system is not allowed to propagate']}}";
+    check(
+        &fleet().edit("ClusterResourcePlacement", "example-placement", placement),
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is False (InvalidResourceSelectors).
+        PL-S3 Error: The resource selectors of placement example-placement are not possible
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = False InvalidResourceSelectors: The resource selectors are invalid: namespace kube-system is not allowed to propagate
+          ClusterResourcePlacement example-placement spec.resourceSelectors = v1 Namespace kube-system; v1 Namespace shop
+        mend the selectors:
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"resourceSelectors":[{"group":"","kind":"Namespace","name":"shop","version":"v1"}]}}'
+    "#]],
+    );
+}
+
+#[test]
+fn pl_n2_a_cluster_scoped_resource_is_selected() {
+    let placement = "{spec: {resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}]},
+        status: {conditions: ['ClusterResourcePlacementScheduled=False InvalidResourceSelectors: invalid placement shop/p, cannot select cluster-scoped resource Namespace in a resourcePlacement']}}";
+    let cause =
+        diagnose::placement(&fleet().edit("ClusterResourcePlacement", "example-placement", placement).picture())
+            .cause
+            .unwrap();
+    assert_eq!(
+        (cause.entry, cause.fixes[0].steps[0].fill_in.join(" ")),
+        ("PL-N2", "<group> <kind> <name> <version>".to_owned())
+    );
+}
+
+#[test]
+fn pl_s4_not_scheduled_yet() {
+    let pending = "{status: {conditions: ['ClusterResourcePlacementScheduled=Unknown SchedulePending: Scheduling has not completed']}}";
+    check(
+        &fleet().edit("ClusterResourcePlacement", "example-placement", pending),
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is Unknown (SchedulePending).
+        PL-S4 Warning: Placement example-placement has not been scheduled yet
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = Unknown SchedulePending: Scheduling has not completed
+        wait; if it lasts, start the hub agent:
+          kubectl get pods -A -l app=hub-agent
+    "#]],
+    );
+}
+
+#[test]
+fn pl_r1_the_rolling_update_is_held_back() {
+    let fleet = rolling(", 'ClusterResourcePlacementRolloutStarted=False RolloutNotStartedYet: The rollout is being blocked by the rollout strategy in 2 cluster(s)'")
+        .edit("ClusterResourcePlacement", "example-placement", "{spec: {policy: {placementType: PickN, numberOfClusters: 3}}}");
+    let held = "{spec: {state: Bound}, status: {conditions: ['RolloutStarted=False RolloutNotStartedYet: The resources cannot be updated to the latest because of the rollout strategy']}}";
+    let fleet = fleet.edit("ClusterResourceBinding", "example-placement-member1-1", held).edit(
+        "ClusterResourceBinding",
+        "example-placement-member2-2",
+        held,
+    );
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementRolloutStarted is False (RolloutNotStartedYet).
+        PL-R1 Warning: The rolling update of placement example-placement is held back by its own limits
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementRolloutStarted] = False RolloutNotStartedYet: The rollout is being blocked by the rollout strategy in 2 cluster(s)
+          ClusterResourceBinding example-placement-member1-1 status.conditions[RolloutStarted] = False RolloutNotStartedYet: The resources cannot be updated to the latest because of the rollout strategy
+          ClusterResourceBinding example-placement-member2-2 status.conditions[RolloutStarted] = False RolloutNotStartedYet: The resources cannot be updated to the latest because of the rollout strategy
+          ClusterResourcePlacement example-placement spec.strategy.rollingUpdate.maxUnavailable = 25% (the default)
+          ClusterResourcePlacement example-placement clusters = 3 wanted, 1 missing, 0 not available, 2 held back
+        raise maxUnavailable, let the missing clusters join or mend those that fail:
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":2}}}}'
+    "#]],
+    );
+}
+
+#[test]
+fn pl_r2_the_policy_changed_since_the_last_run() {
+    let unknown = "{status: {conditions: ['ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled: ',
+        'ClusterResourcePlacementRolloutStarted=Unknown RolloutControlledByExternalController: Rollout is controlled by an external controller and cluster member2 is in RolloutStarted Unknown state']}}";
+    check(
+        &fleet().edit("ClusterResourcePlacement", "example-placement", unknown),
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementRolloutStarted is Unknown (RolloutControlledByExternalController).
+        PL-R2 Warning: Clusters were chosen anew since the last run, which knows nothing of that
+          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementRolloutStarted] = Unknown RolloutControlledByExternalController: Rollout is controlled by an external controller and cluster member2 is in RolloutStarted Unknown state
+        create a run:
+          kubectl create -f - <<'EOF'
+          apiVersion: placement.kubernetes-fleet.io/v1beta1
+          kind: ClusterStagedUpdateRun
+          metadata:
+            name: example-placement-run
+          spec:
+            placementName: example-placement
+            stagedRolloutStrategyName: example-strategy
+            state: Run
+          EOF
+    "#]],
+    );
+}
+
+#[test]
+fn pl_o1_an_override_does_not_fit() {
+    let message = "Failed to apply the override rules on the resources: add operation does not apply: doc is missing path: \"/metadata/labels/new-label\": missing value";
+    let fleet = with_binding(rolling(""), &format!("'Overridden=False OverriddenFailed: {message}'"), "")
+        .edit("ClusterResourceBinding", "example-placement-member2-2", "{spec: {clusterResourceOverrideSnapshots: [cro-1-0]}}")
+        .with("{kind: ClusterResourceOverride, metadata: {name: cro-1}, spec: {clusterResourceSelectors: [{group: '', version: v1, kind: Namespace, name: test-namespace}],
+            policy: {overrideRules: [{clusterSelector: {clusterSelectorTerms: []}, jsonPatchOverrides: [{op: add, path: /metadata/labels/new-label, value: new}]}]}}}");
+    check(
+        &fleet,
+        expect![[r#"
+            Placement example-placement is being rolled out; clusters: 2.
+            PL-O1 Error: ClusterResourceOverride cro-1 cannot be applied for cluster member2: there is nothing at /metadata/labels/new-label
+              ClusterResourceBinding example-placement-member2-2 status.conditions[Overridden] for member2 = False OverriddenFailed: Failed to apply the override rules on the resources: add operation does not apply: doc is missing path: "/metadata/labels/new-label": missing value
+              ClusterResourceOverride cro-1 spec.policy.overrideRules = {"op":"add","path":"/metadata/labels/new-label","value":"new"}
+            mend the override:
+              kubectl patch clusterresourceoverride cro-1 --type=merge -p '{"spec":{"policy":{"overrideRules":[{"clusterSelector":{"clusterSelectorTerms":[]},"jsonPatchOverrides":[{"op":"add","path":"/metadata/labels","value":{"new-label":"new"}}]}]}}}'
+        "#]],
+    );
+}
+
+#[test]
+fn pl_w1_works_cannot_be_written() {
+    let message =
+        "Failed to synchronize the work to the latest: works.placement.kubernetes-fleet.io \"crp1-work\" is forbidden";
+    let fleet = with_binding(
+        rolling(""),
+        &format!("'Overridden=True NoOverrideSpecified: ', 'WorkSynchronized=False SyncWorkFailed: {message}'"),
+        "",
+    )
+    .edit("MemberCluster", "member2", "{metadata: {deletionTimestamp: '2026-01-01T12:20:00Z'}}");
+    check(
+        &fleet,
+        expect![[r#"
+            Placement example-placement is being rolled out; clusters: 2.
+            PL-W1 Error: Cluster member2 is leaving the fleet
+              ClusterResourceBinding example-placement-member2-2 status.conditions[WorkSynchronized] for member2 = False SyncWorkFailed: Failed to synchronize the work to the latest: works.placement.kubernetes-fleet.io "crp1-work" is forbidden
+              MemberCluster member2 metadata.deletionTimestamp = 2026-01-01T12:20:00Z
+            wait until it is gone, or let it join again afterwards:
+              kubectl get membercluster member2 -o yaml
+        "#]],
+    );
+}
+
+fn not_applied(message: &str, reason: &str) -> Fleet {
+    let failed = format!(
+        "failedPlacements: [{{version: v1, kind: ConfigMap, name: settings, namespace: shop, condition: 'Applied=False {reason}: {}'}}],",
+        message.replace('\'', "''")
+    );
+    let applied = "'Applied=False NotAllWorkHaveBeenApplied: Work object crp-4-work has failed to apply'";
+    with_binding(rolling(""), &format!("{SYNCHRONIZED}, {applied}"), &failed)
+}
+
+#[test]
+fn pl_a1_by_the_members_reason() {
+    let line = |message: &str, reason: &str| {
+        let cause = diagnose::placement(&not_applied(message, reason).picture()).cause.unwrap();
+        let fix = cause.fixes[0].steps[0].command.lines().next().unwrap_or_default().to_owned();
+        format!("{} {}\n  {fix}", cause.entry, cause.title)
+    };
+    let lines = [
+        line("the object is already owned by some other sources(s) and co-ownership is disallowed", "FailedToTakeOver"),
+        line("resource is not owned by us and co-ownernship is disallowed", "ManifestsAlreadyOwnedByOthers"),
+        line("no ownership of the object in the member cluster; takeover is needed", "NotTakenOver"),
+        line(
+            "cannot take over object, configuration differences are found between the manifest object and the object",
+            "FailedToTakeOver",
+        ),
+        line("cannot apply manifest, drifts are found", "FoundDrifts"),
+        line("the object is already owned by another Fleet AppliedWork object", "FailedToTakeOver"),
+        line(
+            "failed to find GVR from member cluster client REST mapping, no matches for kind \"Foo\" in version \"v1\"",
+            "DecodingErred",
+        ),
+        line("namespaces \"shop\" not found", "ManifestApplyFailed"),
+        line("spec.x is invalid", "ManifestApplyFailed"),
+    ];
+    expect![[r#"
+        PL-A1 ConfigMap shop/settings on member2 belongs to somebody else
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"allowCoOwnership":true}}}}'
+        PL-A1 ConfigMap shop/settings on member2 belongs to somebody else
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"allowCoOwnership":true}}}}'
+        PL-A1 ConfigMap shop/settings on member2 was there before, and the placement takes nothing over
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"whenToTakeOver":"Always"}}}}'
+        PL-A1 ConfigMap shop/settings on member2 was there before and differs, so it is not taken over
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"whenToTakeOver":"Always"}}}}'
+        PL-A1 ConfigMap shop/settings on member2 was changed on the member, so it is not applied
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"whenToApply":"Always"}}}}'
+        PL-A1 ConfigMap shop/settings on member2 is placed by another placement, too
+          kubectl --context member2 get appliedworks -o yaml
+        PL-A1 Cluster member2 does not know the kind ConfigMap
+          kubectl --context member2 api-resources
+        PL-N1 Namespace shop does not exist on member2, so ConfigMap cannot be applied
+          kubectl --context member2 create -f - <<'EOF'
+        PL-A1 ConfigMap shop/settings on member2 could not be applied
+          kubectl edit configmap settings -n shop"#]].assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn pl_v1_something_is_not_available() {
+    let failed = "failedPlacements: [{group: apps, version: v1, kind: Deployment, name: web, namespace: shop, condition: 'Available=False ManifestNotAvailableYet: not yet'}],";
+    let conditions = format!(
+        "{SYNCHRONIZED}, 'Applied=True AllWorkHaveBeenApplied: ', 'Available=False NotAllWorkAreAvailable: Work object web-work is not yet available'"
+    );
+    check(
+        &with_binding(rolling(""), &conditions, failed),
+        expect![[r#"
+            Placement example-placement is being rolled out; clusters: 2.
+            PL-V1 Error: Deployment shop/web on member2 is not available
+              ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object web-work is not yet available
+              Deployment shop/web on member2 condition[Available] = False ManifestNotAvailableYet: not yet
+            look on the member, then mend the resource on the hub:
+              kubectl --context member2 get deployment,pods,events -n shop
+              kubectl edit deployment web -n shop
+        "#]],
+    );
+}
+
+#[test]
+fn pl_d1_differences_are_not_reported() {
+    let conditions = format!(
+        "{SYNCHRONIZED}, 'DiffReported=False NotAllWorkHaveDiffReported: Work object web-work has failed to report diff'"
+    );
+    let fleet = with_binding(rolling(""), &conditions, "").edit(
+        "ClusterResourcePlacement",
+        "example-placement",
+        "{spec: {strategy: {applyStrategy: {type: ReportDiff}}}}",
+    );
+    let cause = diagnose::placement(&fleet.picture()).cause.unwrap();
+    assert_eq!((cause.entry, cause.title.as_str()), ("PL-D1", "Differences on member2 are not reported"));
+}
+
+#[test]
+fn pl_x1_pl_x2_drifts_and_differences_are_notices() {
+    let drifted = "driftedPlacements: [{version: v1, kind: ConfigMap, name: settings, namespace: shop, observationTime: '2026-01-01T12:00:00Z', targetClusterObservedGeneration: 1,
+        firstDriftedObservedTime: '2026-01-01T12:00:00Z', observedDrifts: [{path: /data/a, valueInMember: old, valueInHub: new}]}],
+      diffedPlacements: [{version: v1, kind: ConfigMap, name: other, namespace: shop, observationTime: '2026-01-01T12:00:00Z', firstDiffedObservedTime: '2026-01-01T12:00:00Z',
+        observedDiffs: [{path: /data/b, valueInHub: hub}]}],";
+    let conditions =
+        format!("{SYNCHRONIZED}, 'Applied=True AllWorkHaveBeenApplied: ', 'Available=True AllWorkAreAvailable: '");
+    let fleet =
+        with_binding(rolling(", 'ClusterResourcePlacementRolloutStarted=True RolloutStarted: '"), &conditions, drifted);
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement is being rolled out; clusters: 2.
+        nothing
+        also PL-X1 Warning: ConfigMap shop/settings on member2 was changed on the member
+        also PL-X2 Information: ConfigMap shop/other on member2 differs from the hub's
+    "#]],
+    );
+}

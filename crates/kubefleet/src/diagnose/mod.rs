@@ -1,0 +1,108 @@
+//! `kubefleet diagnose`: reads what the troubleshooting guides would have a person read, and says what is wrong.
+//!
+//! Decides what to read and how to print; what is wrong is decided by `fleet_core::diagnose`. Nothing is ever written: fixes
+//! are printed. Ends with code 3 if something is wrong, so that scripts can ask.
+//!
+//! | file | what |
+//! |---|---|
+//! | `subjects` | what a name can mean |
+//! | `read`, `member_side`, `server` | the objects that the rules need, from hub and members |
+//! | `print` | for people |
+
+mod member_side;
+mod print;
+mod read;
+mod server;
+mod subjects;
+
+#[cfg(test)]
+mod tests;
+
+use fleet_core::diagnose::{Diagnosis, Kubectl, Severity, explain_refusal};
+use fleet_runtime::Clock;
+
+use crate::cli::connection::{Hub, HubFlags};
+use crate::cli::output::OutputFlags;
+use crate::nearest::{alternatives, nearest};
+use crate::output::{Found, Hinted};
+use read::{Members, Reader};
+use server::Server;
+use subjects::{Answer, NotFound};
+
+/// Find out why a run, a placement or a cluster is not as it should be, and what to do
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubefleet diagnose                      everything that is not as it should be
+  kubefleet diagnose example-run          a run, and the clusters that it waits for
+  kubefleet diagnose web -n shop          a namespaced placement or run
+  kubefleet diagnose cluster/member2      a member cluster and what is placed on it
+  kubefleet diagnose web -o json          for scripts, with fixes as data
+
+Members are asked, too, if the kubeconfig has a context with the name of the cluster.
+Exit codes: 0 nothing is wrong, 1 it could not be found out, 3 something is wrong.")]
+pub(crate) struct Args {
+    /// A run, placement, member cluster or eviction, if need be as KIND/NAME; without it, everything
+    #[arg(value_name = "NAME")]
+    subject: Option<String>,
+    /// Explain an error of the API server instead
+    #[arg(long, value_name = "TEXT", conflicts_with = "subject")]
+    refused: Option<String>,
+    #[command(flatten)]
+    hub: HubFlags,
+    #[command(flatten)]
+    output: OutputFlags,
+}
+
+pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(text) = &args.refused {
+        return explain(args, text);
+    }
+    let hub = args.hub.connect().await?;
+    let kubectl = Kubectl { hub_context: args.hub.context.clone() };
+    let reader = Reader { hub: Server::new(hub.client.clone()), members: &hub, now: Clock::Real.now(), kubectl };
+    let namespace = hub.namespace.as_deref();
+    let answer = match &args.subject {
+        Some(subject) => reader.about(namespace, subject).await.map_err(|error| not_found(&hub, subject, error))?,
+        None => reader.everything(namespace).await,
+    };
+    args.output.show(&answer, print::answer)?;
+    let worst = answer.diagnoses.iter().filter_map(Diagnosis::severity).max();
+    if worst.is_some_and(|worst| worst > Severity::Information) { Err(Found.into()) } else { Ok(()) }
+}
+
+fn explain(args: &Args, text: &str) -> anyhow::Result<()> {
+    let Some(finding) = explain_refusal(text) else {
+        return Err(Hinted {
+            what: "this is no refusal that the guides know".to_owned(),
+            hint: "paste the whole text that kubectl printed".to_owned(),
+        }
+        .into());
+    };
+    args.output.show(&finding, print::single)
+}
+
+fn not_found(hub: &Hub, subject: &str, NotFound { known, unread }: NotFound) -> anyhow::Error {
+    if let Some(first) = unread.first() {
+        return Hinted {
+            what: format!("cannot read {} of the hub {}: {}", first.what, hub.server, first.why),
+            hint: "is it the right hub, and may you read it? --context and --kubeconfig choose another".to_owned(),
+        }
+        .into();
+    }
+    let place = hub.namespace.as_ref().map_or_else(String::new, |namespace| format!(" in namespace {namespace:?}"));
+    let what = format!("there is no run, placement, cluster or eviction {subject:?}{place}");
+    let near = nearest(subjects::parse(subject).1, known.iter().map(String::as_str));
+    let hint = match (&near[..], &hub.namespace) {
+        ([], None) => "name a namespace with -n, or leave the name out to look at everything".to_owned(),
+        ([], Some(_)) => "leave -n out for what is cluster-scoped, or the name to look at everything".to_owned(),
+        (near, _) => format!("did you mean {}?", alternatives(near)),
+    };
+    Hinted { what, hint }.into()
+}
+
+impl Members for Hub {
+    async fn client(&self, cluster: &str) -> Result<Option<kube::Client>, String> {
+        self.member(cluster).await.map_err(|error| format!("{error:#}"))
+    }
+}

@@ -1,0 +1,91 @@
+//! Evictions that are refused or blocked (EV-1 to EV-9).
+
+use fleet_core::diagnose::Fix;
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, Kind, PLACEMENT_API, Scope, condition};
+
+#[tokio::test(start_paused = true)]
+async fn what_keeps_an_eviction_from_being_carried_out_is_found_and_mended() {
+    let mut fleet = Fleet::new(Scope::Cluster).await;
+    fleet.scenario("ev").await;
+    fleet.place(json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"unavailablePeriodSeconds": 1}}})).await;
+    until_bound(&fleet).await;
+    let placement = fleet.placement_name();
+
+    evict(&fleet, "ev1", &placement.replace("placement", "plcaement"), "member1").await;
+    mends(&fleet, "ev1", "EV-1").await;
+    evict(&fleet, "ev3", &placement, "mmeber1").await;
+    mends(&fleet, "ev3", "EV-3").await;
+
+    budget(&fleet, json!({"maxUnavailable": 1})).await;
+    evict(&fleet, "ev7", &placement, "member1").await;
+    mends(&fleet, "ev7", "EV-7").await;
+    fleet.delete(&format!("{PLACEMENT_API}/clusterresourceplacementdisruptionbudgets/{placement}")).await;
+    budget(&fleet, json!({"minAvailable": 2})).await;
+    evict(&fleet, "ev8", &placement, "member1").await;
+    mends(&fleet, "ev8", "EV-8").await;
+
+    fleet.scenario("ev5").await;
+    fleet.place(json!({"strategy": {"type": "RollingUpdate"}, "policy": {"placementType": "PickFixed", "clusterNames": ["member1", "member2"]}})).await;
+    until_bound(&fleet).await;
+    evict(&fleet, "ev5", &fleet.placement_name(), "member1").await;
+    let cause = fleet.finds("ev5", "EV-5").await;
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.until("it is off the cluster", async |fleet| clusters(fleet).await == ["member2"]).await;
+
+    fleet.scenario("ev6").await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    evict(&fleet, "ev6", &fleet.placement_name(), "member2").await;
+    let mut cause = fleet.finds("ev6", "EV-6").await;
+    // Whoever follows the fix lets the run finish before evicting again.
+    let again = cause.fixes[0].steps.split_off(cause.fixes[0].steps.len() - 1);
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.until_rolled_out().await;
+    fleet.carry_out(&Fix { what: String::new(), steps: again }, &[]).await;
+    fleet.finds("ev6-2", "EV-9").await;
+    fleet.world.end().await;
+}
+
+async fn evict(fleet: &Fleet, name: &str, placement: &str, cluster: &str) {
+    let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacementEviction",
+        "metadata": {"name": name}, "spec": {"placementName": placement, "clusterName": cluster}});
+    fleet.create(&format!("{PLACEMENT_API}/clusterresourceplacementevictions"), object).await;
+    fleet.pass(5).await;
+}
+
+async fn budget(fleet: &Fleet, spec: Value) {
+    let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacementDisruptionBudget",
+        "metadata": {"name": fleet.placement_name()}, "spec": spec});
+    fleet.create(&format!("{PLACEMENT_API}/clusterresourceplacementdisruptionbudgets"), object).await;
+    fleet.pass(2).await;
+}
+
+/// The cause is this; the eviction that the fix makes is carried out (EV-9).
+async fn mends(fleet: &Fleet, name: &str, entry: &str) {
+    let cause = fleet.finds(name, entry).await;
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    let again = format!("{name}-2");
+    let path = format!("{PLACEMENT_API}/clusterresourceplacementevictions/{again}");
+    fleet.until("it is decided", async |fleet| fleet.get(&path).await.is_some_and(|one| condition(&one, "Executed").is_some())).await;
+    fleet.finds(&again, "EV-9").await;
+    until_bound(fleet).await;
+}
+
+async fn clusters(fleet: &Fleet) -> Vec<String> {
+    let bindings = fleet.list(Kind::Binding).await;
+    let own = bindings.iter().filter(|one| one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == fleet.placement_name());
+    let mut clusters: Vec<String> = own
+        .filter(|one| one["spec"]["state"] == "Bound" && condition(one, "Available").is_some_and(|available| available["status"] == "True"))
+        .filter_map(|one| one["spec"]["targetCluster"].as_str().map(str::to_owned))
+        .collect();
+    clusters.sort();
+    clusters
+}
+
+/// Until the placement is on both clusters: what is evicted is picked again.
+async fn until_bound(fleet: &Fleet) {
+    fleet.until("it is on both clusters", async |fleet| clusters(fleet).await == ["member1", "member2"]).await;
+}

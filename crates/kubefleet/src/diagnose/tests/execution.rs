@@ -1,0 +1,232 @@
+//! Runs that end while they are under way (UR-20 to UR-30), and what they leave behind (UR-80, UR-81).
+
+use serde_json::json;
+
+use super::fleet::{Fleet, Kind, Scope, stage};
+
+#[tokio::test(start_paused = true)]
+async fn what_ends_a_run_is_found_and_mended() {
+    for scope in [Scope::Cluster, Scope::Namespaced] {
+        let mut fleet = Fleet::new(scope).await;
+        ur_20_the_placement_is_deleted(&mut fleet).await;
+        ur_21_the_strategy_is_deleted(&mut fleet).await;
+        ur_22_stage_tasks_become_invalid(&mut fleet).await;
+        ur_23_a_cluster_is_now_in_two_stages(&mut fleet).await;
+        ur_24_a_concurrent_run_takes_the_cluster(&mut fleet).await;
+        ur_25_the_policy_changes(&mut fleet).await;
+        ur_26_the_number_of_clusters_changes(&mut fleet).await;
+        ur_27_stage_membership_changes(&mut fleet).await;
+        ur_28_the_apply_strategy_changes(&mut fleet).await;
+        ur_29_somebody_elses_approval_request_has_our_name(&mut fleet).await;
+        ur_30_a_status_that_no_run_can_have(&mut fleet).await;
+        ur_80_a_pinned_index_brings_old_content(&mut fleet).await;
+        ur_81_clusters_have_different_versions(&mut fleet).await;
+        fleet.world.end().await;
+    }
+}
+
+/// A run that waits for an approval after its first stage.
+async fn waiting(fleet: &mut Fleet, name: &str, placement: serde_json::Value) {
+    fleet.scenario(name).await;
+    fleet.place(placement).await;
+    let mut gated = stage("staging");
+    gated["afterStageTasks"] = json!([{"type": "Approval"}]);
+    fleet.strategy(json!([gated, stage("canary")])).await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunWaiting").await;
+}
+
+/// After the run has failed: what is found, and that the first fix gets a new run as far as its gate and, approved, through.
+async fn mends(fleet: &Fleet, entry: &str) {
+    fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunFailed").await;
+    let cause = fleet.finds(&fleet.run_name(), entry).await;
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    goes_through(fleet).await;
+}
+
+/// The newest run waits at its gate, `diagnose` says so, and its fix opens it.
+async fn goes_through(fleet: &Fleet) {
+    let newest = format!("{}-2", fleet.run_name());
+    fleet.until_reason(&newest, "Progressing", "UpdateRunWaiting").await;
+    let gate = fleet.finds(&newest, "UR-50").await;
+    fleet.carry_out(&gate.fixes[0], &[]).await;
+    fleet.until_rolled_out().await;
+}
+
+async fn ur_20_the_placement_is_deleted(fleet: &mut Fleet) {
+    waiting(fleet, "ur20", json!({})).await;
+    fleet.delete(&format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name())).await;
+    fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunFailed").await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-20").await;
+    assert!(cause.fixes[0].steps[0].action.is_none(), "only its owner can make it again");
+    fleet.pass(10).await;
+    fleet.place(json!({})).await;
+    fleet.pass(5).await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-20").await;
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    goes_through(fleet).await;
+}
+
+async fn ur_21_the_strategy_is_deleted(fleet: &mut Fleet) {
+    waiting(fleet, "ur21", json!({})).await;
+    fleet.delete(&format!("{}/{}", fleet.collection(Kind::Strategy), fleet.strategy_name())).await;
+    mends(fleet, "UR-21").await;
+}
+
+async fn ur_22_stage_tasks_become_invalid(fleet: &mut Fleet) {
+    waiting(fleet, "ur22", json!({})).await;
+    let mut twice = stage("staging");
+    twice["afterStageTasks"] = json!([{"type": "Approval"}, {"type": "Approval"}]);
+    let path = format!("{}/{}", fleet.collection(Kind::Strategy), fleet.strategy_name());
+    fleet.patch(&path, json!({"spec": {"stages": [twice]}})).await;
+    mends(fleet, "UR-22").await;
+}
+
+async fn ur_23_a_cluster_is_now_in_two_stages(fleet: &mut Fleet) {
+    fleet.scenario("ur23").await;
+    fleet.place(json!({})).await;
+    let mut gated = stage("staging");
+    gated["afterStageTasks"] = json!([{"type": "Approval"}]);
+    let west = json!({"name": "west", "labelSelector": {"matchLabels": {"region": "west"}}});
+    fleet.strategy(json!([gated, stage("canary"), west])).await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunWaiting").await;
+    fleet.label("member1", json!({"region": "west"})).await;
+    mends(fleet, "UR-23").await;
+}
+
+async fn ur_24_a_concurrent_run_takes_the_cluster(fleet: &mut Fleet) {
+    fleet.scenario("ur24").await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.world.stop("member2");
+    fleet.run(json!({})).await;
+    fleet.content("2").await;
+    fleet.pass(5).await;
+    fleet.run_named("winner", json!({})).await;
+    fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunFailed").await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-24").await;
+    assert!(cause.title.contains("taken over by run winner"), "{}", cause.title);
+    fleet.start_member("member2").await;
+    // The recommended fix is to let the other one finish.
+    assert!(cause.fixes[0].steps.iter().all(|step| step.action.is_none()), "{cause:?}");
+    fleet.until_rolled_out().await;
+}
+
+async fn ur_25_the_policy_changes(fleet: &mut Fleet) {
+    waiting(fleet, "ur25", json!({"policy": {"placementType": "PickFixed", "clusterNames": ["member1", "member2"]}})).await;
+    let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
+    fleet.patch(&path, json!({"spec": {"policy": {"clusterNames": ["member2"]}}})).await;
+    mends(fleet, "UR-25").await;
+}
+
+async fn ur_26_the_number_of_clusters_changes(fleet: &mut Fleet) {
+    waiting(fleet, "ur26", json!({"policy": {"placementType": "PickN", "numberOfClusters": 2}})).await;
+    let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
+    fleet.patch(&path, json!({"spec": {"policy": {"numberOfClusters": 1}}})).await;
+    fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunFailed").await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-26").await;
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    // The one cluster that is left may be in either stage.
+    fleet.pass(30).await;
+    if fleet.diagnose(&format!("{}-2", fleet.run_name())).await.cause.is_some() {
+        goes_through(fleet).await;
+    }
+    fleet.until_rolled_out().await;
+}
+
+async fn ur_27_stage_membership_changes(fleet: &mut Fleet) {
+    waiting(fleet, "ur27", json!({})).await;
+    fleet.label("member1", json!({"environment": "staging"})).await;
+    mends(fleet, "UR-27").await;
+    waiting(fleet, "ur27b", json!({})).await;
+    fleet.label("member1", json!({"environment": null})).await;
+    mends(fleet, "UR-27").await;
+}
+
+async fn ur_28_the_apply_strategy_changes(fleet: &mut Fleet) {
+    waiting(fleet, "ur28", json!({})).await;
+    let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
+    fleet.patch(&path, json!({"spec": {"strategy": {"applyStrategy": {"type": "ServerSideApply"}}}})).await;
+    mends(fleet, "UR-28").await;
+}
+
+async fn ur_29_somebody_elses_approval_request_has_our_name(fleet: &mut Fleet) {
+    fleet.scenario("ur29").await;
+    fleet.place(json!({})).await;
+    let mut gated = stage("staging");
+    gated["beforeStageTasks"] = json!([{"type": "Approval"}]);
+    fleet.strategy(json!([gated, stage("canary")])).await;
+    fleet.pass(5).await;
+    let foreign = json!({"parentStageRollout": "another", "targetStage": "staging"});
+    fleet.make(Kind::Approval, &format!("{}-before-staging", fleet.run_name()), foreign).await;
+    fleet.run(json!({})).await;
+    mends(fleet, "UR-29").await;
+}
+
+async fn ur_30_a_status_that_no_run_can_have(fleet: &mut Fleet) {
+    waiting(fleet, "ur30", json!({})).await;
+    fleet.world.stop("hub");
+    let mut run = fleet.object(Kind::Run, &fleet.run_name()).await;
+    let mut stages = run["status"]["stagesStatus"].take();
+    stages[0]["conditions"] = json!([]);
+    stages[1]["conditions"] = json!([{"type": "Succeeded", "status": "True", "reason": "StageUpdatingSucceeded",
+        "message": "", "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let path = format!("{}/{}/status", fleet.collection(Kind::Run), fleet.run_name());
+    fleet.patch(&path, json!({"status": {"stagesStatus": stages}})).await;
+    fleet.world.start_hub().unwrap();
+    mends(fleet, "UR-30").await;
+}
+
+async fn ur_80_a_pinned_index_brings_old_content(fleet: &mut Fleet) {
+    fleet.scenario("ur80").await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.run_named("run-ur80-a", json!({})).await;
+    fleet.until_reason("run-ur80-a", "Succeeded", "UpdateRunSucceeded").await;
+    fleet.content("2").await;
+    fleet.pass(2).await;
+    fleet.run_named("run-ur80-b", json!({})).await;
+    fleet.until_reason("run-ur80-b", "Succeeded", "UpdateRunSucceeded").await;
+    fleet.run(json!({"resourceSnapshotIndex": "0"})).await;
+    fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunSucceeded").await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-80").await;
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    let newest = format!("{}-2", fleet.run_name());
+    fleet.until_reason(&newest, "Succeeded", "UpdateRunSucceeded").await;
+    assert_eq!(fleet.object(Kind::Run, &newest).await["status"]["resourceSnapshotIndexUsed"], "1");
+    assert_eq!(fleet.diagnose(&newest).await.cause, None);
+    assert_eq!(fleet.diagnose(&fleet.run_name()).await.cause, None, "a later run has brought the newest");
+}
+
+async fn ur_81_clusters_have_different_versions(fleet: &mut Fleet) {
+    fleet.scenario("ur81").await;
+    fleet.place(json!({})).await;
+    let mut gated = stage("staging");
+    gated["afterStageTasks"] = json!([{"type": "Approval"}]);
+    fleet.strategy(json!([gated, stage("canary")])).await;
+    fleet.pass(5).await;
+    fleet.run_named("run-ur81-a", json!({})).await;
+    fleet.until_reason("run-ur81-a", "Progressing", "UpdateRunWaiting").await;
+    fleet.approve("run-ur81-a-after-staging", 1).await;
+    fleet.until_rolled_out().await;
+    fleet.content("2").await;
+    fleet.pass(2).await;
+    fleet.run(json!({})).await;
+    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunWaiting").await;
+    // Half-way: somebody deletes the run.
+    fleet.delete(&format!("{}/{}", fleet.collection(Kind::Run), fleet.run_name())).await;
+    fleet.pass(5).await;
+    let cause = fleet.finds(&fleet.placement_name(), "UR-81").await;
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    let runs = fleet.list(Kind::Run).await;
+    let newest = runs.iter().filter_map(|run| run["metadata"]["name"].as_str()).find(|name| *name != "run-ur81-a").unwrap();
+    fleet.until_reason(newest, "Progressing", "UpdateRunWaiting").await;
+    fleet.approve(&format!("{newest}-after-staging"), 1).await;
+    fleet.until_reason(newest, "Succeeded", "UpdateRunSucceeded").await;
+    assert_eq!(fleet.diagnose(&fleet.placement_name()).await.cause, None);
+}

@@ -1,0 +1,198 @@
+//! Runs that do not start or cannot be initialized (UR-01 to UR-16).
+
+use serde_json::json;
+
+use super::fleet::{Fleet, Kind, Scope, condition, stage};
+
+#[tokio::test(start_paused = true)]
+async fn what_keeps_a_run_from_starting_is_found_and_mended() {
+    for scope in [Scope::Cluster, Scope::Namespaced] {
+        let mut fleet = Fleet::new(scope).await;
+        ur_01_nothing_is_rolled_out_without_a_run(&mut fleet).await;
+        ur_02_a_run_does_not_start_by_itself(&mut fleet).await;
+        ur_03_a_run_created_stopped(&mut fleet).await;
+        ur_04_an_index_that_does_not_exist(&mut fleet).await;
+        ur_05_the_placement_does_not_exist(&mut fleet).await;
+        ur_06_the_placement_is_not_external(&mut fleet).await;
+        ur_07_the_strategy_does_not_exist(&mut fleet).await;
+        ur_08_stage_tasks_are_invalid(&mut fleet).await;
+        ur_09_a_cluster_is_matched_by_two_stages(&mut fleet).await;
+        ur_10_clusters_are_in_no_stage(&mut fleet).await;
+        ur_11_a_sorting_label_is_no_number(&mut fleet).await;
+        ur_12_the_index_is_no_number(&mut fleet).await;
+        ur_13_scheduling_is_not_complete(&mut fleet).await;
+        ur_14_bindings_do_not_fit_the_policy(&mut fleet).await;
+        ur_15_a_stage_selector_is_invalid(&mut fleet).await;
+        ur_16_nobody_is_there_to_look_at_the_run(&mut fleet).await;
+        fleet.world.end().await;
+    }
+}
+
+async fn ur_01_nothing_is_rolled_out_without_a_run(fleet: &mut Fleet) {
+    fleet.scenario("ur01").await;
+    fleet.place(json!({})).await;
+    fleet.pass(10).await;
+    let cause = fleet.finds(&fleet.placement_name(), "UR-01").await;
+    // There is no strategy yet, so the fix makes one.
+    assert!(cause.fixes[0].is_complete(), "{cause:?}");
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.until_rolled_out().await;
+    assert_eq!(fleet.diagnose(&fleet.placement_name()).await.cause, None);
+}
+
+async fn ur_02_a_run_does_not_start_by_itself(fleet: &mut Fleet) {
+    fleet.scenario("ur02").await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.run(json!({"state": "Initialize"})).await;
+    fleet.finds_and_mends("UR-02").await;
+}
+
+async fn ur_03_a_run_created_stopped(fleet: &mut Fleet) {
+    fleet.scenario("ur03").await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.run(json!({"state": "Stop"})).await;
+    fleet.finds_and_mends("UR-03").await;
+}
+
+async fn ur_04_an_index_that_does_not_exist(fleet: &mut Fleet) {
+    fleet.scenario("ur04").await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.run(json!({"resourceSnapshotIndex": "1"})).await;
+    fleet.finds_and_mends("UR-04").await;
+}
+
+async fn ur_05_the_placement_does_not_exist(fleet: &mut Fleet) {
+    fleet.scenario("ur05").await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    let mistyped = fleet.placement_name().replace("placement", "plcaement");
+    fleet.run(json!({"placementName": mistyped})).await;
+    fleet.finds_and_mends("UR-05").await;
+}
+
+async fn ur_06_the_placement_is_not_external(fleet: &mut Fleet) {
+    fleet.scenario("ur06").await;
+    fleet.place(json!({"strategy": {"type": "RollingUpdate"}})).await;
+    fleet.both_stages().await;
+    fleet.pass(10).await;
+    fleet.run(json!({})).await;
+    fleet.finds_and_mends("UR-06").await;
+}
+
+async fn ur_07_the_strategy_does_not_exist(fleet: &mut Fleet) {
+    fleet.scenario("ur07").await;
+    fleet.place(json!({})).await;
+    fleet.pass(5).await;
+    fleet.run(json!({"stagedRolloutStrategyName": "nowhere-near"})).await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-07").await;
+    fleet.carry_out(cause.fixes.last().unwrap(), &[]).await;
+    fleet.until_rolled_out().await;
+}
+
+async fn ur_08_stage_tasks_are_invalid(fleet: &mut Fleet) {
+    fleet.scenario("ur08").await;
+    fleet.place(json!({})).await;
+    let mut instant = stage("staging");
+    instant["afterStageTasks"] = json!([{"type": "TimedWait", "waitTime": "0s"}]);
+    fleet.strategy(json!([instant, stage("canary")])).await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    fleet.finds_and_mends("UR-08").await;
+}
+
+async fn ur_09_a_cluster_is_matched_by_two_stages(fleet: &mut Fleet) {
+    fleet.scenario("ur09").await;
+    fleet.label("member1", json!({"region": "west"})).await;
+    fleet.place(json!({})).await;
+    let west = json!({"name": "west", "labelSelector": {"matchLabels": {"region": "west"}}});
+    fleet.strategy(json!([stage("staging"), stage("canary"), west])).await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    fleet.finds_and_mends("UR-09").await;
+}
+
+async fn ur_10_clusters_are_in_no_stage(fleet: &mut Fleet) {
+    fleet.scenario("ur10").await;
+    fleet.place(json!({})).await;
+    let north = json!({"name": "north", "labelSelector": {"matchLabels": {"region": "north"}}});
+    fleet.strategy(json!([north])).await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    fleet.finds_and_mends("UR-10").await;
+}
+
+async fn ur_11_a_sorting_label_is_no_number(fleet: &mut Fleet) {
+    fleet.scenario("ur11").await;
+    fleet.label("member1", json!({"order": "first"})).await;
+    fleet.place(json!({})).await;
+    fleet.strategy(json!([{"name": "all", "labelSelector": {}, "sortingLabelKey": "order"}])).await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    fleet.finds_and_mends("UR-11").await;
+}
+
+async fn ur_12_the_index_is_no_number(fleet: &mut Fleet) {
+    fleet.scenario("ur12").await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.run(json!({"resourceSnapshotIndex": "abc"})).await;
+    fleet.finds_and_mends("UR-12").await;
+}
+
+async fn ur_13_scheduling_is_not_complete(fleet: &mut Fleet) {
+    fleet.scenario("ur13").await;
+    fleet.place(json!({"policy": {"placementType": "PickN", "numberOfClusters": 5}})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    let cause = fleet.finds_and_mends("UR-13").await;
+    assert_eq!(cause.because_of, Some("PL-S1"));
+}
+
+async fn ur_14_bindings_do_not_fit_the_policy(fleet: &mut Fleet) {
+    fleet.scenario("ur14").await;
+    let prod = json!({"labelSelector": {"matchLabels": {"env": "prod"}}});
+    let affinity = json!({"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [prod]}}});
+    fleet.place(json!({"policy": {"placementType": "PickAll", "affinity": affinity}})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    let cause = fleet.finds_and_mends("UR-14").await;
+    assert_eq!(cause.because_of, Some("PL-Q1"));
+}
+
+async fn ur_15_a_stage_selector_is_invalid(fleet: &mut Fleet) {
+    fleet.scenario("ur15").await;
+    fleet.place(json!({})).await;
+    let odd = json!({"matchExpressions": [{"key": "environment", "operator": "Foo", "values": ["staging", "canary"]}]});
+    fleet.strategy(json!([{"name": "odd", "labelSelector": odd}])).await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-15").await;
+    fleet.carry_out(&cause.fixes[0], &[("<operator>", "In")]).await;
+    fleet.until_rolled_out().await;
+}
+
+async fn ur_16_nobody_is_there_to_look_at_the_run(fleet: &mut Fleet) {
+    fleet.scenario("ur16").await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.world.stop("hub");
+    fleet.run(json!({})).await;
+    fleet.pass(120).await;
+    let found = fleet.diagnose(&fleet.run_name()).await;
+    assert_eq!(found.cause.unwrap().entry, "UR-16");
+    assert!(condition(&fleet.object(Kind::Run, &fleet.run_name()).await, "Initialized").is_none());
+    // The fix is for whoever runs the hub.
+    fleet.world.start_hub().unwrap();
+    fleet.until_rolled_out().await;
+}

@@ -1,0 +1,138 @@
+//! Runs that are stuck (UR-40 to UR-43), with what the members themselves say.
+
+use serde_json::json;
+
+use super::fleet::{Fleet, Kind, Scope, condition};
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_is_stuck_on_is_found_and_mended() {
+    let mut fleet = Fleet::new(Scope::Cluster).await;
+    ur_40_an_image_that_is_none(&mut fleet).await;
+    ur_40_a_pod_that_crashes_and_the_way_back(&mut fleet).await;
+    ur_41_applying_fails(&mut fleet).await;
+    ur_41_the_member_is_silent(&mut fleet).await;
+    ur_42_a_run_gets_stuck_while_it_stops(&mut fleet).await;
+    ur_43_differences_cannot_be_reported(&mut fleet).await;
+    fleet.world.end().await;
+}
+
+async fn prepared(fleet: &mut Fleet, name: &str, image: &str) {
+    fleet.scenario(name).await;
+    fleet.deployment(image).await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+}
+
+async fn ur_40_an_image_that_is_none(fleet: &mut Fleet) {
+    prepared(fleet, "ur40", "nginx:1:2").await;
+    fleet.run(json!({})).await;
+    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-40").await;
+    assert_eq!(cause.because_of, Some("PL-V1"));
+    assert_eq!(cause.title, r#"Deployment space-ur40/web on member2 is not available: "nginx:1:2" is no image reference"#);
+    let kinds: Vec<&str> = cause.evidence.iter().map(|one| one.object.kind.as_str()).collect();
+    let chain = ["ClusterStagedUpdateRun", "ClusterResourceBinding", "Work", "Deployment", "Pod"];
+    assert!(chain.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    fleet.carry_out(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
+    fleet.until_rolled_out().await;
+    let found = fleet.diagnose(&fleet.placement_name()).await;
+    assert_eq!((found.cause, found.notices), (None, Vec::new()));
+}
+
+async fn ur_40_a_pod_that_crashes_and_the_way_back(fleet: &mut Fleet) {
+    prepared(fleet, "ur40b", "nginx:1").await;
+    fleet.run_named("run-ur40b-first", json!({})).await;
+    fleet.until_rolled_out().await;
+    let path = format!("/apis/apps/v1/namespaces/{}/deployments/web", fleet.space());
+    let crash = json!({"spec": {"template": {"metadata": {"annotations": {"sim.kubefleet.dev/outcome": "crash"}}}}});
+    fleet.patch(&path, crash).await;
+    fleet.pass(2).await;
+    fleet.run(json!({})).await;
+    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-40").await;
+    assert!(cause.title.contains("container web crashes"), "{}", cause.title);
+    let back = cause.fixes.last().unwrap();
+    assert_eq!(back.what, "or go back to snapshot 0");
+    fleet.carry_out(back, &[]).await;
+    fleet.until("the run back is through", async |fleet| {
+        let runs = fleet.list(Kind::Run).await;
+        runs.iter().any(|run| {
+            run["spec"]["placementName"] == fleet.placement_name()
+                && run["spec"]["resourceSnapshotIndex"] == "0"
+                && condition(run, "Succeeded").is_some_and(|one| one["status"] == "True")
+        })
+    })
+    .await;
+}
+
+async fn ur_41_applying_fails(fleet: &mut Fleet) {
+    fleet.scenario("ur41").await;
+    // The namespace is on the member already, and it belongs to somebody.
+    let boss = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "boss-ur41"}});
+    fleet.create_on("member2", "/api/v1/namespaces", boss).await;
+    let uid = fleet.get_on("member2", "/api/v1/namespaces/boss-ur41").await["metadata"]["uid"].clone();
+    let owned = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": fleet.space(),
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "boss-ur41", "uid": uid}]}});
+    fleet.create_on("member2", "/api/v1/namespaces", owned).await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-41").await;
+    assert_eq!(cause.because_of, Some("PL-A1"));
+    assert!(cause.title.contains("belongs to somebody else"), "{}", cause.title);
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.until_rolled_out().await;
+}
+
+async fn ur_41_the_member_is_silent(fleet: &mut Fleet) {
+    prepared(fleet, "ur41b", "nginx:1").await;
+    fleet.world.stop("member2");
+    fleet.run(json!({})).await;
+    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-41").await;
+    assert!(cause.title.starts_with("The agent of cluster member2 has not been heard of since"), "{}", cause.title);
+    fleet.start_member("member2").await;
+    fleet.until_rolled_out().await;
+}
+
+async fn ur_42_a_run_gets_stuck_while_it_stops(fleet: &mut Fleet) {
+    prepared(fleet, "ur42", "registry.example/no-such-image:1").await;
+    fleet.run(json!({})).await;
+    fleet.set_state(&fleet.run_name(), "Stop").await;
+    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-42").await;
+    assert!(cause.title.contains("cannot be pulled"), "{}", cause.title);
+    fleet.carry_out(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
+    fleet.until_rolled_out().await;
+}
+
+async fn ur_43_differences_cannot_be_reported(fleet: &mut Fleet) {
+    fleet.scenario("ur43").await;
+    // A kind that the member does not have cannot be compared with.
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "toys.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "toys", "kind": "Toy"}, "versions": [{
+            "name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    fleet.create(definitions, definition.clone()).await;
+    fleet.pass(5).await;
+    let toys = format!("/apis/example.com/v1/namespaces/{}/toys", fleet.space());
+    fleet.create(&toys, json!({"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": "bear"}})).await;
+    fleet.place(json!({"strategy": {"type": "External", "applyStrategy": {"type": "ReportDiff"}}})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.run(json!({})).await;
+    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-43").await;
+    assert_eq!(cause.because_of, Some("PL-D1"));
+    // What the member lacks is for its owner to bring.
+    for member in ["member1", "member2"] {
+        fleet.create_on(member, definitions, definition.clone()).await;
+    }
+    fleet.until_rolled_out().await;
+}
