@@ -22,15 +22,15 @@ mod live;
 pub(crate) mod objects;
 pub(crate) mod output;
 mod overriding;
-mod picture;
+pub(crate) mod picture;
 mod plan;
 mod start;
-mod status;
+pub(crate) mod status;
 mod stop;
 mod uncordon;
 mod versions;
-mod watch;
-mod words;
+pub(crate) mod watch;
+pub(crate) mod words;
 
 use std::ffi::OsString;
 
@@ -59,22 +59,25 @@ impl Verb {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         // One thread suffices: a verb waits for answers, it does not work.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.context("cannot start the runtime")?.block_on(async {
-            match self {
-                Verb::Status(args) => status::run(args).await,
-                Verb::Watch(args) => watch::run(args).await,
-                Verb::Approve(args) => approve::run(args).await,
-                Verb::Plan(args) => plan::run(args).await,
-                Verb::Run(args) => start::run(args).await,
-                Verb::Stop(args) => stop::stop(args).await,
-                Verb::Resume(args) => stop::resume(args).await,
-                Verb::Rollback(args) => start::rollback(args).await,
-                Verb::Diff(args) => difference::diff(args).await,
-                Verb::History(args) => difference::history(args).await,
-                Verb::Drain(args) => drain::run(args).await,
-                Verb::Uncordon(args) => uncordon::run(args).await,
-            }
-        })
+        runtime.context("cannot start the runtime")?.block_on(self.execute())
+    }
+
+    /// The same, where a runtime is there already.
+    pub(crate) async fn execute(&self) -> anyhow::Result<()> {
+        match self {
+            Verb::Status(args) => Box::pin(status::run(args)).await,
+            Verb::Watch(args) => watch::run(args).await,
+            Verb::Approve(args) => approve::run(args).await,
+            Verb::Plan(args) => plan::run(args).await,
+            Verb::Run(args) => start::run(args).await,
+            Verb::Stop(args) => stop::stop(args).await,
+            Verb::Resume(args) => stop::resume(args).await,
+            Verb::Rollback(args) => start::rollback(args).await,
+            Verb::Diff(args) => difference::diff(args).await,
+            Verb::History(args) => difference::history(args).await,
+            Verb::Drain(args) => drain::run(args).await,
+            Verb::Uncordon(args) => uncordon::run(args).await,
+        }
     }
 }
 

@@ -232,7 +232,9 @@ behaviour:
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fleets");
         let files: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(files.len() > 2, "{files:?}");
-        files.iter().for_each(|path| drop(read(path, &[]).unwrap()));
+        for path in &files {
+            read(path, &[]).unwrap();
+        }
         let members =
             |blueprint: Blueprint| blueprint.members.into_iter().map(|planned| planned.member).collect::<Vec<_>>();
         let usual = Blueprint::usual(3, Behaviours::default()).unwrap();

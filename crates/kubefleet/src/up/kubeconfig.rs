@@ -30,7 +30,7 @@ pub(super) fn check(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes the file. Whoever reads it sees all of it or what was there before.
-pub(super) fn write(path: &Path, content: &str) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, content: &str) -> anyhow::Result<()> {
     replace(path, &format!("{MARK}{content}"))
 }
 

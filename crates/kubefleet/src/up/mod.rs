@@ -6,7 +6,7 @@
 pub(crate) mod blueprint;
 pub(crate) mod fleet;
 mod fleet_file;
-mod kubeconfig;
+pub(crate) mod kubeconfig;
 mod merge;
 mod refusals;
 
