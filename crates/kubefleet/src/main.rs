@@ -10,6 +10,7 @@ mod agent;
 mod cli;
 mod crds;
 mod demo;
+mod diagnose;
 mod hub_agent;
 mod member_agent;
 mod nearest;

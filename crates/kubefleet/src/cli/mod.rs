@@ -41,6 +41,7 @@ pub(crate) enum Verb {
     #[command(visible_alias = "get")]
     Status(status::Args),
     Watch(watch::Args),
+    Diagnose(crate::diagnose::Args),
     Approve(approve::Args),
     Plan(plan::Args),
     Run(start::RunArgs),
@@ -67,6 +68,7 @@ impl Verb {
         match self {
             Verb::Status(args) => Box::pin(status::run(args)).await,
             Verb::Watch(args) => watch::run(args).await,
+            Verb::Diagnose(args) => Box::pin(crate::diagnose::run(args)).await,
             Verb::Approve(args) => approve::run(args).await,
             Verb::Plan(args) => plan::run(args).await,
             Verb::Run(args) => start::run(args).await,

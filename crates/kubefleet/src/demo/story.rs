@@ -28,7 +28,7 @@ use crate::cli::connection::{Hub, HubFlags};
 use crate::cli::output::{Cell, Paint, Table, Tone};
 use crate::cli::picture::Surroundings;
 use crate::cli::watch::{Following, look};
-use crate::output::print;
+use crate::output::{Found, print};
 use crate::up::blueprint::Blueprint;
 use crate::up::fleet::{Fleet, HUB};
 use crate::up::kubeconfig;
@@ -118,7 +118,7 @@ impl Stage<'_> {
             bail!("no cluster failed in the run {SECOND}: {}", seen.message);
         }
         print(&heading(self.paint, 4, "A cluster does not get there. Why?"))?;
-        self.types(&format!("status {SECOND}")).await?;
+        self.types(&format!("diagnose {SECOND}")).await?;
         print(&heading(self.paint, 5, "The nodes are put back into service, and the same run goes on"))?;
         let member = self.fleet.client(scene::FAILING);
         let nodes = scene::nodes(&member).await?;
@@ -166,7 +166,11 @@ impl Stage<'_> {
         words.extend(["--context".into(), HUB.into(), "--kubeconfig".into(), self.kubeconfig.clone().into_os_string()]);
         let verb = Verbs::from_arg_matches(&parser.try_get_matches_from(words)?)?.verb;
         // Boxed: it has room for the largest of the verbs.
-        Box::pin(verb.execute()).await
+        match Box::pin(verb.execute()).await {
+            // Finding something is what it is asked for.
+            Err(error) if error.is::<Found>() => Ok(()),
+            other => other,
+        }
     }
 
     /// Shows a run until it is as wanted; what was seen before is not told again.

@@ -117,7 +117,8 @@ async fn ur_24_a_concurrent_run_takes_the_cluster(fleet: &mut Fleet) {
 }
 
 async fn ur_25_the_policy_changes(fleet: &mut Fleet) {
-    waiting(fleet, "ur25", json!({"policy": {"placementType": "PickFixed", "clusterNames": ["member1", "member2"]}})).await;
+    waiting(fleet, "ur25", json!({"policy": {"placementType": "PickFixed", "clusterNames": ["member1", "member2"]}}))
+        .await;
     let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
     fleet.patch(&path, json!({"spec": {"policy": {"clusterNames": ["member2"]}}})).await;
     mends(fleet, "UR-25").await;
@@ -224,7 +225,8 @@ async fn ur_81_clusters_have_different_versions(fleet: &mut Fleet) {
     let cause = fleet.finds(&fleet.placement_name(), "UR-81").await;
     fleet.carry_out(&cause.fixes[0], &[]).await;
     let runs = fleet.list(Kind::Run).await;
-    let newest = runs.iter().filter_map(|run| run["metadata"]["name"].as_str()).find(|name| *name != "run-ur81-a").unwrap();
+    let newest =
+        runs.iter().filter_map(|run| run["metadata"]["name"].as_str()).find(|name| *name != "run-ur81-a").unwrap();
     fleet.until_reason(newest, "Progressing", "UpdateRunWaiting").await;
     fleet.approve(&format!("{newest}-after-staging"), 1).await;
     fleet.until_reason(newest, "Succeeded", "UpdateRunSucceeded").await;

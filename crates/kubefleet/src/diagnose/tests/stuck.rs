@@ -30,7 +30,10 @@ async fn ur_40_an_image_that_is_none(fleet: &mut Fleet) {
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-40").await;
     assert_eq!(cause.because_of, Some("PL-V1"));
-    assert_eq!(cause.title, r#"Deployment space-ur40/web on member2 is not available: "nginx:1:2" is no image reference"#);
+    assert_eq!(
+        cause.title,
+        r#"Deployment space-ur40/web on member2 is not available: "nginx:1:2" is no image reference"#
+    );
     let kinds: Vec<&str> = cause.evidence.iter().map(|one| one.object.kind.as_str()).collect();
     let chain = ["ClusterStagedUpdateRun", "ClusterResourceBinding", "Work", "Deployment", "Pod"];
     assert!(chain.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
@@ -55,15 +58,16 @@ async fn ur_40_a_pod_that_crashes_and_the_way_back(fleet: &mut Fleet) {
     let back = cause.fixes.last().unwrap();
     assert_eq!(back.what, "or go back to snapshot 0");
     fleet.carry_out(back, &[]).await;
-    fleet.until("the run back is through", async |fleet| {
-        let runs = fleet.list(Kind::Run).await;
-        runs.iter().any(|run| {
-            run["spec"]["placementName"] == fleet.placement_name()
-                && run["spec"]["resourceSnapshotIndex"] == "0"
-                && condition(run, "Succeeded").is_some_and(|one| one["status"] == "True")
+    fleet
+        .until("the run back is through", async |fleet| {
+            let runs = fleet.list(Kind::Run).await;
+            runs.iter().any(|run| {
+                run["spec"]["placementName"] == fleet.placement_name()
+                    && run["spec"]["resourceSnapshotIndex"] == "0"
+                    && condition(run, "Succeeded").is_some_and(|one| one["status"] == "True")
+            })
         })
-    })
-    .await;
+        .await;
 }
 
 async fn ur_41_applying_fails(fleet: &mut Fleet) {

@@ -113,19 +113,26 @@ async fn ur_62_the_removal_does_not_finish(fleet: &mut Fleet) {
     let bindings = fleet.list(Kind::Binding).await;
     let binding = bindings
         .iter()
-        .find(|one| one["spec"]["targetCluster"] == "member2" && one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == fleet.placement_name())
+        .find(|one| {
+            one["spec"]["targetCluster"] == "member2"
+                && one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == fleet.placement_name()
+        })
         .unwrap();
     let name = binding["metadata"]["name"].as_str().unwrap();
     let mut held = binding["metadata"]["finalizers"].as_array().unwrap().clone();
     held.push(json!("example.com/hold"));
-    fleet.patch(&format!("{}/{name}", fleet.collection(Kind::Binding)), json!({"metadata": {"finalizers": held}})).await;
+    fleet
+        .patch(&format!("{}/{name}", fleet.collection(Kind::Binding)), json!({"metadata": {"finalizers": held}}))
+        .await;
     fleet.run(json!({})).await;
     fleet.pass(400).await;
     let cause = fleet.finds(&fleet.run_name(), "UR-62").await;
     assert!(cause.title.contains("example.com/hold"), "{}", cause.title);
     fleet.carry_out(&cause.fixes[0], &[]).await;
-    fleet.until("the run is through", async |fleet| {
-        condition(&fleet.object(Kind::Run, &fleet.run_name()).await, "Succeeded").is_some_and(|one| one["status"] == "True")
-    })
-    .await;
+    fleet
+        .until("the run is through", async |fleet| {
+            condition(&fleet.object(Kind::Run, &fleet.run_name()).await, "Succeeded")
+                .is_some_and(|one| one["status"] == "True")
+        })
+        .await;
 }
