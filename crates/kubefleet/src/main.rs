@@ -9,7 +9,6 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 mod agent;
 mod cli;
 mod crds;
-mod demo;
 mod diagnose;
 mod hub_agent;
 mod member_agent;
@@ -27,7 +26,6 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Demo(demo::Args),
     Up(up::Args),
     #[command(flatten)]
     Fleet(cli::Verb),
@@ -65,7 +63,6 @@ fn main() -> ExitCode {
         }
     } else {
         match Cli::parse_from(arguments).verb {
-            Verb::Demo(args) => demo::run(&args),
             Verb::Up(args) => up::run(&args),
             Verb::Fleet(verb) => verb.run(),
             Verb::Completion(args) => cli::completion::run(&args, Cli::command(), "kubefleet"),
