@@ -152,6 +152,8 @@ fn joined(path: &str, key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use expect_test::{Expect, expect};
     use serde_json::json;
 
@@ -168,10 +170,10 @@ mod tests {
     fn check(before: &[EmbeddedObject], after: &[EmbeddedObject], expected: Expect) {
         let mut out = String::new();
         for change in changes(before, after) {
-            out.push_str(&format!("{} {change}\n", change.sort.sign()));
+            writeln!(out, "{} {change}", change.sort.sign()).unwrap();
             for FieldChange { path, before, after } in change.fields {
                 let text = |value: Option<Value>| value.map_or("nothing".to_owned(), |value| value.to_string());
-                out.push_str(&format!("    {path}: {} → {}\n", text(before), text(after)));
+                writeln!(out, "    {path}: {} → {}", text(before), text(after)).unwrap();
             }
         }
         expected.assert_eq(&out);

@@ -165,7 +165,9 @@ impl<'a> Contents<'a> {
             Some(target) if entry.is_some() => self.overridden(name, target, cluster_overrides, overrides),
             _ => Ok(Vec::new()),
         };
+        let is_unknown = entry.is_some() && target.is_none();
         let (changes, problem) = match (before, after) {
+            _ if is_unknown => (Vec::new(), None),
             (Ok(before), Ok(after)) => (changes(&before, &after), None),
             (_, Err(problem)) | (Err(problem), _) => (Vec::new(), Some(problem)),
         };
@@ -192,5 +194,93 @@ impl<'a> Contents<'a> {
         let target = Target::of(member);
         let applied = resources.iter().map(|one| pinned.apply(one, &target, self.scopes));
         applied.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(|failure| failure.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use expect_test::{Expect, expect};
+    use fleet_api::kinds::Cluster;
+    use fleet_api::types::UpdateRunState;
+
+    use super::*;
+    use crate::updaterun::tests::fixture::World;
+
+    fn check(world: &mut World<Cluster>, index: &str, expected: Expect) {
+        world.create_run("imagined", index, UpdateRunState::Initialize);
+        let snapshots: Vec<_> = world.snapshots.iter().map(ResourceSnapshotFacts::of).collect();
+        let contents = Contents { snapshots: &snapshots, overrides: &[], members: &world.members, scopes: &world.hub };
+        let seen = world.look("imagined", |observed| forecast(observed, &contents, world.now));
+        let mut out = format!("to {:?}, captures {}\n", seen.resource_index, seen.captures);
+        for stage in &seen.stages {
+            for ClusterForecast { name, from, changes, .. } in &stage.clusters {
+                let changes: Vec<String> = changes
+                    .iter()
+                    .map(|change| {
+                        let fields: Vec<&str> = change.fields.iter().map(|field| field.path.as_str()).collect();
+                        format!("{}{change} {}", change.sort.sign(), fields.join(","))
+                    })
+                    .collect();
+                writeln!(out, "{}: {name} {from:?} {changes:?}", stage.name).unwrap();
+            }
+        }
+        write!(out, "{:?} {:?}", seen.problem, seen.remedy).unwrap();
+        world.runs.remove("imagined");
+        expected.assert_eq(&out);
+    }
+
+    #[test]
+    fn a_run_is_foreseen_with_what_it_captures_and_what_changes_where() {
+        let mut world = World::new();
+        world.join("a env=staging, b env=prod");
+        check(
+            &mut world,
+            "",
+            expect![[r#"
+                to Some(0), captures true
+                staging: a None ["+Namespace shop "]
+                prod: b None ["+Namespace shop "]
+                None None"#]],
+        );
+        let _ = world.start(UpdateRunState::Run);
+        world.finish(crate::updaterun::tests::fixture::RUN);
+        world.hub.set("1");
+        check(
+            &mut world,
+            "",
+            expect![[r#"
+                to Some(1), captures true
+                staging: a Some(0) ["~Namespace shop metadata.labels.value"]
+                prod: b Some(0) ["~Namespace shop metadata.labels.value"]
+                None None"#]],
+        );
+        check(
+            &mut world,
+            "0",
+            expect![[r#"
+                to Some(0), captures false
+                staging: a Some(0) []
+                prod: b Some(0) []
+                None None"#]],
+        );
+    }
+
+    #[test]
+    fn what_could_not_start_is_foreseen_with_its_reason_and_nothing_is_made_up() {
+        let mut world = World::new();
+        world.join("a env=staging, b env=prod");
+        let _ = world.start(UpdateRunState::Run);
+        world.finish(crate::updaterun::tests::fixture::RUN);
+        check(
+            &mut world,
+            "7",
+            expect![[r#"
+                to None, captures false
+                staging: a Some(0) []
+                prod: b Some(0) []
+                Some("cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: no resourceSnapshots with index `7` found for placement `/example-placement`") Some("create a new run with an index that exists, or without one")"#]],
+        );
     }
 }

@@ -4,13 +4,27 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::world::{DEFINITIONS, World, config_map, deployment, namespace, owners, pass, until};
+use crate::world::{
+    DEFINITIONS, DEPLOYMENTS, World, add_owner, config_map, deployment, namespace, on_any_server, owners, pass, until,
+};
+
+on_any_server! {
+    applier_s07_what_cannot_be_applied_is_told_and_what_was_before_is_gone,
+    applier_s08_s09_an_object_that_others_own_or_made_anew_is_left,
+    applier_s10_one_bad_manifest_stops_no_other,
+    applier_s11_a_definition_and_its_resource_go_in_one_work_without_a_failure,
+    applier_s16_s17_own_fields_are_kept_and_those_of_others_left,
+    applier_s18_lists_of_custom_resources_are_replaced_and_other_fields_stay,
+    applier_s19_s20_a_large_object_is_applied_by_the_server_until_it_shrinks,
+    applier_s21_the_agent_does_not_conflict_with_itself,
+    applier_s22_s23_fields_of_others_are_taken_by_force_only,
+    applier_s73_s76_owners_that_are_not_allowed_stop_the_apply,
+    a_change_that_the_member_refuses_is_told_in_its_own_words,
+}
 
 const MAPS: &str = "v1/configmaps";
 
-#[tokio::test(start_paused = true)]
-async fn applier_s07_what_cannot_be_applied_is_told_and_what_was_before_is_gone() {
-    let world = World::new().await;
+async fn applier_s07_what_cannot_be_applied_is_told_and_what_was_before_is_gone(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     world.work("w", &[config_map("one", json!({})), config_map("two", json!({}))], json!({})).await;
     let agent = world.start();
@@ -33,9 +47,7 @@ async fn applier_s07_what_cannot_be_applied_is_told_and_what_was_before_is_gone(
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s08_s09_an_object_that_others_own_or_made_anew_is_left() {
-    let world = World::new().await;
+async fn applier_s08_s09_an_object_that_others_own_or_made_anew_is_left(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     let boss = world.member().create(MAPS, Some("app"), &config_map("boss", json!({}))).await;
     world
@@ -47,10 +59,8 @@ async fn applier_s08_s09_an_object_that_others_own_or_made_anew_is_left() {
         .await;
     let agent = world.start();
     world.reported("w").await;
-    let mut shared = world.member().get(MAPS, Some("app"), "shared").await.unwrap();
     let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "boss", "uid": boss["metadata"]["uid"]});
-    shared["metadata"]["ownerReferences"].as_array_mut().unwrap().push(other);
-    world.member().put(MAPS, Some("app"), "shared", &shared).await;
+    add_owner(&world, MAPS, "shared", &other).await;
     // The agent would be faster than the user.
     agent.stop().await;
     world.member().delete(MAPS, Some("app"), "remade").await;
@@ -66,9 +76,7 @@ async fn applier_s08_s09_an_object_that_others_own_or_made_anew_is_left() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s10_one_bad_manifest_stops_no_other() {
-    let world = World::new().await;
+async fn applier_s10_one_bad_manifest_stops_no_other(world: World) {
     let manifests = [
         namespace("app"),
         config_map("cm", json!({"k": "first"})),
@@ -93,10 +101,22 @@ async fn applier_s10_one_bad_manifest_stops_no_other() {
     let message = &work["status"]["conditions"][0]["message"];
     assert_eq!(message, "Failed to apply all manifests (2 of 5 manifests are applied)");
     assert_eq!(world.member().get(MAPS, Some("app"), "cm").await.unwrap()["data"], json!({"k": "first"}));
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stays_wrong_is_told_once() {
+    let world = World::new().await;
+    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    let unnamed =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x", "namespace": "app"}});
+    world.work("w", &[config_map("cm", json!({})), unnamed], json!({})).await;
+    let agent = world.start();
+    world.shows("w", "Applied=False/FoundGenerateName").await;
     agent.settled().await;
     let before = world.stored("w").await;
     pass(Duration::from_mins(5)).await;
-    assert_eq!(world.stored("w").await, before, "what stays wrong is told once");
+    assert_eq!(world.stored("w").await, before);
     agent.stop().await;
 }
 
@@ -120,9 +140,7 @@ pub(crate) fn widget(spec: Value) -> Value {
 
 const WIDGETS: &str = "example.com/v1/widgets";
 
-#[tokio::test(start_paused = true)]
-async fn applier_s11_a_definition_and_its_resource_go_in_one_work_without_a_failure() {
-    let world = World::new().await;
+async fn applier_s11_a_definition_and_its_resource_go_in_one_work_without_a_failure(world: World) {
     world.work("w", &[namespace("app"), widget_definition(), widget(json!({"n": 1}))], json!({})).await;
     let agent = world.start();
     let begun = tokio::time::Instant::now();
@@ -136,7 +154,8 @@ async fn applier_s11_a_definition_and_its_resource_go_in_one_work_without_a_fail
         text.contains("Available=True/WorkNotTrackable")
     })
     .await;
-    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    // A real server takes its time, and the machine may be busy; there it is enough that nobody heard of a failure.
+    assert!(world.is_real() || begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     assert!(world.member().get(WIDGETS, Some("app"), "a").await.is_some());
     agent.stop().await;
 }
@@ -153,9 +172,7 @@ async fn a_kind_that_never_comes_is_told_and_one_that_comes_later_is_taken_up() 
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s16_s17_own_fields_are_kept_and_those_of_others_left() {
-    let world = World::new().await;
+async fn applier_s16_s17_own_fields_are_kept_and_those_of_others_left(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     let mut manifest = config_map("cm", json!({"d1": "old"}));
     manifest["metadata"]["labels"] = json!({"k1": "ours", "k2": "ours"});
@@ -191,9 +208,7 @@ async fn applier_s16_s17_own_fields_are_kept_and_those_of_others_left() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s18_lists_of_custom_resources_are_replaced_and_other_fields_stay() {
-    let world = World::new().await;
+async fn applier_s18_lists_of_custom_resources_are_replaced_and_other_fields_stay(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     world.member().create(DEFINITIONS, None, &widget_definition()).await;
     world.work("w", &[widget(json!({"list": [1, 2]}))], json!({})).await;
@@ -209,9 +224,7 @@ async fn applier_s18_lists_of_custom_resources_are_replaced_and_other_fields_sta
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s19_s20_a_large_object_is_applied_by_the_server_until_it_shrinks() {
-    let world = World::new().await;
+async fn applier_s19_s20_a_large_object_is_applied_by_the_server_until_it_shrinks(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     let last = |live: &Value| live["metadata"]["annotations"]["kubernetes-fleet.io/last-applied-configuration"].clone();
     let agent = world.start();
@@ -231,9 +244,7 @@ async fn applier_s19_s20_a_large_object_is_applied_by_the_server_until_it_shrink
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s21_the_agent_does_not_conflict_with_itself() {
-    let world = World::new().await;
+async fn applier_s21_the_agent_does_not_conflict_with_itself(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     let server_side = json!({"applyStrategy": {"type": "ServerSideApply"}});
     world.work("w", &[config_map("cm", json!({"k": "old"}))], server_side.clone()).await;
@@ -248,9 +259,7 @@ async fn applier_s21_the_agent_does_not_conflict_with_itself() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s22_s23_fields_of_others_are_taken_by_force_only() {
-    let world = World::new().await;
+async fn applier_s22_s23_fields_of_others_are_taken_by_force_only(world: World) {
     let mut there = namespace("app");
     there["metadata"]["annotations"] = json!({"who": "somebody"});
     world.member().create("v1/namespaces", None, &there).await;
@@ -287,14 +296,12 @@ async fn applier_s71_what_a_user_deletes_is_there_again_at_once() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s73_s76_owners_that_are_not_allowed_stop_the_apply() {
-    let world = World::new().await;
+async fn applier_s73_s76_owners_that_are_not_allowed_stop_the_apply(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     let boss = world.member().create(MAPS, Some("app"), &config_map("boss", json!({}))).await;
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "boss", "uid": boss["metadata"]["uid"]});
     let mut owned = config_map("owned", json!({}));
-    owned["metadata"]["ownerReferences"] = json!([owner]);
+    owned["metadata"]["ownerReferences"] = json!([owner.clone()]);
     world.work("w", &[owned, deployment("web")], json!({})).await;
     let agent = world.start();
     world.shows("w", "0 ConfigMap/owned: Applied=False/ManifestApplyFailed").await;
@@ -303,11 +310,28 @@ async fn applier_s73_s76_owners_that_are_not_allowed_stop_the_apply() {
     };
     let told = message(&world.stored("w").await, 0);
     assert!(told.contains("manifest is set to have owner references but co-ownership is disallowed"), "{told}");
-    let mut live = world.member().get("apps/v1/deployments", Some("app"), "web").await.unwrap();
-    live["metadata"]["ownerReferences"].as_array_mut().unwrap().push(owner);
-    world.member().put("apps/v1/deployments", Some("app"), "web", &live).await;
+    add_owner(&world, DEPLOYMENTS, "web", &owner).await;
     world.shows("w", "1 Deployment/web: Applied=False/ManifestApplyFailed").await;
     let told = message(&world.stored("w").await, 1);
     assert!(told.contains("object is co-owned by multiple objects but co-ownership has been disallowed"), "{told}");
+    agent.stop().await;
+}
+
+async fn a_change_that_the_member_refuses_is_told_in_its_own_words(world: World) {
+    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    world.work("w", &[deployment("web")], json!({})).await;
+    let agent = world.start();
+    world.shows("w", "0 Deployment/web: Applied=True/Applied").await;
+    let mut other = deployment("web");
+    for labels in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
+        *other.pointer_mut(labels).unwrap() = json!({"app": "other"});
+    }
+    world.work("w", &[other], json!({})).await;
+    world.shows("w", "0 Deployment/web: Applied=False/ManifestApplyFailed").await;
+    let told = world.stored("w").await["status"]["manifestConditions"][0]["conditions"][0]["message"].clone();
+    assert!(told.as_str().unwrap().contains("spec.selector: Invalid value"), "{told}");
+    assert!(told.as_str().unwrap().contains("field is immutable"), "{told}");
+    let live = world.member().get(DEPLOYMENTS, Some("app"), "web").await.unwrap();
+    assert_eq!(live["spec"]["selector"]["matchLabels"], json!({"app": "web"}));
     agent.stop().await;
 }

@@ -4,11 +4,18 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::world::{DEPLOYMENTS, World, config_map, deployment, make_available, namespace, owners, pass, until};
+use crate::world::{
+    DEPLOYMENTS, World, config_map, deployment, make_available, namespace, on_any_server, owners, pass, until,
+};
 
-#[tokio::test(start_paused = true)]
-async fn applier_s01_s02_s03_a_work_becomes_objects_that_it_owns_and_tells_when_they_are_available() {
-    let world = World::new().await;
+on_any_server! {
+    applier_s01_s02_s03_a_work_becomes_objects_that_it_owns_and_tells_when_they_are_available,
+    applier_s05_what_the_work_no_longer_names_is_removed,
+    applier_s06_another_order_changes_no_object,
+    applier_s59_a_deleted_work_goes_when_its_objects_are_gone,
+}
+
+async fn applier_s01_s02_s03_a_work_becomes_objects_that_it_owns_and_tells_when_they_are_available(world: World) {
     world.work("w", &[namespace("app"), deployment("web")], json!({})).await;
     let agent = world.start();
     world
@@ -53,9 +60,7 @@ async fn applier_s04_a_work_that_does_not_change_costs_nothing() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s05_what_the_work_no_longer_names_is_removed() {
-    let world = World::new().await;
+async fn applier_s05_what_the_work_no_longer_names_is_removed(world: World) {
     world.work("w", &[namespace("app"), deployment("web")], json!({})).await;
     let agent = world.start();
     world.reported("w").await;
@@ -72,9 +77,7 @@ async fn applier_s05_what_the_work_no_longer_names_is_removed() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s06_another_order_changes_no_object() {
-    let world = World::new().await;
+async fn applier_s06_another_order_changes_no_object(world: World) {
     let (one, two) = (config_map("one", json!({"k": "1"})), config_map("two", json!({"k": "2"})));
     world.work("w", &[namespace("app"), one.clone(), two.clone()], json!({})).await;
     let agent = world.start();
@@ -87,9 +90,7 @@ async fn applier_s06_another_order_changes_no_object() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s59_a_deleted_work_goes_when_its_objects_are_gone() {
-    let world = World::new().await;
+async fn applier_s59_a_deleted_work_goes_when_its_objects_are_gone(world: World) {
     world.work("w", &[namespace("app"), config_map("cm", json!({"k": "v"}))], json!({})).await;
     let agent = world.start();
     world.shows("w", "Available=True/AllManifestsAvailable").await;

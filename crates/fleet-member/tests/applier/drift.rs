@@ -4,7 +4,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::world::{Agent, DEPLOYMENTS, World, config_map, deployment, make_available, namespace, pass, until};
+use crate::world::{
+    Agent, DEPLOYMENTS, JOBS, World, config_map, deployment, job, make_available, namespace, on_any_server, pass, until,
+};
+
+on_any_server! {
+    applier_s35_s36_drift_stops_the_apply_and_its_end_ends_that,
+    applier_s37_a_new_version_is_not_stopped_by_drift,
+    applier_s38_always_writes_over_drift,
+    applier_s39_a_full_comparison_heeds_every_field,
+    applier_s41_a_full_comparison_tells_of_what_it_leaves,
+    applier_s43_drift_that_the_member_would_not_let_us_undo_is_found_all_the_same,
+    applier_s44_s45_drift_of_secrets_is_told_without_their_values,
+}
 
 const MAPS: &str = "v1/configmaps";
 
@@ -13,12 +25,11 @@ fn heeding(comparison: &str) -> Value {
 }
 
 /// A namespace and an available Deployment, applied under IfNotDrifted, of which a user then sets the replicas to 2.
-async fn drifted() -> (World, Agent) {
-    let world = World::new().await;
+async fn drifted(world: &World) -> Agent {
     world.work("w", &[namespace("app"), deployment("web")], heeding("PartialComparison")).await;
     let agent = world.start();
     world.shows("w", "Applied=True/AllManifestsApplied").await;
-    make_available(&world, "web").await;
+    make_available(world, "web").await;
     world.shows("w", "Available=True/AllManifestsAvailable").await;
     world.member().patch("v1/namespaces", None, "app", &json!({"metadata": {"labels": {"extra": "theirs"}}})).await;
     world.member().patch(DEPLOYMENTS, Some("app"), "web", &json!({"spec": {"replicas": 2}})).await;
@@ -30,16 +41,15 @@ async fn drifted() -> (World, Agent) {
              1 Deployment/web: Applied=False/FoundDrifts\n  drift /spec/replicas member=2 hub=1",
         )
         .await;
-    (world, agent)
+    agent
 }
 
 async fn replicas(world: &World) -> Value {
     world.member().get(DEPLOYMENTS, Some("app"), "web").await.unwrap()["spec"]["replicas"].clone()
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s35_s36_drift_stops_the_apply_and_its_end_ends_that() {
-    let (world, agent) = drifted().await;
+async fn applier_s35_s36_drift_stops_the_apply_and_its_end_ends_that(world: World) {
+    let agent = drifted(&world).await;
     assert_eq!(replicas(&world).await, 2);
     until("the ledger lists what is as it should be", || async { world.listed("w").await == ["0 app"] }).await;
     let labels = world.member().get("v1/namespaces", None, "app").await.unwrap()["metadata"]["labels"].clone();
@@ -57,9 +67,8 @@ async fn applier_s35_s36_drift_stops_the_apply_and_its_end_ends_that() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s37_a_new_version_is_not_stopped_by_drift() {
-    let (world, agent) = drifted().await;
+async fn applier_s37_a_new_version_is_not_stopped_by_drift(world: World) {
+    let agent = drifted(&world).await;
     let mut newer = deployment("web");
     newer["spec"]["template"]["spec"]["containers"][0]["image"] = json!("nginx:2");
     world.work("w", &[namespace("app"), newer], heeding("PartialComparison")).await;
@@ -68,17 +77,14 @@ async fn applier_s37_a_new_version_is_not_stopped_by_drift() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s38_always_writes_over_drift() {
-    let (world, agent) = drifted().await;
+async fn applier_s38_always_writes_over_drift(world: World) {
+    let agent = drifted(&world).await;
     world.strategy("w", json!({"whenToApply": "Always"})).await;
     until("the replicas are ours again", || async { replicas(&world).await == 1 }).await;
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s39_a_full_comparison_heeds_every_field() {
-    let world = World::new().await;
+async fn applier_s39_a_full_comparison_heeds_every_field(world: World) {
     let mut manifest = namespace("app");
     manifest["spec"]["finalizers"] = json!(["kubernetes"]);
     world.work("w", &[manifest], heeding("FullComparison")).await;
@@ -126,9 +132,7 @@ async fn applier_s40_s46_what_is_changed_is_put_right_at_once_without_a_word() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s41_a_full_comparison_tells_of_what_it_leaves() {
-    let world = World::new().await;
+async fn applier_s41_a_full_comparison_tells_of_what_it_leaves(world: World) {
     let mut manifest = namespace("app");
     manifest["spec"]["finalizers"] = json!(["kubernetes"]);
     let full = json!({"applyStrategy": {"comparisonOption": "FullComparison"}});
@@ -145,9 +149,7 @@ async fn applier_s41_a_full_comparison_tells_of_what_it_leaves() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s44_s45_drift_of_secrets_is_told_without_their_values() {
-    let world = World::new().await;
+async fn applier_s44_s45_drift_of_secrets_is_told_without_their_values(world: World) {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "app"}, "data": {"k": "b2xk"},
     });
@@ -170,5 +172,24 @@ async fn applier_s44_s45_drift_of_secrets_is_told_without_their_values() {
              \x20 drift /data/k member=(redacted for security reasons) hub=(redacted for security reasons)",
         )
         .await;
+    agent.stop().await;
+}
+
+async fn applier_s43_drift_that_the_member_would_not_let_us_undo_is_found_all_the_same(world: World) {
+    world.work("w", &[namespace("app"), job("sum")], heeding("PartialComparison")).await;
+    let agent = world.start();
+    world.shows("w", "1 Job/sum: Applied=True/Applied").await;
+    let relabel = json!({"spec": {"template": {"metadata": {"labels": {"foo": "baz"}}}}});
+    world.member().patch(JOBS, Some("app"), "sum", &relabel).await;
+    world.shows("w", "drift /spec/template/metadata/labels/foo member=baz hub=bar").await;
+    // From now on nobody can change the template.
+    world.member().patch(JOBS, Some("app"), "sum", &json!({"spec": {"suspend": false}})).await;
+    world.shows("w", "1 Job/sum: Applied=False/FoundDriftsInDegradedMode").await;
+    world.shows("w", "drift /spec/template/metadata/labels/foo member=baz hub=bar").await;
+    let live = world.member().get(JOBS, Some("app"), "sum").await.unwrap();
+    assert_eq!(
+        (&live["spec"]["suspend"], &live["spec"]["template"]["metadata"]["labels"]["foo"]),
+        (&json!(false), &json!("baz"))
+    );
     agent.stop().await;
 }

@@ -5,7 +5,13 @@ use std::time::Duration;
 use fleet_member::ApplierOptions;
 use serde_json::{Value, json};
 
-use crate::world::{Agent, World, config_map, namespace, owners, pass, until};
+use crate::world::{Agent, World, add_owner, config_map, namespace, on_any_server, owners, pass, until};
+
+on_any_server! {
+    a_work_whose_placement_abandons_its_resources_leaves_them_without_an_owner,
+    applier_s61_an_object_that_others_keep_does_not_hold_the_work_for_ever,
+    a_ledger_that_somebody_deletes_is_made_anew_with_all_objects,
+}
 
 const MAPS: &str = "v1/configmaps";
 
@@ -37,9 +43,7 @@ async fn applier_s60_a_work_that_we_do_not_hold_goes_without_us() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_work_whose_placement_abandons_its_resources_leaves_them_without_an_owner() {
-    let world = World::new().await;
+async fn a_work_whose_placement_abandons_its_resources_leaves_them_without_an_owner(world: World) {
     let agent = applied(&world, &["w"]).await;
     let abandon = json!({"metadata": {"annotations": {"kubernetes-fleet.io/delete-propagation-policy": "Abandon"}}});
     world.hub().patch("placement.kubernetes-fleet.io/v1beta1/works", Some("fleet-member-m1"), "w", &abandon).await;
@@ -51,18 +55,14 @@ async fn a_work_whose_placement_abandons_its_resources_leaves_them_without_an_ow
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s61_an_object_that_others_keep_does_not_hold_the_work_for_ever() {
-    let world = World::new().await;
+async fn applier_s61_an_object_that_others_keep_does_not_hold_the_work_for_ever(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     let boss = world.member().create(MAPS, Some("app"), &config_map("boss", json!({}))).await;
     world.work("w", &[config_map("cm", json!({}))], json!({"applyStrategy": {"allowCoOwnership": true}})).await;
     let agent = world.start();
     world.shows("w", "Available=True/AllManifestsAvailable").await;
-    let mut live = world.member().get(MAPS, Some("app"), "cm").await.unwrap();
     let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "boss", "uid": boss["metadata"]["uid"]});
-    live["metadata"]["ownerReferences"].as_array_mut().unwrap().push(other);
-    world.member().put(MAPS, Some("app"), "cm", &live).await;
+    add_owner(&world, MAPS, "cm", &other).await;
     world.delete_work("w").await;
     until("the Work is gone", || async { world.try_stored("w").await.is_none() }).await;
     let live = world.member().get(MAPS, Some("app"), "cm").await.unwrap();
@@ -121,9 +121,7 @@ async fn applier_s64_nothing_is_applied_before_the_agent_knows_that_it_belongs_t
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_ledger_that_somebody_deletes_is_made_anew_with_all_objects() {
-    let world = World::new().await;
+async fn a_ledger_that_somebody_deletes_is_made_anew_with_all_objects(world: World) {
     let agent = applied(&world, &["w"]).await;
     let before = world.ledger("w").await.unwrap();
     world.member().delete(crate::world::LEDGERS, None, "w").await;

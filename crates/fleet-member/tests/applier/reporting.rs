@@ -2,7 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{DEPLOYMENTS, World, deployment, make_available, namespace, owners, until};
+use crate::world::{
+    DEPLOYMENTS, JOBS, World, deployment, job, make_available, namespace, on_any_server, owners, until,
+};
+
+on_any_server! {
+    applier_s47_what_is_not_there_is_one_difference,
+    applier_s48_s53_s54_reports_follow_the_member_and_change_nothing,
+    applier_s49_s50_s51_reports_take_over_only_as_allowed,
+    applier_s52_a_difference_that_the_member_would_refuse_is_found_all_the_same,
+    applier_s55_statuses_are_brought_back_when_they_change,
+}
 
 fn reporting(take_over: &str) -> Value {
     json!({"applyStrategy": {"type": "ReportDiff", "whenToTakeOver": take_over}})
@@ -15,9 +25,7 @@ async fn inhabited(world: &World) {
     world.member().create(DEPLOYMENTS, Some("app"), &web).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s47_what_is_not_there_is_one_difference() {
-    let world = World::new().await;
+async fn applier_s47_what_is_not_there_is_one_difference(world: World) {
     world.work("w", &[namespace("app")], reporting("Always")).await;
     let agent = world.start();
     world
@@ -37,9 +45,7 @@ async fn applier_s47_what_is_not_there_is_one_difference() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s48_s53_s54_reports_follow_the_member_and_change_nothing() {
-    let world = World::new().await;
+async fn applier_s48_s53_s54_reports_follow_the_member_and_change_nothing(world: World) {
     inhabited(&world).await;
     world.work("w", &[namespace("app"), deployment("web")], reporting("Always")).await;
     let agent = world.start();
@@ -82,9 +88,7 @@ async fn applier_s48_s53_s54_reports_follow_the_member_and_change_nothing() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s49_s50_s51_reports_take_over_only_as_allowed() {
-    let world = World::new().await;
+async fn applier_s49_s50_s51_reports_take_over_only_as_allowed(world: World) {
     inhabited(&world).await;
     world.work("w", &[namespace("app"), deployment("web")], reporting("Never")).await;
     let agent = world.start();
@@ -112,9 +116,7 @@ async fn applier_s49_s50_s51_reports_take_over_only_as_allowed() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s55_statuses_are_brought_back_when_they_change() {
-    let world = World::new().await;
+async fn applier_s55_statuses_are_brought_back_when_they_change(world: World) {
     let mirror = json!({"reportBackStrategy": {"type": "Mirror", "destination": "WorkAPI"}});
     world.work("w", &[namespace("app"), deployment("web")], mirror).await;
     let agent = world.start();
@@ -128,5 +130,26 @@ async fn applier_s55_statuses_are_brought_back_when_they_change() {
             && observed["status"]["availableReplicas"] == 1
     })
     .await;
+    agent.stop().await;
+}
+
+async fn applier_s52_a_difference_that_the_member_would_refuse_is_found_all_the_same(world: World) {
+    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    world.member().create(JOBS, Some("app"), &job("sum")).await;
+    let mut other = job("sum");
+    other["spec"]["completions"] = json!(3);
+    other["spec"]["template"]["spec"]["containers"][0]["image"] = json!("busybox:2");
+    world.work("w", &[other], reporting("Never")).await;
+    let agent = world.start();
+    world
+        .shows(
+            "w",
+            "DiffReported=False/SomeManifestsHaveNotReportedDiff\n0 Job/sum: DiffReported=True/FoundDiffInDegradedMode",
+        )
+        .await;
+    world.shows("w", "\n  diff /spec/completions member=2 hub=3\n").await;
+    world.shows("w", "/containers/0/image member=busybox hub=busybox:2\n").await;
+    let live = world.member().get(JOBS, Some("app"), "sum").await.unwrap();
+    assert_eq!((&live["spec"]["completions"], owners(&live).len()), (&json!(2), 0));
     agent.stop().await;
 }

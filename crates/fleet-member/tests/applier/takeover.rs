@@ -2,7 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{DEPLOYMENTS, LEDGERS, World, config_map, deployment, namespace, owners, until};
+use crate::world::{DEPLOYMENTS, LEDGERS, World, config_map, deployment, namespace, on_any_server, owners, until};
+
+on_any_server! {
+    applier_s24_everything_is_taken_over_and_what_is_not_ours_is_kept,
+    applier_s25_s27_what_differs_is_left_until_it_does_not,
+    applier_s26_a_full_comparison_counts_what_the_server_added,
+    applier_s28_what_was_never_taken_over_survives_the_work,
+    applier_s29_s30_never_is_never_until_it_is_allowed,
+    applier_s31_s32_other_owners_have_to_be_allowed_and_keep_the_object,
+    applier_s33_no_work_takes_from_another,
+    applier_s34_owners_whose_work_is_gone_are_dropped,
+}
 
 const MAPS: &str = "v1/configmaps";
 
@@ -25,9 +36,7 @@ fn taking_over(when: &str) -> Value {
     json!({"applyStrategy": {"whenToTakeOver": when}})
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s24_everything_is_taken_over_and_what_is_not_ours_is_kept() {
-    let world = World::new().await;
+async fn applier_s24_everything_is_taken_over_and_what_is_not_ours_is_kept(world: World) {
     inhabited(&world).await;
     world.work("w", &[namespace("app"), deployment("web")], taking_over("Always")).await;
     let agent = world.start();
@@ -38,9 +47,7 @@ async fn applier_s24_everything_is_taken_over_and_what_is_not_ours_is_kept() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s25_s27_what_differs_is_left_until_it_does_not() {
-    let world = World::new().await;
+async fn applier_s25_s27_what_differs_is_left_until_it_does_not(world: World) {
     inhabited(&world).await;
     world.work("w", &[namespace("app"), deployment("web")], taking_over("IfNoDiff")).await;
     let agent = world.start();
@@ -65,9 +72,7 @@ async fn applier_s25_s27_what_differs_is_left_until_it_does_not() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s26_a_full_comparison_counts_what_the_server_added() {
-    let world = World::new().await;
+async fn applier_s26_a_full_comparison_counts_what_the_server_added(world: World) {
     inhabited(&world).await;
     let full = json!({"applyStrategy": {"whenToTakeOver": "IfNoDiff", "comparisonOption": "FullComparison"}});
     world.work("w", &[namespace("app"), deployment("web")], full).await;
@@ -100,9 +105,7 @@ async fn applier_s26_a_full_comparison_counts_what_the_server_added() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s28_what_was_never_taken_over_survives_the_work() {
-    let world = World::new().await;
+async fn applier_s28_what_was_never_taken_over_survives_the_work(world: World) {
     inhabited(&world).await;
     world.work("w", &[deployment("web"), config_map("cm", json!({}))], taking_over("IfNoDiff")).await;
     let agent = world.start();
@@ -115,9 +118,7 @@ async fn applier_s28_what_was_never_taken_over_survives_the_work() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s29_s30_never_is_never_until_it_is_allowed() {
-    let world = World::new().await;
+async fn applier_s29_s30_never_is_never_until_it_is_allowed(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     world.work("w", &[namespace("app"), config_map("cm", json!({}))], taking_over("Never")).await;
     let agent = world.start();
@@ -151,9 +152,7 @@ async fn owned_namespace(world: &World) {
     world.member().create("v1/namespaces", None, &owned).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s31_s32_other_owners_have_to_be_allowed_and_keep_the_object() {
-    let world = World::new().await;
+async fn applier_s31_s32_other_owners_have_to_be_allowed_and_keep_the_object(world: World) {
     owned_namespace(&world).await;
     world.work("w", &[namespace("app")], json!({})).await;
     let agent = world.start();
@@ -171,9 +170,7 @@ async fn applier_s31_s32_other_owners_have_to_be_allowed_and_keep_the_object() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s33_no_work_takes_from_another() {
-    let world = World::new().await;
+async fn applier_s33_no_work_takes_from_another(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     let shared = json!({"applyStrategy": {"allowCoOwnership": true}});
     world.work("a", &[config_map("cm", json!({"k": "a"}))], shared.clone()).await;
@@ -187,9 +184,7 @@ async fn applier_s33_no_work_takes_from_another() {
     agent.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn applier_s34_owners_whose_work_is_gone_are_dropped() {
-    let world = World::new().await;
+async fn applier_s34_owners_whose_work_is_gone_are_dropped(world: World) {
     world.member().create("v1/namespaces", None, &namespace("app")).await;
     let behind = json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "AppliedWork", "metadata": {"name": "old"},

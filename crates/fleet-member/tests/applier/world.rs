@@ -1,6 +1,8 @@
-//! A hub with one member's namespace, and the member: two clusters of one API server, with virtual time.
+//! A hub with one member's namespace, and the member: two clusters of one API server in this process, with virtual time, or two
+//! real kube-apiservers, with real time. Scenarios do not know which.
 
 use std::fmt::Write as _;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,9 +25,37 @@ pub(crate) const MEMBER: &str = "m1";
 pub(crate) const NAMESPACE: &str = "fleet-member-m1";
 
 pub(crate) struct World {
-    pub(crate) server: Embedded,
-    pub(crate) clock: Clock,
+    servers: Servers,
+    clock: Clock,
 }
+
+enum Servers {
+    Ours(Embedded),
+    /// Administrators of both.
+    Real {
+        hub: Client,
+        member: Client,
+    },
+}
+
+/// A scenario on a world of its own.
+pub(crate) type Tell = fn(World) -> Pin<Box<dyn Future<Output = ()>>>;
+
+/// Names scenarios that hold on any API server: each is a test on ours, and one of the core set that is told on real ones.
+macro_rules! on_any_server {
+    ($($name:ident,)+) => {
+        mod on_ours {
+            $(#[tokio::test(start_paused = true)]
+            async fn $name() {
+                super::$name($crate::world::World::new().await).await;
+            })+
+        }
+
+        pub(crate) const CORE: &[(&str, $crate::world::Tell)] =
+            &[$((stringify!($name), |world| Box::pin($name(world)))),+];
+    };
+}
+pub(crate) use on_any_server;
 
 /// A plural as `group/version/plural`, or `version/plural` in the core group.
 fn kind(resource: &str) -> KindId {
@@ -37,9 +67,10 @@ fn kind(resource: &str) -> KindId {
     }
 }
 
-const WORKS: &str = "placement.kubernetes-fleet.io/v1beta1/works";
+pub(crate) const WORKS: &str = "placement.kubernetes-fleet.io/v1beta1/works";
 pub(crate) const LEDGERS: &str = "placement.kubernetes-fleet.io/v1beta1/appliedworks";
-const MAILBOXES: &str = "cluster.kubernetes-fleet.io/v1beta1/internalmemberclusters";
+pub(crate) const MAILBOXES: &str = "cluster.kubernetes-fleet.io/v1beta1/internalmemberclusters";
+pub(crate) const JOBS: &str = "batch/v1/jobs";
 pub(crate) const DEPLOYMENTS: &str = "apps/v1/deployments";
 pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -48,44 +79,67 @@ impl World {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
-        let world = Self { server, clock };
+        let world = Self { servers: Servers::Ours(server), clock };
+        world.install_kinds().await;
+        world.invite_member().await;
+        world
+    }
+
+    /// On servers that have nothing but Kubernetes' own, or what a world had that was taken down.
+    pub(crate) fn on_real(hub: Client, member: Client) -> Self {
+        Self { servers: Servers::Real { hub, member }, clock: Clock::Real }
+    }
+
+    pub(crate) fn is_real(&self) -> bool {
+        matches!(self.servers, Servers::Real { .. })
+    }
+
+    pub(crate) async fn install_kinds(&self) {
         for crd in all_crds() {
             let name = crd.object["metadata"]["name"].as_str().unwrap().to_owned();
             if name.starts_with("works.") || name.starts_with("internalmemberclusters.") {
-                world.hub().create(DEFINITIONS, None, &crd.object).await;
+                self.hub().create(DEFINITIONS, None, &crd.object).await;
             } else if name.starts_with("appliedworks.") {
-                world.member().create(DEFINITIONS, None, &crd.object).await;
+                self.member().create(DEFINITIONS, None, &crd.object).await;
             }
         }
         until("all kinds are served", || async {
-            let works = world.hub().try_list(WORKS, Some("default")).await;
-            let mailboxes = world.hub().try_list(MAILBOXES, Some("default")).await;
-            let ledgers = world.member().try_list(LEDGERS, None).await;
+            let works = self.hub().try_list(WORKS, Some("default")).await;
+            let mailboxes = self.hub().try_list(MAILBOXES, Some("default")).await;
+            let ledgers = self.member().try_list(LEDGERS, None).await;
             works.and(mailboxes).and(ledgers).is_some()
         })
         .await;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-        world.hub().create("v1/namespaces", None, &namespace).await;
+        self.hub().create("v1/namespaces", None, &namespace).await;
+    }
+
+    pub(crate) async fn invite_member(&self) {
         let mailbox = json!({
             "apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "InternalMemberCluster",
             "metadata": {"name": MEMBER, "namespace": NAMESPACE},
             "spec": {"state": "Join", "heartbeatPeriodSeconds": 600},
         });
-        world.hub().create(MAILBOXES, Some(NAMESPACE), &mailbox).await;
-        world
+        self.hub().create(MAILBOXES, Some(NAMESPACE), &mailbox).await;
     }
 
     pub(crate) fn hub(&self) -> Cluster {
-        Cluster { client: self.client(ROOT_CLUSTER) }
+        Cluster { client: self.client(ROOT_CLUSTER, &Weather::default()) }
     }
 
     pub(crate) fn member(&self) -> Cluster {
-        Cluster { client: self.client(MEMBER) }
+        Cluster { client: self.client(MEMBER, &Weather::default()) }
     }
 
-    fn client(&self, cluster: &str) -> Client {
+    fn client(&self, cluster: &str, weather: &Weather) -> Client {
         let admin = User::authenticated("admin", ["system:masters".to_owned()]);
-        Client::new(self.server.service(cluster, admin), "default")
+        match &self.servers {
+            Servers::Ours(server) => {
+                Client::new(Stormy { inner: server.service(cluster, admin), weather: weather.clone() }, "default")
+            }
+            Servers::Real { hub, .. } if cluster == ROOT_CLUSTER => hub.clone(),
+            Servers::Real { member, .. } => member.clone(),
+        }
     }
 
     pub(crate) fn start(&self) -> Agent {
@@ -102,11 +156,6 @@ impl World {
     }
 
     fn run(&self, applier: ApplierOptions, weather: &Weather) -> Agent {
-        let connect = |cluster: &str| {
-            let admin = User::authenticated("admin", ["system:masters".to_owned()]);
-            let inner = self.server.service(cluster, admin);
-            Client::new(Stormy { inner, weather: weather.clone() }, "default")
-        };
         let options = Options {
             component: "member-agent".to_owned(),
             clock: self.clock,
@@ -117,8 +166,8 @@ impl World {
             ..Options::default()
         };
         let metrics = options.metrics.clone();
-        let mut runtime = Runtime::new(connect(ROOT_CLUSTER), options);
-        let side = runtime.connect(connect(MEMBER));
+        let mut runtime = Runtime::new(self.client(ROOT_CLUSTER, weather), options);
+        let side = runtime.connect(self.client(MEMBER, weather));
         let installed =
             fleet_member::install(&mut runtime, side, &MemberOptions::new(MEMBER).unwrap().applying(applier));
         let (stop, stopped) = oneshot::channel();
@@ -135,12 +184,12 @@ impl World {
             "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "Work",
             "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec,
         });
-        match self.hub().get(WORKS, Some(NAMESPACE), name).await {
-            None => _ = self.hub().create(WORKS, Some(NAMESPACE), &body).await,
-            Some(mut stored) => {
-                stored["spec"] = body["spec"].clone();
-                self.hub().put(WORKS, Some(NAMESPACE), name, &stored).await;
-            }
+        if self.hub().get(WORKS, Some(NAMESPACE), name).await.is_none() {
+            self.hub().create(WORKS, Some(NAMESPACE), &body).await;
+        } else {
+            // Whatever the agent writes into it at the same time.
+            let replace = json!([{"op": "replace", "path": "/spec", "value": body["spec"]}]);
+            self.hub().json_patch(WORKS, Some(NAMESPACE), name, &replace).await;
         }
     }
 
@@ -274,10 +323,6 @@ impl Cluster {
         self.send("GET", kind(resource).collection_path(namespace), JSON, None).await.ok()
     }
 
-    pub(crate) async fn put(&self, resource: &str, namespace: Option<&str>, name: &str, object: &Value) {
-        self.send("PUT", kind(resource).object_path(namespace, name, None), JSON, Some(object)).await.unwrap();
-    }
-
     pub(crate) async fn patch(&self, resource: &str, namespace: Option<&str>, name: &str, patch: &Value) {
         self.send("PATCH", kind(resource).object_path(namespace, name, None), MERGE, Some(patch)).await.unwrap();
     }
@@ -287,9 +332,50 @@ impl Cluster {
         self.send("PATCH", path, MERGE, Some(&json!({"status": status}))).await.unwrap();
     }
 
+    /// Of something that may be gone by now.
+    pub(crate) async fn try_patch_status(&self, resource: &str, namespace: Option<&str>, name: &str, status: &Value) {
+        let path = kind(resource).object_path(namespace, name, Some("status"));
+        let _ = self.send("PATCH", path, MERGE, Some(&json!({"status": status}))).await;
+    }
+
     pub(crate) async fn delete(&self, resource: &str, namespace: Option<&str>, name: &str) {
         self.send("DELETE", kind(resource).object_path(namespace, name, None), JSON, None).await.unwrap();
     }
+
+    /// Takes an object away whatever holds it, if it is there.
+    pub(crate) async fn remove(&self, resource: &str, namespace: Option<&str>, name: &str) {
+        self.discard(resource, namespace, name).await;
+        let release = json!({"metadata": {"finalizers": null}});
+        let path = kind(resource).object_path(namespace, name, None);
+        // It fails when the object is gone, which is what is wanted.
+        let _ = self.send("PATCH", path, MERGE, Some(&release)).await;
+    }
+
+    /// Deletes an object, if it is there.
+    pub(crate) async fn discard(&self, resource: &str, namespace: Option<&str>, name: &str) {
+        let at_once = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
+        let path = kind(resource).object_path(namespace, name, None);
+        let _ = self.send("DELETE", path, JSON, Some(&at_once)).await;
+    }
+
+    /// Lets a namespace go of which nothing is left that matters, without waiting for its controller.
+    pub(crate) async fn finalize(&self, namespace: &str) {
+        let Some(mut object) = self.get("v1/namespaces", None, namespace).await else { return };
+        object["spec"]["finalizers"] = json!([]);
+        let path = kind("v1/namespaces").object_path(None, namespace, Some("finalize"));
+        let _ = self.send("PUT", path, JSON, Some(&object)).await;
+    }
+
+    async fn json_patch(&self, resource: &str, namespace: Option<&str>, name: &str, operations: &Value) {
+        let path = kind(resource).object_path(namespace, name, None);
+        self.send("PATCH", path, "application/json-patch+json", Some(operations)).await.unwrap();
+    }
+}
+
+/// Somebody says that an object of the namespace `app` has one owner more.
+pub(crate) async fn add_owner(world: &World, resource: &str, name: &str, owner: &Value) {
+    let add = json!([{"op": "add", "path": "/metadata/ownerReferences/-", "value": owner}]);
+    world.member().json_patch(resource, Some("app"), name, &add).await;
 }
 
 const JSON: &str = "application/json";
@@ -355,8 +441,26 @@ pub(crate) fn deployment(name: &str) -> Value {
     })
 }
 
-/// Makes a Deployment look as its controller would when all is well.
+/// A Job that waits to be begun.
+pub(crate) fn job(name: &str) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "app"},
+        "spec": {
+            "completions": 2, "suspend": true,
+            "template": {"metadata": {"labels": {"foo": "bar"}}, "spec": {
+                "restartPolicy": "Never", "containers": [{"name": "sum", "image": "busybox", "resources": {}}],
+            }},
+        },
+    })
+}
+
+/// Makes a Deployment available: where no controllers are, by its status; where they are, by what a kubelet would say of its
+/// pods.
 pub(crate) async fn make_available(world: &World, name: &str) {
+    if world.is_real() {
+        crate::real::run_pods(world, name).await;
+        return;
+    }
     let live = world.member().get(DEPLOYMENTS, Some("app"), name).await.unwrap();
     let replicas = &live["spec"]["replicas"];
     let status = json!({

@@ -67,17 +67,13 @@ const NAMESPACED_KINDS: [&str; 3] = ["approvalrequest", "approvalrequests", "are
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
     let approving = async {
-        match by_kind(args)? {
-            Some(name) => {
-                let hub = args.hub.connect().await?;
-                in_scope!(hub, approve_by_name(&hub, name))
-            }
-            None => {
-                let Some(run) = &args.run else { return Err(no_run()) };
-                let hub = args.hub.connect().await?;
-                in_scope!(hub, approve_run(&hub, run, args))
-            }
+        if let Some(name) = by_kind(args)? {
+            let hub = args.hub.connect().await?;
+            return in_scope!(hub, approve_by_name(&hub, name));
         }
+        let Some(run) = &args.run else { return Err(no_run()) };
+        let hub = args.hub.connect().await?;
+        in_scope!(hub, approve_run(&hub, run, args))
     };
     match tokio::time::timeout(args.timeout, approving).await {
         Ok(outcome) => outcome,
@@ -197,7 +193,7 @@ fn gate_of(run: &RunOverview, name: &str, now: Timestamp) -> anyhow::Result<Stri
         Some(open) => {
             let ago = since(open.since.map(fleet_api::time::Time::instant), now);
             format!(
-                "stage {name:?} of run {:?} was approved {ago} ago; it is {}",
+                "stage {name:?} of run {:?} was approved {ago} ago; now it is {}",
                 run.name,
                 words::of_stage(stage.state).text
             )

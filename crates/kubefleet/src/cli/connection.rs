@@ -145,14 +145,12 @@ fn known_context(file: &Kubeconfig, wanted: Option<&str>) -> Result<String, Hint
 }
 
 fn choice(known: &[&str]) -> String {
-    match known {
-        [] => "it has no contexts at all; name another file with --kubeconfig or KUBECONFIG".to_owned(),
-        _ => {
-            let shown = known.len().min(CONTEXTS_SHOWN);
-            let more = if known.len() > shown { ", …" } else { "" };
-            format!("choose one with --context: {}{more}", known[..shown].join(", "))
-        }
+    if known.is_empty() {
+        return "it has no contexts at all; name another file with --kubeconfig or KUBECONFIG".to_owned();
     }
+    let shown = known.len().min(CONTEXTS_SHOWN);
+    let more = if known.len() > shown { ", …" } else { "" };
+    format!("choose one with --context: {}{more}", known[..shown].join(", "))
 }
 
 fn unreadable(error: &KubeconfigError, given: Option<&Path>) -> anyhow::Error {
@@ -171,7 +169,10 @@ fn unreadable(error: &KubeconfigError, given: Option<&Path>) -> anyhow::Error {
             "name one with --kubeconfig or KUBECONFIG; `kubefleet up` writes one for a fleet to try",
         ),
         KubeconfigError::Parse(error) => (
-            format!("the kubeconfig {file} is broken: {}", first_line(&error.to_string())),
+            format!(
+                "the kubeconfig {file} is broken: {}",
+                first_line(&error.to_string()).trim_start_matches("error: ")
+            ),
             "mend it, or name another with --kubeconfig or KUBECONFIG",
         ),
         other => (

@@ -78,7 +78,12 @@ async fn show_difference<S: Scope>(hub: &Hub, args: &DiffArgs) -> anyhow::Result
     let Some(from) = args.from.or_else(|| versions.in_use().map(Side::Frozen)) else {
         return Err(Hinted {
             what: format!("no cluster has anything of placement {:?} yet", args.placement),
-            hint: format!("--from INDEX compares with a version; {} history {} lists them", program(), args.placement),
+            hint: format!(
+                "--from INDEX compares with a version; {} history {}{} lists them",
+                program(),
+                args.placement,
+                versions.place()
+            ),
         }
         .into());
     };

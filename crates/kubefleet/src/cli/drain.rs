@@ -3,6 +3,7 @@
 //! Carries out the plans of `fleet_core::eviction::drain` until nothing more will be tried, and says what became of each
 //! placement. Whether an eviction is allowed is the hub's decision. Namespaced placements cannot be evicted and stay.
 
+use std::fmt::Write as _;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -213,10 +214,11 @@ fn evicted(name: &str, placement: &PlacementName, placements: &[ClusterResourceP
     let mut out = format!("placement {placement} was evicted from member cluster {name}\n");
     for one in selected.iter().filter(|one| one.namespace.is_empty()) {
         let group = if one.group.is_empty() { "''" } else { &one.group };
-        out.push_str(&format!(
-            "evicted resource {group}/{}/{}/''/{} propagated by CRP {placement} targeting member cluster {name}\n",
+        let _ = writeln!(
+            out,
+            "evicted resource {group}/{}/{}/''/{} propagated by CRP {placement} targeting member cluster {name}",
             one.version, one.kind, one.name
-        ));
+        );
     }
     out
 }

@@ -33,6 +33,7 @@ pub(crate) mod watch;
 pub(crate) mod words;
 
 use std::ffi::OsString;
+use std::pin::Pin;
 
 use anyhow::Context as _;
 
@@ -64,21 +65,21 @@ impl Verb {
     }
 
     /// The same, where a runtime is there already.
-    pub(crate) async fn execute(&self) -> anyhow::Result<()> {
+    pub(crate) fn execute(&self) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + '_>> {
         match self {
-            Verb::Status(args) => Box::pin(status::run(args)).await,
-            Verb::Watch(args) => watch::run(args).await,
-            Verb::Diagnose(args) => Box::pin(crate::diagnose::run(args)).await,
-            Verb::Approve(args) => approve::run(args).await,
-            Verb::Plan(args) => plan::run(args).await,
-            Verb::Run(args) => start::run(args).await,
-            Verb::Stop(args) => stop::stop(args).await,
-            Verb::Resume(args) => stop::resume(args).await,
-            Verb::Rollback(args) => start::rollback(args).await,
-            Verb::Diff(args) => difference::diff(args).await,
-            Verb::History(args) => difference::history(args).await,
-            Verb::Drain(args) => drain::run(args).await,
-            Verb::Uncordon(args) => uncordon::run(args).await,
+            Verb::Status(args) => Box::pin(status::run(args)),
+            Verb::Watch(args) => Box::pin(watch::run(args)),
+            Verb::Diagnose(args) => Box::pin(crate::diagnose::run(args)),
+            Verb::Approve(args) => Box::pin(approve::run(args)),
+            Verb::Plan(args) => Box::pin(plan::run(args)),
+            Verb::Run(args) => Box::pin(start::run(args)),
+            Verb::Stop(args) => Box::pin(stop::stop(args)),
+            Verb::Resume(args) => Box::pin(stop::resume(args)),
+            Verb::Rollback(args) => Box::pin(start::rollback(args)),
+            Verb::Diff(args) => Box::pin(difference::diff(args)),
+            Verb::History(args) => Box::pin(difference::history(args)),
+            Verb::Drain(args) => Box::pin(drain::run(args)),
+            Verb::Uncordon(args) => Box::pin(uncordon::run(args)),
         }
     }
 }

@@ -157,7 +157,7 @@ impl Hub {
     }
 
     /// Where else there is one of that name, as a hint. Kinds are named by value here: most families have one scope only.
-    async fn elsewhere<F: Family, S: Scope>(&self, name: &str) -> Option<String> {
+    pub(crate) async fn elsewhere<F: Family, S: Scope>(&self, name: &str) -> Option<String> {
         let (cluster, namespaced) = (F::CLUSTER?, F::NAMESPACED?);
         if S::KIND == ScopeKind::Namespaced {
             let found: Vec<Named> = self.list_kind(&id_of(cluster), None, None).await.ok()?;

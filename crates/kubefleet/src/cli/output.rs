@@ -89,6 +89,7 @@ pub(crate) struct Paint {
 }
 
 impl Paint {
+    #[cfg(test)]
     pub(crate) const PLAIN: Self = Self { coloured: false };
 
     /// Colours if standard output is a terminal that has them and nobody objects.

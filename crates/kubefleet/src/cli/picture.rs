@@ -33,21 +33,14 @@ impl<S: Scope> Surroundings<S> {
     pub(crate) async fn read(hub: &Hub, placement: Option<&str>) -> anyhow::Result<Self> {
         let of = placement.map(|name| format!("{}={name}", labels::PARENT_PLACEMENT));
         let of = of.as_deref();
-        let placements = async {
-            match placement {
-                Some(name) => Ok(hub.get(name).await?.into_iter().collect()),
-                None => hub.list(None).await,
-            }
+        // First, so that what goes wrong with everything is told of what people know.
+        let placements = match placement {
+            Some(name) => hub.get(name).await?.into_iter().collect(),
+            None => hub.list(None).await?,
         };
         // Side by side: the hub may be far away.
-        let (placements, policy_snapshots, bindings, strategies, members, approvals) = futures::try_join!(
-            placements,
-            hub.list(of),
-            hub.list(of),
-            hub.list(None),
-            hub.list(None),
-            hub.list(None),
-        )?;
+        let (policy_snapshots, bindings, strategies, members, approvals) =
+            futures::try_join!(hub.list(of), hub.list(of), hub.list(None), hub.list(None), hub.list(None))?;
         Ok(Self { placements, policy_snapshots, bindings, strategies, members, approvals })
     }
 

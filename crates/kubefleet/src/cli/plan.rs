@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use fleet_api::kinds::{Obj, Scope, UpdateRun};
+use fleet_api::kinds::{Obj, Scope, UpdateRun, UpdateStrategy};
 use fleet_api::types::{UpdateRunSpec, UpdateRunState};
 use fleet_core::overview::{Change, Contents, Forecast, Gate, GateTask, StageForecast, forecast};
 use fleet_core::placement::{self, PlacementFacts, Propagation, ResourceSnapshotFacts, SnapshotPace};
@@ -21,6 +21,7 @@ use super::overriding::{ForPlacement, Overriding};
 use super::picture::{Surroundings, placement_key};
 use super::start::next_name;
 use super::versions::Versions;
+use crate::nearest::{alternatives, nearest};
 use crate::output::{Hinted, NothingDone};
 
 /// Show what a staged update run would do: clusters by stage, gates, what changes where
@@ -62,10 +63,24 @@ async fn show<S: Scope>(hub: &Hub, args: &Args) -> anyhow::Result<()> {
         None => Ok(()),
         Some(what) => {
             let what = format!("such a run could not start: {what}");
-            Err(NothingDone(Hinted { what, hint: seen.remedy.unwrap_or_else(|| "try again in a moment".to_owned()) })
-                .into())
+            let meant = meant::<S>(hub, &args.strategy).await?;
+            Err(NothingDone(Hinted {
+                what,
+                hint: meant.or(seen.remedy).unwrap_or_else(|| "try again in a moment".to_owned()),
+            })
+            .into())
         }
     }
+}
+
+/// Which strategies may have been meant by a name that none has, as a hint.
+async fn meant<S: Scope>(hub: &Hub, strategy: &str) -> anyhow::Result<Option<String>> {
+    if hub.get::<UpdateStrategy, S>(strategy).await?.is_some() {
+        return Ok(None);
+    }
+    let names = hub.names::<UpdateStrategy, S>().await;
+    let near = nearest(strategy, names.iter().map(String::as_str));
+    Ok((!near.is_empty()).then(|| format!("did you mean --strategy {}?", alternatives(&near))))
 }
 
 /// What a run that is created now would do.
@@ -164,7 +179,7 @@ fn stage_told(stage: &StageForecast, seen: &Forecast, shown: &mut BTreeMap<Strin
         let _ = write!(out, "  {}: {from} → {to}{overrides}", cluster.name);
         if let Some(problem) = &cluster.problem {
             let _ = writeln!(out, "\n    {}", paint.paint(Tone::Bad, problem));
-        } else if stage.removes {
+        } else if stage.removes || seen.resource_index.is_none() {
             out.push('\n');
         } else {
             out.push_str(&changes_told(&cluster.name, &cluster.changes, shown, paint));
@@ -182,14 +197,12 @@ fn changes_told(cluster: &str, changes: &[Change], shown: &mut BTreeMap<String, 
         return ", nothing changes\n".to_owned();
     }
     let text = render(changes, paint, 2);
-    match shown.get(&text) {
-        Some(first) => format!(", the same changes as {first}\n"),
-        None => {
-            let out = format!("\n{text}");
-            shown.insert(text, cluster.to_owned());
-            out
-        }
+    if let Some(first) = shown.get(&text) {
+        return format!(", the same changes as {first}\n");
     }
+    let out = format!("\n{text}");
+    shown.insert(text, cluster.to_owned());
+    out
 }
 
 fn gate_told(gate: &Gate) -> String {

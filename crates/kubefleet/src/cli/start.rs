@@ -127,7 +127,7 @@ async fn go_back<S: Scope>(hub: &Hub, args: &RollbackArgs) -> anyhow::Result<()>
 fn versions_for_rollback<S: Scope>(versions: &Versions<S>, to: Option<u32>) -> anyhow::Result<(u32, u32)> {
     let name = versions.name();
     let refuse = |what: String, hint: String| nothing_done(Hinted { what, hint }.into());
-    let history = format!("{} history {name} lists the versions", program());
+    let history = format!("{} history {name}{} lists the versions", program(), versions.place());
     let Some(from) = versions.in_use() else {
         return Err(refuse(format!("no cluster has anything of placement {name:?} yet"), history));
     };
@@ -159,7 +159,7 @@ fn check_external<S: Scope>(versions: &Versions<S>) -> anyhow::Result<()> {
         return Ok(());
     }
     let kind = Obj::<fleet_api::kinds::Placement, S>::INFO.short_names.first().copied().unwrap_or_default();
-    let place = placement.metadata.namespace.as_ref().map_or_else(String::new, |one| format!(" -n {one}"));
+    let place = versions.place();
     let name = versions.name();
     Err(nothing_done(
         Hinted {

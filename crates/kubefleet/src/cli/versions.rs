@@ -56,6 +56,11 @@ impl<S: Scope> Versions<S> {
         self.placement.metadata.name.as_deref().unwrap_or_default()
     }
 
+    /// Where it is, as commands have it.
+    pub(crate) fn place(&self) -> String {
+        self.placement.metadata.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"))
+    }
+
     /// All that are kept, the oldest first.
     pub(crate) fn all(&self) -> Vec<Version> {
         history(&self.snapshots, &self.bindings, &self.runs)
@@ -92,9 +97,11 @@ impl<S: Scope> Versions<S> {
     pub(crate) fn no_version(&self, index: u32) -> anyhow::Error {
         let known: Vec<String> = self.all().iter().map(|version| version.index.to_string()).collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let hint = match known[..] {
-            [] => "nothing has been frozen yet; the first run does that".to_owned(),
-            _ => format!("there is {}; {} history {} lists them", alternatives(&known), program(), self.name()),
+        let hint = if known.is_empty() {
+            "nothing has been frozen yet; the first run does that".to_owned()
+        } else {
+            let place = self.place();
+            format!("there is {}; {} history {}{place} lists them", alternatives(&known), program(), self.name())
         };
         Hinted { what: format!("placement {:?} has no resources of index {index}", self.name()), hint }.into()
     }

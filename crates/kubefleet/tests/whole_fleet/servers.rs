@@ -1,24 +1,27 @@
-//! Four real API servers: a hub with our kinds and the hub agent's rights, and members that know the ledger's kind.
+//! Four real API servers: a hub with our kinds and the hub agent's rights, and members that know the ledger's kind and the member
+//! agent's rights.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use fleet_api::kinds::all_crds;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
-use xtask::real::{Access, Options, RealCluster, Server, kubeconfig};
+use xtask::real::{Access, Options, RealCluster, Server, client, kubeconfig};
 
 use crate::agent::command;
 use crate::objects::{FREE_PORTS, collection};
 
-const RIGHTS: &str = include_str!("../../../../config/rbac/hub-agent.yaml");
+const HUB_RIGHTS: &str = include_str!("../../../../config/rbac/hub-agent.yaml");
+const MEMBER_RIGHTS: &str = include_str!("../../../../config/rbac/member-agent.yaml");
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const MEMBER_CLUSTERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 const NAMESPACE: &str = "fleet-system";
 const HUB_AGENT: &str = "kubefleet-hub-agent";
+const MEMBER_AGENT: &str = "kubefleet-member-agent";
 /// What takes seconds may take minutes on a machine that is busy with building.
-const PATIENCE: Duration = Duration::from_mins(5);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Servers {
@@ -34,31 +37,30 @@ pub(crate) struct Admin(kube::Client);
 
 impl Servers {
     pub(crate) async fn start(members: &[&str]) -> Self {
-        let options = Options { count: members.len() + 1, controller_manager: true, ..Options::default() };
+        let options =
+            Options { count: members.len() + 1, controller_manager: true, workloads: true, ..Options::default() };
         let cluster = RealCluster::start(&options).await.expect("real control planes start");
         let mut admins = Vec::new();
         for server in &cluster.servers {
-            admins.push(Admin(client(&text(&cluster, server, &cluster.token)).await));
+            admins.push(Admin(client(&text(&cluster, server, &cluster.token)).await.unwrap()));
         }
         let members = members.iter().map(|&member| member.to_owned()).collect();
         let servers = Self { cluster, directory: tempfile::tempdir().unwrap(), admins, members };
-        for object in fleet_api::yaml::documents(RIGHTS).unwrap() {
-            servers.hub().create(&collection(&object), object).await;
-        }
-        for crd in all_crds() {
-            let is_ledger = crd.file_name().contains("_appliedworks.");
-            let knowing = if is_ledger { &servers.admins[..] } else { &servers.admins[..1] };
-            for admin in knowing {
-                admin.create(DEFINITIONS, crd.object.clone()).await;
+        for (place, admin) in servers.admins.iter().enumerate() {
+            let rights = if place == 0 { HUB_RIGHTS } else { MEMBER_RIGHTS };
+            for object in fleet_api::yaml::documents(rights).unwrap() {
+                admin.create(&collection(&object), object).await;
+            }
+            for crd in all_crds().into_iter().filter(|crd| place == 0 || crd.file_name().contains("_appliedworks.")) {
+                admin.create(DEFINITIONS, crd.object).await;
             }
         }
         let is_served = |definition: &Value| condition(&definition["status"], "Established") == Some("True".to_owned());
         for admin in &servers.admins {
-            servers
-                .until("the kinds are served", || async {
-                    admin.get(DEFINITIONS).await.unwrap()["items"].as_array().unwrap().iter().all(is_served)
-                })
-                .await;
+            until("the kinds are served", || async {
+                admin.get(DEFINITIONS).await.unwrap()["items"].as_array().unwrap().iter().all(is_served)
+            })
+            .await;
         }
         servers
     }
@@ -75,14 +77,28 @@ impl Servers {
         &self.admins[self.index(member)]
     }
 
-    fn file(&self, name: &str, content: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.directory.path().join(name);
         std::fs::write(&path, content).unwrap();
         path
     }
 
+    pub(crate) fn kubectl(&self) -> &Path {
+        &self.cluster.kubectl_path
+    }
+
+    /// A kubeconfig of an administrator: the contexts `hub`, which is current, and one a member.
+    pub(crate) fn persons_kubeconfig(&self, person: &str) -> PathBuf {
+        let names = ["hub"].into_iter().chain(self.members.iter().map(String::as_str));
+        let known = names.zip(&self.cluster.servers);
+        let servers: Vec<Server> =
+            known.map(|(name, server)| Server { context: name.to_owned(), ..server.clone() }).collect();
+        let text = kubeconfig(&Access { servers: &servers, namespace: None }, &self.cluster.ca_pem);
+        self.file(&format!("{person}.kubeconfig"), &text)
+    }
+
     pub(crate) async fn hub_agent_kubeconfig(&self) -> PathBuf {
-        let token = self.token(HUB_AGENT).await;
+        let token = self.hub().token(HUB_AGENT).await;
         self.file("hub-agent.kubeconfig", &text(&self.cluster, &self.cluster.servers[0], &token))
     }
 
@@ -93,14 +109,15 @@ impl Servers {
         let identity = json!({"kind": "ServiceAccount", "name": member, "namespace": NAMESPACE});
         let object = json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
             "metadata": {"name": member}, "spec": {"identity": identity, "heartbeatPeriodSeconds": 5}});
-        self.hub().create("/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters", object).await;
+        self.hub().create(MEMBER_CLUSTERS, object).await;
     }
 
     /// The member's agent as its pod starts it.
     pub(crate) async fn member_agent(&self, member: &str) -> Command {
-        let token = self.file(&format!("{member}.token"), &self.token(member).await);
+        let token = self.file(&format!("{member}.token"), &self.hub().token(member).await);
         let server = &self.cluster.servers[self.index(member)];
-        let own = self.file(&format!("{member}.kubeconfig"), &text(&self.cluster, server, &self.cluster.token));
+        let own = text(&self.cluster, server, &self.member(member).token(MEMBER_AGENT).await);
+        let own = self.file(&format!("{member}.kubeconfig"), &own);
         let mut command = command("member-agent", &FREE_PORTS);
         for variable in ["CA_BUNDLE", "HTTPS_PROXY", "https_proxy"] {
             command.env_remove(variable);
@@ -116,35 +133,18 @@ impl Servers {
     }
 
     pub(crate) async fn has_joined(&self, member: &str) -> bool {
-        let path = format!("/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters/{member}");
-        let found = self.hub().get(&path).await.unwrap_or_default();
+        let found = self.hub().get(&format!("{MEMBER_CLUSTERS}/{member}")).await.unwrap_or_default();
         condition(&found["status"], "Joined") == Some("True".to_owned())
-    }
-
-    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, is_so: impl Fn() -> F) {
-        let begun = Instant::now();
-        while !is_so().await {
-            if begun.elapsed() > PATIENCE {
-                let path = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements/web";
-                panic!("never: {what}; the placement is {:#}", self.hub().get(path).await.unwrap_or_default());
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    }
-
-    /// A token of a service account of the fleet's namespace on the hub.
-    async fn token(&self, account: &str) -> String {
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
-        let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "spec": {"expirationSeconds": 3600}});
-        let answer = self.hub().create(&path, body).await;
-        answer["status"]["token"].as_str().unwrap().to_owned()
     }
 }
 
 impl Admin {
     pub(crate) async fn get(&self, path: &str) -> Option<Value> {
         self.0.request(http::Request::get(path).body(Vec::new()).unwrap()).await.ok()
+    }
+
+    pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
+        self.get(path).await.unwrap_or_default()["items"].as_array().cloned().unwrap_or_default()
     }
 
     pub(crate) async fn create(&self, path: &str, object: Value) -> Value {
@@ -155,26 +155,46 @@ impl Admin {
         self.request("PATCH", path, "application/merge-patch+json", change).await;
     }
 
+    /// Whether there was something to change.
+    pub(crate) async fn try_merge(&self, path: &str, change: Value) -> bool {
+        self.send("PATCH", path, "application/merge-patch+json", change).await.is_ok()
+    }
+
     pub(crate) async fn delete(&self, path: &str) {
         self.request("DELETE", path, "application/json", json!({})).await;
     }
 
     async fn request(&self, method: &str, path: &str, format: &str, body: Value) -> Value {
-        let request = http::Request::builder().method(method).uri(path).header("content-type", format);
-        let answer = self.0.request::<Value>(request.body(body.to_string().into_bytes()).unwrap()).await;
+        let answer = self.send(method, path, format, body).await;
         answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
+    async fn send(&self, method: &str, path: &str, format: &str, body: Value) -> kube::Result<Value> {
+        let request = http::Request::builder().method(method).uri(path).header("content-type", format);
+        self.0.request(request.body(body.to_string().into_bytes()).unwrap()).await
+    }
+
+    /// A token of a service account of the fleet's namespace.
+    async fn token(&self, account: &str) -> String {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
+        let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600}});
+        let answer = self.create(&path, body).await;
+        answer["status"]["token"].as_str().unwrap().to_owned()
+    }
+}
+
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) {
+    let begun = Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
 fn text(cluster: &RealCluster, server: &Server, token: &str) -> String {
     let server = Server { url: server.url.clone(), token: token.to_owned(), context: "it".to_owned() };
     kubeconfig(&Access { servers: &[server], namespace: None }, &cluster.ca_pem)
-}
-
-async fn client(kubeconfig: &str) -> kube::Client {
-    let file = Kubeconfig::from_yaml(kubeconfig).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
-    kube::Client::try_from(config).unwrap()
 }
 
 /// The status of a condition.

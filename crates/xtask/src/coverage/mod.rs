@@ -124,12 +124,19 @@ fn collect_names(directory: &Path, names: &mut Vec<String>) -> anyhow::Result<()
     Ok(())
 }
 
-/// Functions behind an attribute whose name ends in `test`.
+/// Macros that make tests of the functions whose names they are given, a line each.
+const LISTS: [&str; 2] = ["on_any_server!", "scenarios!"];
+
+/// Functions behind an attribute whose name ends in `test`, or in a list of tests.
 fn test_functions(text: &str) -> Vec<String> {
     let mut marked = false;
+    let mut listed = false;
     let mut found = Vec::new();
     for line in text.lines().map(str::trim) {
-        if let Some(attribute) = line.strip_prefix("#[") {
+        listed = (listed && line != "}") || LISTS.iter().any(|list| line.starts_with(list));
+        if let Some(name) = line.strip_suffix(',').filter(|_| listed) {
+            found.push(name.to_owned());
+        } else if let Some(attribute) = line.strip_prefix("#[") {
             let name = attribute.split(['(', ']']).next().unwrap_or_default();
             marked |= name.ends_with("test");
         } else if let Some(after) = function_name(line) {
@@ -164,6 +171,15 @@ mod tests {
             #[cfg(test)]
             mod tests {";
         assert_eq!(test_functions(text), ["ur_04_a", "pl_s1_b"]);
+        let text = "
+            scenarios! { a_group:
+                ur_40_a,
+                ur_41_b,
+            }
+            async fn ur_42_helper() { call(
+                ur_43,
+            ) }";
+        assert_eq!(test_functions(text), ["ur_40_a", "ur_41_b"]);
     }
 
     #[test]

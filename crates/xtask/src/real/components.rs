@@ -13,11 +13,13 @@ use std::time::Duration;
 /// A component that accepts the connection but never answers counts as not ready after this time.
 const PROBE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Controllers that act on any object, whatever runs on nodes. The workload controllers stay off: there are no nodes,
-/// and a Deployment that changes by itself would make no two transcripts alike.
+/// Controllers that act on any object, whatever runs on nodes.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,serviceaccount-controller,\
                            serviceaccount-token-controller,clusterrole-aggregation-controller,\
                            root-ca-certificate-publisher-controller";
+/// Controllers that make pods. Off unless asked for: there are no nodes, and a Deployment that changes by itself would make
+/// no two transcripts alike.
+const WORKLOAD_CONTROLLERS: &str = "deployment-controller,replicaset-controller,job-controller";
 
 /// What all components of one start share.
 #[derive(Debug)]
@@ -87,12 +89,13 @@ impl Plane {
         ]
     }
 
-    pub(super) fn controller_manager_arguments(&self, kubeconfig: &Path, port: u16) -> Vec<String> {
+    pub(super) fn controller_manager_arguments(&self, kubeconfig: &Path, port: u16, workloads: bool) -> Vec<String> {
+        let also = if workloads { format!(",{WORKLOAD_CONTROLLERS}") } else { String::new() };
         let file = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
         vec![
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={port}"),
-            format!("--controllers={CONTROLLERS}"),
+            format!("--controllers={CONTROLLERS}{also}"),
             "--leader-elect=false".to_owned(),
             "--use-service-account-credentials=false".to_owned(),
             "--concurrent-namespace-syncs=20".to_owned(),
@@ -134,7 +137,7 @@ mod tests {
         let all = [
             plane.etcd_arguments(false),
             plane.apiserver_arguments(0, 1),
-            plane.controller_manager_arguments(Path::new("/k"), 2),
+            plane.controller_manager_arguments(Path::new("/k"), 2, true),
         ]
         .concat();
         for flag in all.iter().filter(|flag| flag.contains("listen") || flag.contains("bind")) {

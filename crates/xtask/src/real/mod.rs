@@ -2,10 +2,12 @@
 //! beside it, and takes everything down again when the value is dropped. Listens on 127.0.0.1 only.
 
 pub mod build;
+mod client;
 pub mod command;
 mod components;
 mod kubeconfig;
 mod pki;
+pub mod pods;
 mod process;
 pub mod versions;
 
@@ -18,6 +20,7 @@ use process::Process;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+pub use client::client;
 pub use kubeconfig::{Access, kubeconfig};
 
 /// How long a component may take to become ready: a loaded two-core machine needs about 30 s for two API servers.
@@ -34,13 +37,15 @@ pub struct Options {
     pub count: usize,
     /// Also run kube-controller-manager (namespaces, garbage collection, service accounts) beside each API server.
     pub controller_manager: bool,
+    /// It also looks after Deployments and Jobs. Their pods stay pending: there is no scheduler and no kubelet.
+    pub workloads: bool,
     /// etcd syncs every write to disk before it answers. Tests do without.
     pub synced: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { count: 1, controller_manager: false, synced: false }
+        Self { count: 1, controller_manager: false, workloads: false, synced: false }
     }
 }
 
@@ -127,12 +132,12 @@ impl RealCluster {
             cluster.wait_ready(&endpoint, "/readyz", Some(&server.token)).await?;
         }
         if options.controller_manager {
-            cluster.start_controller_managers(binaries, &plane).await?;
+            cluster.start_controller_managers(binaries, &plane, options.workloads).await?;
         }
         Ok(cluster)
     }
 
-    async fn start_controller_managers(&mut self, binaries: &Binaries, plane: &Plane) -> Result<()> {
+    async fn start_controller_managers(&mut self, binaries: &Binaries, plane: &Plane, workloads: bool) -> Result<()> {
         let mut health = Vec::new();
         for (index, server) in self.servers.clone().iter().enumerate() {
             let port = components::free_port()?;
@@ -140,7 +145,7 @@ impl RealCluster {
             let config = plane.directory.join(format!("controller-manager-{index}.kubeconfig"));
             std::fs::write(&config, kubeconfig(&access, &self.ca_pem)).context("write a kubeconfig")?;
             let name = format!("kube-controller-manager-{index}");
-            let arguments = plane.controller_manager_arguments(&config, port);
+            let arguments = plane.controller_manager_arguments(&config, port, workloads);
             self.launch(&name, &binaries.kube_controller_manager, &arguments, plane)?;
             health.push(Endpoint::new(&format!("https://127.0.0.1:{port}"), Some(&self.ca_pem))?);
         }

@@ -106,7 +106,12 @@ async fn neither<S: Scope>(hub: &Hub, name: &str) -> anyhow::Error {
     let mut names = hub.names::<UpdateRun, S>().await;
     names.extend(hub.names::<Placement, S>().await);
     let place = hub.namespace.as_ref().map_or_else(String::new, |namespace| format!(" in namespace {namespace:?}"));
+    let elsewhere = match hub.elsewhere::<UpdateRun, S>(name).await {
+        Some(hint) => Some(hint),
+        None => hub.elsewhere::<Placement, S>(name).await,
+    };
     let hint = match nearest(name, names.iter().map(String::as_str))[..] {
+        _ if elsewhere.is_some() => elsewhere.unwrap_or_default(),
         [] if S::KIND == ScopeKind::Cluster => {
             format!("{} status lists all that are cluster-scoped; -n NAMESPACE those of a namespace", program())
         }

@@ -29,7 +29,9 @@ pub(super) async fn show<S: Scope>(following: &mut Following<S>) -> anyhow::Resu
         }
         if following.trouble != trouble {
             trouble.clone_from(&following.trouble);
-            trouble.iter().for_each(|what: &String| progress(&format!("note: {what}; trying again")));
+            if let Some(what) = &trouble {
+                progress(&format!("note: {what}; trying again"));
+            }
         }
         before = Some(seen);
         following.changed().await;

@@ -266,6 +266,121 @@ impl Scene<'_> {
 const BAR: usize = 20;
 
 fn bar(done: usize, all: usize) -> String {
-    let full = if all == 0 { 0 } else { BAR * done / all };
+    let full = (BAR * done).checked_div(all).unwrap_or(0);
     format!("[{}{}]", "█".repeat(full), "░".repeat(BAR - full))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use fleet_core::overview::{GateState, Wait};
+    use fleet_core::updaterun::{ClusterStep, Outcome, StageStep};
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+    use super::super::samples::overview;
+    use super::*;
+
+    fn waiting() -> RunOverview {
+        let mut run = overview();
+        run.state = Outcome::Waiting;
+        run.clusters_done = 1;
+        run.stages[0].state = StageStep::AwaitingEnd;
+        run.stages[0].clusters[0].state = ClusterStep::Succeeded;
+        run.stages[0].after[0].state = GateState::Closed;
+        run.waits = vec![Wait::Approval {
+            stage: "canary".to_owned(),
+            request: "web-1-after-canary".to_owned(),
+            since: None,
+            approved_generation: None,
+        }];
+        run
+    }
+
+    fn press(view: &mut View, keys: &[KeyCode], run: &RunOverview) -> Step {
+        let lines = stage_lines(run, Timestamp::UNIX_EPOCH, false);
+        let mut last = Step::Stay;
+        for key in keys {
+            last = view.press(KeyEvent::new(*key, KeyModifiers::NONE), run, &lines);
+        }
+        last
+    }
+
+    fn check(view: &View, run: &RunOverview, detail: Option<Vec<String>>, expected: Expect) {
+        let mut terminal = Terminal::new(TestBackend::new(60, 10)).unwrap();
+        let lines = stage_lines(run, Timestamp::UNIX_EPOCH, false);
+        let (now, paint) = (Timestamp::UNIX_EPOCH, Paint { coloured: true });
+        terminal
+            .draw(|frame| Scene { run, lines: &lines, view, detail, trouble: None, now, paint }.draw(frame))
+            .unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |y: u16| (0..60).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        let rows: Vec<String> = (0..10).map(|y| row(y).trim_end().to_owned()).collect();
+        expected.assert_eq(&rows.join("\n"));
+    }
+
+    #[test]
+    fn a_run_is_drawn_with_what_it_waits_for_and_what_can_be_done() {
+        check(
+            &View::default(),
+            &waiting(),
+            None,
+            expect![[r#"
+                run web-1 ◐ waiting
+                [██████████░░░░░░░░░░] 1/2 clusters, placement web, resource
+                → waits for an approval of stage canary
+                ◐ stage canary             waiting to end
+                  ✓ a                        succeeded
+                  ○ b                        pending
+                  ◐ after: approval          waiting, web-1-after-canary
+
+
+                a approve  s stop  r resume  ↑↓ Enter look into a cluster  q"#]],
+        );
+    }
+
+    #[test]
+    fn what_changes_something_is_asked_for_first() {
+        let (mut view, run) = (View::default(), waiting());
+        assert_eq!(press(&mut view, &[KeyCode::Char('a')], &run), Step::Stay);
+        let requests = vec!["web-1-after-canary".to_owned()];
+        assert_eq!(view.asking, Some(Action::Approve(requests.clone())));
+        assert_eq!(press(&mut view, &[KeyCode::Char('n')], &run), Step::Stay);
+        assert_eq!(
+            press(&mut view, &[KeyCode::Char('a'), KeyCode::Char('y')], &run),
+            Step::Do(Action::Approve(requests))
+        );
+        assert_eq!(press(&mut view, &[KeyCode::Char('s'), KeyCode::Char('y')], &run), Step::Do(Action::Stop));
+        assert_eq!(press(&mut view, &[KeyCode::Char('r')], &run), Step::Stay);
+        assert_eq!(view.said.as_deref(), Some("the run is not stopped"));
+        assert_eq!(press(&mut view, &[KeyCode::Char('q')], &run), Step::Leave);
+    }
+
+    #[test]
+    fn a_cluster_can_be_looked_into_and_left_again() {
+        let (mut view, run) = (View::default(), waiting());
+        assert_eq!(press(&mut view, &[KeyCode::Enter], &run), Step::Stay);
+        assert!(!view.inside, "a stage has no inside");
+        assert_eq!(press(&mut view, &[KeyCode::Down, KeyCode::Enter], &run), Step::Stay);
+        assert!(view.inside);
+        check(
+            &view,
+            &run,
+            Some(vec!["Applied: False (NotAllWorkHaveBeenApplied)".to_owned()]),
+            expect![[r#"
+                run web-1 ◐ waiting
+                [██████████░░░░░░░░░░] 1/2 clusters, placement web, resource
+                → waits for an approval of stage canary
+                ┌ cluster a ───────────────────────────────────────────────┐
+                │Applied: False (NotAllWorkHaveBeenApplied)                │
+                │                                                          │
+                │                                                          │
+                │                                                          │
+                └──────────────────────────────────────────────────────────┘
+                Esc back  q leave"#]],
+        );
+        assert_eq!(press(&mut view, &[KeyCode::Esc], &run), Step::Stay);
+        assert!(!view.inside);
+    }
 }

@@ -66,7 +66,7 @@ impl View {
             KeyCode::Esc if !self.inside => return Step::Leave,
             KeyCode::Esc | KeyCode::Left => self.inside = false,
             KeyCode::Down | KeyCode::Char('j') => {
-                self.selected = (self.selected + 1).min(lines.len().saturating_sub(1))
+                self.selected = (self.selected + 1).min(lines.len().saturating_sub(1));
             }
             KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
             KeyCode::Enter | KeyCode::Right => self.look_inside(lines),

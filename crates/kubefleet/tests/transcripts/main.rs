@@ -1,0 +1,81 @@
+//! Scripted conversations with the binary: `tests/scripts/*.txt` are what a user types and sees, on a fleet of their own.
+//!
+//! `UPDATE_SCRIPTS=1 cargo test -p kubefleet --test transcripts` writes what is seen into the scripts; read the difference
+//! before you commit it. What a script may say stands in `script.rs`.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod fleet;
+mod live;
+mod script;
+mod seen;
+
+use std::path::{Path, PathBuf};
+
+use fleet::Fleet;
+use script::{Script, Step};
+
+/// One test for every script, by its file's name.
+macro_rules! scripts {
+    ($($name:ident)+) => {
+        $(#[tokio::test]
+        async fn $name() {
+            check(stringify!($name)).await;
+        })+
+
+        const LISTED: &[&str] = &[$(stringify!($name)),+];
+    };
+}
+
+scripts! {
+    approve
+    runs
+    namespaced
+    overrides
+    drain
+    mistakes
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts")
+}
+
+#[test]
+fn every_script_is_run() {
+    let mut found: Vec<String> = std::fs::read_dir(directory())
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    found.sort();
+    let mut listed = LISTED.to_vec();
+    listed.sort_unstable();
+    assert_eq!(found, listed);
+}
+
+async fn check(name: &str) {
+    let path = directory().join(format!("{name}.txt"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut script = Script::parse(&text);
+    let fleet = Fleet::start(script.members).await;
+    for step in &mut script.steps {
+        match step {
+            Step::Remark(_) => {}
+            Step::Apply(yaml) => fleet.apply(yaml).await,
+            Step::Patch { object, change } => fleet.patch(object, change).await,
+            Step::Wait { object, wanted } => fleet.wait(object, wanted).await,
+            Step::Run { command, output } => *output = fleet.run(command).await,
+        }
+    }
+    let seen = script.to_string();
+    if std::env::var_os("UPDATE_SCRIPTS").is_some() {
+        std::fs::write(&path, seen).unwrap();
+        return;
+    }
+    if seen != text {
+        let difference = similar::TextDiff::from_lines(text.as_str(), seen.as_str());
+        panic!(
+            "{name}.txt (UPDATE_SCRIPTS=1 takes what is seen):\n{}",
+            difference.unified_diff().context_radius(4).header("expected", "seen")
+        );
+    }
+}

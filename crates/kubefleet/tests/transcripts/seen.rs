@@ -1,0 +1,28 @@
+//! What is seen, without what differs from one time to the next: ages, random ends of names, ports, instants.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+static REPLACED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let table = [
+        (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<instant>"),
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
+        (r"\b(\d+d)?(\d+h)?(\d+m)?\d+s\b|\b\d+m\b", "<time>"),
+        (r"-[0-9a-f]{8}\b", "-<random>"),
+    ];
+    table.map(|(pattern, placeholder)| (Regex::new(pattern).unwrap(), placeholder)).into()
+});
+
+static BLANKS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\S) {2,}").unwrap());
+
+pub(crate) fn normalised(text: &str, directory: &Path) -> String {
+    let mut text = text.replace(directory.to_str().unwrap(), "<directory>");
+    for (pattern, placeholder) in REPLACED.iter() {
+        text = pattern.replace_all(&text, *placeholder).into_owned();
+    }
+    // Columns are as wide as what is in them, and ages are not always equally long.
+    let lines: Vec<String> = text.lines().map(|line| BLANKS.replace_all(line, "$1  ").trim_end().to_owned()).collect();
+    lines.join("\n") + "\n"
+}
