@@ -152,7 +152,7 @@ impl<M: Members> Reader<'_, M> {
                 picture.member_sides.extend(side.map(|side| (cluster.to_owned(), side)));
             }
             Ok(None) => {
-                picture.unread.push(Unread { what, why: format!("the kubeconfig has no context named {cluster}") })
+                picture.unread.push(Unread { what, why: format!("the kubeconfig has no context named {cluster}") });
             }
             Err(why) => picture.unread.push(Unread { what, why }),
         }

@@ -27,6 +27,24 @@ pub(super) enum Scope {
     Namespaced,
 }
 
+/// Plays scenarios one after the other in one fleet: it takes long to set up. All are played, whatever becomes of the others.
+macro_rules! scenarios {
+    ($scope:expr; $($name:ident),+ $(,)?) => {{
+        use futures::FutureExt as _;
+        let mut fleet = $crate::diagnose::tests::fleet::Fleet::new($scope).await;
+        let mut failed = Vec::new();
+        $(
+            if std::panic::AssertUnwindSafe($name(&mut fleet)).catch_unwind().await.is_err() {
+                failed.push(stringify!($name));
+                fleet.all_agents_run().await;
+            }
+        )+
+        fleet.world.end().await;
+        assert!(failed.is_empty(), "{:?}: {failed:?}", $scope);
+    }};
+}
+pub(super) use scenarios;
+
 /// The kinds around a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -81,6 +99,13 @@ impl Fleet {
     /// Starts the member's agent, or starts it anew.
     pub(super) async fn start_member(&mut self, name: &str) {
         self.world.start_member(&member(name)).await.unwrap();
+    }
+
+    /// Starts all agents anew: a scenario that failed may have left some dead.
+    pub(super) async fn all_agents_run(&mut self) {
+        self.world.start_hub().unwrap();
+        self.start_member("member1").await;
+        self.start_member("member2").await;
     }
 
     /// Begins another scenario: members have the labels of the guides, and there is a namespace with something in it.
@@ -369,7 +394,7 @@ impl Fleet {
                     .await;
             }
             Action::Delete { object } => {
-                drop(request(&self.client_for(object), Method::DELETE, &path_of(object), None).await)
+                drop(request(&self.client_for(object), Method::DELETE, &path_of(object), None).await);
             }
         }
     }

@@ -2,22 +2,23 @@
 
 use serde_json::json;
 
-use super::fleet::{Fleet, Kind, PLACEMENT_API, Scope, condition};
+use super::fleet::{Fleet, Kind, PLACEMENT_API, Scope, condition, scenarios};
 
 #[tokio::test(start_paused = true)]
 async fn what_keeps_a_placement_from_its_clusters_is_found_and_mended() {
-    let mut fleet = Fleet::new(Scope::Cluster).await;
-    pl_s1_not_enough_clusters(&mut fleet).await;
-    pl_s2_a_named_cluster_is_unknown(&mut fleet).await;
-    pl_s3_a_reserved_namespace_is_selected(&mut fleet).await;
-    pl_r1_the_rolling_update_is_held_back(&mut fleet).await;
-    pl_r2_clusters_are_chosen_anew(&mut fleet).await;
-    pl_o1_an_override_does_not_fit(&mut fleet).await;
-    pl_a1_an_object_is_not_taken_over(&mut fleet).await;
-    pl_v1_an_image_cannot_be_pulled(&mut fleet).await;
-    pl_q1_why_a_cluster_was_not_chosen(&mut fleet).await;
-    pl_x1_pl_x2_drifts_and_differences(&mut fleet).await;
-    fleet.world.end().await;
+    scenarios!(
+        Scope::Cluster;
+        pl_s1_not_enough_clusters,
+        pl_s2_a_named_cluster_is_unknown,
+        pl_s3_a_reserved_namespace_is_selected,
+        pl_r1_the_rolling_update_is_held_back,
+        pl_r2_clusters_are_chosen_anew,
+        pl_o1_an_override_does_not_fit,
+        pl_a1_an_object_is_not_taken_over,
+        pl_v1_an_image_cannot_be_pulled,
+        pl_q1_why_a_cluster_was_not_chosen,
+        pl_x1_pl_x2_drifts_and_differences,
+    );
 }
 
 fn rolling() -> serde_json::Value {

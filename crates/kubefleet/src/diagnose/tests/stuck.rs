@@ -2,18 +2,19 @@
 
 use serde_json::json;
 
-use super::fleet::{Fleet, Kind, Scope, condition};
+use super::fleet::{Fleet, Kind, Scope, condition, scenarios};
 
 #[tokio::test(start_paused = true)]
 async fn what_a_run_is_stuck_on_is_found_and_mended() {
-    let mut fleet = Fleet::new(Scope::Cluster).await;
-    ur_40_an_image_that_is_none(&mut fleet).await;
-    ur_40_a_pod_that_crashes_and_the_way_back(&mut fleet).await;
-    ur_41_applying_fails(&mut fleet).await;
-    ur_41_the_member_is_silent(&mut fleet).await;
-    ur_42_a_run_gets_stuck_while_it_stops(&mut fleet).await;
-    ur_43_differences_cannot_be_reported(&mut fleet).await;
-    fleet.world.end().await;
+    scenarios!(
+        Scope::Cluster;
+        ur_40_an_image_that_is_none,
+        ur_40_a_pod_that_crashes_and_the_way_back,
+        ur_41_applying_fails,
+        ur_41_the_member_is_silent,
+        ur_42_a_run_gets_stuck_while_it_stops,
+        ur_43_differences_cannot_be_reported,
+    );
 }
 
 async fn prepared(fleet: &mut Fleet, name: &str, image: &str) {
