@@ -9,6 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 mod agent;
 mod cli;
 mod crds;
+mod diagnose;
 mod hub_agent;
 mod member_agent;
 mod nearest;

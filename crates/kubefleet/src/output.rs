@@ -75,12 +75,30 @@ impl fmt::Display for NothingDone {
 
 impl std::error::Error for NothingDone {}
 
+/// Something is wrong with the fleet, and everything about it has been said; the exit code says so, too.
+#[derive(Debug)]
+pub(crate) struct Found;
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("something is wrong with the fleet")
+    }
+}
+
+impl std::error::Error for Found {}
+
+/// That something is wrong with what was looked at; 1 would mean that it could not be looked at.
+const FOUND: u8 = 3;
+
 /// What shells and the Go agents mean by a wrong usage; also that nothing was done.
 const MISUSED: u8 = 2;
 
 /// Turns the outcome of a verb into an exit code; a failure is told with all its causes, and with a hint if there is one.
 pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };
+    if error.is::<Found>() {
+        return ExitCode::from(FOUND);
+    }
     progress(&format!("error: {error:#}"));
     let misused = error.downcast_ref().map(|Misused(hinted)| hinted);
     let nothing_done = error.downcast_ref().map(|NothingDone(hinted)| hinted);

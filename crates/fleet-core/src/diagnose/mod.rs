@@ -55,19 +55,20 @@ pub fn run(picture: &Picture) -> Diagnosis {
 pub fn placement(picture: &Picture) -> Diagnosis {
     let name = picture.placement.as_ref().map(|placement| placement.name().to_owned()).unwrap_or_default();
     let newest = picture.runs_of(&name).first().map(|run| picture.about_run(run.name()));
-    let of_run = newest.as_ref().filter(|_| picture.is_external()).and_then(|picture| {
-        // Information about a run that is over is of no use to who asks about the placement.
-        run::look(picture)
-            .filter(|found| found.severity > Severity::Information || !picture.the_run().is_some_and(run::is_final))
-    });
+    let newest = newest.filter(|_| picture.is_external());
+    let of_run = newest.as_ref().and_then(run::look);
+    let succeeded = newest.as_ref().and_then(Picture::the_run).is_some_and(run::has_succeeded);
     let mut found = placement::look(picture);
-    if of_run.is_some() {
+    if of_run.is_some() && !succeeded {
         found.retain(|one| !ABOUT_RUNS.contains(&one.entry));
     }
-    let mut all = of_run.into_iter().chain(found);
+    // What is odd about a run that went through explains nothing; what holds one up, or has ended it, does.
+    let (first, last) = if succeeded { (None, of_run) } else { (of_run, None) };
+    let last = last.filter(|found| found.severity > Severity::Information);
+    let mut all = first.into_iter().chain(found).chain(last);
     let cause = all.next();
     let mut notices: Vec<Finding> = all.collect();
-    notices.extend(newest.iter().filter(|_| picture.is_external()).flat_map(run::notices));
+    notices.extend(newest.iter().flat_map(run::notices));
     notices.extend(placement::drift(picture));
     notices.extend(failed_evictions(picture));
     let summary = placement::summary(picture).unwrap_or_else(|| "The placement was not found.".to_owned());

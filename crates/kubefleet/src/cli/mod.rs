@@ -42,6 +42,7 @@ pub(crate) enum Verb {
     #[command(visible_alias = "get")]
     Status(status::Args),
     Watch(watch::Args),
+    Diagnose(crate::diagnose::Args),
     Approve(approve::Args),
     Plan(plan::Args),
     Run(start::RunArgs),
@@ -61,6 +62,7 @@ impl Verb {
         let doing: Pin<Box<dyn Future<Output = anyhow::Result<()>> + '_>> = match self {
             Verb::Status(args) => Box::pin(status::run(args)),
             Verb::Watch(args) => Box::pin(watch::run(args)),
+            Verb::Diagnose(args) => Box::pin(crate::diagnose::run(args)),
             Verb::Approve(args) => Box::pin(approve::run(args)),
             Verb::Plan(args) => Box::pin(plan::run(args)),
             Verb::Run(args) => Box::pin(start::run(args)),

@@ -26,15 +26,22 @@ pub(super) struct Wanted {
 pub(super) fn wanted(picture: &Picture, cluster: &str) -> Vec<Wanted> {
     let bindings = picture.bindings.iter().filter(|binding| binding.spec.target_cluster == cluster);
     let failed = bindings.filter_map(|binding| binding.status.as_ref()).flat_map(|status| &status.failed_placements);
-    failed.take(OBJECTS_ASKED).map(|failed| Wanted { plural: plural(picture, failed), resource: failed.resource.clone() }).collect()
+    failed
+        .take(OBJECTS_ASKED)
+        .map(|failed| Wanted { plural: plural(picture, failed), resource: failed.resource.clone() })
+        .collect()
 }
 
 /// As the Work tells it, or guessed.
 fn plural(picture: &Picture, failed: &FailedResourcePlacement) -> String {
-    let manifests = picture.works.iter().filter_map(|work| work.status.as_ref()).flat_map(|status| &status.manifest_conditions);
+    let manifests =
+        picture.works.iter().filter_map(|work| work.status.as_ref()).flat_map(|status| &status.manifest_conditions);
     let told = manifests.map(|manifest| &manifest.identifier).find(|one| {
         let resource = &failed.resource;
-        one.kind == resource.kind && one.group == resource.group && one.name == resource.name && !one.resource.is_empty()
+        one.kind == resource.kind
+            && one.group == resource.group
+            && one.name == resource.name
+            && !one.resource.is_empty()
     });
     told.map_or_else(|| guessed_plural(&failed.resource.kind), |one| one.resource.clone())
 }
@@ -52,7 +59,10 @@ pub(super) fn guessed_plural(kind: &str) -> String {
 /// What the member has; `None` if it does not answer at all.
 pub(super) async fn read(server: &Server, cluster: &str, wanted: &[Wanted]) -> (Option<MemberSide>, Vec<Unread>) {
     let (mut side, mut unread) = (MemberSide::default(), Vec::new());
-    let told = |what: &str, error: &dyn std::fmt::Display| Unread { what: format!("{what} on {cluster}"), why: error.to_string() };
+    let told = |what: &str, error: &dyn std::fmt::Display| Unread {
+        what: format!("{what} on {cluster}"),
+        why: error.to_string(),
+    };
     for Wanted { resource, plural } in wanted {
         let kind = KindId::new(&resource.group, &resource.version, &resource.kind, plural);
         let namespace = Some(resource.namespace.as_str()).filter(|namespace| !namespace.is_empty());
@@ -66,7 +76,8 @@ pub(super) async fn read(server: &Server, cluster: &str, wanted: &[Wanted]) -> (
             }
         }
     }
-    let places: BTreeSet<&str> = wanted.iter().map(|one| one.resource.namespace.as_str()).filter(|one| !one.is_empty()).collect();
+    let places: BTreeSet<&str> =
+        wanted.iter().map(|one| one.resource.namespace.as_str()).filter(|one| !one.is_empty()).collect();
     for place in places {
         match server.list_any::<Pod>(&KindId::of::<Pod>(), Some(place)).await {
             Ok(pods) => side.pods.extend(pods),

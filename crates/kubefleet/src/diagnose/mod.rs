@@ -27,7 +27,7 @@ use crate::nearest::{alternatives, nearest};
 use crate::output::{Found, Hinted};
 use read::{Members, Reader};
 use server::Server;
-use subjects::{Answer, NotFound};
+use subjects::NotFound;
 
 /// Find out why a run, a placement or a cluster is not as it should be, and what to do
 #[derive(Debug, clap::Args)]

@@ -19,7 +19,14 @@ pub(super) fn answer(answer: &Answer, paint: Paint) -> String {
     }
     if answer.whole_fleet && answer.diagnoses.iter().all(|one| one.severity().is_none()) {
         let Answer { placements, clusters, .. } = answer;
-        let _ = writeln!(out, "{}", paint.paint(Tone::Good, &format!("Nothing found: {placements} placements and {clusters} clusters were looked at.")));
+        let _ = writeln!(
+            out,
+            "{}",
+            paint.paint(
+                Tone::Good,
+                &format!("Nothing found: {placements} placements and {clusters} clusters were looked at.")
+            )
+        );
     }
     out
 }
@@ -58,7 +65,13 @@ fn finding(out: &mut String, finding: &Finding, paint: Paint) {
         Some(root) if root != finding.entry => format!("{} {root}", finding.entry),
         _ => finding.entry.to_owned(),
     };
-    let _ = writeln!(out, "\n{} {} {}", paint.paint(tone, &format!("{word}:")), paint.paint(Tone::Strong, &finding.title), paint.paint(Tone::Faint, &format!("[{entries}]")));
+    let _ = writeln!(
+        out,
+        "\n{} {} {}",
+        paint.paint(tone, &format!("{word}:")),
+        paint.paint(Tone::Strong, &finding.title),
+        paint.paint(Tone::Faint, &format!("[{entries}]"))
+    );
     if !finding.explanation.is_empty() {
         let _ = writeln!(out, "  {}", finding.explanation);
     }
@@ -81,7 +94,11 @@ fn fix(out: &mut String, word: &str, fix: &Fix, paint: Paint) {
             let _ = writeln!(out, "{indented}{}", step.command);
         }
         if !step.fill_in.is_empty() {
-            let _ = writeln!(out, "    {}", paint.paint(Tone::Faint, &format!("# replace {} first", step.fill_in.join(", "))));
+            let _ = writeln!(
+                out,
+                "    {}",
+                paint.paint(Tone::Faint, &format!("# replace {} first", step.fill_in.join(", ")))
+            );
         }
     }
 }

@@ -5,8 +5,9 @@
 
 use fleet_api::conditions::ConditionStatus;
 use fleet_api::kinds::{
-    Approval, Binding, Cluster, ClusterOverride, DisruptionBudget, Eviction, Family, Member, NamespacedOverride, Namespaced,
-    Obj, Placement, PolicySnapshot, Scope, ScopeKind, Snapshot, UpdateRun, UpdateStrategy, WorkFamily,
+    Approval, Binding, Cluster, ClusterOverride, DisruptionBudget, Eviction, Family, Member, Namespaced,
+    NamespacedOverride, Obj, Placement, PolicySnapshot, Scope, ScopeKind, Snapshot, UpdateRun, UpdateStrategy,
+    WorkFamily,
 };
 use fleet_api::well_known::{labels, namespaces};
 use fleet_core::diagnose::{Kubectl, Picture, Seen, SnapshotSeen, Unread};
@@ -59,14 +60,16 @@ impl<M: Members> Reader<'_, M> {
         let placement = self.hub.get::<Placement, S>(namespace, name).await;
         picture.placement = noted(&mut picture, kind::<Placement, S>(), placement.map(|found| found.map(Seen::from)));
         let of_placement = format!("{}={name}", labels::PARENT_PLACEMENT);
-        picture.policy_snapshots = seen(&mut picture, self.hub.list::<PolicySnapshot, S>(namespace, &of_placement).await);
+        picture.policy_snapshots =
+            seen(&mut picture, self.hub.list::<PolicySnapshot, S>(namespace, &of_placement).await);
         picture.bindings = seen(&mut picture, self.hub.list::<Binding, S>(namespace, &of_placement).await);
         let snapshots = self.hub.list_metadata::<Snapshot, S>(namespace, &of_placement).await;
         let snapshots = noted(&mut picture, kind::<Snapshot, S>(), snapshots);
         picture.resource_snapshots = snapshots.into_iter().map(|metadata| SnapshotSeen { metadata }).collect();
         if picture.evictions.iter().any(|one| one.spec.placement_name == name) {
             let budget = self.hub.get::<DisruptionBudget, Cluster>(None, name).await;
-            picture.budget = noted(&mut picture, kind::<DisruptionBudget, Cluster>(), budget.map(|found| found.map(Seen::from)));
+            picture.budget =
+                noted(&mut picture, kind::<DisruptionBudget, Cluster>(), budget.map(|found| found.map(Seen::from)));
         }
         self.look_closer(&mut picture, name).await;
         picture
@@ -102,7 +105,8 @@ impl<M: Members> Reader<'_, M> {
         let of_run = format!("{}={}", labels::TARGET_UPDATE_RUN, run.name());
         picture.approvals = seen(picture, self.hub.list::<Approval, S>(namespace.as_deref(), &of_run).await);
         let stages = run.status.iter().flat_map(|status| &status.stages_status);
-        let tasks = stages.flat_map(|stage| stage.before_stage_task_status.iter().chain(&stage.after_stage_task_status));
+        let tasks =
+            stages.flat_map(|stage| stage.before_stage_task_status.iter().chain(&stage.after_stage_task_status));
         for name in tasks.map(|task| &task.approval_request_name).filter(|name| !name.is_empty()) {
             if picture.approvals.iter().any(|one| one.name() == name) {
                 continue;
@@ -147,7 +151,9 @@ impl<M: Members> Reader<'_, M> {
                 picture.unread.append(&mut unread);
                 picture.member_sides.extend(side.map(|side| (cluster.to_owned(), side)));
             }
-            Ok(None) => picture.unread.push(Unread { what, why: format!("the kubeconfig has no context named {cluster}") }),
+            Ok(None) => {
+                picture.unread.push(Unread { what, why: format!("the kubeconfig has no context named {cluster}") });
+            }
             Err(why) => picture.unread.push(Unread { what, why }),
         }
     }

@@ -61,12 +61,21 @@ impl Server {
     }
 
     /// One object of ours.
-    pub(super) async fn get<F: Family, S: Scope>(&self, namespace: Option<&str>, name: &str) -> Result<Option<Obj<F, S>>, ReadError> {
+    pub(super) async fn get<F: Family, S: Scope>(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Obj<F, S>>, ReadError> {
         self.get_any(&KindId::of::<Obj<F, S>>(), namespace, name).await
     }
 
     /// One object of any kind.
-    pub(super) async fn get_any<T: DeserializeOwned>(&self, kind: &KindId, namespace: Option<&str>, name: &str) -> Result<Option<T>, ReadError> {
+    pub(super) async fn get_any<T: DeserializeOwned>(
+        &self,
+        kind: &KindId,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<T>, ReadError> {
         match self.ask(&kind.object_path(namespace, name, None), WHOLE).await {
             Ok(found) => Ok(Some(found)),
             Err(Trouble::NotThere) => Ok(None),
@@ -75,22 +84,40 @@ impl Server {
     }
 
     /// All objects of one of our kinds that a label selector matches; all of them without one.
-    pub(super) async fn list<F: Family, S: Scope>(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<Obj<F, S>>, ReadError> {
+    pub(super) async fn list<F: Family, S: Scope>(
+        &self,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<Obj<F, S>>, ReadError> {
         self.pages(&KindId::of::<Obj<F, S>>(), namespace, labels, WHOLE).await
     }
 
     /// The same of any kind.
-    pub(super) async fn list_any<T: DeserializeOwned>(&self, kind: &KindId, namespace: Option<&str>) -> Result<Vec<T>, ReadError> {
+    pub(super) async fn list_any<T: DeserializeOwned>(
+        &self,
+        kind: &KindId,
+        namespace: Option<&str>,
+    ) -> Result<Vec<T>, ReadError> {
         self.pages(kind, namespace, "", WHOLE).await
     }
 
     /// The same, but only their metadata.
-    pub(super) async fn list_metadata<F: Family, S: Scope>(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<ObjectMeta>, ReadError> {
+    pub(super) async fn list_metadata<F: Family, S: Scope>(
+        &self,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<ObjectMeta>, ReadError> {
         let found: Vec<OnlyMetadata> = self.pages(&KindId::of::<Obj<F, S>>(), namespace, labels, METADATA).await?;
         Ok(found.into_iter().map(|one| one.metadata).collect())
     }
 
-    async fn pages<T: DeserializeOwned>(&self, kind: &KindId, namespace: Option<&str>, labels: &str, accept: &str) -> Result<Vec<T>, ReadError> {
+    async fn pages<T: DeserializeOwned>(
+        &self,
+        kind: &KindId,
+        namespace: Option<&str>,
+        labels: &str,
+        accept: &str,
+    ) -> Result<Vec<T>, ReadError> {
         let (mut found, mut more) = (Vec::new(), None::<String>);
         loop {
             let mut query = form_urlencoded::Serializer::new(String::new());

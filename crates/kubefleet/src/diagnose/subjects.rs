@@ -87,7 +87,12 @@ impl<M: Members> Reader<'_, M> {
         if diagnoses.is_empty() {
             return Err(NotFound { known: names(&common), unread: common.unread });
         }
-        Ok(Answer { whole_fleet: false, placements: common.placement_names.len(), clusters: common.members.len(), diagnoses })
+        Ok(Answer {
+            whole_fleet: false,
+            placements: common.placement_names.len(),
+            clusters: common.members.len(),
+            diagnoses,
+        })
     }
 
     /// The picture of a placement with the approvals of its newest run.

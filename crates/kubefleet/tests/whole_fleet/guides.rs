@@ -22,6 +22,7 @@ pub(crate) async fn worked_example(fleet: &Fleet, example: &Example) {
     story.a_run_of_an_index_that_does_not_exist().await;
     story.a_run_that_waits_for_an_approval_that_counts().await;
     story.a_run_that_is_stuck_because_of_an_image().await;
+    story.only_what_the_user_wrote_is_placed().await;
     story.a_new_run_that_takes_the_cluster_over().await;
     story.a_run_that_is_stopped_and_resumed().await;
     story.a_placement_that_is_deleted_under_a_run().await;
@@ -244,6 +245,21 @@ impl Story<'_> {
         let refused = pods.lines().skip(1).filter(|line| line.contains("0/1     InvalidImageName   0"));
         assert_eq!((refused.count(), pods.lines().count()), (3, 4), "{pods}");
         self.person.types("kubectl config use-context hub").await;
+    }
+
+    /// The hub's own controllers have made ReplicaSets and pods of the Deployment there; those are nobody's to place.
+    async fn only_what_the_user_wrote_is_placed(&self) {
+        let example = self.example;
+        let path = format!(
+            "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/fleet-member-member2/works/{}",
+            example.work()
+        );
+        let work = self.fleet.servers.hub().get(&path).await.unwrap();
+        let manifests = work["spec"]["workload"]["manifests"].as_array().unwrap();
+        let kinds: Vec<&str> = manifests.iter().map(|manifest| manifest["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, if example.is_namespaced { &["Deployment"][..] } else { &["Namespace", "Deployment"] });
+        let pods = self.fleet.servers.hub().list(&format!("/api/v1/namespaces/{}/pods", example.namespace)).await;
+        assert!(!pods.is_empty(), "the hub has controllers");
     }
 
     async fn a_new_run_that_takes_the_cluster_over(&self) {

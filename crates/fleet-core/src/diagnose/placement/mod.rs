@@ -45,10 +45,14 @@ impl Rule {
 }
 
 /// In the order of the rule base. What comes after the rollout has started is decided cluster by cluster.
-pub(super) const RULES: &[Rule] = &[
+pub(super) const SCHEDULING: &[Rule] = &[
     Rule { entries: &["PL-S3", "PL-N2"], look: scheduling::invalid_selectors },
     Rule { entries: &["PL-S1", "PL-S2"], look: scheduling::unfulfilled },
     Rule { entries: &["PL-S4"], look: scheduling::pending },
+];
+
+/// The same for what has been scheduled: clusters that fit are rolled out to even where others are missing.
+pub(super) const ROLLOUT: &[Rule] = &[
     Rule { entries: &["UR-01"], look: rollout::no_run },
     Rule { entries: &["UR-81"], look: rollout::mixed_versions },
     Rule { entries: &["PL-R2"], look: rollout::policy_changed },
@@ -57,7 +61,8 @@ pub(super) const RULES: &[Rule] = &[
 
 /// Everything that is wrong with the placement, the cause first.
 pub(super) fn look(picture: &Picture) -> Vec<Finding> {
-    let mut found: Vec<Finding> = RULES.iter().find_map(|rule| rule.apply(picture)).into_iter().collect();
+    let first = |rules: &[Rule]| rules.iter().find_map(|rule| rule.apply(picture));
+    let mut found: Vec<Finding> = [first(SCHEDULING), first(ROLLOUT)].into_iter().flatten().collect();
     let mut clusters: Vec<&str> = picture.bindings.iter().map(|binding| binding.spec.target_cluster.as_str()).collect();
     clusters.sort_unstable();
     clusters.dedup();

@@ -107,6 +107,11 @@ pub(super) fn is_final(run: &Seen<UpdateRun>) -> bool {
         || condition::<UpdateRunSucceeded>(conditions).is_some()
 }
 
+pub(super) fn has_succeeded(run: &Seen<UpdateRun>) -> bool {
+    let conditions = run.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+    decode_ignoring_generation::<UpdateRunSucceeded>(conditions).is_true()
+}
+
 impl<'a> Run<'a> {
     pub(super) fn of(picture: &'a Picture) -> Option<Self> {
         let run = picture.the_run()?;

@@ -37,11 +37,8 @@ pub(super) fn stopped(run: &Run<'_>) -> Option<Finding> {
         );
     }
     let stopped = run.progresses_as(UpdateRunProgressingReason::Stopped)?;
-    let begun = run.status.stages_status.iter().any(|stage| {
-        stage.start_time.is_some()
-            || !stage.conditions.is_empty()
-            || stage.clusters.iter().any(|one| !one.conditions.is_empty())
-    });
+    let clusters = run.status.stages_status.iter().flat_map(|stage| &stage.clusters);
+    let begun = clusters.into_iter().any(|one| !one.conditions.is_empty());
     let (entry, title) = if begun {
         ("UR-60", format!("Run {} was stopped", run.object.name()))
     } else {

@@ -41,8 +41,9 @@ async fn what_keeps_an_eviction_from_being_carried_out_is_found_and_mended() {
     evict(&fleet, "ev6", &fleet.placement_name(), "member2").await;
     let mut cause = fleet.finds("ev6", "EV-6").await;
     // Whoever follows the fix lets the run finish before evicting again.
-    let again = cause.fixes[0].steps.split_off(cause.fixes[0].steps.len() - 1);
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    let mut first = cause.fixes.remove(0);
+    let again = first.steps.split_off(first.steps.len() - 1);
+    fleet.carry_out(&first, &[]).await;
     fleet.until_rolled_out().await;
     fleet.carry_out(&Fix { what: String::new(), steps: again }, &[]).await;
     fleet.finds("ev6-2", "EV-9").await;
@@ -69,16 +70,25 @@ async fn mends(fleet: &Fleet, name: &str, entry: &str) {
     fleet.carry_out(&cause.fixes[0], &[]).await;
     let again = format!("{name}-2");
     let path = format!("{PLACEMENT_API}/clusterresourceplacementevictions/{again}");
-    fleet.until("it is decided", async |fleet| fleet.get(&path).await.is_some_and(|one| condition(&one, "Executed").is_some())).await;
+    fleet
+        .until("it is decided", async |fleet| {
+            fleet.get(&path).await.is_some_and(|one| condition(&one, "Executed").is_some())
+        })
+        .await;
     fleet.finds(&again, "EV-9").await;
     until_bound(fleet).await;
 }
 
 async fn clusters(fleet: &Fleet) -> Vec<String> {
     let bindings = fleet.list(Kind::Binding).await;
-    let own = bindings.iter().filter(|one| one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == fleet.placement_name());
+    let own = bindings
+        .iter()
+        .filter(|one| one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == fleet.placement_name());
     let mut clusters: Vec<String> = own
-        .filter(|one| one["spec"]["state"] == "Bound" && condition(one, "Available").is_some_and(|available| available["status"] == "True"))
+        .filter(|one| {
+            one["spec"]["state"] == "Bound"
+                && condition(one, "Available").is_some_and(|available| available["status"] == "True")
+        })
         .filter_map(|one| one["spec"]["targetCluster"].as_str().map(str::to_owned))
         .collect();
     clusters.sort();

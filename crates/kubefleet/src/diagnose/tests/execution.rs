@@ -2,27 +2,37 @@
 
 use serde_json::json;
 
-use super::fleet::{Fleet, Kind, Scope, stage};
+use super::fleet::{Fleet, Kind, Scope, scenarios, stage};
+
+macro_rules! all {
+    ($scope:expr) => {
+        scenarios!(
+            $scope;
+            ur_20_the_placement_is_deleted,
+            ur_21_the_strategy_is_deleted,
+            ur_22_stage_tasks_become_invalid,
+            ur_23_a_cluster_is_now_in_two_stages,
+            ur_24_a_concurrent_run_takes_the_cluster,
+            ur_25_the_policy_changes,
+            ur_26_the_number_of_clusters_changes,
+            ur_27_stage_membership_changes,
+            ur_28_the_apply_strategy_changes,
+            ur_29_somebody_elses_approval_request_has_our_name,
+            ur_30_a_status_that_no_run_can_have,
+            ur_80_a_pinned_index_brings_old_content,
+            ur_81_clusters_have_different_versions,
+        )
+    };
+}
 
 #[tokio::test(start_paused = true)]
 async fn what_ends_a_run_is_found_and_mended() {
-    for scope in [Scope::Cluster, Scope::Namespaced] {
-        let mut fleet = Fleet::new(scope).await;
-        ur_20_the_placement_is_deleted(&mut fleet).await;
-        ur_21_the_strategy_is_deleted(&mut fleet).await;
-        ur_22_stage_tasks_become_invalid(&mut fleet).await;
-        ur_23_a_cluster_is_now_in_two_stages(&mut fleet).await;
-        ur_24_a_concurrent_run_takes_the_cluster(&mut fleet).await;
-        ur_25_the_policy_changes(&mut fleet).await;
-        ur_26_the_number_of_clusters_changes(&mut fleet).await;
-        ur_27_stage_membership_changes(&mut fleet).await;
-        ur_28_the_apply_strategy_changes(&mut fleet).await;
-        ur_29_somebody_elses_approval_request_has_our_name(&mut fleet).await;
-        ur_30_a_status_that_no_run_can_have(&mut fleet).await;
-        ur_80_a_pinned_index_brings_old_content(&mut fleet).await;
-        ur_81_clusters_have_different_versions(&mut fleet).await;
-        fleet.world.end().await;
-    }
+    all!(Scope::Cluster);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ends_a_run_is_found_and_mended_in_a_namespace() {
+    all!(Scope::Namespaced);
 }
 
 /// A run that waits for an approval after its first stage.
@@ -117,7 +127,8 @@ async fn ur_24_a_concurrent_run_takes_the_cluster(fleet: &mut Fleet) {
 }
 
 async fn ur_25_the_policy_changes(fleet: &mut Fleet) {
-    waiting(fleet, "ur25", json!({"policy": {"placementType": "PickFixed", "clusterNames": ["member1", "member2"]}})).await;
+    waiting(fleet, "ur25", json!({"policy": {"placementType": "PickFixed", "clusterNames": ["member1", "member2"]}}))
+        .await;
     let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
     fleet.patch(&path, json!({"spec": {"policy": {"clusterNames": ["member2"]}}})).await;
     mends(fleet, "UR-25").await;
@@ -224,7 +235,8 @@ async fn ur_81_clusters_have_different_versions(fleet: &mut Fleet) {
     let cause = fleet.finds(&fleet.placement_name(), "UR-81").await;
     fleet.carry_out(&cause.fixes[0], &[]).await;
     let runs = fleet.list(Kind::Run).await;
-    let newest = runs.iter().filter_map(|run| run["metadata"]["name"].as_str()).find(|name| *name != "run-ur81-a").unwrap();
+    let own = runs.iter().filter(|run| run["spec"]["placementName"] == fleet.placement_name());
+    let newest = own.filter_map(|run| run["metadata"]["name"].as_str()).find(|name| *name != "run-ur81-a").unwrap();
     fleet.until_reason(newest, "Progressing", "UpdateRunWaiting").await;
     fleet.approve(&format!("{newest}-after-staging"), 1).await;
     fleet.until_reason(newest, "Succeeded", "UpdateRunSucceeded").await;

@@ -27,6 +27,24 @@ pub(super) enum Scope {
     Namespaced,
 }
 
+/// Plays scenarios one after the other in one fleet: it takes long to set up. All are played, whatever becomes of the others.
+macro_rules! scenarios {
+    ($scope:expr; $($name:ident),+ $(,)?) => {{
+        use futures::FutureExt as _;
+        let mut fleet = $crate::diagnose::tests::fleet::Fleet::new($scope).await;
+        let mut failed = Vec::new();
+        $(
+            if std::panic::AssertUnwindSafe($name(&mut fleet)).catch_unwind().await.is_err() {
+                failed.push(stringify!($name));
+                fleet.all_agents_run().await;
+            }
+        )+
+        fleet.world.end().await;
+        assert!(failed.is_empty(), "{:?}: {failed:?}", $scope);
+    }};
+}
+pub(super) use scenarios;
+
 /// The kinds around a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -65,15 +83,16 @@ impl Fleet {
         let mut fleet = Self { world, scope, hub, name: "none".to_owned() };
         fleet.start_member("member1").await;
         fleet.start_member("member2").await;
-        fleet.until("all members have joined", async |fleet| {
-            let mut joined = 0;
-            for name in ["member1", "member2"] {
-                let member = fleet.get(&format!("{MEMBERS}/{name}")).await.unwrap();
-                joined += usize::from(condition(&member, "Joined").is_some_and(|one| one["status"] == "True"));
-            }
-            joined == 2
-        })
-        .await;
+        fleet
+            .until("all members have joined", async |fleet| {
+                let mut joined = 0;
+                for name in ["member1", "member2"] {
+                    let member = fleet.get(&format!("{MEMBERS}/{name}")).await.unwrap();
+                    joined += usize::from(condition(&member, "Joined").is_some_and(|one| one["status"] == "True"));
+                }
+                joined == 2
+            })
+            .await;
         fleet
     }
 
@@ -82,18 +101,31 @@ impl Fleet {
         self.world.start_member(&member(name)).await.unwrap();
     }
 
+    /// Starts all agents anew: a scenario that failed may have left some dead.
+    pub(super) async fn all_agents_run(&mut self) {
+        self.world.start_hub().unwrap();
+        self.start_member("member1").await;
+        self.start_member("member2").await;
+    }
+
     /// Begins another scenario: members have the labels of the guides, and there is a namespace with something in it.
     pub(super) async fn scenario(&mut self, name: &str) {
         self.name = name.to_owned();
         for (member, environment) in [("member1", "canary"), ("member2", "staging")] {
             self.label(member, json!({"environment": environment, "region": null, "order": null, "env": null})).await;
         }
-        self.create("/api/v1/namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.space()}})).await;
+        self.create(
+            "/api/v1/namespaces",
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.space()}}),
+        )
+        .await;
         self.content("1").await;
         if self.scope == Scope::Namespaced {
             for member in ["member1", "member2"] {
                 let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.space()}});
-                request(&self.world.user_of(member), Method::POST, "/api/v1/namespaces", Some(&namespace)).await.unwrap();
+                request(&self.world.user_of(member), Method::POST, "/api/v1/namespaces", Some(&namespace))
+                    .await
+                    .unwrap();
             }
             // Members tell of their namespaces with their heartbeats.
             self.pass(70).await;
@@ -293,7 +325,12 @@ impl Fleet {
     }
 
     fn reader(&self) -> Reader<'_, World> {
-        Reader { hub: Server::new(self.hub.clone()), members: &self.world, now: self.world.clock().now(), kubectl: Kubectl::default() }
+        Reader {
+            hub: Server::new(self.hub.clone()),
+            members: &self.world,
+            now: self.world.clock().now(),
+            kubectl: Kubectl::default(),
+        }
     }
 
     pub(super) async fn diagnose(&self, subject: &str) -> Diagnosis {
@@ -331,7 +368,11 @@ impl Fleet {
             for (word, value) in words {
                 text = text.replace(word, value);
             }
-            assert!(step.fill_in.iter().all(|word| !text.contains(word.as_str())), "nobody fills in {:?}", step.fill_in);
+            assert!(
+                step.fill_in.iter().all(|word| !text.contains(word.as_str())),
+                "nobody fills in {:?}",
+                step.fill_in
+            );
             self.act(action, &serde_json::from_str(&text).unwrap()).await;
             self.pass(3).await;
         }
@@ -349,9 +390,12 @@ impl Fleet {
             Action::Patch { object, subresource, patch_type, .. } => {
                 let subresource = subresource.map(|word| format!("/{word}")).unwrap_or_default();
                 let path = format!("{}{subresource}", path_of(object));
-                send(&self.client_for(object), Method::PATCH, &path, patch_type.media_type(), Some(&filled["patch"])).await;
+                send(&self.client_for(object), Method::PATCH, &path, patch_type.media_type(), Some(&filled["patch"]))
+                    .await;
             }
-            Action::Delete { object } => drop(request(&self.client_for(object), Method::DELETE, &path_of(object), None).await),
+            Action::Delete { object } => {
+                drop(request(&self.client_for(object), Method::DELETE, &path_of(object), None).await);
+            }
         }
     }
 
@@ -380,7 +424,8 @@ async fn request(client: &kube::Client, method: Method, path: &str, body: Option
 
 async fn send(client: &kube::Client, method: Method, path: &str, format: &str, body: Option<&Value>) -> Option<Value> {
     let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-    let request = http::Request::builder().method(method.clone()).uri(path).header("content-type", format).body(bytes).unwrap();
+    let request =
+        http::Request::builder().method(method.clone()).uri(path).header("content-type", format).body(bytes).unwrap();
     match client.request(request).await {
         Ok(answer) => Some(answer),
         Err(kube::Error::Api(status)) if status.code == 404 && method == Method::GET => None,

@@ -2,30 +2,40 @@
 
 use serde_json::json;
 
-use super::fleet::{Fleet, Kind, Scope, condition, stage};
+use super::fleet::{Fleet, Kind, Scope, condition, scenarios, stage};
+
+macro_rules! all {
+    ($scope:expr) => {
+        scenarios!(
+            $scope;
+            ur_01_nothing_is_rolled_out_without_a_run,
+            ur_02_a_run_does_not_start_by_itself,
+            ur_03_a_run_created_stopped,
+            ur_04_an_index_that_does_not_exist,
+            ur_05_the_placement_does_not_exist,
+            ur_06_the_placement_is_not_external,
+            ur_07_the_strategy_does_not_exist,
+            ur_08_stage_tasks_are_invalid,
+            ur_09_a_cluster_is_matched_by_two_stages,
+            ur_10_clusters_are_in_no_stage,
+            ur_11_a_sorting_label_is_no_number,
+            ur_12_the_index_is_no_number,
+            ur_13_scheduling_is_not_complete,
+            ur_14_bindings_do_not_fit_the_policy,
+            ur_15_a_stage_selector_is_invalid,
+            ur_16_nobody_is_there_to_look_at_the_run,
+        )
+    };
+}
 
 #[tokio::test(start_paused = true)]
 async fn what_keeps_a_run_from_starting_is_found_and_mended() {
-    for scope in [Scope::Cluster, Scope::Namespaced] {
-        let mut fleet = Fleet::new(scope).await;
-        ur_01_nothing_is_rolled_out_without_a_run(&mut fleet).await;
-        ur_02_a_run_does_not_start_by_itself(&mut fleet).await;
-        ur_03_a_run_created_stopped(&mut fleet).await;
-        ur_04_an_index_that_does_not_exist(&mut fleet).await;
-        ur_05_the_placement_does_not_exist(&mut fleet).await;
-        ur_06_the_placement_is_not_external(&mut fleet).await;
-        ur_07_the_strategy_does_not_exist(&mut fleet).await;
-        ur_08_stage_tasks_are_invalid(&mut fleet).await;
-        ur_09_a_cluster_is_matched_by_two_stages(&mut fleet).await;
-        ur_10_clusters_are_in_no_stage(&mut fleet).await;
-        ur_11_a_sorting_label_is_no_number(&mut fleet).await;
-        ur_12_the_index_is_no_number(&mut fleet).await;
-        ur_13_scheduling_is_not_complete(&mut fleet).await;
-        ur_14_bindings_do_not_fit_the_policy(&mut fleet).await;
-        ur_15_a_stage_selector_is_invalid(&mut fleet).await;
-        ur_16_nobody_is_there_to_look_at_the_run(&mut fleet).await;
-        fleet.world.end().await;
-    }
+    all!(Scope::Cluster);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_keeps_a_run_from_starting_is_found_and_mended_in_a_namespace() {
+    all!(Scope::Namespaced);
 }
 
 async fn ur_01_nothing_is_rolled_out_without_a_run(fleet: &mut Fleet) {

@@ -2,22 +2,23 @@
 
 use serde_json::json;
 
-use super::fleet::{Fleet, Kind, PLACEMENT_API, Scope, condition};
+use super::fleet::{Fleet, Kind, PLACEMENT_API, Scope, condition, scenarios};
 
 #[tokio::test(start_paused = true)]
 async fn what_keeps_a_placement_from_its_clusters_is_found_and_mended() {
-    let mut fleet = Fleet::new(Scope::Cluster).await;
-    pl_s1_not_enough_clusters(&mut fleet).await;
-    pl_s2_a_named_cluster_is_unknown(&mut fleet).await;
-    pl_s3_a_reserved_namespace_is_selected(&mut fleet).await;
-    pl_r1_the_rolling_update_is_held_back(&mut fleet).await;
-    pl_r2_clusters_are_chosen_anew(&mut fleet).await;
-    pl_o1_an_override_does_not_fit(&mut fleet).await;
-    pl_a1_an_object_is_not_taken_over(&mut fleet).await;
-    pl_v1_an_image_cannot_be_pulled(&mut fleet).await;
-    pl_q1_why_a_cluster_was_not_chosen(&mut fleet).await;
-    pl_x1_pl_x2_drifts_and_differences(&mut fleet).await;
-    fleet.world.end().await;
+    scenarios!(
+        Scope::Cluster;
+        pl_s1_not_enough_clusters,
+        pl_s2_a_named_cluster_is_unknown,
+        pl_s3_a_reserved_namespace_is_selected,
+        pl_r1_the_rolling_update_is_held_back,
+        pl_r2_clusters_are_chosen_anew,
+        pl_o1_an_override_does_not_fit,
+        pl_a1_an_object_is_not_taken_over,
+        pl_v1_an_image_cannot_be_pulled,
+        pl_q1_why_a_cluster_was_not_chosen,
+        pl_x1_pl_x2_drifts_and_differences,
+    );
 }
 
 fn rolling() -> serde_json::Value {
@@ -32,8 +33,9 @@ async fn until_available(fleet: &Fleet) {
 async fn is_available(fleet: &Fleet) -> bool {
     let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
     ["Scheduled", "RolloutStarted", "Available"].iter().all(|step| {
-        condition(&placement, &format!("ClusterResourcePlacement{step}"))
-            .is_some_and(|one| one["status"] == "True" && one["observedGeneration"] == placement["metadata"]["generation"])
+        condition(&placement, &format!("ClusterResourcePlacement{step}")).is_some_and(|one| {
+            one["status"] == "True" && one["observedGeneration"] == placement["metadata"]["generation"]
+        })
     })
 }
 
@@ -69,7 +71,9 @@ async fn pl_s2_a_named_cluster_is_unknown(fleet: &mut Fleet) {
 async fn pl_s3_a_reserved_namespace_is_selected(fleet: &mut Fleet) {
     fleet.scenario("pls3").await;
     let select = |name: &str| json!({"group": "", "version": "v1", "kind": "Namespace", "name": name});
-    fleet.place(json!({"strategy": rolling(), "resourceSelectors": [select("kube-system"), select(&fleet.space())]})).await;
+    fleet
+        .place(json!({"strategy": rolling(), "resourceSelectors": [select("kube-system"), select(&fleet.space())]}))
+        .await;
     fleet.pass(10).await;
     mends(fleet, "PL-S3").await;
 }
@@ -77,25 +81,29 @@ async fn pl_s3_a_reserved_namespace_is_selected(fleet: &mut Fleet) {
 async fn pl_r1_the_rolling_update_is_held_back(fleet: &mut Fleet) {
     fleet.scenario("plr1").await;
     fleet.place(json!({"strategy": rolling(), "policy": {"placementType": "PickN", "numberOfClusters": 3}})).await;
-    fleet.until("both clusters have it", async |fleet| {
-        let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
-        condition(&placement, "ClusterResourcePlacementAvailable").is_some_and(|one| one["status"] == "True")
-    })
-    .await;
+    fleet
+        .until("both clusters have it", async |fleet| {
+            let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
+            condition(&placement, "ClusterResourcePlacementAvailable").is_some_and(|one| one["status"] == "True")
+        })
+        .await;
     fleet.content("2").await;
     fleet.pass(60).await;
     let found = fleet.diagnose(&fleet.placement_name()).await;
     let all: Vec<_> = found.cause.iter().chain(&found.notices).collect();
     assert_eq!(all[0].entry, "PL-S1", "one cluster is missing: {found:#?}");
     let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
-    let blocked = condition(&placement, "ClusterResourcePlacementRolloutStarted").is_some_and(|one| one["status"] == "False");
+    let blocked =
+        condition(&placement, "ClusterResourcePlacementRolloutStarted").is_some_and(|one| one["status"] == "False");
     if blocked {
         let held = all.iter().find(|finding| finding.entry == "PL-R1").unwrap_or_else(|| panic!("{found:#?}"));
         fleet.carry_out(&held.fixes[0], &[]).await;
     }
     for member in ["member1", "member2"] {
         let path = format!("/api/v1/namespaces/{}/configmaps/settings", fleet.space());
-        fleet.until("the change has arrived", async |fleet| fleet.get_on(member, &path).await["data"]["value"] == "2").await;
+        fleet
+            .until("the change has arrived", async |fleet| fleet.get_on(member, &path).await["data"]["value"] == "2")
+            .await;
     }
     assert!(blocked, "the rollout should have been held back");
 }
@@ -175,7 +183,10 @@ async fn pl_x1_pl_x2_drifts_and_differences(fleet: &mut Fleet) {
     fleet.place(json!({"strategy": strategy})).await;
     fleet.pass(30).await;
     let found = fleet.diagnose(&fleet.placement_name()).await;
-    assert!(found.cause.is_none() && found.notices.iter().any(|one| one.entry == "PL-X2"), "nothing is there yet: {found:#?}");
+    assert!(
+        found.cause.is_none() && found.notices.iter().any(|one| one.entry == "PL-X2"),
+        "nothing is there yet: {found:#?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,11 +199,12 @@ async fn what_keeps_a_namespaced_placement_from_its_clusters_is_found_and_mended
     let cause = fleet.finds(&fleet.placement_name(), "PL-N2").await;
     let words = [("<group>", ""), ("<version>", "v1"), ("<kind>", "ConfigMap"), ("<name>", "settings")];
     fleet.carry_out(&cause.fixes[0], &words).await;
-    fleet.until("the placement is available", async |fleet| {
-        let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
-        condition(&placement, "ResourcePlacementAvailable").is_some_and(|one| one["status"] == "True")
-    })
-    .await;
+    fleet
+        .until("the placement is available", async |fleet| {
+            let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
+            condition(&placement, "ResourcePlacementAvailable").is_some_and(|one| one["status"] == "True")
+        })
+        .await;
     assert_eq!(fleet.diagnose(&fleet.placement_name()).await.cause, None);
     fleet.world.end().await;
 }
@@ -217,7 +229,11 @@ async fn a_whole_fleet_is_asked_about_and_only_trouble_is_told() {
         .iter()
         .map(|one| format!("{} {}", one.subject, one.cause.as_ref().map_or("none", |cause| cause.entry)))
         .collect();
-    for expected in ["MemberCluster member1 PL-Q2", "ClusterResourcePlacement placement-unwell PL-V1", "ClusterStagedUpdateRun orphan UR-05"] {
+    for expected in [
+        "MemberCluster member1 PL-Q2",
+        "ClusterResourcePlacement placement-unwell PL-V1",
+        "ClusterStagedUpdateRun orphan UR-05",
+    ] {
         assert!(found.iter().any(|one| one == expected), "{expected}: {found:?}");
     }
     fleet.world.end().await;

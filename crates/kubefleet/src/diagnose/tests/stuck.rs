@@ -2,18 +2,19 @@
 
 use serde_json::json;
 
-use super::fleet::{Fleet, Kind, Scope, condition};
+use super::fleet::{Fleet, Kind, Scope, condition, scenarios};
 
 #[tokio::test(start_paused = true)]
 async fn what_a_run_is_stuck_on_is_found_and_mended() {
-    let mut fleet = Fleet::new(Scope::Cluster).await;
-    ur_40_an_image_that_is_none(&mut fleet).await;
-    ur_40_a_pod_that_crashes_and_the_way_back(&mut fleet).await;
-    ur_41_applying_fails(&mut fleet).await;
-    ur_41_the_member_is_silent(&mut fleet).await;
-    ur_42_a_run_gets_stuck_while_it_stops(&mut fleet).await;
-    ur_43_differences_cannot_be_reported(&mut fleet).await;
-    fleet.world.end().await;
+    scenarios!(
+        Scope::Cluster;
+        ur_40_an_image_that_is_none,
+        ur_40_a_pod_that_crashes_and_the_way_back,
+        ur_41_applying_fails,
+        ur_41_the_member_is_silent,
+        ur_42_a_run_gets_stuck_while_it_stops,
+        ur_43_differences_cannot_be_reported,
+    );
 }
 
 async fn prepared(fleet: &mut Fleet, name: &str, image: &str) {
@@ -30,7 +31,10 @@ async fn ur_40_an_image_that_is_none(fleet: &mut Fleet) {
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-40").await;
     assert_eq!(cause.because_of, Some("PL-V1"));
-    assert_eq!(cause.title, r#"Deployment space-ur40/web on member2 is not available: "nginx:1:2" is no image reference"#);
+    assert_eq!(
+        cause.title,
+        r#"Deployment space-ur40/web on member2 is not available: "nginx:1:2" is no image reference"#
+    );
     let kinds: Vec<&str> = cause.evidence.iter().map(|one| one.object.kind.as_str()).collect();
     let chain = ["ClusterStagedUpdateRun", "ClusterResourceBinding", "Work", "Deployment", "Pod"];
     assert!(chain.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
@@ -55,15 +59,16 @@ async fn ur_40_a_pod_that_crashes_and_the_way_back(fleet: &mut Fleet) {
     let back = cause.fixes.last().unwrap();
     assert_eq!(back.what, "or go back to snapshot 0");
     fleet.carry_out(back, &[]).await;
-    fleet.until("the run back is through", async |fleet| {
-        let runs = fleet.list(Kind::Run).await;
-        runs.iter().any(|run| {
-            run["spec"]["placementName"] == fleet.placement_name()
-                && run["spec"]["resourceSnapshotIndex"] == "0"
-                && condition(run, "Succeeded").is_some_and(|one| one["status"] == "True")
+    fleet
+        .until("the run back is through", async |fleet| {
+            let runs = fleet.list(Kind::Run).await;
+            runs.iter().any(|run| {
+                run["spec"]["placementName"] == fleet.placement_name()
+                    && run["spec"]["resourceSnapshotIndex"] == "0"
+                    && condition(run, "Succeeded").is_some_and(|one| one["status"] == "True")
+            })
         })
-    })
-    .await;
+        .await;
 }
 
 async fn ur_41_applying_fails(fleet: &mut Fleet) {

@@ -2,22 +2,32 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, Kind, Scope, condition, stage};
+use super::fleet::{Fleet, Kind, Scope, condition, scenarios, stage};
+
+macro_rules! all {
+    ($scope:expr) => {
+        scenarios!(
+            $scope;
+            ur_50_a_run_waits_for_approval,
+            ur_51_an_approval_of_another_generation_does_not_count,
+            ur_52_approvals_are_accepted_only_while_the_run_runs,
+            ur_53_an_approval_is_withdrawn,
+            ur_54_a_request_is_missing,
+            ur_55_a_timed_wait,
+            ur_60_a_run_is_stopping_and_stopped,
+            ur_62_the_removal_does_not_finish,
+        )
+    };
+}
 
 #[tokio::test(start_paused = true)]
 async fn what_a_run_waits_for_is_found_and_mended() {
-    for scope in [Scope::Cluster, Scope::Namespaced] {
-        let mut fleet = Fleet::new(scope).await;
-        ur_50_a_run_waits_for_approval(&mut fleet).await;
-        ur_51_an_approval_of_another_generation_does_not_count(&mut fleet).await;
-        ur_52_approvals_are_accepted_only_while_the_run_runs(&mut fleet).await;
-        ur_53_an_approval_is_withdrawn(&mut fleet).await;
-        ur_54_a_request_is_missing(&mut fleet).await;
-        ur_55_a_timed_wait(&mut fleet).await;
-        ur_60_a_run_is_stopping_and_stopped(&mut fleet).await;
-        ur_62_the_removal_does_not_finish(&mut fleet).await;
-        fleet.world.end().await;
-    }
+    all!(Scope::Cluster);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_waits_for_is_found_and_mended_in_a_namespace() {
+    all!(Scope::Namespaced);
 }
 
 /// A run that waits after its first stage for these tasks.
@@ -113,19 +123,26 @@ async fn ur_62_the_removal_does_not_finish(fleet: &mut Fleet) {
     let bindings = fleet.list(Kind::Binding).await;
     let binding = bindings
         .iter()
-        .find(|one| one["spec"]["targetCluster"] == "member2" && one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == fleet.placement_name())
+        .find(|one| {
+            one["spec"]["targetCluster"] == "member2"
+                && one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == fleet.placement_name()
+        })
         .unwrap();
     let name = binding["metadata"]["name"].as_str().unwrap();
     let mut held = binding["metadata"]["finalizers"].as_array().unwrap().clone();
     held.push(json!("example.com/hold"));
-    fleet.patch(&format!("{}/{name}", fleet.collection(Kind::Binding)), json!({"metadata": {"finalizers": held}})).await;
+    fleet
+        .patch(&format!("{}/{name}", fleet.collection(Kind::Binding)), json!({"metadata": {"finalizers": held}}))
+        .await;
     fleet.run(json!({})).await;
     fleet.pass(400).await;
     let cause = fleet.finds(&fleet.run_name(), "UR-62").await;
     assert!(cause.title.contains("example.com/hold"), "{}", cause.title);
     fleet.carry_out(&cause.fixes[0], &[]).await;
-    fleet.until("the run is through", async |fleet| {
-        condition(&fleet.object(Kind::Run, &fleet.run_name()).await, "Succeeded").is_some_and(|one| one["status"] == "True")
-    })
-    .await;
+    fleet
+        .until("the run is through", async |fleet| {
+            condition(&fleet.object(Kind::Run, &fleet.run_name()).await, "Succeeded")
+                .is_some_and(|one| one["status"] == "True")
+        })
+        .await;
 }
