@@ -11,7 +11,9 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
+use crate::metadata::MetadataObject;
 use crate::metrics::Metrics;
+use crate::watch::{JSON, METADATA_LIST};
 use crate::write::Side;
 
 /// Longest time that a read may take. As long as an API server gives a request by default.
@@ -54,7 +56,7 @@ impl Reader {
     /// One object; `None` if the server says that there is none.
     pub async fn get(&self, kind: &KindId, key: &ObjectKey) -> Result<Option<Value>, Error> {
         let path = kind.object_path(key.namespace(), key.name(), None);
-        let answer = self.request(kind, key, "get", path).await;
+        let answer = self.request(kind, key, "get", path, JSON).await;
         match answer {
             Ok(object) => Ok(Some(object)),
             // A kind that does not exist answers 404 too, but does not name the object.
@@ -81,6 +83,27 @@ impl Reader {
         namespace: Option<&str>,
         labels: Option<&str>,
     ) -> Result<Vec<Value>, Error> {
+        self.pages(kind, namespace, labels, JSON).await
+    }
+
+    /// The metadata of all objects of a kind, in a namespace or everywhere.
+    pub async fn list_metadata(&self, kind: &KindId, namespace: Option<&str>) -> Result<Vec<MetadataObject>, Error> {
+        let pages = self.pages(kind, namespace, None, METADATA_LIST).await?;
+        let parsed = |object: Value| {
+            let key = ObjectKey::of_value(&object).unwrap_or_else(|| ObjectKey::new(namespace, ""));
+            let read = serde_json::from_value(object);
+            read.map_err(|source| Error::Unreadable { kind: kind.clone(), key, source })
+        };
+        pages.into_iter().map(parsed).collect()
+    }
+
+    async fn pages(
+        &self,
+        kind: &KindId,
+        namespace: Option<&str>,
+        labels: Option<&str>,
+        accept: &'static str,
+    ) -> Result<Vec<Value>, Error> {
         let mut found = Vec::new();
         let mut more = None;
         loop {
@@ -91,7 +114,7 @@ impl Reader {
                 }
             }
             let key = ObjectKey::new(namespace, "");
-            let mut page = self.request(kind, &key, "list", path).await?;
+            let mut page = self.request(kind, &key, "list", path, accept).await?;
             if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
                 found.extend(items);
             }
@@ -127,12 +150,19 @@ impl Reader {
         outcome
     }
 
-    async fn request(&self, kind: &KindId, key: &ObjectKey, verb: &'static str, path: String) -> Result<Value, Error> {
+    async fn request(
+        &self,
+        kind: &KindId,
+        key: &ObjectKey,
+        verb: &'static str,
+        path: String,
+        accept: &'static str,
+    ) -> Result<Value, Error> {
         let failed = |source: kube::Error| {
             let (kind, key) = (kind.clone(), key.clone());
             Error::Request { verb, kind, key, source: Box::new(source) }
         };
-        let request = http::Request::get(path).body(Vec::new());
+        let request = http::Request::get(path).header(http::header::ACCEPT, accept).body(Vec::new());
         let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
         let client = self.clients.get(self.side.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
         let answer = tokio::time::timeout(LONGEST_READ, client.request::<Value>(request)).await;

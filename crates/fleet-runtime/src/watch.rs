@@ -33,9 +33,9 @@ const LONGEST_LIST: Duration = Duration::from_mins(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// Follows a kind for as long as it is polled.
 pub(crate) async fn follow(client: kube::Client, sink: Arc<dyn Sink>, seeds: Seeds, metrics: Metrics) {

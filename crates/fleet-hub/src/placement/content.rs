@@ -2,7 +2,9 @@
 //!
 //! Decides what has to be read: nothing if the selected objects have the versions that they had when their hash was
 //! taken. Of a placement it remembers a fingerprint of these versions and the hash, never content. What was read may be
-//! newer than the metadata at hand, so selection is made again with it, until everything that is selected was read.
+//! newer than the metadata at hand, so selection is made again with it, until everything that is selected was read. A
+//! staged run freezes what is there when it begins, so for it the lists that selection goes through are read as well:
+//! watches may be a moment behind the run's own.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,11 +17,11 @@ use fleet_runtime::{Error, KindId, ObjectKey, Reader};
 use parking_lot::Mutex;
 
 use super::World;
-use super::inventory::{Contents, Live, Reference};
+use super::inventory::{Contents, Live, Reference, Unread};
 use super::tokens::is_secret;
 
 /// How often selection is made again because what was read has changed it. More is a hub in turmoil: try again later.
-const MOST_ROUNDS: usize = 5;
+const MOST_ROUNDS: usize = 8;
 /// So many objects of one kind and namespace are read one by one; more of them by a list.
 const MOST_SINGLE_READS: usize = 3;
 
@@ -64,7 +66,7 @@ enum Need<'m> {
     Names(&'m Memory),
     /// The hash, and the content where the hash is not remembered.
     Hash(&'m Memory),
-    /// The content, whatever is remembered.
+    /// The content as the server has it, whatever is remembered or cached.
     Content,
 }
 
@@ -116,6 +118,7 @@ async fn select_and_read<S: Scope>(
                 let of = Some((placement.metadata.uid.clone(), placement.generation()));
                 return Ok(Facts { of, selection: Some(selection) });
             }
+            Look::Confirm(unread) => confirm(world, unread, reader, &mut contents).await?,
             Look::Read(batches) => {
                 for batch in batches {
                     batch.read(world, reader, &mut contents).await?;
@@ -128,6 +131,8 @@ async fn select_and_read<S: Scope>(
 
 enum Look {
     Found(Result<Captured, SelectionError>),
+    /// What was found is from caches that may be behind.
+    Confirm(Unread),
     Read(Vec<Batch>),
 }
 
@@ -139,7 +144,12 @@ fn look<S: Scope>(
     contents: &Contents,
 ) -> Look {
     let inventory = world.inventory(Some(contents));
-    let selected = match select(key, &placement.spec.resource_selectors, &inventory, &world.propagation) {
+    let selected = select(key, &placement.spec.resource_selectors, &inventory, &world.propagation);
+    let unread = if matches!(need, Need::Content) { inventory.unread() } else { Unread::default() };
+    let selected = match selected {
+        // Until all objects of a kind are known nothing is to be confirmed.
+        Err(error @ SelectionError::Incomplete { .. }) => return Look::Found(Err(error)),
+        _ if !unread.is_empty() => return Look::Confirm(unread),
         Ok(selected) => selected,
         Err(error) => return Look::Found(Err(error)),
     };
@@ -211,6 +221,27 @@ fn batches(
     needed.into_iter().map(batch).collect()
 }
 
+/// Reads what selection went through.
+async fn confirm(world: &World, unread: Unread, reader: &Reader, contents: &mut Contents) -> Result<(), Error> {
+    for range in unread.lists {
+        let found = reader.list_metadata(&range.0, range.1.as_deref()).await?;
+        contents.put_list(range, found);
+    }
+    for reference in unread.objects {
+        read_one(world, reference, reader, contents).await?;
+    }
+    Ok(())
+}
+
+async fn read_one(world: &World, reference: Reference, reader: &Reader, contents: &mut Contents) -> Result<(), Error> {
+    let found = reader.get(&reference.0, &reference.1).await?;
+    if let Some(object) = &found {
+        world.tokens.learn(&reference.0, object);
+    }
+    contents.put(reference, found);
+    Ok(())
+}
+
 impl Batch {
     async fn read(self, world: &World, reader: &Reader, contents: &mut Contents) -> Result<(), Error> {
         if self.by_list {
@@ -227,11 +258,7 @@ impl Batch {
             return Ok(());
         }
         for key in self.names {
-            let found = reader.get(&self.kind, &key).await?;
-            if let Some(object) = &found {
-                world.tokens.learn(&self.kind, object);
-            }
-            contents.put((self.kind.clone(), key), found);
+            read_one(world, (self.kind.clone(), key), reader, contents).await?;
         }
         Ok(())
     }

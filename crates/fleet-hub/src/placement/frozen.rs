@@ -41,6 +41,19 @@ impl<K: Hash + Eq, V> Frozen<K, V> {
         let value = make(&key);
         &slot.get_or_init(|| Box::new(Node { key, value, below: Default::default() })).value
     }
+
+    /// What something stands under by now, in an order that means nothing.
+    pub(super) fn keys(&self) -> Vec<&K> {
+        let mut keys = Vec::new();
+        let mut slots = vec![&self.root];
+        while let Some(slot) = slots.pop() {
+            if let Some(node) = slot.get() {
+                keys.push(&node.key);
+                slots.extend(&node.below);
+            }
+        }
+        keys
+    }
 }
 
 #[cfg(test)]
@@ -55,5 +68,8 @@ mod tests {
             assert_eq!(value, &format!("first {key}"));
             assert_eq!(map.get(key, |_| "again".to_owned()), value);
         }
+        let mut keys: Vec<usize> = map.keys().into_iter().copied().collect();
+        keys.sort_unstable();
+        assert_eq!(keys, (0..1000).collect::<Vec<_>>());
     }
 }

@@ -1,10 +1,10 @@
 //! What selectors choose from: metadata from the caches, and the content of what was read.
 //!
-//! Decides how an object of which only metadata is known looks to selection. Once read, an object is what was read, or gone.
-//! Never reads from a server.
+//! Decides how an object of which only metadata is known looks to selection. Once read, an object is what was read, or gone,
+//! and a list is what was listed. Remembers what was asked for, so that it can be read. Never reads from a server.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fleet_core::placement::{Inventory, Kind, LiveObject};
@@ -19,29 +19,54 @@ use super::tokens::Tokens;
 /// An object on the hub.
 pub(super) type Reference = (KindId, ObjectKey);
 
-/// Content that was read for one reconcile.
+/// All objects of a kind, in one namespace or everywhere.
+pub(super) type Range = (KindId, Option<String>);
+
+/// What was read for one reconcile.
 #[derive(Debug, Default)]
-pub(super) struct Contents(BTreeMap<Reference, Option<Arc<Value>>>);
+pub(super) struct Contents {
+    objects: BTreeMap<Reference, Option<Arc<Value>>>,
+    /// By their metadata.
+    lists: BTreeMap<Range, Vec<Arc<MetadataObject>>>,
+}
 
 impl Contents {
     /// Takes in what a read gave; `None` for an object that is gone.
     pub(super) fn put(&mut self, reference: Reference, found: Option<Value>) {
-        self.0.insert(reference, found.map(Arc::new));
+        self.objects.insert(reference, found.map(Arc::new));
     }
 
     /// What is not said by then to be there is gone.
     pub(super) fn put_gone_unless_there(&mut self, reference: Reference) {
-        if let Entry::Vacant(vacant) = self.0.entry(reference) {
+        if let Entry::Vacant(vacant) = self.objects.entry(reference) {
             vacant.insert(None);
         }
     }
 
+    /// Takes in what a list gave.
+    pub(super) fn put_list(&mut self, range: Range, found: Vec<MetadataObject>) {
+        self.lists.insert(range, found.into_iter().map(Arc::new).collect());
+    }
+
     pub(super) fn has(&self, reference: &Reference) -> bool {
-        self.0.contains_key(reference)
+        self.objects.contains_key(reference)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.objects.is_empty()
+    }
+}
+
+/// What selection asked for and nobody has read.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    pub(super) objects: BTreeSet<Reference>,
+    pub(super) lists: BTreeSet<Range>,
+}
+
+impl Unread {
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.lists.is_empty()
     }
 }
 
@@ -68,7 +93,7 @@ pub(super) struct Live<'c> {
     metadata: MetadataCaches,
     tokens: Arc<Tokens>,
     contents: Option<&'c Contents>,
-    lists: Frozen<(KindId, Option<String>), Vec<Held>>,
+    lists: Frozen<Range, Vec<Held>>,
     objects: Frozen<Reference, Option<Held>>,
 }
 
@@ -90,12 +115,35 @@ impl<'c> Live<'c> {
         self.kinds.find(&id.group, &id.version, &id.kind).map(|(kind, _)| kind)
     }
 
+    /// What was asked for so far and comes from caches alone.
+    pub(super) fn unread(&self) -> Unread {
+        let is_read = |reference: &Reference| self.contents.is_some_and(|contents| contents.has(reference));
+        let is_listed = |range: &Range| self.contents.is_some_and(|contents| contents.lists.contains_key(range));
+        Unread {
+            objects: self.objects.keys().into_iter().filter(|one| !is_read(one)).cloned().collect(),
+            lists: self.lists.keys().into_iter().filter(|one| !is_listed(one)).cloned().collect(),
+        }
+    }
+
+    /// An object as it was read, or else as it is `known`.
+    fn read_or(&self, id: &KindId, key: &ObjectKey, known: impl FnOnce() -> Option<Held>) -> Option<Held> {
+        if let Some(found) = self.contents.and_then(|contents| contents.objects.get(&(id.clone(), key.clone()))) {
+            return found.clone().map(Held::Content);
+        }
+        known()
+    }
+
     fn held(&self, id: &KindId, object: &MetadataObject) -> Option<Held> {
-        let key = ObjectKey::of(object);
-        match self.contents.and_then(|contents| contents.0.get(&(id.clone(), key))) {
-            Some(Some(content)) => Some(Held::Content(content.clone())),
-            Some(None) => None,
-            None => Some(Held::Metadata(value_of(id, &object.metadata, &self.tokens))),
+        self.read_or(id, &ObjectKey::of(object), || Some(Held::Metadata(value_of(id, &object.metadata, &self.tokens))))
+    }
+
+    fn listed(&self, range: &Range) -> Vec<Arc<MetadataObject>> {
+        if let Some(read) = self.contents.and_then(|contents| contents.lists.get(range)) {
+            return read.clone();
+        }
+        match range {
+            (id, Some(namespace)) => self.metadata.in_namespace(id, namespace),
+            (id, None) => self.metadata.list(id),
         }
     }
 }
@@ -115,12 +163,8 @@ impl Inventory for Live<'_> {
 
     fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<LiveObject<'_>> {
         let Some(id) = self.id(kind) else { return Vec::new() };
-        let list = self.lists.get((id.clone(), namespace.map(str::to_owned)), |_| {
-            let objects = match namespace {
-                Some(namespace) => self.metadata.in_namespace(id, namespace),
-                None => self.metadata.list(id),
-            };
-            objects.iter().filter_map(|object| self.held(id, object)).collect()
+        let list = self.lists.get((id.clone(), namespace.map(str::to_owned)), |range| {
+            self.listed(range).iter().filter_map(|object| self.held(id, object)).collect()
         });
         list.iter().map(Held::live).collect()
     }
@@ -128,7 +172,7 @@ impl Inventory for Live<'_> {
     fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<LiveObject<'_>> {
         let id = self.id(kind)?;
         let found = self.objects.get((id.clone(), ObjectKey::new(Some(namespace), name)), |(_, key)| {
-            self.held(id, &*self.metadata.get(id, key)?)
+            self.read_or(id, key, || self.held(id, &*self.metadata.get(id, key)?))
         });
         found.as_ref().map(Held::live)
     }

@@ -39,8 +39,9 @@ use crate::placement::World;
 use changes::{MemberChanges, OverrideChanges, on_binding, on_placement, on_snapshot};
 use overriding::{Held, Overriding};
 
-/// How long it may take until a binding says how its rollout stands. A step that takes no longer is not told of.
-pub(crate) const ANNOUNCEMENT_WINDOW: Duration = Duration::from_secs(1);
+/// How long it may take until a binding says how its rollout stands. A step that takes no longer is not told of. Longer than
+/// the work generator waits (`INTERIM_WINDOW`): what that tells says by the way that the rollout has started.
+pub(crate) const ANNOUNCEMENT_WINDOW: Duration = Duration::from_secs(2);
 
 /// Starts the controller for one scope.
 pub(crate) fn start<S: Scope>(

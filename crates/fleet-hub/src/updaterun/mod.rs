@@ -26,7 +26,7 @@ pub use metrics::RunMetrics;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
-use fleet_api::kinds::{MemberCluster, Obj, Scope, ScopeKind, Snapshot, UpdateRun};
+use fleet_api::kinds::{MemberCluster, Obj, Placement, Scope, ScopeKind, Snapshot, UpdateRun};
 use fleet_api::names::{Index, PlacementKey, ResourceSnapshotName, SnapshotPart};
 use fleet_api::types::UpdateRunStatus;
 use fleet_api::well_known::{finalizers, labels};
@@ -314,7 +314,10 @@ impl<S: Scope> StagedRuns<S> {
         let index = Index::parse(&run.spec.resource_snapshot_index);
         let is_there = index.is_some_and(|index| is_complete(&group(&snapshots, &key, index)));
         if !is_there {
-            facts.content = placement::capture(&self.world, &key, &placement, reader).await?;
+            // As it is now: it may have been changed together with the run. Until the cache has it too, the run waits.
+            let newest: Option<Obj<Placement, S>> = reader.get_as(&object_key(&key)).await?;
+            let placement = newest.as_ref().unwrap_or(&*placement);
+            facts.content = placement::capture(&self.world, &key, placement, reader).await?;
         }
         let newest = || snapshots.iter().filter_map(|one| index_of(one)).max();
         if let Some(index) = index.or_else(newest)

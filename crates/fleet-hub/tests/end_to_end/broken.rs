@@ -1,10 +1,11 @@
 //! Objects that cannot be read stop nobody else, and nothing is taken away because of them.
 
-use fleet_api::kinds::{ClusterResourceBinding, MemberCluster};
+use fleet_api::kinds::{ClusterResourceBinding, MemberCluster, all_crds};
+use fleet_hub::names;
 use fleet_runtime::KindId;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::world::{MEMBERS, PLACEMENT, World, shop};
+use crate::world::{MEMBERS, PLACEMENT, Running, World, conditions, shop};
 
 #[tokio::test(start_paused = true)]
 async fn a_member_that_cannot_be_read_keeps_what_it_has() {
@@ -115,6 +116,156 @@ async fn what_cannot_be_read_holds_back_no_rollout_but_its_own() {
     tokio::time::sleep(std::time::Duration::from_mins(2)).await;
     running.at_rest(&members).await;
     assert_eq!(world.conditions("other").await.last().unwrap(), all_good);
+    running.stop().await;
+    members.stop().await;
+}
+
+impl World {
+    /// Objects of every kind of ours that have no sense, each in several ways. What a server refuses even without schemas is
+    /// not stored.
+    async fn nonsense(&self, prefix: &str) -> usize {
+        let shapes = [
+            json!({"spec": "nonsense"}),
+            json!({"spec": 5, "status": ["nonsense"]}),
+            json!({}),
+            json!({"spec": {}, "status": {"conditions": "nonsense"}}),
+            json!({"spec": null, "data": 7, "sourceStatus": []}),
+            json!({"spec": {"policy": [], "stages": 1, "state": {}, "targetCluster": {}, "placementName": 3, "workload": "x",
+                "resourceSelectors": {}, "selectedResources": 1, "overrideSpec": 2, "identity": "nobody", "taints": {}}}),
+        ];
+        let mut stored = 0;
+        for crd in all_crds() {
+            let spec = &crd.object["spec"];
+            let version = spec["versions"].as_array().unwrap().iter().find(|one| one["storage"] == true).unwrap();
+            let api_version = format!("{}/{}", spec["group"].as_str().unwrap(), version["name"].as_str().unwrap());
+            let plural = spec["names"]["plural"].as_str().unwrap();
+            for namespace in if spec["scope"] == "Namespaced" { vec!["shop", "fleet-member-c1"] } else { vec![""] } {
+                let place = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
+                for (number, shape) in shapes.iter().enumerate() {
+                    let mut object = shape.clone();
+                    object["apiVersion"] = json!(api_version);
+                    object["kind"] = spec["names"]["kind"].clone();
+                    let labels = json!({"kubernetes-fleet.io/parent-CRP": "nobody",
+                        "kubernetes-fleet.io/is-latest-snapshot": "maybe", "kubernetes-fleet.io/resource-index": "minus-one",
+                        "kubernetes-fleet.io/parent-resource-override": "nobody"});
+                    object["metadata"] = json!({"name": format!("{prefix}-{number}"), "labels": labels,
+                        "annotations": {"kubernetes-fleet.io/CRP-generation": "x",
+                            "kubernetes-fleet.io/number-of-resource-snapshots": "many",
+                            "kubernetes-fleet.io/resource-hash": ""}});
+                    let path = format!("/apis/{api_version}{place}/{plural}");
+                    stored += usize::from(self.try_create(&path, object).await.is_ok());
+                }
+            }
+        }
+        stored
+    }
+
+    /// One of everything that users do, under names with this ending; all of it has to come to its end.
+    async fn everything(&self, ending: &str) {
+        let api_version = "placement.kubernetes-fleet.io/v1beta1";
+        let own = |kind: &str, name: &str, spec: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": format!("{name}-{ending}")}, "spec": spec});
+        let namespace = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});
+        let map = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"});
+        let note = |path: &str| {
+            json!({"overrideRules": [{"clusterSelector": {"clusterSelectorTerms": []}, "overrideType": "JSONPatch",
+                "jsonPatchOverrides": [{"op": "add", "path": path, "value": {"note": ending}}]}]})
+        };
+        let cluster_override = json!({"placement": {"name": format!("web-{ending}"), "scope": "Cluster"},
+            "clusterResourceSelectors": [namespace], "policy": note("/metadata/annotations")});
+        let resource_override = json!({"placement": {"name": format!("own-{ending}"), "scope": "Namespaced"},
+            "resourceSelectors": [map], "policy": note("/metadata/labels")});
+        let mut staged = shop();
+        staged["strategy"] = json!({"type": "External"});
+        let run = json!({"placementName": format!("staged-{ending}"), "state": "Run",
+            "stagedRolloutStrategyName": format!("steps-{ending}")});
+        let cluster = |plural: &str| format!("{PLACEMENT}/{plural}");
+        let inside = |plural: &str| format!("{PLACEMENT}/namespaces/shop/{plural}");
+        let made = [
+            (cluster("clusterresourceoverrides"), own("ClusterResourceOverride", "all", cluster_override)),
+            (inside("resourceoverrides"), own("ResourceOverride", "map", resource_override)),
+            (cluster("clusterresourceplacements"), own("ClusterResourcePlacement", "web", shop())),
+            (inside("resourceplacements"), own("ResourcePlacement", "own", json!({"resourceSelectors": [map]}))),
+            (cluster("clusterresourceplacements"), own("ClusterResourcePlacement", "staged", staged)),
+            (
+                cluster("clusterstagedupdatestrategies"),
+                own("ClusterStagedUpdateStrategy", "steps", json!({"stages": [{"name": "one", "labelSelector": {}}]})),
+            ),
+            (cluster("clusterstagedupdateruns"), own("ClusterStagedUpdateRun", "run", run)),
+        ];
+        let (run, before) = made.split_last().unwrap();
+        for (path, object) in before {
+            self.create(path, object.clone()).await;
+        }
+        // Runs want a placement that is scheduled.
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        self.create(&run.0, run.1.clone()).await;
+    }
+
+    async fn everything_is_done(&self, ending: &str) {
+        let web = self.conditions(&format!("web-{ending}")).await;
+        assert_eq!(web.last().unwrap(), "ClusterResourcePlacementAvailable=True ResourceAvailable");
+        assert_eq!(web[2], "ClusterResourcePlacementOverridden=True OverriddenSucceeded");
+        let own = self.get(&format!("{PLACEMENT}/namespaces/shop/resourceplacements/own-{ending}")).await.unwrap();
+        let own = conditions(&own["status"]["conditions"]);
+        assert_eq!(own.last().unwrap(), "ResourcePlacementAvailable=True ResourceAvailable");
+        assert_eq!(own[2], "ResourcePlacementOverridden=True OverriddenSucceeded");
+        let run = self.get(&format!("{PLACEMENT}/clusterstagedupdateruns/run-{ending}")).await.unwrap();
+        let run = conditions(&run["status"]["conditions"]);
+        assert!(run.iter().any(|one| one.starts_with("Succeeded=True")), "{run:?}");
+    }
+}
+
+/// Of all controllers that read what users write.
+fn panics(running: &Running) -> u64 {
+    let all = [
+        names::CLUSTER_PLACEMENT,
+        names::NAMESPACED_PLACEMENT,
+        names::CLUSTER_SCHEDULER,
+        names::NAMESPACED_SCHEDULER,
+        names::EVICTION,
+        names::MEMBERSHIP,
+        names::CLUSTER_ROLLOUT,
+        names::NAMESPACED_ROLLOUT,
+        names::CLUSTER_WORK_GENERATOR,
+        names::NAMESPACED_WORK_GENERATOR,
+        names::CLUSTER_OVERRIDE,
+        names::NAMESPACED_OVERRIDE,
+        names::CLUSTER_REPORT_BACK,
+        names::NAMESPACED_REPORT_BACK,
+        names::CLUSTER_UPDATE_RUN,
+        names::NAMESPACED_UPDATE_RUN,
+    ];
+    all.iter().map(|name| running.metrics.reconciles(name, "panicked")).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_without_sense_of_any_kind_stop_nobody_else() {
+    let world = World::without_schemas(&["c1", "c2"]).await;
+    world.create("/api/v1/namespaces", json!({"metadata": {"name": "fleet-member-c1"}})).await;
+    world.config_map("settings", "1").await;
+    let before = world.nonsense("before").await;
+    assert!(before > 100, "{before} were stored");
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    world.everything("first").await;
+    running.at_rest(&members).await;
+    world.everything_is_done("first").await;
+    // The same while the hub runs.
+    world.nonsense("while").await;
+    running.at_rest(&members).await;
+    world.everything("second").await;
+    running.at_rest(&members).await;
+    world.everything_is_done("second").await;
+    for ending in ["first", "second"] {
+        world.evict(&format!("away-{ending}"), &format!("web-{ending}"), "c1").await;
+    }
+    running.at_rest(&members).await;
+    for ending in ["first", "second"] {
+        let verdict = world.verdict(&format!("away-{ending}")).await;
+        assert!(verdict.contains("Executed=True"), "{verdict}");
+        world.everything_is_done(ending).await;
+    }
+    assert_eq!(panics(&running), 0);
     running.stop().await;
     members.stop().await;
 }

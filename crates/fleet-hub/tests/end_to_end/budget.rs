@@ -6,7 +6,8 @@ use fleet_api::kinds::{ClusterResourceBinding, ClusterResourcePlacement, Cluster
 use fleet_runtime::KindId;
 use serde_json::json;
 
-use crate::world::{Running, World, shop};
+use crate::members::Fares;
+use crate::world::{Running, World, conditions, shop};
 
 const CLUSTERS: u64 = 100;
 /// Tenths of a write per cluster: the binding's spec, the Work, the binding's status, and a little for all else.
@@ -56,6 +57,42 @@ async fn an_update_costs_three_writes_per_cluster_and_a_first_rollout_four() {
     tokio::time::sleep(Duration::from_mins(30)).await;
     running.at_rest(&members).await;
     assert_eq!(running.metrics.writes(), settled, "who is done writes nothing");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_is_told_of_in_between_only_if_it_takes_longer_than_a_second_and_then_once() {
+    let world = World::new(&["c1"]).await;
+    world.config_map("settings", "1").await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let statuses = || running.metrics.writes_of(&KindId::of::<ClusterResourceBinding>(), "status", "ok");
+    let settings = "/api/v1/namespaces/shop/configmaps/settings";
+
+    let before = statuses();
+    world.patch(settings, json!({"data": {"value": "2"}})).await;
+    running.at_rest(&members).await;
+    assert_eq!(statuses() - before, 1, "a member that answers at once: only the end is told");
+
+    members.say(|_| Fares::Silent);
+    let before = statuses();
+    world.patch(settings, json!({"data": {"value": "3"}})).await;
+    let mut told = Vec::new();
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        told.push(conditions(&world.binding("web", "c1").await["status"]["conditions"]));
+        told.dedup();
+    }
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    running.at_rest(&members).await;
+    assert_eq!(statuses() - before, 1, "a member that is silent: that it is under way: {told:#?}");
+    let told = world.binding("web", "c1").await["status"]["conditions"].take();
+    assert_eq!(conditions(&told).last().unwrap(), "Applied=False ApplyInProgress");
+    members.say(|_| Fares::Available);
+    running.at_rest(&members).await;
+    assert_eq!(statuses() - before, 2, "and the end");
     running.stop().await;
     members.stop().await;
 }

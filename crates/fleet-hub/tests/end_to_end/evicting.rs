@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::members::Fares;
-use crate::world::{MEMBERS, PLACEMENT, World, shop, shop_on};
+use crate::world::{MEMBERS, PLACEMENT, World, conditions, shop, shop_on};
 
 impl World {
     pub(crate) async fn evict(&self, name: &str, placement: &str, cluster: &str) {
@@ -122,8 +122,22 @@ async fn evictions_can_be_turned_off() {
 }
 
 impl World {
+    /// Lets a binding that is deleted stay until it is released.
+    async fn hold(&self, binding: &Value) {
+        let mut finalizers = binding["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.push(json!("test.io/held"));
+        self.patch(&path_of(binding), json!({"metadata": {"finalizers": finalizers}})).await;
+    }
+
+    /// By then everybody else has let it go.
+    async fn release(&self, binding: &Value) {
+        let held = self.get(&path_of(binding)).await.unwrap();
+        assert_eq!(held["metadata"]["finalizers"], json!(["test.io/held"]));
+        self.patch(&path_of(binding), json!({"metadata": {"finalizers": []}})).await;
+    }
+
     /// Sets the budget of a placement.
-    async fn budget(&self, placement: &str, spec: Value) {
+    pub(crate) async fn budget(&self, placement: &str, spec: Value) {
         let budgets = format!("{PLACEMENT}/clusterresourceplacementdisruptionbudgets");
         if self.get(&format!("{budgets}/{placement}")).await.is_some() {
             self.delete(&format!("{budgets}/{placement}")).await;
@@ -132,6 +146,10 @@ impl World {
             "kind": "ClusterResourcePlacementDisruptionBudget", "metadata": {"name": placement}, "spec": spec});
         self.create(&budgets, object).await;
     }
+}
+
+fn path_of(binding: &Value) -> String {
+    format!("{PLACEMENT}/clusterresourcebindings/{}", binding["metadata"]["name"].as_str().unwrap())
 }
 
 const EXECUTED: &str = "Valid=True Eviction is valid\nExecuted=True Eviction is allowed";
@@ -306,6 +324,64 @@ async fn a_hub_that_died_between_the_steps_of_an_eviction_goes_on_where_it_was()
     );
     assert!(world.verdict("begun").await.starts_with("Valid=True Eviction is valid\nExecuted="));
     assert_eq!(world.bindings("web").await, "c1=Bound c2=Bound", "whoever was evicted is picked again");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ev_4_a_cluster_that_is_just_being_picked_again_is_not_evicted() {
+    let world = World::new(&["c1"]).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let first = world.binding("web", "c1").await;
+    world.hold(&first).await;
+    world.evict("first", "web", "c1").await;
+    running.at_rest(&members).await;
+    assert!(world.verdict("first").await.starts_with(EXECUTED));
+    assert_eq!(world.bindings("web").await, "c1=Scheduled", "the next one waits until the last one is gone");
+
+    world.evict("too-early", "web", "c1").await;
+    running.at_rest(&members).await;
+    assert_eq!(
+        world.verdict("too-early").await,
+        "Valid=False Found more than one scheduler decision for placement in cluster targeted by eviction"
+    );
+    assert_eq!(world.bindings("web").await, "c1=Scheduled");
+
+    world.release(&first).await;
+    running.at_rest(&members).await;
+    assert_eq!(world.bindings("web").await, "c1=Bound");
+    world.evict("in-time", "web", "c1").await;
+    running.at_rest(&members).await;
+    assert!(world.verdict("in-time").await.starts_with(EXECUTED));
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_47_without_surge_another_cluster_starts_only_when_the_evicted_one_is_gone() {
+    let world = World::new(&["c1", "c2", "c3"]).await;
+    let mut spec = shop_on(2);
+    spec["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
+    world.place("web", spec).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    assert_eq!(world.bindings("web").await, "c2=Bound c3=Bound");
+    let evicted = world.binding("web", "c3").await;
+    world.hold(&evicted).await;
+    let taint = json!({"key": "maintenance", "value": "now", "effect": "NoSchedule"});
+    world.patch(&format!("{MEMBERS}/c3"), json!({"spec": {"taints": [taint]}})).await;
+    world.evict("away", "web", "c3").await;
+    running.at_rest(&members).await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled c2=Bound");
+    let waiting = world.binding("web", "c1").await;
+    assert_eq!(conditions(&waiting["status"]["conditions"]), ["RolloutStarted=False RolloutNotStartedYet"]);
+
+    world.release(&evicted).await;
+    running.at_rest(&members).await;
+    assert_eq!(world.bindings("web").await, "c1=Bound c2=Bound");
+    assert_eq!(world.works().await, ["c1/web-work: shop", "c2/web-work: shop"]);
     running.stop().await;
     members.stop().await;
 }

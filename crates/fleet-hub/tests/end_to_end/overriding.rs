@@ -13,6 +13,23 @@ fn cluster_override(name: &str, rules: Value) -> Value {
             "policy": {"overrideRules": rules}}})
 }
 
+/// Of the resource of this kind and name in `shop`, for the placement `web` of this scope.
+fn resource_override(
+    name: &str,
+    scope: &str,
+    (group, version, kind): (&str, &str, &str),
+    of: &str,
+    rules: Value,
+) -> Value {
+    json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourceOverride",
+        "metadata": {"name": name},
+        "spec": {"placement": {"name": "web", "scope": scope},
+            "resourceSelectors": [{"group": group, "version": version, "kind": kind, "name": of}],
+            "policy": {"overrideRules": rules}}})
+}
+
+const CONFIG_MAP: (&str, &str, &str) = ("", "v1", "ConfigMap");
+
 /// For clusters with these labels; all clusters if there are none.
 fn patching(labels: Value, path: &str, value: Value) -> Value {
     let terms = if labels.is_null() { json!([]) } else { json!([{"labelSelector": {"matchLabels": labels}}]) };
@@ -106,7 +123,7 @@ async fn placement_66_70_73_each_cluster_gets_its_own_values() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_67_75_an_override_that_cannot_be_applied_is_explained() {
+async fn placement_67_an_override_that_cannot_be_applied_is_explained() {
     let world = World::new(&["c1"]).await;
     let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
     let rules = json!([patching(Value::Null, "/metadata/annotations/note", json!("a"))]);
@@ -174,11 +191,8 @@ async fn placement_76_overrides_of_a_namespace_reach_its_own_placements() {
     let mut everyone = cluster_override("everyone", json!([patching(Value::Null, "/data/from", json!("cluster"))]));
     everyone["spec"].as_object_mut().unwrap().remove("placement");
     world.create(&format!("{PLACEMENT}/clusterresourceoverrides"), everyone).await;
-    let own = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourceOverride",
-        "metadata": {"name": "own"},
-        "spec": {"placement": {"name": "web", "scope": "Namespaced"},
-            "resourceSelectors": [{"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"}],
-            "policy": {"overrideRules": [patching(Value::Null, "/data/value", json!("own"))]}}});
+    let rules = json!([patching(Value::Null, "/data/value", json!("own"))]);
+    let own = resource_override("own", "Namespaced", CONFIG_MAP, "settings", rules);
     world.create(&format!("{PLACEMENT}/namespaces/shop/resourceoverrides"), own).await;
     let selector = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"});
     let placement = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourcePlacement",
@@ -194,6 +208,166 @@ async fn placement_76_overrides_of_a_namespace_reach_its_own_placements() {
     world.delete(&format!("{PLACEMENT}/namespaces/shop/resourceplacements/web")).await;
     running.at_rest(&members).await;
     assert!(world.works().await.is_empty());
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_65_of_two_overrides_of_one_field_that_of_the_resource_wins() {
+    let world = World::new(&["c1"]).await;
+    world.config_map("settings", "1").await;
+    let everywhere = json!([patching(Value::Null, "/metadata/annotations", json!({"from": "cluster"}))]);
+    world.create(&format!("{PLACEMENT}/clusterresourceoverrides"), cluster_override("z", everywhere)).await;
+    let own = json!([patching(Value::Null, "/metadata/annotations/from", json!("resource"))]);
+    let own = resource_override("a", "Cluster", CONFIG_MAP, "settings", own);
+    world.create(&format!("{PLACEMENT}/namespaces/shop/resourceoverrides"), own).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    expect![[r#"fleet-member-c1: {"from":"cluster"} {"from":"resource"}"#]].assert_eq(&annotations(&world).await);
+    let entry = world.placement("web").await["status"]["placementStatuses"][0].take();
+    assert_eq!(entry["applicableClusterResourceOverrides"], json!(["z-0"]));
+    assert_eq!(entry["applicableResourceOverrides"], json!([{"name": "a-0", "namespace": "shop"}]));
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_69_a_resource_that_is_deleted_for_a_cluster_is_kept_off_it() {
+    let world = World::new(&[]).await;
+    world.join("c1", json!({"env": "test"})).await;
+    world.join("c2", json!({"env": "prod"})).await;
+    world.config_map("settings", "1").await;
+    let test = json!([{"labelSelector": {"matchLabels": {"env": "test"}}}]);
+    let rules = json!([
+        {"clusterSelector": {"clusterSelectorTerms": test}, "overrideType": "Delete"},
+        patching(json!({"env": "prod"}), "/data/value", json!("prod")),
+    ]);
+    let own = resource_override("own", "Cluster", CONFIG_MAP, "settings", rules);
+    world.create(&format!("{PLACEMENT}/namespaces/shop/resourceoverrides"), own).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    assert_eq!(world.works().await, ["c1/web-work: shop", "c2/web-work: shop settings"]);
+    let work = world.get(&format!("{PLACEMENT}/namespaces/fleet-member-c2/works/web-work")).await.unwrap();
+    assert_eq!(work["spec"]["workload"]["manifests"][1]["data"]["value"], "prod");
+    assert_eq!(world.conditions("web").await[5], "ClusterResourcePlacementAvailable=True ResourceAvailable");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_71_overrides_for_others_are_not_for_this_placement() {
+    let world = World::new(&["c1"]).await;
+    world.config_map("settings", "1").await;
+    let rules = json!([patching(Value::Null, "/metadata/annotations", json!({"from": "override"}))]);
+    let mut elsewhere = cluster_override("elsewhere", rules.clone());
+    elsewhere["spec"]["placement"]["name"] = json!("other");
+    world.create(&format!("{PLACEMENT}/clusterresourceoverrides"), elsewhere).await;
+    // Means the ResourcePlacement of that name, which is not there.
+    let namespaced = resource_override("namespaced", "Namespaced", CONFIG_MAP, "settings", rules);
+    world.create(&format!("{PLACEMENT}/namespaces/shop/resourceoverrides"), namespaced).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    expect!["fleet-member-c1: null null"].assert_eq(&annotations(&world).await);
+    assert_eq!(world.conditions("web").await[2], "ClusterResourcePlacementOverridden=True NoOverrideSpecified");
+    let entry = world.placement("web").await["status"]["placementStatuses"][0].take();
+    assert!(entry.get("applicableClusterResourceOverrides").is_none(), "{entry}");
+    assert!(entry.get("applicableResourceOverrides").is_none(), "{entry}");
+
+    world.place("other", shop()).await;
+    running.at_rest(&members).await;
+    assert_eq!(world.conditions("other").await[2], "ClusterResourcePlacementOverridden=True OverriddenSucceeded");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_72_where_only_the_namespace_is_placed_only_its_override_counts() {
+    let world = World::new(&["c1"]).await;
+    world.config_map("settings", "1").await;
+    let rules = |from: &str| json!([patching(Value::Null, "/metadata/annotations", json!({"from": from}))]);
+    let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
+    world.create(&overrides, cluster_override("notes", rules("cluster"))).await;
+    let own = resource_override("own", "Cluster", CONFIG_MAP, "settings", rules("resource"));
+    world.create(&format!("{PLACEMENT}/namespaces/shop/resourceoverrides"), own).await;
+    let mut spec = shop();
+    spec["resourceSelectors"][0]["selectionScope"] = json!("NamespaceOnly");
+    world.place("web", spec).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    expect![[r#"fleet-member-c1: {"from":"cluster"}"#]].assert_eq(&annotations(&world).await);
+    let entry = world.placement("web").await["status"]["placementStatuses"][0].take();
+    assert_eq!(entry["applicableClusterResourceOverrides"], json!(["notes-0"]));
+    assert!(entry.get("applicableResourceOverrides").is_none(), "{entry}");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_74_what_is_in_an_envelope_is_overridden_and_the_envelope_is_not() {
+    let world = World::new(&["c1"]).await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "app", "namespace": "shop"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    let envelope = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourceEnvelope",
+        "metadata": {"name": "box"}, "data": {"app": deployment}});
+    world.create(&format!("{PLACEMENT}/namespaces/shop/resourceenvelopes"), envelope).await;
+    let overrides = format!("{PLACEMENT}/namespaces/shop/resourceoverrides");
+    let more = json!([patching(Value::Null, "/spec/replicas", json!(5))]);
+    let wrapped = resource_override("wrapped", "Cluster", ("apps", "v1", "Deployment"), "app", more);
+    world.create(&overrides, wrapped).await;
+    let gone = json!([{"clusterSelector": {"clusterSelectorTerms": []}, "overrideType": "Delete"}]);
+    let kind = ("placement.kubernetes-fleet.io", "v1beta1", "ResourceEnvelope");
+    world.create(&overrides, resource_override("wrapper", "Cluster", kind, "box", gone)).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let works = world.list(&format!("{PLACEMENT}/works")).await;
+    let of_envelope: Vec<_> = works
+        .iter()
+        .filter(|work| work["metadata"]["labels"]["kubernetes-fleet.io/envelope-name"] == "box")
+        .flat_map(|work| work["spec"]["workload"]["manifests"].as_array().unwrap())
+        .collect();
+    assert_eq!(of_envelope.len(), 1, "{works:?}");
+    assert_eq!(of_envelope[0]["spec"]["replicas"], 5);
+    let entry = world.placement("web").await["status"]["placementStatuses"][0].take();
+    assert_eq!(entry["applicableResourceOverrides"], json!([{"name": "wrapped-0", "namespace": "shop"}]));
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_75_a_pinned_override_that_is_gone_is_told_and_not_looked_for_again_and_again() {
+    let world = World::new(&["c1"]).await;
+    let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
+    let rules = json!([patching(Value::Null, "/metadata/annotations", json!({"note": "a"}))]);
+    world.create(&overrides, cluster_override("notes", rules.clone())).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    // From now on only a staged run pins overrides, and there is none.
+    world.edit("web", json!({"strategy": {"type": "External"}})).await;
+    running.at_rest(&members).await;
+    world.delete(&format!("{overrides}/notes")).await;
+    running.at_rest(&members).await;
+    let last = || async {
+        let mut all = world.binding("web", "c1").await["status"]["conditions"].as_array().cloned().unwrap();
+        let last = all.pop().unwrap();
+        format!("{}={} {}", last["type"].as_str().unwrap(), last["status"].as_str().unwrap(), last["message"])
+    };
+    expect![[r#"Overridden=False "Failed to apply the override rules on the resources: clusterResourceOverrideSnapshot notes-0 is not found""#]]
+        .assert_eq(&last().await);
+    expect![[r#"fleet-member-c1: {"note":"a"}"#]].assert_eq(&annotations(&world).await);
+    let before = (running.metrics.writes(), running.metrics.reads());
+    tokio::time::sleep(std::time::Duration::from_mins(20)).await;
+    running.at_rest(&members).await;
+    assert_eq!((running.metrics.writes(), running.metrics.reads()), before, "no retry loop");
+
+    world.create(&overrides, cluster_override("notes", rules)).await;
+    running.at_rest(&members).await;
+    assert!(last().await.starts_with("Available=True"), "{}", last().await);
     running.stop().await;
     members.stop().await;
 }

@@ -127,6 +127,46 @@ async fn placement_36_37_the_status_is_copied_into_the_namespace_and_kept_there(
 }
 
 #[tokio::test(start_paused = true)]
+async fn placement_38_39_readers_of_one_namespace_are_not_sent_to_another_and_others_get_no_copy() {
+    let world = World::new(&["c1"]).await;
+    world.create("/api/v1/namespaces", json!({"metadata": {"name": "bakery"}})).await;
+    let mut spec = shop();
+    spec["statusReportingScope"] = json!("NamespaceAccessible");
+    world.place("web", spec).await;
+    world.place("other", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let before = world.placement("web").await;
+    let copies = |namespace: &str| format!("{PLACEMENT}/namespaces/{namespace}/clusterresourceplacementstatuses");
+    assert_eq!(world.list(&copies("shop")).await.len(), 1, "only of the one that asked for it");
+    let synced = |all: Vec<String>| all.iter().any(|one| one.contains("StatusSynced"));
+    assert!(synced(world.conditions("web").await) && !synced(world.conditions("other").await));
+
+    for namespace in ["bakery", "nowhere"] {
+        let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": namespace});
+        world.edit("web", json!({"resourceSelectors": [selector]})).await;
+        running.at_rest(&members).await;
+        let mut now = world.placement("web").await;
+        let scheduled = now["status"]["conditions"][0].take();
+        assert_eq!((&scheduled["status"], &scheduled["reason"]), (&json!("False"), &json!("InvalidResourceSelectors")));
+        assert_eq!(scheduled["observedGeneration"], now["metadata"]["generation"]);
+        let sentence = format!(
+            "namespace resource selector is choosing a different namespace '{namespace}' from what was originally picked 'shop'. This is not allowed for NamespaceAccessible ClusterResourcePlacement"
+        );
+        assert_eq!(scheduled["message"], sentence);
+        let mut then = before["status"].clone();
+        then["conditions"][0].take();
+        assert_eq!(now["status"], then, "all else is as it was");
+        assert!(world.get(&copies("bakery")).await.unwrap()["items"].as_array().unwrap().is_empty());
+    }
+    world.edit("web", json!({"resourceSelectors": shop()["resourceSelectors"]})).await;
+    running.at_rest(&members).await;
+    assert_eq!(world.conditions("web").await, conditions(&before["status"]["conditions"]), "reverting heals");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn placement_27_28_placements_say_how_scheduling_went() {
     let world = World::new(&[]).await;
     world.place("all", shop()).await;

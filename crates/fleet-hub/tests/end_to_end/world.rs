@@ -168,11 +168,19 @@ impl World {
     }
 
     pub(crate) async fn create(&self, path: &str, object: Value) -> Value {
-        self.request("POST", path, "application/json", Some(object)).await.unwrap()
+        self.try_create(path, object).await.unwrap()
+    }
+
+    pub(crate) async fn try_create(&self, path: &str, object: Value) -> kube::Result<Value> {
+        self.request("POST", path, "application/json", Some(object)).await
     }
 
     pub(crate) async fn patch(&self, path: &str, change: Value) -> Value {
-        self.request("PATCH", path, "application/merge-patch+json", Some(change)).await.unwrap()
+        self.try_patch(path, change).await.unwrap()
+    }
+
+    pub(crate) async fn try_patch(&self, path: &str, change: Value) -> kube::Result<Value> {
+        self.request("PATCH", path, "application/merge-patch+json", Some(change)).await
     }
 
     pub(crate) async fn delete(&self, path: &str) {

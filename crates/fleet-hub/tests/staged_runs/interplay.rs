@@ -6,7 +6,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, Kind, both_scopes, stage, text};
+use crate::fleet::{Fleet, Kind, Scope, both_scopes, stage, text};
 use crate::members::Manner;
 
 /// A run of the example that waits for an approval after its first stage.
@@ -191,6 +191,59 @@ both_scopes! {
         // that something is missing that was made before the run.
         let message = fleet.message("example-run", "Initialized").await;
         assert!(!message.contains("not found: ") && !message.contains("placement not found"), "{columns} {message}");
+    }
+
+    async fn a_run_takes_along_what_was_made_in_the_same_moment(mut fleet) {
+        fleet.example().await;
+        fleet.no_content().await;
+        fleet.stop().await;
+        fleet.start_deaf("/configmaps");
+        fleet.settle().await;
+        fleet.content("late").await;
+        fleet.run("example-run", json!({"state": "Run"})).await;
+        fleet.settle().await;
+        assert_eq!(fleet.columns("example-run").await, "True False True", "{}", fleet.outline("example-run").await);
+        let snapshot = fleet.list(Kind::ResourceSnapshot).await.pop().unwrap();
+        let resources = snapshot["spec"]["selectedResources"].as_array().unwrap();
+        let settings = resources.iter().find(|one| one["metadata"]["name"] == "settings");
+        assert_eq!(settings.unwrap()["data"]["value"], "late");
+
+        // Of the other scope nothing would be left to place.
+        if fleet.scope == Scope::Cluster {
+            fleet.no_content().await;
+            fleet.run("next-run", json!({"state": "Run"})).await;
+            fleet.settle().await;
+            let snapshot = fleet.list(Kind::ResourceSnapshot).await.pop().unwrap();
+            let resources = snapshot["spec"]["selectedResources"].as_array().unwrap();
+            assert!(resources.iter().all(|one| one["metadata"]["name"] != "settings"), "{resources:?}");
+        }
+    }
+
+    async fn a_run_follows_a_placement_that_was_changed_in_the_same_moment(mut fleet) {
+        fleet.example().await;
+        fleet.stop().await;
+        let (deaf_to, selectors) = match fleet.scope {
+            Scope::Cluster => ("/clusterresourceplacements", json!([
+                {"group": "", "version": "v1", "kind": "Namespace", "name": "test-namespace", "selectionScope": "NamespaceOnly"}
+            ])),
+            Scope::Namespaced => ("/resourceplacements", json!([
+                {"group": "", "version": "v1", "kind": "ConfigMap", "name": "others"}
+            ])),
+        };
+        fleet.start_deaf(deaf_to);
+        fleet.settle().await;
+        let placement = fleet.placement_name().to_owned();
+        fleet.patch(Kind::Placement, &placement, json!({"spec": {"resourceSelectors": selectors}})).await;
+        fleet.run("example-run", json!({"state": "Run"})).await;
+        fleet.settle().await;
+        assert!(fleet.list(Kind::ResourceSnapshot).await.is_empty(), "nothing is frozen by what is over");
+        fleet.restart().await;
+        fleet.settle().await;
+        // Whether the new generation is scheduled when the run is seen is a race; what it freezes is not.
+        for snapshot in fleet.list(Kind::ResourceSnapshot).await {
+            let resources = snapshot["spec"]["selectedResources"].as_array().unwrap();
+            assert!(resources.iter().all(|one| one["metadata"]["name"] != "settings"), "{resources:?}");
+        }
     }
 
     async fn a_hub_that_starts_again_writes_nothing_and_goes_on(mut fleet) {

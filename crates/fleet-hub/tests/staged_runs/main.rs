@@ -5,6 +5,7 @@
 
 mod budget;
 mod crash;
+mod deaf;
 mod fleet;
 mod interplay;
 mod kubectl;

@@ -6,10 +6,12 @@
 mod applying;
 mod basics;
 mod drift;
+mod hostile;
 mod leaving;
 mod real;
 mod reporting;
 mod safety;
 mod storms;
 mod takeover;
+mod weather;
 mod world;

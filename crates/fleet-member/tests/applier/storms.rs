@@ -1,90 +1,14 @@
 //! Lost requests and lost answers on both connections, and agents that die: the end is the one of a calm day.
 
 use std::fmt::Write as _;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use apiserver::http::LocalService;
-use http::Request;
-use kube::client::Body;
 use serde_json::{Value, json};
-use tower_service::Service;
 
+use crate::weather::Weather;
 use crate::world::{World, config_map, in_short, namespace, owners, pass, until};
 
 const MAPS: &str = "v1/configmaps";
-/// Of so many requests one is lost before it arrives, and of so many one answer on its way back.
-const ONE_IN: u64 = 7;
-
-/// Random numbers from a seed; 0 is a calm day.
-#[derive(Clone, Default)]
-pub(crate) struct Weather {
-    state: Arc<AtomicU64>,
-    lost: Arc<AtomicU64>,
-}
-
-impl Weather {
-    fn seeded(seed: u64) -> Self {
-        Self { state: Arc::new(AtomicU64::new(seed)), ..Self::default() }
-    }
-
-    fn calm_down(&self) {
-        self.state.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether the next thing gets lost.
-    fn loses(&self) -> bool {
-        let loses = self.throw(ONE_IN) == 0;
-        self.lost.fetch_add(u64::from(loses), Ordering::Relaxed);
-        loses
-    }
-
-    /// One of `sides`, by a linear congruence; 1 on a calm day.
-    fn throw(&self, sides: u64) -> u64 {
-        let state = self.state.load(Ordering::Relaxed);
-        if state == 0 {
-            return 1;
-        }
-        let next = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407).max(1);
-        self.state.store(next, Ordering::Relaxed);
-        (next >> 33) % sides
-    }
-}
-
-/// A connection in this weather. Watches are left alone: what they bring late or not at all is the runtime's to test.
-#[derive(Clone)]
-pub(crate) struct Stormy {
-    pub(crate) inner: LocalService,
-    pub(crate) weather: Weather,
-}
-
-impl Service<Request<Body>> for Stormy {
-    type Response = <LocalService as Service<Request<Body>>>::Response;
-    type Error = <LocalService as Service<Request<Body>>>::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Service::<Request<Body>>::poll_ready(&mut self.inner, context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let watches = request.uri().query().is_some_and(|query| query.contains("watch="));
-        if watches {
-            return Box::pin(self.inner.call(request));
-        }
-        if self.weather.loses() {
-            return Box::pin(std::future::pending());
-        }
-        let (answer, lost) = (self.inner.call(request), self.weather.loses());
-        Box::pin(async move {
-            let answer = answer.await;
-            if lost { std::future::pending().await } else { answer }
-        })
-    }
-}
 
 /// What there is in the end, without times and versions.
 async fn end(world: &World) -> String {
@@ -169,6 +93,6 @@ async fn storms_and_crashes_change_nothing_in_the_end() {
         let weather = Weather::seeded(seed);
         let stormy = told_in(weather.clone()).await;
         assert_eq!(stormy, calm, "with seed {seed}");
-        assert!(weather.lost.load(Ordering::Relaxed) > 5, "a storm loses something");
+        assert!(weather.lost() > 5, "a storm loses something");
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::storms::{Stormy, Weather};
+use crate::weather::{Stormy, Weather};
 
 /// Virtual time after which what has not happened never will.
 const PATIENCE: Duration = Duration::from_mins(20);
@@ -76,11 +76,26 @@ pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/v1/customresourcedefi
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// With a hub that stores any Work, as only a broken or a hostile one does.
+    pub(crate) async fn with_any_work() -> Self {
+        Self::with(|definition| {
+            let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+            for version in definition["spec"]["versions"].as_array_mut().unwrap() {
+                version["schema"]["openAPIV3Schema"] = anything.clone();
+            }
+        })
+        .await
+    }
+
+    async fn with(of_works: impl Fn(&mut Value)) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let world = Self { servers: Servers::Ours(server), clock };
-        world.install_kinds().await;
+        world.install_kinds_as(of_works).await;
         world.invite_member().await;
         world
     }
@@ -95,8 +110,15 @@ impl World {
     }
 
     pub(crate) async fn install_kinds(&self) {
-        for crd in all_crds() {
+        self.install_kinds_as(|_| {}).await;
+    }
+
+    async fn install_kinds_as(&self, of_works: impl Fn(&mut Value)) {
+        for mut crd in all_crds() {
             let name = crd.object["metadata"]["name"].as_str().unwrap().to_owned();
+            if name.starts_with("works.") {
+                of_works(&mut crd.object);
+            }
             if name.starts_with("works.") || name.starts_with("internalmemberclusters.") {
                 self.hub().create(DEFINITIONS, None, &crd.object).await;
             } else if name.starts_with("appliedworks.") {
@@ -180,6 +202,11 @@ impl World {
     pub(crate) async fn work(&self, name: &str, manifests: &[Value], rest: Value) {
         let mut spec = rest;
         spec["workload"] = json!({"manifests": manifests});
+        self.any_work(name, spec).await;
+    }
+
+    /// Writes the Work `name` with any spec.
+    pub(crate) async fn any_work(&self, name: &str, spec: Value) {
         let body = json!({
             "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "Work",
             "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec,
@@ -187,10 +214,14 @@ impl World {
         if self.hub().get(WORKS, Some(NAMESPACE), name).await.is_none() {
             self.hub().create(WORKS, Some(NAMESPACE), &body).await;
         } else {
-            // Whatever the agent writes into it at the same time.
-            let replace = json!([{"op": "replace", "path": "/spec", "value": body["spec"]}]);
+            // Whatever the agent writes into it at the same time, and whether it had a spec or not.
+            let replace = json!([{"op": "add", "path": "/spec", "value": body["spec"]}]);
             self.hub().json_patch(WORKS, Some(NAMESPACE), name, &replace).await;
         }
+    }
+
+    pub(crate) async fn any_status(&self, name: &str, status: &Value) {
+        self.hub().patch_status(WORKS, Some(NAMESPACE), name, status).await;
     }
 
     pub(crate) async fn strategy(&self, name: &str, strategy: Value) {

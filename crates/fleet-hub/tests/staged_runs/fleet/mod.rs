@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::deaf::Deaf;
 use crate::members::{Manner, Members};
 use crate::mortal::{Life, Mortal};
 pub(crate) use reading::{condition, text};
@@ -161,6 +162,12 @@ impl Fleet {
     pub(crate) fn start_mortal(&mut self, life: &Life) {
         let server = self.server.service(ROOT_CLUSTER, admin());
         self.start_with(kube::Client::new(Mortal { server, life: life.clone() }, "default"));
+    }
+
+    /// A hub that hears of no change of this kind.
+    pub(crate) fn start_deaf(&mut self, plural: &'static str) {
+        let server = self.server.service(ROOT_CLUSTER, admin());
+        self.start_with(kube::Client::new(Deaf { server, plural }, "default"));
     }
 
     fn start_with(&mut self, client: kube::Client) {
@@ -335,13 +342,22 @@ impl Fleet {
         self.make(Kind::Placement, self.placement_name(), spec).await;
     }
 
-    /// What is placed gets this value.
-    pub(crate) async fn content(&self, value: &str) {
+    /// Where that is which is placed.
+    fn maps(&self) -> String {
         let namespace = match self.scope {
             Scope::Cluster => "test-namespace",
             Scope::Namespaced => NAMESPACE,
         };
-        let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+        format!("/api/v1/namespaces/{namespace}/configmaps")
+    }
+
+    pub(crate) async fn no_content(&self) {
+        self.request("DELETE", &format!("{}/settings", self.maps()), "application/json", None).await.unwrap();
+    }
+
+    /// What is placed gets this value.
+    pub(crate) async fn content(&self, value: &str) {
+        let maps = self.maps();
         let body = json!({"metadata": {"name": "settings"}, "data": {"value": value}});
         if self.get_at(&format!("{maps}/settings")).await.is_some() {
             self.patch_at(&format!("{maps}/settings"), body).await;

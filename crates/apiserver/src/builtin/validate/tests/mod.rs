@@ -1,7 +1,9 @@
 //! Objects that are refused, and why. Each goes the whole way: defaults, preparation, validation.
 
+mod configuration;
+mod extensions;
+mod network_and_storage;
 mod nodes_and_hooks;
-mod other_kinds;
 mod pods;
 
 use expect_test::{Expect, expect};

@@ -1,0 +1,56 @@
+//! Clusters that leave and come back, and placements that go and leave something behind.
+
+use serde_json::json;
+
+use crate::fleet::{CLUSTER_PLACEMENTS, Fleet, MAPS, MEMBERS, NAMESPACES, conditions, named, owners};
+
+#[tokio::test(start_paused = true)]
+async fn placement_49_clusters_that_all_leave_keep_what_they_have_and_come_back_to_it() {
+    let fleet = Fleet::new(&["c1", "c2"]).await;
+    let path = format!("{CLUSTER_PLACEMENTS}/web");
+    fleet.place("web", json!({})).await;
+    let before = fleet.all_good(&path, 2).await;
+    assert_eq!(before["status"]["observedResourceIndex"], "0");
+    let uid = fleet.on("c1").get(&format!("{MAPS}/settings")).await.unwrap()["metadata"]["uid"].take();
+    for member in ["c1", "c2"] {
+        fleet.hub.delete(&format!("{MEMBERS}/{member}")).await;
+    }
+    fleet
+        .until("both have left", || async {
+            !fleet.hub.has(&format!("{MEMBERS}/c1")).await && !fleet.hub.has(&format!("{MEMBERS}/c2")).await
+        })
+        .await;
+    let alone = fleet.says(&path, "Scheduled=True", 0).await;
+    assert_eq!(conditions(&alone["status"]["conditions"]).len(), 1, "{:#}", alone["status"]);
+    assert_eq!(named(&alone["status"]["selectedResources"]), ["Namespace shop", "ConfigMap settings"]);
+    for member in ["c1", "c2"] {
+        assert!(fleet.on(member).has(&format!("{MAPS}/settings")).await, "{member} keeps what it has");
+    }
+
+    fleet.rejoin().await;
+    let again = fleet.all_good(&path, 2).await;
+    assert_eq!(again["status"]["observedResourceIndex"], "0");
+    let live = fleet.on("c1").get(&format!("{MAPS}/settings")).await.unwrap();
+    assert_eq!(live["metadata"]["uid"], uid, "it is the same object still");
+    assert_eq!(owners(&live), ["AppliedWork web-work"]);
+    fleet.world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_placement_abandons_stays_and_belongs_to_nobody() {
+    let fleet = Fleet::new(&["c1"]).await;
+    let path = format!("{CLUSTER_PLACEMENTS}/web");
+    fleet.place("web", json!({"strategy": {"deleteStrategy": {"propagationPolicy": "Abandon"}}})).await;
+    fleet.all_good(&path, 1).await;
+    fleet.hub.delete(&path).await;
+    let work = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/fleet-member-c1/works/web-work";
+    fleet.until("the Work is gone", || async { !fleet.hub.has(work).await }).await;
+    fleet.until("the placement is gone", || async { !fleet.hub.has(&path).await }).await;
+    // Longer than the garbage collector takes for what has lost its owner.
+    fleet.pass(std::time::Duration::from_mins(2)).await;
+    for object in [format!("{NAMESPACES}/shop"), format!("{MAPS}/settings")] {
+        let live = fleet.on("c1").get(&object).await.unwrap();
+        assert!(owners(&live).is_empty() && live["metadata"]["deletionTimestamp"].is_null(), "{live:#}");
+    }
+    fleet.world.end().await;
+}

@@ -1,0 +1,171 @@
+//! A hub and members that apply what they are given, and the requests of those who use them.
+
+use std::time::Duration;
+
+use fleet_runtime::Metrics;
+use fleet_sim::member::SimulatedMember;
+use fleet_sim::world::{Ground, World};
+use serde_json::{Value, json};
+
+/// Virtual time after which what has not happened never will.
+const PATIENCE: Duration = Duration::from_mins(15);
+pub(crate) const PLACEMENT: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
+pub(crate) const CLUSTER_PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements";
+pub(crate) const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/shop/resourceplacements";
+pub(crate) const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
+pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
+pub(crate) const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
+
+pub(crate) struct Fleet {
+    pub(crate) world: World,
+    pub(crate) hub: Server,
+    members: Vec<SimulatedMember>,
+}
+
+/// An API server and somebody who may do everything there.
+pub(crate) struct Server(kube::Client);
+
+impl Fleet {
+    /// Members of these names that have joined, and on the hub the namespace `shop` with the map `settings`.
+    pub(crate) async fn new(names: &[&str]) -> Self {
+        let ground = Ground::lay().await.unwrap();
+        let mut world = World::new(&ground, 1, Metrics::default()).await.unwrap();
+        world.start_hub().unwrap();
+        let hub = Server(world.user());
+        let members: Vec<_> = names.iter().map(|name| SimulatedMember::new(name).unwrap().applying()).collect();
+        for member in &members {
+            let labelled = member.clone().labelled(&[("name", member.name.as_str())]);
+            hub.create(MEMBERS, serde_json::to_value(labelled.member_cluster()).unwrap()).await;
+            world.start_member(member).await.unwrap();
+        }
+        hub.create(NAMESPACES, json!({"metadata": {"name": "shop"}})).await;
+        hub.create(MAPS, json!({"metadata": {"name": "settings"}, "data": {"value": "1"}})).await;
+        Self { world, hub, members }
+    }
+
+    pub(crate) fn on(&self, member: &str) -> Server {
+        Server(self.world.user_of(member))
+    }
+
+    /// Tells the hub of all members again.
+    pub(crate) async fn rejoin(&self) {
+        for member in &self.members {
+            self.hub.create(MEMBERS, serde_json::to_value(member.member_cluster()).unwrap()).await;
+        }
+    }
+
+    /// Places the namespace `shop` with all that is in it; `spec` adds to that.
+    pub(crate) async fn place(&self, name: &str, spec: Value) {
+        let mut whole =
+            json!({"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]});
+        for (field, value) in spec.as_object().unwrap() {
+            whole[field] = value.clone();
+        }
+        let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
+            "metadata": {"name": name}, "spec": whole});
+        self.hub.create(CLUSTER_PLACEMENTS, object).await;
+    }
+
+    /// Places the map `settings` from within its namespace.
+    pub(crate) async fn place_map(&self, name: &str) {
+        let selector = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"});
+        let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourcePlacement",
+            "metadata": {"name": name}, "spec": {"resourceSelectors": [selector]}});
+        self.hub.create(PLACEMENTS, object).await;
+    }
+
+    /// Waits until a placement says of its present generation that everything is available on so many clusters.
+    pub(crate) async fn all_good(&self, path: &str, clusters: usize) -> Value {
+        self.says(path, "Available=True", clusters).await
+    }
+
+    /// Waits until a placement's last condition is this, of its present generation and of so many clusters.
+    pub(crate) async fn says(&self, path: &str, last: &str, clusters: usize) -> Value {
+        let begun = tokio::time::Instant::now();
+        loop {
+            let placement = self.hub.get(path).await.unwrap();
+            let entries = placement["status"]["placementStatuses"].as_array().map_or(0, Vec::len);
+            let conditions = placement["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let is_last = conditions.last().is_some_and(|one| {
+                one["observedGeneration"] == placement["metadata"]["generation"]
+                    && format!("{}={}", word(&one["type"]), word(&one["status"])).ends_with(last)
+            });
+            if is_last && entries == clusters {
+                return placement;
+            }
+            assert!(begun.elapsed() < PATIENCE, "waited in vain for {last}: {:#}", placement["status"]);
+            self.pass(Duration::from_millis(500)).await;
+        }
+    }
+
+    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, mut reached: impl FnMut() -> F) {
+        let begun = tokio::time::Instant::now();
+        while !reached().await {
+            assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+            self.pass(Duration::from_millis(500)).await;
+        }
+    }
+
+    pub(crate) async fn pass(&self, time: Duration) {
+        self.world.pass(time).await;
+    }
+}
+
+impl Server {
+    pub(crate) async fn create(&self, path: &str, object: Value) -> Value {
+        self.send("POST", path, "application/json", Some(object)).await.unwrap()
+    }
+
+    pub(crate) async fn patch(&self, path: &str, change: Value) -> Value {
+        self.send("PATCH", path, "application/merge-patch+json", Some(change)).await.unwrap()
+    }
+
+    pub(crate) async fn delete(&self, path: &str) {
+        self.send("DELETE", path, "application/json", None).await.unwrap();
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
+        match self.send("GET", path, "application/json", None).await {
+            Ok(object) => Some(object),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
+
+    pub(crate) async fn has(&self, path: &str) -> bool {
+        self.get(path).await.is_some()
+    }
+
+    async fn send(&self, method: &str, path: &str, format: &str, body: Option<Value>) -> kube::Result<Value> {
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let request = http::Request::builder().method(method).uri(path).header("content-type", format);
+        self.0.request(request.body(body).unwrap()).await
+    }
+}
+
+pub(crate) fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// `type=status reason` of each condition of an object's status or of a cluster's entry.
+pub(crate) fn conditions(list: &Value) -> Vec<String> {
+    let all = list.as_array().cloned().unwrap_or_default();
+    all.iter().map(|one| format!("{}={} {}", word(&one["type"]), word(&one["status"]), word(&one["reason"]))).collect()
+}
+
+/// What a placement says of one cluster.
+pub(crate) fn entry<'p>(placement: &'p Value, cluster: &str) -> &'p Value {
+    let entries = placement["status"]["placementStatuses"].as_array().unwrap();
+    entries.iter().find(|one| one["clusterName"] == cluster).unwrap()
+}
+
+/// `kind name` of each entry of a list of failed, drifted or diffed placements.
+pub(crate) fn named(list: &Value) -> Vec<String> {
+    let all = list.as_array().cloned().unwrap_or_default();
+    all.iter().map(|one| format!("{} {}", word(&one["kind"]), word(&one["name"]))).collect()
+}
+
+/// Who an object says owns it: `kind name`.
+pub(crate) fn owners(object: &Value) -> Vec<String> {
+    named(&object["metadata"]["ownerReferences"])
+}
