@@ -175,7 +175,7 @@ async fn patch(client: &kube::Client, path: &str, format: &str, body: &Value) ->
 }
 
 /// Follows a kind until what there is of it (by name) is as wanted.
-async fn wait_until(
+pub async fn wait_until(
     client: &kube::Client,
     kind: &KindId,
     mut wanted: impl FnMut(&BTreeMap<String, Value>) -> bool,
