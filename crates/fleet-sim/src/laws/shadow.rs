@@ -159,7 +159,7 @@ impl<'a> Target<'a> {
     fn parse(path: &'a str) -> Option<Self> {
         let mut parts = path.trim_start_matches('/').split('/');
         match parts.next()? {
-            "api" => parts.nth(0)?,
+            "api" => parts.next()?,
             "apis" => parts.nth(1)?,
             _ => return None,
         };
