@@ -71,6 +71,17 @@ pub async fn furnish_member(own: &kube::Client, member: &SimulatedMember) -> Res
         define_ledgers(own).await?;
     }
     create(own, &standard_storage()).await.map_err(failed(format_args!("the storage of {}", member.name)))?;
+    add_nodes(own, member).await
+}
+
+/// Puts what every member has into an API server, for members that are to begin as it is.
+pub async fn furnish_any_member(own: &kube::Client) -> Result<(), SetupError> {
+    define_ledgers(own).await?;
+    create(own, &standard_storage()).await.map_err(failed("the storage of members"))
+}
+
+/// Puts a member's nodes into its API server.
+pub async fn add_nodes(own: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
     for node in member.node_objects() {
         let furnished = async {
             create(own, &node).await?;
@@ -164,7 +175,7 @@ async fn patch(client: &kube::Client, path: &str, format: &str, body: &Value) ->
 }
 
 /// Follows a kind until what there is of it (by name) is as wanted.
-async fn wait_until(
+pub async fn wait_until(
     client: &kube::Client,
     kind: &KindId,
     mut wanted: impl FnMut(&BTreeMap<String, Value>) -> bool,

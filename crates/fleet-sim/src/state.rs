@@ -1,19 +1,23 @@
-//! The state of a hub in a form that two worlds can be compared in.
+//! The state of a hub and of its members in a form that two worlds can be compared in.
 //!
 //! Decides what of an object is luck (times, uids, revisions, random name suffixes) and leaves it out. What remains must be the
-//! same wherever the same things were asked for. Never decides whether a state is right: that is `laws`.
+//! same wherever the same things were asked for. Of a member only what was placed or made by hand counts, not what its own
+//! controllers made of it. Never decides whether a state is right: that is `laws`.
 
 use std::collections::BTreeMap;
 
 use fleet_api::kinds::{
-    ClusterProfile, ClusterResourceBinding, ClusterResourcePlacement, ClusterResourcePlacementStatus,
-    ClusterResourceSnapshot, ClusterSchedulingPolicySnapshot, InternalMemberCluster, MemberCluster, ResourceBinding,
-    ResourcePlacement, ResourceSnapshot, SchedulingPolicySnapshot, Work,
+    AppliedWork, ApprovalRequest, ClusterApprovalRequest, ClusterProfile, ClusterResourceBinding,
+    ClusterResourceOverrideSnapshot, ClusterResourcePlacement, ClusterResourcePlacementEviction,
+    ClusterResourcePlacementStatus, ClusterResourceSnapshot, ClusterSchedulingPolicySnapshot, ClusterStagedUpdateRun,
+    InternalMemberCluster, MemberCluster, ResourceBinding, ResourceOverrideSnapshot, ResourcePlacement,
+    ResourceSnapshot, SchedulingPolicySnapshot, StagedUpdateRun, Work,
 };
 use fleet_api::names::BindingName;
-use fleet_api::well_known::{annotations, labels};
+use fleet_api::well_known::{annotations, label_values, labels};
 use fleet_runtime::KindId;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::Value;
 
@@ -40,20 +44,34 @@ fn kinds() -> Vec<KindId> {
         KindId::of::<ClusterResourceBinding>(),
         KindId::of::<ResourceBinding>(),
         KindId::of::<Work>(),
+        KindId::of::<ClusterResourceOverrideSnapshot>(),
+        KindId::of::<ResourceOverrideSnapshot>(),
+        KindId::of::<ClusterResourcePlacementEviction>(),
+        KindId::of::<ClusterStagedUpdateRun>(),
+        KindId::of::<StagedUpdateRun>(),
+        KindId::of::<ClusterApprovalRequest>(),
+        KindId::of::<ApprovalRequest>(),
     ]
 }
+
+/// What is placed on members in stories, and what their agents keep about it.
+fn kinds_on_members() -> Vec<KindId> {
+    vec![KindId::of::<Namespace>(), KindId::of::<ConfigMap>(), KindId::of::<Deployment>(), KindId::of::<AppliedWork>()]
+}
+
+/// Namespaces that every cluster has.
+const SYSTEM_NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "fleet-system"];
+/// The map that every namespace has.
+const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
+/// How often a workload was given another template.
+const ROLLOUT_COUNT: &str = "deployment.kubernetes.io/revision";
 
 impl HubState {
     /// Reads everything that matters from a hub.
     pub async fn read(client: &kube::Client) -> Result<Self, kube::Error> {
         let mut state = BTreeMap::new();
         for kind in kinds() {
-            let request = http::Request::get(kind.collection_path(None)).body(Vec::new());
-            let mut list: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
-            let items = match list.get_mut("items").map(Value::take) {
-                Some(Value::Array(items)) => items,
-                _ => Vec::new(),
-            };
+            let items = list(client, &kind).await?;
             state.insert(kind.kind.to_string(), items);
         }
         Ok(Self(state))
@@ -63,8 +81,18 @@ impl HubState {
         self.0.get(kind).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether some member says how what it has differs from what it should have.
+    pub fn tells_differences(&self) -> bool {
+        let works = self.of_kind("Work").iter().flat_map(|work| work["status"]["manifestConditions"].as_array());
+        works.flatten().any(|one| one.get("driftDetails").is_some() || one.get("diffDetails").is_some())
+    }
+
     /// The state without luck, as text: one object after the other, sorted.
     pub fn without_luck(&self) -> String {
+        self.printed("", normalise)
+    }
+
+    fn printed(&self, heading: &str, normalise: impl Fn(&mut Value)) -> String {
         let mut objects = Vec::new();
         for (kind, items) in &self.0 {
             for item in items {
@@ -76,15 +104,144 @@ impl HubState {
             }
         }
         objects.sort();
-        let text =
-            objects.into_iter().map(|(kind, namespace, name, text)| format!("{kind} {namespace}/{name}\n{text}\n"));
+        let text = objects
+            .into_iter()
+            .map(|(kind, namespace, name, text)| format!("{heading}{kind} {namespace}/{name}\n{text}\n"));
         text.collect()
     }
+
+    /// The same without what tells how many versions of content it took to get here: of all snapshots only the newest are kept,
+    /// and they are called so wherever they are named.
+    #[must_use]
+    pub fn without_counts(mut self) -> Self {
+        let mut names = BTreeMap::new();
+        let mut indices = BTreeMap::new();
+        for kind in COUNTED {
+            let Some(snapshots) = self.0.get_mut(kind) else { continue };
+            snapshots.retain(|one| one["metadata"]["labels"][labels::IS_LATEST_SNAPSHOT] == label_values::TRUE);
+            for one in snapshots {
+                let meta = &mut one["metadata"];
+                let own = [labels::PARENT_OVERRIDE, labels::PARENT_PLACEMENT].map(|key| meta["labels"][key].clone());
+                let parent = own.iter().find_map(Value::as_str).unwrap_or_default().to_owned();
+                let name = meta["name"].as_str().unwrap_or_default().to_owned();
+                names.insert(name, format!("newest of {parent}"));
+                if let Some(index) = meta["labels"][labels::RESOURCE_INDEX].as_str() {
+                    let namespace = meta["namespace"].as_str().unwrap_or_default().to_owned();
+                    indices.insert((namespace, parent), index.to_owned());
+                }
+                if let Some(all) = meta["labels"].as_object_mut() {
+                    all.remove(labels::OVERRIDE_INDEX);
+                }
+            }
+        }
+        for (kind, objects) in &mut self.0 {
+            for object in objects {
+                let index = placement_of(kind, object).and_then(|placement| indices.get(&placement));
+                call_newest(object, &names, index.map(String::as_str));
+            }
+        }
+        self
+    }
+
+    /// Reads what was placed on a member, and what was made there by hand.
+    pub async fn read_member(client: &kube::Client) -> Result<Self, kube::Error> {
+        let mut state = BTreeMap::new();
+        for kind in kinds_on_members() {
+            let mut items = match list(client, &kind).await {
+                // The agent that would need the kind does not apply anything.
+                Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+                other => other?,
+            };
+            items.retain(|object| !is_part_of_every_cluster(&kind, object));
+            state.insert(kind.kind.to_string(), items);
+        }
+        Ok(Self(state))
+    }
+
+    /// The same as text without luck and without what the member's own controllers say of it.
+    pub fn of_member_without_luck(&self, member: &str) -> String {
+        self.printed(&format!("{member}: "), normalise_on_member)
+    }
+}
+
+/// Kinds of which there are more, the more often something changed.
+const COUNTED: [&str; 4] =
+    ["ClusterResourceSnapshot", "ResourceSnapshot", "ClusterResourceOverrideSnapshot", "ResourceOverrideSnapshot"];
+/// Fields and labels that hold the index of a resource snapshot.
+const INDICES: [&str; 3] = ["observedResourceIndex", labels::RESOURCE_INDEX, labels::PARENT_RESOURCE_SNAPSHOT_INDEX];
+/// What a Work says of the names of overrides.
+const OVERRIDE_HASHES: [&str; 2] = [annotations::PARENT_OVERRIDES_HASH, annotations::PARENT_CLUSTER_OVERRIDES_HASH];
+
+/// Namespace and name of the placement that an object belongs to.
+fn placement_of(kind: &str, object: &Value) -> Option<(String, String)> {
+    let meta = &object["metadata"];
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    if kind.ends_with("ResourcePlacement") {
+        return Some((text(&meta["namespace"]).unwrap_or_default(), text(&meta["name"])?));
+    }
+    let namespace = match kind {
+        "Work" => text(&meta["labels"][labels::PARENT_PLACEMENT_NAMESPACE]),
+        _ => text(&meta["namespace"]),
+    };
+    Some((namespace.unwrap_or_default(), text(&meta["labels"][labels::PARENT_PLACEMENT])?))
+}
+
+fn call_newest(value: &mut Value, names: &BTreeMap<String, String>, index: Option<&str>) {
+    match value {
+        Value::String(text) => {
+            if let Some(newest) = names.get(text) {
+                text.clone_from(newest);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| call_newest(item, names, index)),
+        Value::Object(fields) => {
+            fields.retain(|key, _| !OVERRIDE_HASHES.contains(&key.as_str()));
+            for (key, field) in fields {
+                if index.is_some() && INDICES.contains(&key.as_str()) && field.as_str() == index {
+                    *field = "newest".into();
+                }
+                call_newest(field, names, index);
+            }
+        }
+        _ => {}
+    }
+}
+
+async fn list(client: &kube::Client, kind: &KindId) -> Result<Vec<Value>, kube::Error> {
+    let request = http::Request::get(kind.collection_path(None)).body(Vec::new());
+    let mut list: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
+    match list.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn is_part_of_every_cluster(kind: &KindId, object: &Value) -> bool {
+    let (namespace, name) = (object["metadata"]["namespace"].as_str(), object["metadata"]["name"].as_str());
+    let system = |word: Option<&str>| word.is_some_and(|word| SYSTEM_NAMESPACES.contains(&word));
+    let is_namespace = &*kind.kind == "Namespace" && system(name);
+    is_namespace || system(namespace) || (&*kind.kind == "ConfigMap" && name == Some(ROOT_CERTIFICATE))
+}
+
+fn normalise_on_member(object: &mut Value) {
+    // Ledgers are told by the agent; everything else has a status of the member's own.
+    let is_ledger = object["spec"].get("workNamespace").is_some();
+    if let Some(fields) = object.as_object_mut().filter(|_| !is_ledger) {
+        fields.remove("status");
+    }
+    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.remove("generation");
+        if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
+            notes.remove(ROLLOUT_COUNT);
+        }
+    }
+    normalise(object);
 }
 
 /// Takes everything out of an object that is luck.
 fn normalise(object: &mut Value) {
     forget_old_explanations(object);
+    forget_when_it_ended(object);
     sort_clusters(object);
     forget_generation(object);
     let is_binding = object["spec"].get("targetCluster").is_some();
@@ -94,6 +251,16 @@ fn normalise(object: &mut Value) {
         }
         if let Some(found) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
             found.remove(annotations::NEXT_SNAPSHOT_DETECTED_AT);
+            if let Some(Value::String(applied)) = found.get_mut(annotations::LAST_APPLIED) {
+                // It names its owner, identity included.
+                let mut manifest: Value = serde_json::from_str(applied).unwrap_or_default();
+                forget_luck(&mut manifest);
+                *applied = manifest.to_string();
+            }
+            if let Some(Value::String(note)) = found.get_mut(annotations::MOVED_BY_RUN) {
+                // Its last part is a generation.
+                *note = note.rsplit_once('/').map_or("", |(front, _)| front).to_owned();
+            }
         }
         if let Some(Value::String(binding)) = meta.get_mut("labels").and_then(|all| all.get_mut(labels::PARENT_BINDING))
         {
@@ -119,6 +286,35 @@ fn forget_old_explanations(object: &mut Value) {
     }
     if let Some(decisions) = object.pointer_mut("/status/targetClusters").and_then(Value::as_array_mut) {
         decisions.retain(|decision| decision["selected"] == true);
+    }
+}
+
+/// A run that ended while it was stopped and resumed does not look at that any more. An eviction that was cut short is told as
+/// what was found when it was taken up again.
+fn forget_when_it_ended(object: &mut Value) {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let is_eviction = kind.ends_with("Eviction");
+    if kind.ends_with("StagedUpdateRun")
+        && let Some(status) = object.get_mut("status")
+    {
+        return forget_observed_generations(status);
+    }
+    let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten();
+    for condition in conditions {
+        if is_eviction && condition["type"] == "Executed" && condition["status"] == "True" {
+            condition["message"] = "some".into();
+        }
+    }
+}
+
+fn forget_observed_generations(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.remove("observedGeneration");
+            map.values_mut().for_each(forget_observed_generations);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_observed_generations),
+        _ => {}
     }
 }
 
@@ -165,12 +361,17 @@ fn without_suffix(binding: &str) -> String {
 }
 
 /// Fields that hold instants or identities, wherever they are.
-const LUCK: [&str; 8] = [
+const LUCK: [&str; 13] = [
     "lastTransitionTime",
+    "startTime",
+    "endTime",
+    "firstDriftedObservedTime",
+    "firstDiffedObservedTime",
+    "observedInMemberClusterGeneration",
+    "targetClusterObservedGeneration",
     "observationTime",
     "lastReceivedHeartbeat",
     "lastUpdatedTime",
-    "deletionTimestamp",
     "uid",
     "resourceVersion",
     "creationTimestamp",
@@ -180,6 +381,9 @@ fn forget_luck(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|key, _| !LUCK.contains(&key.as_str()));
+            if let Some(when) = map.get_mut("deletionTimestamp") {
+                *when = "some time".into();
+            }
             map.values_mut().for_each(forget_luck);
         }
         Value::Array(items) => items.iter_mut().for_each(forget_luck),
@@ -266,6 +470,73 @@ mod tests {
         };
         assert_eq!(placement(["east", "west"]), placement(["west", "east"]));
         assert_ne!(placement(["east", "west"]), placement(["east", "north"]));
+    }
+
+    #[test]
+    fn how_many_versions_there_were_is_no_matter_and_who_has_an_older_one_is() {
+        let world = |newest: u32, has: u32| {
+            let snapshot = |number: u32| {
+                json!({"metadata": {"name": format!("web-{number}-snapshot"), "labels": {
+                    labels::PARENT_PLACEMENT: "web", labels::RESOURCE_INDEX: number.to_string(),
+                    labels::IS_LATEST_SNAPSHOT: (number == newest).to_string(),
+                }}})
+            };
+            let binding = json!({
+                "metadata": {"name": "b", "labels": {labels::PARENT_PLACEMENT: "web"}},
+                "spec": {"resourceSnapshotName": format!("web-{has}-snapshot")},
+            });
+            let placement = json!({"metadata": {"name": "web"}, "status": {"observedResourceIndex": has.to_string()}});
+            let kinds = [
+                ("ClusterResourceSnapshot", (0..=newest).map(snapshot).collect()),
+                ("ClusterResourceBinding", vec![binding]),
+                ("ClusterResourcePlacement", vec![placement]),
+            ];
+            let state = HubState(kinds.into_iter().map(|(kind, all)| (kind.to_owned(), all)).collect());
+            state.without_counts().without_luck()
+        };
+        assert_eq!(difference(&world(2, 2), &world(1, 1)), None);
+        assert!(difference(&world(2, 2), &world(2, 1)).is_some());
+    }
+
+    #[test]
+    fn what_every_cluster_has_and_what_controllers_say_is_not_compared() {
+        let kind = |name: &str| KindId::new("", "v1", name, "");
+        let named = |name: &str| json!({"metadata": {"name": name, "namespace": "shop"}});
+        assert!(is_part_of_every_cluster(&kind("Namespace"), &named("kube-system")));
+        assert!(is_part_of_every_cluster(&kind("ConfigMap"), &named(ROOT_CERTIFICATE)));
+        assert!(!is_part_of_every_cluster(&kind("ConfigMap"), &named("settings")));
+        let workload = |image: &str, ready: u32| {
+            let object = json!({
+                "metadata": {"name": "web", "generation": ready, "annotations": {ROLLOUT_COUNT: ready.to_string()}},
+                "spec": {"image": image}, "status": {"ready": ready},
+            });
+            state(vec![object]).of_member_without_luck("m1")
+        };
+        assert_eq!(workload("a", 1), workload("a", 2));
+        assert_ne!(workload("a", 1), workload("b", 1));
+    }
+
+    #[test]
+    fn how_an_eviction_was_allowed_is_luck_and_that_it_was_is_not() {
+        let eviction = |status: &str, message: &str| {
+            let condition = json!({"type": "Executed", "status": status, "message": message});
+            let kind = "ClusterResourcePlacementEviction";
+            state(vec![json!({"kind": kind, "metadata": {}, "status": {"conditions": [condition]}})]).without_luck()
+        };
+        assert_eq!(eviction("True", "no budget"), eviction("True", "being removed"));
+        assert_ne!(eviction("False", "no budget"), eviction("False", "being removed"));
+        assert_ne!(eviction("True", "no budget"), eviction("False", "no budget"));
+    }
+
+    #[test]
+    fn what_was_last_applied_counts_without_the_identity_of_its_owner() {
+        let object = |uid: &str, value: &str| {
+            let applied = json!({"metadata": {"ownerReferences": [{"name": "w", "uid": uid}]}, "data": value});
+            let notes = json!({annotations::LAST_APPLIED: applied.to_string()});
+            state(vec![json!({"metadata": {"name": "m", "annotations": notes}})]).of_member_without_luck("m1")
+        };
+        assert_eq!(object("1", "a"), object("2", "a"));
+        assert_ne!(object("1", "a"), object("1", "b"));
     }
 
     #[test]

@@ -1,40 +1,51 @@
 //! One seed's trial: a story is told in calm and in stormy weather, and must end in the same state.
 //!
-//! Decides when it storms, when the hub agent dies, and what counts as a failure. After every action there is time to settle:
-//! scheduling keeps what it has, so what two actions lead to may depend on which was seen first, and that is no fault. Never
-//! decides what users do.
+//! Decides when it storms, which agents die, how wrong their clocks are when they come back, and what counts as a failure.
+//! After every action there is time to settle: scheduling keeps what it has, so what two actions lead to may depend on which
+//! was seen first, and that is no fault. Laws are watched over all the time. Never decides what users do.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fleet_runtime::Metrics;
+use jiff::SignedDuration;
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::Random;
-use crate::laws;
-use crate::network::{CrashMoment, Line, Weather};
+use crate::laws::{Laws, rest};
+use crate::network::{CrashMoment, Line, Trace, Weather};
 use crate::state::{HubState, difference};
-use crate::story::{Action, Story, story};
-use crate::world::{Ground, HUB, World, WorldError};
+use crate::story::{Action, Story, Theme, story};
+use crate::world::{AgentMetrics, Ground, HUB, World, WorldError, origin};
 
-/// Actions of a story after its opening.
-pub const ACTIONS: usize = 6;
 /// How long it storms after an action. Long enough for watches to break several times.
-const STORM: std::ops::Range<Duration> = Duration::from_secs(5)..Duration::from_secs(40);
-/// Chance in thousandths that the hub agent is to die during a storm, again and again.
-const CRASHES: u32 = 400;
-/// Writes that a hub agent lives through at most once its death is decided.
+const STORM: Range<Duration> = Duration::from_secs(5)..Duration::from_secs(40);
+/// Chance in thousandths that an agent is to die during a storm, again and again.
+const CRASHES: u32 = 500;
+/// Writes that an agent lives through at most once its death is decided.
 const WRITES_BEFORE_DEATH: u64 = 6;
-/// How long a dead hub agent stays away.
-const AWAY: std::ops::Range<Duration> = Duration::ZERO..Duration::from_secs(8);
+/// How long a dead agent stays away.
+const AWAY: Range<Duration> = Duration::ZERO..Duration::from_secs(8);
+/// Chance in thousandths that the agent that dies is the hub's.
+const HUB_DIES: u32 = 600;
+/// By how much the clock of an agent that comes back is fast or slow at most: enough to be out of order, too little for
+/// heartbeats to count as lost.
+const CLOCK_JUMP: Duration = Duration::from_secs(20);
 /// Time to settle after a storm: a request that hangs (1 min), then the longest backoff (1 min) and the longest pause of a
 /// watch (30 s).
 const SETTLE: Duration = Duration::from_secs(150);
 /// Time to settle where nothing goes wrong: a new member's agent may have to wait for its rights once or twice.
 const SETTLE_IN_CALM: Duration = Duration::from_secs(40);
-/// Time for a hub agent that was started anew to look at everything.
+/// The same where rollouts go from cluster to cluster and runs wait for a while between stages.
+const SETTLE_ROLLOUTS: Duration = Duration::from_secs(120);
+/// A run that gets no further says so after five minutes, by clocks that may be wrong.
+const RUNS_GET_STUCK: Duration = Duration::from_secs(300 + 3 * CLOCK_JUMP.as_secs());
+/// Time for agents that were started anew to look at everything.
 const RESTART: Duration = Duration::from_secs(20);
 
 /// What a trial came to.
@@ -87,21 +98,20 @@ impl Trials {
 
     /// The trace of a seed's storm.
     pub fn stormy_trace(&self, seed: u64) -> Result<String, TrialError> {
-        tell(&self.ground, seed, &story(Random::new(seed).fork(), ACTIONS), Sky::Stormy).map(|told| told.trace)
+        tell(&self.ground, seed, &story(seed), Sky::Stormy).map(|told| told.trace.to_string())
     }
 }
 
 fn trial(ground: &Ground, seed: u64) -> Result<Outcome, Box<Failure>> {
-    let telling = || story(Random::new(seed).fork(), ACTIONS);
+    let telling = story(seed);
     let failure = |why: String, trace: String| {
-        let told = telling();
         let lines: Vec<String> =
-            told.opening.iter().chain(&told.actions).map(|one| format!("  {}", one.what)).collect();
+            telling.opening.iter().chain(&telling.actions).map(|one| format!("  {}", one.what)).collect();
         Box::new(Failure { seed, why, story: lines.join("\n"), trace })
     };
-    let calm = tell(ground, seed, &telling(), Sky::Calm)
+    let calm = tell(ground, seed, &telling, Sky::Calm)
         .map_err(|error| failure(format!("no calm world: {error}"), String::new()))?;
-    let storm = tell(ground, seed, &telling(), Sky::Stormy)
+    let storm = tell(ground, seed, &telling, Sky::Stormy)
         .map_err(|error| failure(format!("no stormy world: {error}"), String::new()))?;
     let mut wrongs: Vec<String> = calm.wrongs.iter().map(|wrong| format!("without faults: {wrong}")).collect();
     wrongs.extend(storm.wrongs.iter().map(|wrong| format!("with faults: {wrong}")));
@@ -109,13 +119,23 @@ fn trial(ground: &Ground, seed: u64) -> Result<Outcome, Box<Failure>> {
         wrongs.push(format!("users got other answers: {:?} and {:?}", calm.answers, storm.answers));
     }
     wrongs.extend(difference(&calm.state, &storm.state).map(|text| format!("the states differ:\n{text}")));
-    if wrongs.is_empty() { Ok(storm.outcome) } else { Err(failure(wrongs.join("\n"), storm.trace)) }
+    if wrongs.is_empty() { Ok(storm.outcome) } else { Err(failure(wrongs.join("\n"), storm.trace.to_string())) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sky {
     Calm,
     Stormy,
+}
+
+impl Sky {
+    /// How far clocks may be apart. Times are told in whole seconds.
+    fn skew(self) -> SignedDuration {
+        match self {
+            Self::Calm => SignedDuration::from_secs(1),
+            Self::Stormy => SignedDuration::try_from(CLOCK_JUMP * 2).unwrap_or(SignedDuration::MAX),
+        }
+    }
 }
 
 /// A story that was told.
@@ -125,7 +145,7 @@ struct Told {
     answers: Vec<u16>,
     wrongs: Vec<String>,
     outcome: Outcome,
-    trace: String,
+    trace: Trace,
 }
 
 /// Why a story cannot be told at all.
@@ -146,11 +166,21 @@ fn virtual_time() -> std::io::Result<tokio::runtime::Runtime> {
 /// Tells a story on a runtime of its own: one thread, paused time.
 fn tell(ground: &Ground, seed: u64, story: &Story, sky: Sky) -> Result<Told, TrialError> {
     virtual_time()?.block_on(async {
-        let mut registry = Registry::default();
-        let metrics = Metrics::registered(&mut registry);
+        let (mut of_hub, mut of_members) = (Registry::default(), Registry::default());
+        let metrics =
+            AgentMetrics { hub: Metrics::registered(&mut of_hub), members: Metrics::registered(&mut of_members) };
         let world = World::new(ground, seed, metrics).await?;
-        let mut teller = Teller { world, random: Random::new(!seed), answers: Vec::new(), crashes: 0 };
-        let told = teller.tell(story, sky, &registry).await;
+        let laws = Arc::new(Mutex::new(Laws::from(origin(), sky.skew())));
+        world.network().show_writes({
+            let laws = laws.clone();
+            move |write| laws.lock().observe(write)
+        });
+        let mut teller = Teller { world, laws, random: Random::new(!seed), answers: Vec::new(), crashes: 0 };
+        let mut told = teller.tell(story, sky).await;
+        if let Ok(told) = &mut told {
+            told.wrongs.extend(forbidden(&of_hub));
+            told.wrongs.extend(forbidden(&of_members));
+        }
         teller.world.end().await;
         told
     })
@@ -158,6 +188,7 @@ fn tell(ground: &Ground, seed: u64, story: &Story, sky: Sky) -> Result<Told, Tri
 
 struct Teller {
     world: World,
+    laws: Arc<Mutex<Laws>>,
     /// For storms and deaths; the network has its own.
     random: Random,
     answers: Vec<u16>,
@@ -165,38 +196,53 @@ struct Teller {
 }
 
 impl Teller {
-    async fn tell(&mut self, story: &Story, sky: Sky, registry: &Registry) -> Result<Told, TrialError> {
+    async fn tell(&mut self, story: &Story, sky: Sky) -> Result<Told, TrialError> {
         self.world.start_hub()?;
         for action in &story.opening {
             self.perform(action).await?;
         }
-        self.world.pass(SETTLE_IN_CALM).await;
+        let in_calm = if story.theme == Theme::Placing { SETTLE_IN_CALM } else { SETTLE_ROLLOUTS };
+        self.world.pass(in_calm).await;
         for action in &story.actions {
             self.perform(action).await?;
-            if sky == Sky::Stormy {
-                self.storm().await?;
-                self.world.pass(SETTLE).await;
-            } else {
-                self.world.pass(SETTLE_IN_CALM).await;
+            match (sky, action.haste) {
+                (Sky::Calm, haste) => self.world.pass(haste.unwrap_or(in_calm)).await,
+                (Sky::Stormy, Some(haste)) => {
+                    self.world.network().set_weather(Weather::stormy());
+                    self.world.pass(haste).await;
+                }
+                (Sky::Stormy, None) => {
+                    self.storm().await?;
+                    self.world.pass(SETTLE).await;
+                }
             }
         }
-        let mut wrongs = self.needless_writes().await?;
-        let state = HubState::read(&self.world.user()).await?;
-        wrongs.extend(laws::broken(&state));
-        wrongs.extend(forbidden(registry));
-        let network = self.world.network();
-        let outcome = network.with_trace(|trace| Outcome {
+        if story.theme == Theme::Staging {
+            self.world.pass(RUNS_GET_STUCK).await;
+        }
+        let written = self.written_after_restart(story.theme).await?;
+        let hub = HubState::read(&self.world.user()).await?;
+        let mut wrongs = needless(&written, hub.tells_differences());
+        wrongs.extend(rest::broken(&hub));
+        wrongs.extend(self.laws.lock().broken().iter().cloned());
+        let hub = if story.is_hurried() { hub.without_counts() } else { hub };
+        let mut state = hub.without_luck();
+        for member in self.world.members() {
+            let on_member = HubState::read_member(&self.world.user_of(&member)).await?;
+            state.push_str(&on_member.of_member_without_luck(&member));
+        }
+        let trace = self.world.network().take_trace();
+        let outcome = Outcome {
             requests: trace.lines().len(),
             faults: trace.lines().iter().filter(|line| line.outcome.contains("(fault)")).count(),
             crashes: self.crashes,
-        });
-        let trace = network.trace();
-        Ok(Told { state: state.without_luck(), answers: self.answers.clone(), wrongs, outcome, trace })
+        };
+        Ok(Told { state, answers: self.answers.clone(), wrongs, outcome, trace })
     }
 
     async fn perform(&mut self, action: &Action) -> Result<(), TrialError> {
-        let code = send(&self.world.user(), action).await;
-        self.answers.push(code);
+        let client = action.on.as_deref().map_or_else(|| self.world.user(), |member| self.world.user_of(member));
+        self.answers.push(send(&client, action).await);
         if let Some(member) = &action.appears {
             self.world.start_member(member).await?;
         }
@@ -207,41 +253,80 @@ impl Teller {
         let ends = Instant::now() + self.random.duration(&STORM);
         self.world.network().set_weather(Weather::stormy());
         while self.random.chance(CRASHES) {
+            let victim = self.victim();
             let moments = [CrashMoment::BeforeTheServer, CrashMoment::AfterTheServer];
             let moment = moments[self.random.index(moments.len())];
-            let died = self.world.crash_hub_at(self.random.below(WRITES_BEFORE_DEATH), moment);
+            let died = self.world.network().crash_at(&victim, self.random.below(WRITES_BEFORE_DEATH), moment);
             if tokio::time::timeout_at(ends, died).await.is_err() {
+                self.world.network().spare(&victim);
                 break;
             }
             self.crashes += 1;
             self.world.pass(self.random.duration(&AWAY)).await;
-            self.world.start_hub()?;
+            self.revive(&victim)?;
         }
-        self.world.network().spare(HUB);
         tokio::time::sleep_until(ends).await;
         self.world.network().set_weather(Weather::calm());
         Ok(())
     }
 
-    /// A hub agent that is started on a settled hub has nothing to write but what heartbeats bring.
-    async fn needless_writes(&mut self) -> Result<Vec<String>, TrialError> {
+    fn victim(&mut self) -> String {
+        let members = self.world.members();
+        if self.random.chance(HUB_DIES) {
+            return HUB.to_owned();
+        }
+        self.random.pick(&members).cloned().unwrap_or_else(|| HUB.to_owned())
+    }
+
+    /// Its clock is no longer what it was.
+    fn revive(&mut self, agent: &str) -> Result<(), TrialError> {
+        let ahead = self.random.duration(&(Duration::ZERO..CLOCK_JUMP * 2));
+        let fast = SignedDuration::try_from(ahead).unwrap_or_default()
+            - SignedDuration::try_from(CLOCK_JUMP).unwrap_or_default();
+        match agent {
+            HUB => self.world.start_hub_with(fast)?,
+            member => self.world.restart_member(member, fast)?,
+        }
+        Ok(())
+    }
+
+    /// Agents that are started on a settled fleet have nothing to write but heartbeats and what these bring.
+    async fn written_after_restart(&mut self, theme: Theme) -> Result<Vec<Line>, TrialError> {
         let before = self.world.network().with_trace(|trace| trace.lines().len());
         self.world.start_hub()?;
+        if theme != Theme::Placing {
+            for member in self.world.members() {
+                self.world.restart_member(&member, SignedDuration::ZERO)?;
+            }
+        }
         self.world.pass(RESTART).await;
         let written = self.world.network().with_trace(|trace| {
             let news = trace.lines()[before..].iter().filter(|line| is_write(line) && !is_heartbeat(line));
-            news.map(|line| format!("needless after a restart: {line}")).collect()
+            news.cloned().collect()
         });
         Ok(written)
     }
 }
 
+/// Server-side apply asks the server whether anything differs by applying. Differences that are told are told with the time
+/// at which they were last seen, so that every look is a write.
+fn needless(written: &[Line], tells_differences: bool) -> Vec<String> {
+    let has_reason =
+        |line: &Line| line.path.contains(BY_SERVER_SIDE_APPLY) || (tells_differences && line.path.contains("/status?"));
+    let needless = written.iter().filter(|line| !has_reason(line));
+    needless.map(|line| format!("needless after a restart: {line}")).collect()
+}
+
+/// Only such requests say it.
+const BY_SERVER_SIDE_APPLY: &str = "&force=";
+
 fn is_write(line: &Line) -> bool {
-    line.actor == HUB && !matches!(line.verb.as_str(), "GET" | "WATCH" | "HEAD")
+    !matches!(line.verb.as_str(), "GET" | "WATCH" | "HEAD") && !line.path.contains("dryRun=")
 }
 
 fn is_heartbeat(line: &Line) -> bool {
-    line.path.contains("/memberclusters/") || line.path.contains("/clusterprofiles/")
+    let brought = ["/memberclusters/", "/internalmemberclusters/", "/clusterprofiles/", "/events"];
+    brought.iter().any(|part| line.path.contains(part))
 }
 
 /// Sends a user's request and gives the answer's code; 0 if there was none.

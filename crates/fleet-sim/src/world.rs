@@ -12,21 +12,22 @@ use apiserver::auth::User;
 use apiserver::embedded::{Embedded, EmbeddedError, Options as ServerOptions, ROOT_CLUSTER};
 use apiserver::server::{Server, Template};
 use fleet_runtime::{Clock, Metrics, Seeds};
-use jiff::Timestamp;
-use tokio::sync::oneshot;
+use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 
 use crate::Random;
 use crate::agents::{AgentError, Surroundings, hub_agent, hub_identity, member_agent, prompt_hub};
 use crate::member::{SimulatedMember, identity};
-use crate::network::{CrashMoment, Network, Weather};
-use crate::setup::{SetupError, furnish_member, prepare_hub};
+use crate::network::{HUB_SERVER, Network, Weather};
+use crate::setup::{SetupError, add_nodes, furnish_any_member, prepare_hub};
 use crate::workloads::Workloads;
 
 /// The hub agent's name on the network.
 pub const HUB: &str = "hub";
 /// The name on the network of whoever uses the fleet.
 pub const USER: &str = "user";
+/// Who puts into a member's server what every cluster has.
+const CARPENTER: &str = "carpenter";
 
 /// Why a world cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +41,7 @@ pub enum WorldError {
 }
 
 /// The instant at which all worlds begin: a whole second, far from any leap.
-fn origin() -> Timestamp {
+pub fn origin() -> Timestamp {
     Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(24 * 365 * 56)
 }
 
@@ -50,8 +51,12 @@ async fn server(clock: Clock, seed: u64, ground: &Template) -> Result<Embedded, 
     Embedded::with(builder, ServerOptions::default()).await
 }
 
-/// What a hub's server holds before anybody comes: our kinds, and nothing that anyone asked for. Worlds that share it
-/// begin at once.
+fn admin() -> User {
+    User::authenticated("admin", ["system:masters".to_owned()])
+}
+
+/// What servers hold before anybody comes: a hub's our kinds, a member's what its agent needs, and nothing that anyone asked
+/// for. Worlds that share it begin at once.
 #[derive(Debug, Clone)]
 pub struct Ground(Template);
 
@@ -60,18 +65,29 @@ impl Ground {
     pub async fn lay() -> Result<Self, WorldError> {
         let clock = Clock::starting_at(origin());
         let server = server(clock, GROUND_SEED, &Template::default()).await?;
-        let user = User::authenticated("admin", ["system:masters".to_owned()]);
-        prepare_hub(&kube::Client::new(server.service(ROOT_CLUSTER, user), "default")).await?;
+        prepare_hub(&kube::Client::new(server.service(ROOT_CLUSTER, admin()), "default")).await?;
+        furnish_any_member(&kube::Client::new(server.service(ANY_MEMBER, admin()), "default")).await?;
         // The server equips the new namespace in its own time.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let ground = Self(server.template());
+        let ground = Self(server.template().with_newcomers_like(ANY_MEMBER));
         server.close().await;
         Ok(ground)
     }
 }
 
+/// The cluster that all members begin as.
+const ANY_MEMBER: &str = "any-member";
+
 /// The uids of what is on the ground come from this seed, in every world.
 const GROUND_SEED: u64 = 0;
+
+/// What agents count, over all their lives.
+#[derive(Debug, Clone, Default)]
+pub struct AgentMetrics {
+    pub hub: Metrics,
+    /// Of all members together.
+    pub members: Metrics,
+}
 
 /// A fleet in one process.
 #[derive(Debug)]
@@ -80,22 +96,24 @@ pub struct World {
     network: Network,
     clock: Clock,
     seeds: Seeds,
-    hub_metrics: Metrics,
+    metrics: AgentMetrics,
     agents: BTreeMap<String, JoinHandle<()>>,
+    /// Whoever was a member once, as it was when it last came.
+    members: BTreeMap<String, SimulatedMember>,
     /// What goes on in the members, whether their agents run or not.
     workloads: BTreeMap<String, Workloads>,
 }
 
 impl World {
-    /// A hub without members, whose agent does not run yet. The weather is calm. `hub_metrics` count for all lives of the
-    /// hub agent.
-    pub async fn new(ground: &Ground, seed: u64, hub_metrics: Metrics) -> Result<Self, WorldError> {
+    /// A hub without members, whose agent does not run yet. The weather is calm.
+    pub async fn new(ground: &Ground, seed: u64, metrics: AgentMetrics) -> Result<Self, WorldError> {
         let mut random = Random::new(seed);
         let clock = Clock::starting_at(origin());
         let server = server(clock, random.number(), &ground.0).await?;
         let network = Network::new(random.fork(), Weather::calm());
         let seeds = Seeds::starting_with(random.number());
-        Ok(Self { server, network, clock, seeds, hub_metrics, agents: BTreeMap::new(), workloads: BTreeMap::new() })
+        let (agents, members, workloads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Ok(Self { server, network, clock, seeds, metrics, agents, members, workloads })
     }
 
     pub fn network(&self) -> &Network {
@@ -106,27 +124,42 @@ impl World {
         self.clock
     }
 
+    /// The names of all that were members once.
+    pub fn members(&self) -> Vec<String> {
+        self.members.keys().cloned().collect()
+    }
+
     /// A client that may do everything on the hub and that no fault touches.
     pub fn user(&self) -> kube::Client {
-        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
-        self.network.steady_client(USER, self.server.service(ROOT_CLUSTER, admin))
+        self.network.steady_client(USER, HUB_SERVER, self.server.service(ROOT_CLUSTER, admin()))
     }
 
     /// The same on a member's own server.
     pub fn user_of(&self, member: &str) -> kube::Client {
-        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
-        self.network.steady_client(USER, self.server.service(member, admin))
+        self.network.steady_client(USER, member, self.server.service(member, admin()))
     }
 
-    fn surroundings(&self, metrics: Metrics) -> Surroundings {
-        Surroundings { clock: self.clock, seeds: self.seeds.clone(), strict: true, metrics }
+    /// `fast` is how far the agent's clock is ahead of everybody else's.
+    fn surroundings(&self, metrics: &Metrics, fast: SignedDuration) -> Surroundings {
+        let clock = match self.clock {
+            Clock::Virtual { origin, started } => {
+                Clock::Virtual { origin: origin.checked_add(fast).unwrap_or(origin), started }
+            }
+            Clock::Real => Clock::Real,
+        };
+        Surroundings { clock, seeds: self.seeds.clone(), strict: true, metrics: metrics.clone() }
     }
 
     /// Starts the hub agent, or starts it anew after it was stopped or has died.
     pub fn start_hub(&mut self) -> Result<(), WorldError> {
+        self.start_hub_with(SignedDuration::ZERO)
+    }
+
+    /// The same with a clock that is fast by so much.
+    pub fn start_hub_with(&mut self, fast: SignedDuration) -> Result<(), WorldError> {
         self.stop(HUB);
         let client = self.network.client(HUB, self.server.service(ROOT_CLUSTER, hub_identity()));
-        let agent = hub_agent(client, &prompt_hub(), &self.surroundings(self.hub_metrics.clone()))?;
+        let agent = hub_agent(client, &prompt_hub(), &self.surroundings(&self.metrics.hub, fast))?;
         self.agents.insert(HUB.to_owned(), tokio::spawn(agent.run(std::future::pending())));
         Ok(())
     }
@@ -134,14 +167,22 @@ impl World {
     /// Starts a member's API server and agent. The hub must be told of the member by a user.
     pub async fn start_member(&mut self, member: &SimulatedMember) -> Result<(), WorldError> {
         let name = member.name.as_str();
-        self.stop(name);
-        let own = self.network.steady_client(&format!("{name}-own"), self.server.service(name, hub_identity()));
+        let own = self.network.steady_client(CARPENTER, name, self.server.service(name, hub_identity()));
         let cluster = self.server.cluster(name);
         self.workloads.entry(name.to_owned()).or_insert_with(|| Workloads::start(&cluster, Arc::default()));
-        furnish_member(&own, member).await?;
-        let client = self.network.client(name, self.server.service(ROOT_CLUSTER, identity(&member.name)));
-        let agent = member_agent(client, own, member, &self.surroundings(Metrics::default()))?;
-        self.agents.insert(member.name.to_string(), tokio::spawn(agent.run(std::future::pending())));
+        add_nodes(&own, member).await?;
+        self.members.insert(name.to_owned(), member.clone());
+        self.restart_member(name, SignedDuration::ZERO)
+    }
+
+    /// Starts the agent of somebody who was a member once, anew, with a clock that is fast by so much.
+    pub fn restart_member(&mut self, name: &str, fast: SignedDuration) -> Result<(), WorldError> {
+        self.stop(name);
+        let Some(member) = self.members.get(name) else { return Ok(()) };
+        let hub = self.network.client(name, self.server.service(ROOT_CLUSTER, identity(&member.name)));
+        let own = self.network.client_of(name, name, self.server.service(name, hub_identity()));
+        let agent = member_agent(hub, own, member, &self.surroundings(&self.metrics.members, fast))?;
+        self.agents.insert(name.to_owned(), tokio::spawn(agent.run(std::future::pending())));
         Ok(())
     }
 
@@ -151,11 +192,6 @@ impl World {
             self.network.bury(actor);
             task.abort();
         }
-    }
-
-    /// Lets the hub agent die at one of its next writes.
-    pub fn crash_hub_at(&self, writes_left: u64, moment: CrashMoment) -> oneshot::Receiver<()> {
-        self.network.crash_at(HUB, writes_left, moment)
     }
 
     /// Lets this much virtual time pass.

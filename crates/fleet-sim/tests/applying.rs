@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use fleet_runtime::Metrics;
 use fleet_sim::member::SimulatedMember;
-use fleet_sim::world::{Ground, World};
+use fleet_sim::world::{AgentMetrics, Ground, World};
 use serde_json::{Value, json};
 
 const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements";
@@ -56,7 +55,7 @@ fn is_true(object: &Value, type_: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_placement_becomes_workloads_that_run_and_goes_without_a_trace() {
     let ground = Ground::lay().await.unwrap();
-    let mut world = World::new(&ground, 1, Metrics::default()).await.unwrap();
+    let mut world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
     world.start_hub().unwrap();
     let hub = world.user();
     let names = ["east", "west"];

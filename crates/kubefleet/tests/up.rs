@@ -10,10 +10,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use fleet_api::conditions::ConditionStatus;
-use fleet_api::kinds::ClusterResourcePlacement;
+use fleet_api::kinds::{ClusterResourcePlacement, MemberCluster};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
-use kube::api::{Api, ListParams, ObjectMeta, PostParams, WatchEvent, WatchParams};
+use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
@@ -36,6 +36,7 @@ impl Drop for Up {
 fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubefleet"));
     command.arg("up").args(arguments).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::piped());
+    at_home(&mut command, directory);
     command
 }
 
@@ -52,15 +53,20 @@ impl Up {
         Self { child, lines }
     }
 
-    fn wait_for_ready(&mut self) {
-        if let Ok(line) = self.lines.recv_timeout(PATIENCE) {
-            assert_eq!(line, "ready", "the first line of output");
-            return;
+    /// Waits until it says so; returns what it printed before: what to type next.
+    fn wait_for_ready(&mut self) -> String {
+        let mut before = String::new();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            if line == "ready" {
+                return before;
+            }
+            before.push_str(&line);
+            before.push('\n');
         }
         let _ = self.child.kill();
         let mut errors = String::new();
         let _ = self.child.stderr.take().unwrap().read_to_string(&mut errors);
-        panic!("never ready; standard error: {errors}");
+        panic!("never ready; standard error: {errors}; output: {before}");
     }
 
     /// Ctrl-C.
@@ -74,6 +80,11 @@ impl Up {
     }
 }
 
+/// What is kept apart from a start: the user's own kubeconfig.
+fn at_home(command: &mut Command, directory: &Path) {
+    command.env("HOME", directory).env_remove("KUBECONFIG");
+}
+
 async fn client(directory: &Path, context: &str) -> kube::Client {
     let file = Kubeconfig::read_from(directory.join("kubefleet.kubeconfig")).expect("a kubeconfig");
     let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
@@ -85,10 +96,11 @@ async fn client(directory: &Path, context: &str) -> kube::Client {
 async fn a_fleet_starts_joins_serves_kubectl_and_ends_on_ctrl_c() {
     let directory = tempfile::tempdir().unwrap();
     let mut up = Up::start(directory.path(), &["--listen", "127.0.0.1:0"]);
-    up.wait_for_ready();
+    let next = up.wait_for_ready();
+    assert!(next.contains("\n  kubectl --context hub get memberclusters --show-labels\n"), "{next}");
 
     let hub = client(directory.path(), "hub").await;
-    let members: Api<fleet_api::kinds::MemberCluster> = Api::all(hub.clone());
+    let members: Api<MemberCluster> = Api::all(hub.clone());
     let labels: Vec<String> = members
         .list(&ListParams::default())
         .await
@@ -197,4 +209,116 @@ fn what_usually_goes_wrong_is_told_in_a_line_with_a_hint() {
     std::fs::write(directory.path().join("file"), "").unwrap();
     let text = refused(directory.path(), &["--listen", "127.0.0.1:0", "--data-dir", "file"]);
     assert!(text.starts_with("error: ") && text.contains("\nhint: "), "{text}");
+}
+
+const FLEET: &str = "
+members:
+- name: west
+  labels: {environment: staging}
+  taints:
+  - {key: maintenance, value: planned}
+  properties: {example.com/region: west}
+- name: east
+  nodes: 1
+behaviour:
+- readyAfter: 1s
+";
+
+#[tokio::test]
+async fn a_file_describes_the_fleet_and_the_hub_keeps_what_users_change() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("fleet.yaml"), FLEET).unwrap();
+    let arguments = ["--listen", "127.0.0.1:0", "--fleet", "fleet.yaml", "--data-dir", "data"];
+    let mut up = Up::start(directory.path(), &arguments);
+    let next = up.wait_for_ready();
+    assert!(next.contains("A hub and 2 simulated members, kept in data"), "{next}");
+    assert!(next.contains("kubectl --context west get nodes"), "{next}");
+
+    let members: Api<MemberCluster> = Api::all(client(directory.path(), "hub").await);
+    let west = members.get("west").await.unwrap();
+    assert_eq!(west.metadata.labels.unwrap()["environment"], "staging");
+    assert_eq!(west.spec.taints[0].key, "maintenance");
+    assert_eq!(west.status.unwrap().observed.properties["example.com/region"].value, "west");
+    let nodes: Api<Node> = Api::all(client(directory.path(), "east").await);
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"environment": "canary"}}}));
+    members.patch("west", &PatchParams::default(), &patch).await.unwrap();
+    assert!(up.interrupt().success());
+
+    // Without the file: both members are known to the hub.
+    let mut again = Up::start(directory.path(), &["--listen", "127.0.0.1:0", "--members", "0", "--data-dir", "data"]);
+    again.wait_for_ready();
+    let members: Api<MemberCluster> = Api::all(client(directory.path(), "hub").await);
+    assert_eq!(members.get("west").await.unwrap().metadata.labels.unwrap()["environment"], "canary");
+    assert!(again.interrupt().success());
+}
+
+#[tokio::test]
+async fn the_users_own_kubeconfig_is_touched_only_when_asked_and_given_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = directory.path().join(".kube/config");
+    let theirs = "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ncontexts:\n- name: work\n  context: {cluster: c, user: u}\ncurrent-context: work\n";
+    std::fs::create_dir(own.parent().unwrap()).unwrap();
+    std::fs::write(&own, theirs).unwrap();
+    let contexts = || {
+        let names = Kubeconfig::read_from(&own).unwrap();
+        let all: Vec<String> = names.contexts.into_iter().map(|context| context.name).collect();
+        (all.join(" "), names.current_context)
+    };
+    let arguments = ["--listen", "127.0.0.1:0", "--members", "1"];
+    let mut up = Up::start(directory.path(), &arguments);
+    up.wait_for_ready();
+    assert!(up.interrupt().success());
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), theirs);
+
+    let mut merging = Up::start(directory.path(), &[&arguments[..], &["--merge"]].concat());
+    let next = merging.wait_for_ready();
+    assert!(!next.contains("export KUBECONFIG") && next.contains(".kube/config until then"), "{next}");
+    assert_eq!(contexts(), ("work hub member1".to_owned(), Some("work".to_owned())));
+    let options = KubeConfigOptions { context: Some("hub".to_owned()), ..KubeConfigOptions::default() };
+    let config = kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(&own).unwrap(), &options).await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(kube::Client::try_from(config).unwrap());
+    assert!(namespaces.get("fleet-system").await.is_ok(), "its entries work");
+    assert!(merging.interrupt().success());
+    assert_eq!(contexts(), ("work".to_owned(), Some("work".to_owned())));
+
+    std::fs::write(&own, "contexts: {}\n").unwrap();
+    let text = refused(directory.path(), &[&arguments[..], &["--merge"]].concat());
+    assert!(text.contains("config is no kubeconfig: `contexts` is not a list\nhint: repair it"), "{text}");
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), "contexts: {}\n");
+}
+
+#[test]
+fn a_damaged_data_directory_is_told_and_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--listen", "127.0.0.1:0", "--members", "1", "--data-dir", "data"];
+    let mut up = Up::start(directory.path(), &arguments);
+    up.wait_for_ready();
+    assert!(up.interrupt().success());
+    let log = largest_log(&directory.path().join("data"));
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&log, &bytes).unwrap();
+    let text = refused(directory.path(), &arguments);
+    assert!(text.contains(" is damaged at byte 0, before its end\nhint: nothing was changed"), "{text}");
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert_eq!(std::fs::read(&log).unwrap(), bytes);
+}
+
+fn largest_log(directory: &Path) -> std::path::PathBuf {
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let logs = files.filter(|entry| entry.file_name().to_string_lossy().starts_with("log-"));
+    logs.max_by_key(|entry| entry.metadata().unwrap().len()).expect("a log").path()
+}
+
+#[test]
+fn a_fleet_file_that_cannot_be_used_is_told_with_line_and_field() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("fleet.yaml"), "members:\n- name: west\n  nodes: many\n").unwrap();
+    let text = refused(directory.path(), &["--fleet", "fleet.yaml"]);
+    assert!(text.starts_with("error: fleet.yaml, line 3: nodes: "), "{text}");
+    assert!(text.ends_with("\nhint: docs/SIMULATION.md describes such files, examples/fleets has some\n"), "{text}");
+    assert_eq!(text.lines().count(), 2, "{text}");
+    let text = refused(directory.path(), &["--fleet", "nowhere.yaml"]);
+    assert!(text.starts_with("error: cannot read nowhere.yaml: "), "{text}");
 }

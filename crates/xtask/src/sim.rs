@@ -3,7 +3,7 @@
 //! Decides which seeds are tried, on how many threads, and how it is told. What a trial is, is `fleet-sim`'s.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -32,6 +32,9 @@ pub struct Sim {
     /// Write what went over the network of the first seed that failed into this file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Write every failure, with what went over its network, into a file of this directory
+    #[arg(long, value_name = "DIR")]
+    failures: Option<PathBuf>,
 }
 
 impl Sim {
@@ -46,6 +49,9 @@ impl Sim {
         results.failures.sort_by_key(|failure| failure.seed);
         console::line(summary(&results, started.elapsed()));
         let Some(first) = results.failures.first() else { return Ok(()) };
+        if let Some(directory) = &self.failures {
+            keep(directory, &results.failures)?;
+        }
         console::line(format_args!("\n{first}"));
         if let Some(path) = &self.trace {
             std::fs::write(path, &first.trace).with_context(|| format!("cannot write {}", path.display()))?;
@@ -53,6 +59,17 @@ impl Sim {
         let seeds: Vec<String> = results.failures.iter().map(|failure| failure.seed.to_string()).collect();
         bail!("{} seeds failed: {}", seeds.len(), seeds.join(" "))
     }
+}
+
+fn keep(directory: &Path, failures: &[Failure]) -> anyhow::Result<()> {
+    let cannot = |path: &Path| format!("cannot write {}", path.display());
+    std::fs::create_dir_all(directory).with_context(|| cannot(directory))?;
+    for failure in failures {
+        let path = directory.join(format!("seed-{}.txt", failure.seed));
+        let text = format!("{failure}\n\n{}", failure.trace);
+        std::fs::write(&path, text).with_context(|| cannot(&path))?;
+    }
+    Ok(())
 }
 
 /// What all trials came to.
@@ -130,5 +147,9 @@ mod tests {
             "2 seeds passed, 1 failed, in 3 s: 15 requests, 3 faults, 1 crashes"
         );
         assert!(results.failures[0].to_string().ends_with("replay it: cargo xtask sim --seed 7"));
+        let directory = tempfile::tempdir().unwrap();
+        keep(directory.path(), &results.failures).unwrap();
+        let kept = std::fs::read_to_string(directory.path().join("seed-7.txt")).unwrap();
+        assert!(kept.starts_with("seed 7 failed: because"));
     }
 }

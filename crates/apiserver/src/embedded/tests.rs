@@ -8,6 +8,7 @@ use tower_service::Service as _;
 use super::{Embedded, Options, ROOT_CLUSTER};
 use crate::auth::User;
 use crate::http::LocalService;
+use crate::server::Server;
 
 fn admin() -> User {
     User::authenticated("admin", ["system:masters".to_owned()])
@@ -54,4 +55,22 @@ async fn a_definition_is_established_and_its_objects_are_defaulted_and_checked()
     let car = json!({"apiVersion": "example.com/v1", "kind": "Car", "metadata": {"name": "a"}, "spec": {"x": 1}});
     let (status, made) = send(&service, "POST", cars, &car).await;
     assert_eq!((status, &made["spec"]), (StatusCode::CREATED, &json!({"wheels": 4})), "{made}");
+}
+
+#[tokio::test]
+async fn clusters_that_are_made_later_begin_as_the_template_says_and_go_their_own_ways() {
+    let first = Embedded::start(Options::default()).await.unwrap();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    assert_eq!(send(&first.service("model", admin()), "POST", maps, &map("a")).await.0, StatusCode::CREATED);
+    let template = first.template().with_newcomers_like("model");
+    first.close().await;
+    let second = Embedded::with(Server::builder().from_template(&template), Options::default()).await.unwrap();
+    assert_eq!(second.server.clusters(), [ROOT_CLUSTER]);
+    let (one, other) = (second.service("one", admin()), second.service("other", admin()));
+    assert_eq!(send(&one, "DELETE", &format!("{maps}/a"), &Value::Null).await.0, StatusCode::OK);
+    assert_eq!(send(&one, "GET", &format!("{maps}/a"), &Value::Null).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(send(&other, "GET", &format!("{maps}/a"), &Value::Null).await.0, StatusCode::OK);
+    let of_root = second.service(ROOT_CLUSTER, admin());
+    assert_eq!(send(&of_root, "GET", &format!("{maps}/a"), &Value::Null).await.0, StatusCode::NOT_FOUND);
 }

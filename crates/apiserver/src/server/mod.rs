@@ -160,6 +160,7 @@ pub struct Server {
     shared: Arc<Shared>,
     log: Arc<dyn Log>,
     history: HistoryLimits,
+    newcomer: Option<Image>,
     clusters: Mutex<BTreeMap<String, Arc<Cluster>>>,
 }
 
@@ -173,7 +174,18 @@ impl fmt::Debug for Server {
 #[derive(Debug, Clone, Default)]
 pub struct Template {
     images: BTreeMap<String, Image>,
+    /// What clusters begin with that are made later.
+    newcomer: Option<Image>,
     definitions: Arc<CompiledDefinitions>,
+}
+
+impl Template {
+    /// Lets every cluster that is made later begin as this one, which is then none itself.
+    #[must_use]
+    pub fn with_newcomers_like(mut self, cluster: &str) -> Self {
+        self.newcomer = self.images.remove(cluster);
+        self
+    }
 }
 
 /// Collects what a server is made of.
@@ -234,7 +246,10 @@ impl Server {
         if let Some(cluster) = clusters.get(name) {
             return cluster.clone();
         }
-        let store = Store::new(name, self.log.clone(), self.history);
+        let store = match &self.newcomer {
+            Some(image) => Store::restored(name, self.log.clone(), self.history, image.clone()),
+            None => Store::new(name, self.log.clone(), self.history),
+        };
         let cluster = self.open(name, store);
         clusters.insert(name.to_owned(), cluster.clone());
         cluster
@@ -254,7 +269,7 @@ impl Server {
     pub fn template(&self) -> Template {
         let clusters = self.clusters.lock();
         let images = clusters.iter().map(|(name, cluster)| (name.clone(), cluster.store.image())).collect();
-        Template { images, definitions: self.shared.definitions.clone() }
+        Template { images, newcomer: None, definitions: self.shared.definitions.clone() }
     }
 
     /// Stops the controllers of all clusters. When the last handle to the server is dropped after this, its data
@@ -317,7 +332,8 @@ impl Builder {
                 None => Arc::new(TokenKey::generate()?),
             },
         });
-        let server = Arc::new(Server { shared, log, history: self.history, clusters: Mutex::default() });
+        let (history, newcomer) = (self.history, self.template.newcomer);
+        let server = Arc::new(Server { shared, log, history, newcomer, clusters: Mutex::default() });
         for (name, store) in stores {
             let cluster = server.open(&name, store);
             server.clusters.lock().insert(name, cluster);

@@ -104,11 +104,12 @@ pub fn needs_content(observed: &Observed<'_>) -> bool {
 }
 
 /// Lets the binding go once every Work is told to go; one that is stuck on its member does not keep the binding. What
-/// shall stay on the member is noted on the Work first: nobody reads the binding once it is gone.
+/// shall stay on the member is noted on the Work first: nobody reads the binding once it is gone. The Works of a member that
+/// leaves go with its namespace, after it has let go of them: told to go before, they would take with them what it keeps.
 fn release(observed: &Observed<'_>) -> Plan {
     let mut plan = Plan::nothing(Report::of(Outcome::Releasing));
     if observed.binding.held {
-        for work in own_works(observed) {
+        for work in own_works(observed).into_iter().filter(|_| !observed.leaving) {
             let name = || work.name.to_owned();
             let unmarked = observed.binding.abandoned && !work.abandoned;
             plan.writes.extend(unmarked.then(|| Write::AbandonWork { work: name() }));

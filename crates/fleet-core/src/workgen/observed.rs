@@ -23,6 +23,8 @@ pub struct Observed<'a> {
     pub binding: BindingFacts<'a>,
     /// The member that the binding is for; `None` if there is no such MemberCluster.
     pub cluster: Option<Target<'a>>,
+    /// Whether that member is on its way out of the fleet: what it has, it keeps.
+    pub leaving: bool,
     /// Where the member's Works live.
     pub namespace: &'a MemberNamespace,
     /// All Works of the placement in that namespace: those of this binding, and those that another one left there.

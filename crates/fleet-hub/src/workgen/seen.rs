@@ -35,6 +35,7 @@ pub(super) struct Seen<S: Scope> {
     key: PlacementKey,
     placement: Option<Arc<Obj<Placement, S>>>,
     member: Option<Arc<MemberCluster>>,
+    leaving: bool,
     namespace: MemberNamespace,
     works: Vec<Arc<Work>>,
     /// All of the placement, with names only.
@@ -71,6 +72,7 @@ impl<S: Scope> Observer<S> {
         Some(Seen {
             placement: self.caches.placements.get(&object_key(&placement_key)),
             member: self.member(&spec.target_cluster),
+            leaving: self.leaves(&spec.target_cluster),
             works: self.works.by(by::PLACEMENT_AND_MEMBER, &works_at(&placement_key, namespace.as_str())),
             snapshots: self.caches.resource_snapshots.by(by::PLACEMENT, &placement_key.to_string()),
             cluster_overrides: pinned_cluster.filter_map(|key| self.cluster_overrides.get(&key)).collect(),
@@ -84,6 +86,10 @@ impl<S: Scope> Observer<S> {
     fn member(&self, name: &str) -> Option<Arc<MemberCluster>> {
         let key = ObjectKey::cluster(name);
         self.members.get(&key).filter(|member| !self.members.is_broken(&key) && !meta::is_deleting(&**member))
+    }
+
+    fn leaves(&self, name: &str) -> bool {
+        self.members.get(&ObjectKey::cluster(name)).is_some_and(|member| meta::is_deleting(&*member))
     }
 }
 
@@ -100,6 +106,7 @@ impl<S: Scope> Seen<S> {
             placement: &self.key,
             binding: BindingFacts::of(&*self.binding),
             cluster: self.member.as_deref().map(Target::of),
+            leaving: self.leaving,
             namespace: &self.namespace,
             works: self.works.iter().map(|work| WorkFacts::of(work)).collect(),
             snapshots: self.snapshot_facts(content),

@@ -1,19 +1,21 @@
 //! Simulated member clusters: they join, report, and apply or acknowledge what they are given.
 //!
-//! Decides what such a cluster looks like: its name, labels, nodes. Its agent is the real one, in real or virtual time, and
+//! Decides what such a cluster looks like: its name, labels, taints, nodes, properties. Its agent is the real one, in real or virtual time, and
 //! speaks to the hub as the identity that its MemberCluster names. Where only the hub is of interest the work applier is
 //! replaced by one that says yes (`acknowledge`) and applies nothing.
 
 mod acknowledge;
+mod described;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use apiserver::auth::User;
 use fleet_api::kinds::MemberCluster;
 use fleet_api::names::{ClusterName, MemberNamespace, NameError};
-use fleet_api::types::{MemberClusterSpec, Subject};
+use fleet_api::types::{MemberClusterSpec, Subject, Taint};
 use fleet_api::well_known::api_groups;
-use fleet_member::{Member, MemberOptions};
+use fleet_member::{Member, MemberOptions, Properties};
 use fleet_runtime::{Grant, Overlap, Ownership, Runtime, Side};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -26,7 +28,11 @@ const IDENTITY_PREFIX: &str = "fleet-member-agent-";
 pub struct SimulatedMember {
     pub name: ClusterName,
     pub labels: BTreeMap<String, String>,
+    /// What keeps placements away that do not tolerate it.
+    pub taints: Vec<Taint>,
     pub nodes: u32,
+    /// What its agent tells of it beside what every agent tells.
+    pub properties: BTreeMap<String, String>,
     pub heartbeat_period_seconds: Option<i32>,
     pub works: Works,
 }
@@ -46,7 +52,15 @@ impl SimulatedMember {
     pub fn new(name: &str) -> Result<Self, NameError> {
         let name = ClusterName::parse(name)?;
         MemberNamespace::of(&name)?;
-        Ok(Self { name, labels: BTreeMap::new(), nodes: 3, heartbeat_period_seconds: None, works: Works::default() })
+        Ok(Self {
+            name,
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            nodes: 3,
+            properties: BTreeMap::new(),
+            heartbeat_period_seconds: None,
+            works: Works::default(),
+        })
     }
 
     /// The same with an agent that applies what it is given.
@@ -73,7 +87,7 @@ impl SimulatedMember {
         let spec = MemberClusterSpec {
             identity,
             heartbeat_period_seconds: self.heartbeat_period_seconds,
-            taints: Vec::new(),
+            taints: self.taints.clone(),
             delete_options: None,
         };
         let mut member = MemberCluster::named(self.name.as_str(), spec);
@@ -128,7 +142,11 @@ pub fn ownership(works: Works) -> Result<Ownership, Vec<Overlap>> {
 
 /// Adds a member's agent to a runtime whose main client speaks to the hub; `own` is the member's API server.
 pub fn install(runtime: &mut Runtime, own: Side, member: &SimulatedMember) -> Result<Member, NameError> {
-    let options = MemberOptions::new(member.name.as_str())?;
+    let mut options = MemberOptions::new(member.name.as_str())?;
+    if !member.properties.is_empty() {
+        let described = described::Described { properties: member.properties.clone() };
+        options = options.telling(Properties::PlugIn(Arc::new(described)));
+    }
     if member.works == Works::Applied {
         return Ok(fleet_member::install(runtime, own, &options));
     }

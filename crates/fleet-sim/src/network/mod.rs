@@ -17,6 +17,7 @@ mod watching;
 mod weather;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub use trace::{Line, Trace};
 pub use weather::{Cut, EventFate, Fate, Refusal, Sort, Way, Weather};
 
 use crate::Random;
-use service::Wire;
+use service::{Call, Wire};
 
 /// All connections of a world. Clones are the same network.
 #[derive(Debug, Clone)]
@@ -42,7 +43,35 @@ struct State {
     weather: Weather,
     trace: Trace,
     actors: BTreeMap<String, Actor>,
+    witness: Option<Witness>,
 }
+
+/// A write that a server has carried out, whether or not its sender ever learns of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Carried<'a> {
+    /// Virtual time since the world began.
+    pub at: Duration,
+    pub actor: &'a str,
+    /// Which server; the hub's is called `HUB_SERVER`.
+    pub server: &'a str,
+    pub verb: &'a str,
+    /// With its query.
+    pub path: &'a str,
+    /// What the server answered: the object as it is now, or a Status.
+    pub answer: &'a [u8],
+}
+
+/// Who is shown all writes that took place, in the order in which servers answered.
+struct Witness(Box<dyn FnMut(&Carried<'_>) + Send>);
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Witness")
+    }
+}
+
+/// The hub's API server, in traces and to witnesses.
+pub const HUB_SERVER: &str = "";
 
 /// Somebody who makes requests.
 #[derive(Debug, Default)]
@@ -85,21 +114,42 @@ impl Network {
             weather,
             trace: Trace::default(),
             actors: BTreeMap::new(),
+            witness: None,
         })))
     }
 
-    /// A client of a server, for the present life of an actor.
+    /// A client of the hub's server, for the present life of an actor.
     pub fn client(&self, actor: &str, server: LocalService) -> kube::Client {
-        let life = self.0.lock().actors.entry(actor.to_owned()).or_default().life;
-        let wire = Wire { network: self.clone(), actor: actor.into(), life, server, steady: false };
-        kube::Client::new(wire, "default")
+        self.client_of(actor, HUB_SERVER, server)
+    }
+
+    /// A client of any server. All connections of an actor share its life: it dies at a write on any of them.
+    pub fn client_of(&self, actor: &str, name: &str, server: LocalService) -> kube::Client {
+        self.connect(actor, name, server, false)
     }
 
     /// A client that no weather touches. What it does is written down all the same.
-    pub fn steady_client(&self, actor: &str, server: LocalService) -> kube::Client {
+    pub fn steady_client(&self, actor: &str, name: &str, server: LocalService) -> kube::Client {
+        self.connect(actor, name, server, true)
+    }
+
+    fn connect(&self, actor: &str, name: &str, server: LocalService, steady: bool) -> kube::Client {
         let life = self.0.lock().actors.entry(actor.to_owned()).or_default().life;
-        let wire = Wire { network: self.clone(), actor: actor.into(), life, server, steady: true };
+        let wire = Wire { network: self.clone(), actor: actor.into(), life, name: name.into(), server, steady };
         kube::Client::new(wire, "default")
+    }
+
+    /// Shows somebody all writes that servers carry out from now on.
+    pub fn show_writes(&self, to: impl FnMut(&Carried<'_>) + Send + 'static) {
+        self.0.lock().witness = Some(Witness(Box::new(to)));
+    }
+
+    fn bear_witness(&self, actor: &str, server: &str, verb: &str, path: &str, answer: &[u8]) {
+        let state = &mut *self.0.lock();
+        let at = state.began.elapsed();
+        if let Some(Witness(witness)) = &mut state.witness {
+            witness(&Carried { at, actor, server, verb, path, answer });
+        }
     }
 
     pub fn set_weather(&self, weather: Weather) {
@@ -136,6 +186,11 @@ impl Network {
         self.0.lock().trace.to_string()
     }
 
+    /// Gives what has happened so far away; what comes from now on begins a new trace.
+    pub fn take_trace(&self) -> Trace {
+        std::mem::take(&mut self.0.lock().trace)
+    }
+
     /// Reads what has happened so far.
     pub fn with_trace<T>(&self, read: impl FnOnce(&Trace) -> T) -> T {
         read(&self.0.lock().trace)
@@ -146,10 +201,18 @@ impl Network {
         self.0.lock().began.elapsed()
     }
 
-    fn record(&self, at: Duration, actor: &str, verb: &str, path: &str, outcome: impl Into<String>) {
+    fn record(&self, call: &Call, outcome: impl Into<String>) {
         let until = self.elapsed();
-        let (actor, verb, path) = (actor.to_owned(), verb.to_owned(), path.to_owned());
-        self.0.lock().trace.record(Line { at, until, actor, verb, path, outcome: outcome.into() });
+        let line = Line {
+            at: call.at,
+            until,
+            actor: call.actor.clone(),
+            server: call.server.clone(),
+            verb: call.verb.clone(),
+            path: call.path.clone(),
+            outcome: outcome.into(),
+        };
+        self.0.lock().trace.record(line);
     }
 
     fn way(&self, sort: Sort) -> Way {

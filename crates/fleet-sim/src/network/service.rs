@@ -30,6 +30,8 @@ pub(super) struct Wire {
     pub(super) network: Network,
     pub(super) actor: Arc<str>,
     pub(super) life: u64,
+    /// The server's name.
+    pub(super) name: Arc<str>,
     pub(super) server: LocalService,
     /// Whether the weather leaves it alone.
     pub(super) steady: bool,
@@ -56,6 +58,7 @@ pub(super) struct Call {
     pub(super) network: Network,
     pub(super) actor: Arc<str>,
     pub(super) life: u64,
+    pub(super) server: Arc<str>,
     pub(super) verb: String,
     pub(super) path: String,
     pub(super) at: Duration,
@@ -76,7 +79,7 @@ impl Call {
         let verb = if is_watch { "WATCH".to_owned() } else { request.method().to_string() };
         let (network, actor, life) = (wire.network.clone(), wire.actor.clone(), wire.life);
         let at = network.elapsed();
-        Self { network, actor, life, verb, path, at, steady: wire.steady, sort }
+        Self { network, actor, life, server: wire.name.clone(), verb, path, at, steady: wire.steady, sort }
     }
 
     async fn carry(
@@ -133,12 +136,27 @@ impl Call {
             Judgement::Dies(CrashMoment::BeforeTheServer) => self.die("crash before the server".to_owned()).await,
             Judgement::Lives | Judgement::Dies(CrashMoment::AfterTheServer) => {
                 let Ok(answer) = server.call(request).await;
+                let answer = self.show(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync())).await;
                 if judgement != Judgement::Lives {
                     self.die::<()>(format!("{}, crash", answer.status().as_u16())).await;
                 }
-                answer.map(|body| body.map_err(|never| match never {}).boxed_unsync())
+                answer
             }
         }
+    }
+
+    /// Shows what a write came to, if it succeeded.
+    async fn show(&self, answer: Response<WireBody>) -> Response<WireBody> {
+        let wrote = matches!(self.sort, Sort::Create | Sort::Change) && answer.status().is_success();
+        if !wrote {
+            return answer;
+        }
+        let (head, body) = answer.into_parts();
+        let Ok(body) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
+            return Response::from_parts(head, full(Bytes::new()));
+        };
+        self.network.bear_witness(&self.actor, &self.server, &self.verb, &self.path, &body);
+        Response::from_parts(head, full(body))
     }
 
     async fn refuse(&self, refusal: Refusal, back: Duration) -> Result<Response<WireBody>, io::Error> {
@@ -160,7 +178,7 @@ impl Call {
     }
 
     pub(super) fn record(&self, outcome: impl Into<String>) {
-        self.network.record(self.at, &self.actor, &self.verb, &self.path, outcome);
+        self.network.record(self, outcome);
     }
 
     /// The answer's way; to the dead it has no end.

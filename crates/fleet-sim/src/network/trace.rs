@@ -4,6 +4,7 @@
 //! clock or from the machine.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One thing that happened.
@@ -13,7 +14,9 @@ pub struct Line {
     pub at: Duration,
     /// When its outcome was known.
     pub until: Duration,
-    pub actor: String,
+    pub actor: Arc<str>,
+    /// Empty for the hub's.
+    pub server: Arc<str>,
     pub verb: String,
     pub path: String,
     pub outcome: String,
@@ -21,11 +24,12 @@ pub struct Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Line { at, until, actor, verb, path, outcome } = self;
+        let Line { at, until, actor, server, verb, path, outcome } = self;
         let took = until.saturating_sub(*at);
+        let colon = if server.is_empty() { "" } else { ":" };
         write!(
             f,
-            "{:>6}.{:03} +{}.{:03} {actor} {verb} {path} -> {outcome}",
+            "{:>6}.{:03} +{}.{:03} {actor} {verb} {server}{colon}{path} -> {outcome}",
             at.as_secs(),
             at.subsec_millis(),
             took.as_secs(),
@@ -62,18 +66,22 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_line_says_when_who_what_and_how_it_went() {
+    fn a_line_says_when_who_what_where_and_how_it_went() {
         let mut trace = Trace::default();
-        trace.record(Line {
+        let line = Line {
             at: Duration::from_millis(61_007),
             until: Duration::from_millis(62_010),
-            actor: "hub".to_owned(),
+            actor: "hub".into(),
+            server: "".into(),
             verb: "PATCH".to_owned(),
             path: "/api/v1/namespaces/a?fieldManager=hub".to_owned(),
             outcome: "200, answer lost".to_owned(),
-        });
+        };
+        trace.record(line.clone());
+        trace.record(Line { server: "m1".into(), ..line });
         expect![[r#"
-                61.007 +1.003 hub PATCH /api/v1/namespaces/a?fieldManager=hub -> 200, answer lost
+            61.007 +1.003 hub PATCH /api/v1/namespaces/a?fieldManager=hub -> 200, answer lost
+                61.007 +1.003 hub PATCH m1:/api/v1/namespaces/a?fieldManager=hub -> 200, answer lost
         "#]]
         .assert_eq(trace.to_string().trim_start());
     }

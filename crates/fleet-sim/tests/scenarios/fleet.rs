@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use fleet_runtime::Metrics;
 use fleet_sim::member::SimulatedMember;
-use fleet_sim::world::{Ground, World};
+use fleet_sim::world::{AgentMetrics, Ground, World};
 use serde_json::{Value, json};
 
 /// Virtual time after which what has not happened never will.
@@ -29,7 +28,7 @@ impl Fleet {
     /// Members of these names that have joined, and on the hub the namespace `shop` with the map `settings`.
     pub(crate) async fn new(names: &[&str]) -> Self {
         let ground = Ground::lay().await.unwrap();
-        let mut world = World::new(&ground, 1, Metrics::default()).await.unwrap();
+        let mut world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
         world.start_hub().unwrap();
         let hub = Server(world.user());
         let members: Vec<_> = names.iter().map(|name| SimulatedMember::new(name).unwrap().applying()).collect();

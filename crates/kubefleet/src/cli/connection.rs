@@ -53,7 +53,6 @@ pub(crate) struct Hub {
     /// Where it is, for people.
     pub(crate) server: String,
     /// Where other clusters of the fleet may be found.
-    #[allow(dead_code, reason = "for verbs that look into members")]
     kubeconfig: Option<Kubeconfig>,
 }
 
@@ -94,7 +93,6 @@ fn is_in_a_pod() -> bool {
 
 impl Hub {
     /// A client of a member, if the kubeconfig has a context of its name.
-    #[allow(dead_code, reason = "for verbs that look into members")]
     pub(crate) async fn member(&self, cluster: &str) -> anyhow::Result<Option<kube::Client>> {
         let Some(file) = &self.kubeconfig else { return Ok(None) };
         if !file.contexts.iter().any(|context| context.name == cluster) {

@@ -22,15 +22,15 @@ mod live;
 pub(crate) mod objects;
 pub(crate) mod output;
 mod overriding;
-mod picture;
+pub(crate) mod picture;
 mod plan;
 mod start;
-mod status;
+pub(crate) mod status;
 mod stop;
 mod uncordon;
 mod versions;
-mod watch;
-mod words;
+pub(crate) mod watch;
+pub(crate) mod words;
 
 use std::ffi::OsString;
 use std::pin::Pin;
@@ -59,7 +59,14 @@ pub(crate) enum Verb {
 
 impl Verb {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let doing: Pin<Box<dyn Future<Output = anyhow::Result<()>> + '_>> = match self {
+        // One thread suffices: a verb waits for answers, it does not work.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.context("cannot start the runtime")?.block_on(self.execute())
+    }
+
+    /// The same, where a runtime is there already.
+    pub(crate) fn execute(&self) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + '_>> {
+        match self {
             Verb::Status(args) => Box::pin(status::run(args)),
             Verb::Watch(args) => Box::pin(watch::run(args)),
             Verb::Diagnose(args) => Box::pin(crate::diagnose::run(args)),
@@ -73,10 +80,7 @@ impl Verb {
             Verb::History(args) => Box::pin(difference::history(args)),
             Verb::Drain(args) => Box::pin(drain::run(args)),
             Verb::Uncordon(args) => Box::pin(uncordon::run(args)),
-        };
-        // One thread suffices: a verb waits for answers, it does not work.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.context("cannot start the runtime")?.block_on(doing)
+        }
     }
 }
 

@@ -87,7 +87,9 @@ fn finding(out: &mut String, finding: &Finding, paint: Paint) {
 fn fix(out: &mut String, word: &str, fix: &Fix, paint: Paint) {
     let _ = writeln!(out, "  {} {}", paint.paint(Tone::Good, &format!("{word}:")), fix.what);
     for step in &fix.steps {
-        let _ = writeln!(out, "    {}", paint.paint(Tone::Faint, &format!("# {}", step.what)));
+        if step.what != fix.what {
+            let _ = writeln!(out, "    {}", paint.paint(Tone::Faint, &format!("# {}", step.what)));
+        }
         if !step.command.is_empty() {
             // Commands stand at the margin of the line: a here-document could not be indented.
             let indented = if step.command.contains('\n') { "" } else { "    " };

@@ -2,79 +2,75 @@
 //!
 //! Decides what is started in which order, and how it ends. Never decides what the user is told.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use apiserver::auth::User;
-use apiserver::embedded::{Embedded, EmbeddedError, Options, ROOT_CLUSTER};
+use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
 use apiserver::http::Listening;
 use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
-use fleet_sim::agents::{Surroundings, hub_agent, hub_identity, member_agent, prompt_hub};
-use fleet_sim::member::{SimulatedMember, identity};
+use fleet_hub::HubOptions;
+use fleet_runtime::Runtime;
+use fleet_sim::agents::{Surroundings, hub_agent, hub_identity, member_agent};
+use fleet_sim::member::identity;
 use fleet_sim::setup::{add_member, all_joined, furnish_member, known_members, prepare_hub};
-use fleet_sim::workloads::{Behaviours, Workloads};
+use fleet_sim::workloads::Workloads;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::output::Hinted;
+use super::blueprint::{Blueprint, Planned};
+use super::refusals::explain;
 
 /// The context of the hub in the kubeconfig.
-const HUB: &str = "hub";
-/// Labels of the first members, so that examples with stages have something to select.
-const LABELS: [&[(&str, &str)]; 3] = [
-    &[("environment", "canary"), ("order", "2")],
-    &[("environment", "staging")],
-    &[("environment", "canary"), ("order", "1")],
-];
+pub(crate) const HUB: &str = "hub";
+/// Members that are set up at the same time: enough that a disk's writes are shared, few enough that the first ones join
+/// before the last ones start.
+const STARTING_AT_ONCE: usize = 16;
 
 /// A running fleet.
-pub(super) struct Fleet {
+pub(crate) struct Fleet {
     server: Embedded,
     listening: Listening,
-    members: Vec<SimulatedMember>,
+    /// The members' names, in the order in which they were asked for.
+    members: Vec<String>,
     agents: JoinSet<()>,
     workloads: Vec<Workloads>,
     stop: watch::Sender<bool>,
 }
 
 impl Fleet {
-    /// Starts server, hub agent and members. Members may not have joined yet.
-    pub(super) async fn start(
-        listen: SocketAddr,
-        data_dir: Option<PathBuf>,
-        members: u16,
-        behaviours: Behaviours,
-    ) -> anyhow::Result<Self> {
+    /// Starts the server and makes it a hub, without agents and members.
+    pub(crate) async fn open(listen: SocketAddr, data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let options = Options { data_dir: data_dir.clone(), ..Options::default() };
         let server = Embedded::start(options).await.map_err(|error| explain(error, data_dir.as_deref()))?;
         let listening = server.listen(listen, &[]).await.map_err(|error| explain(error, data_dir.as_deref()))?;
-        let admin = kube::Client::new(server.service(ROOT_CLUSTER, administrator()), "default");
-        prepare_hub(&admin).await?;
-        let members = all_members(&admin, members).await?;
         let (stop, _) = watch::channel(false);
-        let mut fleet = Self { server, listening, members, agents: JoinSet::new(), workloads: Vec::new(), stop };
-        fleet.start_agents(&admin, &Arc::new(behaviours)).await?;
+        let (members, agents, workloads) = (Vec::new(), JoinSet::new(), Vec::new());
+        let fleet = Self { server, listening, members, agents, workloads, stop };
+        prepare_hub(&fleet.client(HUB)).await?;
         Ok(fleet)
     }
 
-    async fn start_agents(&mut self, admin: &kube::Client, behaviours: &Arc<Behaviours>) -> anyhow::Result<()> {
-        let around = Surroundings::real();
+    /// Starts the hub's agent, the members that were asked for and those that the hub knows from before. They may not
+    /// have joined yet.
+    pub(crate) async fn start(&mut self, blueprint: Blueprint, hub: &HubOptions) -> anyhow::Result<()> {
         let client = kube::Client::new(self.server.service(ROOT_CLUSTER, hub_identity()), "default");
-        let hub = hub_agent(client, &prompt_hub(), &around)?;
-        self.agents.spawn(hub.run(self.stopped()));
-        for member in &self.members {
-            let own = kube::Client::new(self.server.service(member.name.as_str(), administrator()), "default");
-            furnish_member(&own, member).await?;
-            self.workloads.push(Workloads::start(&self.server.cluster(member.name.as_str()), behaviours.clone()));
-            add_member(admin, member).await?;
-            let client = kube::Client::new(self.server.service(ROOT_CLUSTER, identity(&member.name)), "default");
-            let agent = member_agent(client, own, member, &Surroundings::real())?;
+        let agent = hub_agent(client, hub, &Surroundings::real())?;
+        self.agents.spawn(agent.run(self.stopped()));
+        let blueprint = blueprint.with_known(known_members(&self.client(HUB)).await?)?;
+        self.members = blueprint.members.iter().map(|planned| planned.member.name.to_string()).collect();
+        let mut waiting = blueprint.members.into_iter();
+        let mut starting = JoinSet::new();
+        loop {
+            for planned in waiting.by_ref().take(STARTING_AT_ONCE - starting.len()) {
+                starting.spawn(start_member(self.server.clone(), planned));
+            }
+            let Some(started) = starting.join_next().await else { return Ok(()) };
+            let (agent, workloads) = started.context("a member's start was cut short")??;
+            self.workloads.push(workloads);
             self.agents.spawn(agent.run(self.stopped()));
         }
-        Ok(())
     }
 
     fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
@@ -83,19 +79,24 @@ impl Fleet {
         async move { drop(stop.wait_for(|stop| *stop).await) }
     }
 
-    pub(super) fn members(&self) -> usize {
-        self.members.len()
+    pub(crate) fn members(&self) -> &[String] {
+        &self.members
+    }
+
+    /// An administrator's client of the hub or of a member, by the name of its context.
+    pub(crate) fn client(&self, context: &str) -> kube::Client {
+        let cluster = if context == HUB { ROOT_CLUSTER } else { context };
+        kube::Client::new(self.server.service(cluster, administrator()), "default")
     }
 
     /// Waits until all members have joined.
-    pub(super) async fn joined(&self, progress: impl FnMut(usize)) -> anyhow::Result<()> {
-        let admin = kube::Client::new(self.server.service(ROOT_CLUSTER, administrator()), "default");
-        let names: Vec<&str> = self.members.iter().map(|member| member.name.as_str()).collect();
-        Ok(all_joined(&admin, &names, progress).await?)
+    pub(crate) async fn joined(&self, progress: impl FnMut(usize)) -> anyhow::Result<()> {
+        let names: Vec<&str> = self.members.iter().map(String::as_str).collect();
+        Ok(all_joined(&self.client(HUB), &names, progress).await?)
     }
 
     /// The kubeconfig's content: the hub first, then every member.
-    pub(super) fn kubeconfig(&self) -> String {
+    pub(crate) fn kubeconfig(&self) -> String {
         let address = reachable(self.listening.address());
         let entry = |name: &str, cluster: &str| ContextEntry {
             name: name.to_owned(),
@@ -104,13 +105,13 @@ impl Fleet {
             credentials: Credentials::Token(self.server.issue_token(cluster, administrator())),
         };
         let hub = entry(HUB, ROOT_CLUSTER);
-        let members = self.members.iter().map(|member| entry(member.name.as_str(), member.name.as_str()));
+        let members = self.members.iter().map(|member| entry(member, member));
         let contexts: Vec<ContextEntry> = std::iter::once(hub).chain(members).collect();
         kubeconfig(self.server.authority().ca_pem(), &contexts).expose().to_owned()
     }
 
     /// Ends agents, then the server. What was written is durable if there is a data directory.
-    pub(super) async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         self.stop.send_replace(true);
         while self.agents.join_next().await.is_some() {}
         self.workloads.clear();
@@ -119,23 +120,21 @@ impl Fleet {
     }
 }
 
-fn administrator() -> User {
-    User::authenticated("kubernetes-admin", ["system:masters".to_owned()])
+/// Furnishes a member's server, lets its workloads live, tells the hub of it and makes its agent.
+async fn start_member(server: Embedded, planned: Planned) -> anyhow::Result<(Runtime, Workloads)> {
+    let Planned { member, behaviours } = planned;
+    let name = member.name.as_str();
+    let own = kube::Client::new(server.service(name, administrator()), "default");
+    furnish_member(&own, &member).await?;
+    let workloads = Workloads::start(&server.cluster(name), behaviours);
+    let admin = kube::Client::new(server.service(ROOT_CLUSTER, administrator()), "default");
+    add_member(&admin, &member).await?;
+    let client = kube::Client::new(server.service(ROOT_CLUSTER, identity(&member.name)), "default");
+    Ok((member_agent(client, own, &member, &Surroundings::real())?, workloads))
 }
 
-/// The members that were asked for, and those that a hub in a data directory knows from before.
-async fn all_members(admin: &kube::Client, count: u16) -> anyhow::Result<Vec<SimulatedMember>> {
-    let asked_for = (1..=count).map(|number| format!("member{number}"));
-    let names: BTreeSet<String> = asked_for.chain(known_members(admin).await?).collect();
-    let mut members = Vec::new();
-    for name in names {
-        let number = name.strip_prefix("member").and_then(|digits| digits.parse::<usize>().ok());
-        let labels = number.and_then(|number| LABELS.get(number.checked_sub(1)?)).copied().unwrap_or_default();
-        let member = SimulatedMember::new(&name).with_context(|| format!("the member {name} cannot be simulated"))?;
-        members.push((number.unwrap_or(usize::MAX), member.labelled(labels).applying()));
-    }
-    members.sort_by_key(|(number, _)| *number);
-    Ok(members.into_iter().map(|(_, member)| member).collect())
+fn administrator() -> User {
+    User::authenticated("kubernetes-admin", ["system:masters".to_owned()])
 }
 
 /// An address that a client on this machine can use.
@@ -146,37 +145,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(loopback, address.port())
-}
-
-/// What usually goes wrong at a start, with what to do about it.
-fn explain(error: EmbeddedError, data_dir: Option<&Path>) -> anyhow::Error {
-    match error {
-        EmbeddedError::Listen { address, source } => {
-            let hint = match source.kind() {
-                std::io::ErrorKind::AddrInUse => {
-                    "another program (perhaps another `kubefleet up`) has that port; try --listen 127.0.0.1:0"
-                }
-                std::io::ErrorKind::PermissionDenied => "ports below 1024 need privileges; try --listen 127.0.0.1:6443",
-                _ => "try --listen 127.0.0.1:6443",
-            };
-            Hinted { what: format!("cannot listen on {address}: {source}"), hint: hint.to_owned() }.into()
-        }
-        other => {
-            let what = format!("{:#}", anyhow::Error::new(other));
-            match data_dir {
-                Some(_) if what.contains("in use by process") => {
-                    let hint = "end that process, or choose another directory with --data-dir".to_owned();
-                    Hinted { what, hint }.into()
-                }
-                Some(path) => {
-                    let hint =
-                        format!("choose another directory than {} with --data-dir, or use --in-memory", path.display());
-                    Hinted { what, hint }.into()
-                }
-                None => anyhow::anyhow!(what),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

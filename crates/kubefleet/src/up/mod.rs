@@ -1,32 +1,51 @@
 //! `kubefleet up`: a whole fleet in one process, to try things with kubectl.
 //!
-//! Decides what the user is told and when it ends. What runs is `fleet`'s, where kubectl finds it `kubeconfig`'s.
+//! Decides what the user is told and when it ends. Which members there are is `blueprint`'s and `fleet_file`'s, what runs
+//! is `fleet`'s, where kubectl finds it `kubeconfig`'s and `merge`'s.
 
-mod fleet;
-mod kubeconfig;
+pub(crate) mod blueprint;
+pub(crate) mod fleet;
+mod fleet_file;
+pub(crate) mod kubeconfig;
+mod merge;
+mod refusals;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use fleet_sim::agents::prompt_hub;
 use fleet_sim::workloads::Behaviours;
+use serde_json::Value;
 
 use crate::agent::signals::Signals;
 use crate::output::{print, progress};
+use blueprint::Blueprint;
 use fleet::Fleet;
+use merge::Own;
 
 /// Most members that one process simulates. Each has an API server of its own, of about 1 MiB.
-const MEMBERS_MAX: i64 = 1000;
+const MEMBERS_MAX: u16 = 1000;
+/// How often it is told how many members have joined: at every tenth of them.
+const PROGRESS_STEPS: usize = 10;
 
 /// Run a hub and simulated member clusters in this process, until Ctrl-C
 ///
 /// Everything is there for kubectl: the hub's API server with its agent, and an API server for every member.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubefleet up
+  kubefleet up --members 20 --data-dir ~/fleet
+  kubefleet up --fleet examples/fleets/regions.yaml --listen 127.0.0.1:0")]
 pub(crate) struct Args {
     /// How many member clusters to simulate
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(..=MEMBERS_MAX))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(..=i64::from(MEMBERS_MAX)))]
     members: u16,
+    /// Simulate the members that this file describes: YAML with labels, taints, properties and behaviour
+    /// (docs/SIMULATION.md)
+    #[arg(long, value_name = "FILE", conflicts_with = "members")]
+    fleet: Option<PathBuf>,
     /// Where the API servers listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
@@ -39,6 +58,9 @@ pub(crate) struct Args {
     /// Where to write the kubeconfig, with the contexts `hub` and `member1`, `member2`...
     #[arg(long, value_name = "FILE", default_value = "kubefleet.kubeconfig")]
     kubeconfig: PathBuf,
+    /// Add the contexts to your own kubeconfig too, until the command ends
+    #[arg(long)]
+    merge: bool,
     /// How the members' pods behave: a list of rules in YAML (docs/SIMULATION.md); what is not said is as usual
     #[arg(long, value_name = "FILE")]
     behaviour: Option<PathBuf>,
@@ -52,43 +74,73 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 async fn up(args: &Args) -> anyhow::Result<()> {
     // From here on, so that an early Ctrl-C ends it as cleanly as a late one.
     let mut signals = Signals::listen()?;
+    // What can be wrong is found before anything is started.
+    let blueprint = blueprint(args)?;
     kubeconfig::check(&args.kubeconfig)?;
-    let behaviours = args.behaviour.as_deref().map(behaviours).transpose()?.unwrap_or_default();
-    let fleet = Fleet::start(args.listen, args.data_dir.clone(), args.members, behaviours).await?;
-    kubeconfig::write(&args.kubeconfig, &fleet.kubeconfig())?;
+    let mut own = args.merge.then(|| Own::find(&args.kubeconfig)).transpose()?;
+    let mut fleet = Fleet::open(args.listen, args.data_dir.clone()).await?;
     let outcome = tokio::select! {
         () = signals.asked_to_stop() => Ok(()),
-        never = serve(&fleet, args) => never,
+        never = serve(&mut fleet, blueprint, args, own.as_mut()) => never,
     };
+    let restored = own.map_or(Ok(()), |own| own.restore());
     fleet.end().await;
-    outcome
+    outcome.and(restored)
 }
 
-fn behaviours(path: &Path) -> anyhow::Result<Behaviours> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Behaviours::from_yaml(&text).with_context(|| format!("{} cannot be used", path.display()))
+fn blueprint(args: &Args) -> anyhow::Result<Blueprint> {
+    let rules = args.behaviour.as_deref().map(blueprint::rules).transpose()?.unwrap_or_default();
+    match &args.fleet {
+        Some(path) => fleet_file::read(path, &rules),
+        None => Blueprint::usual(args.members, Behaviours::parse(Value::Array(rules))?),
+    }
 }
 
-/// Tells when the fleet is ready, then stays.
-async fn serve(fleet: &Fleet, args: &Args) -> anyhow::Result<()> {
-    let all = fleet.members();
-    fleet.joined(|joined| progress(&format!("{joined} of {all} members have joined"))).await?;
-    print(&format!("ready\n{}", next_steps(args, all)))?;
+/// Starts the members, tells what to type next and when all is ready, then stays.
+async fn serve(fleet: &mut Fleet, blueprint: Blueprint, args: &Args, own: Option<&mut Own>) -> anyhow::Result<()> {
+    fleet.start(blueprint, &prompt_hub()).await?;
+    let content = fleet.kubeconfig();
+    kubeconfig::write(&args.kubeconfig, &content)?;
+    let merged = match own {
+        Some(own) => {
+            own.add(&content)?;
+            Some(own.path().to_owned())
+        }
+        None => None,
+    };
+    print(&next_steps(args, fleet.members(), merged.as_deref()))?;
+    let all = fleet.members().len();
+    let mut told = 0;
+    let tell = |joined: usize| {
+        let step = joined * PROGRESS_STEPS / all.max(1);
+        if step > told {
+            told = step;
+            progress(&format!("{joined} of {all} members have joined"));
+        }
+    };
+    fleet.joined(tell).await?;
+    print("ready\n")?;
     std::future::pending().await
 }
 
-fn next_steps(args: &Args, members: usize) -> String {
-    let path = std::path::absolute(&args.kubeconfig).unwrap_or_else(|_| args.kubeconfig.clone());
+fn next_steps(args: &Args, members: &[String], merged: Option<&Path>) -> String {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let kept = match &args.data_dir {
         Some(directory) => format!("kept in {}", directory.display()),
         None => "kept in memory".to_owned(),
     };
-    let mut out = format!("A hub and {members} simulated members, {kept}, until Ctrl-C. In another terminal:\n\n");
-    let _ = writeln!(out, "  export KUBECONFIG={}", shell_word(&path));
+    let count = members.len();
+    let mut out = format!("A hub and {count} simulated members, {kept}, until Ctrl-C. In another terminal:\n\n");
+    if merged.is_none() {
+        let _ = writeln!(out, "  export KUBECONFIG={}", shell_word(&absolute(&args.kubeconfig)));
+    }
     out.push_str("  kubectl --context hub get memberclusters --show-labels\n");
-    out.push_str("  kubectl --context hub create namespace web\n");
-    if members > 0 {
-        out.push_str("  kubectl --context member1 get namespaces\n");
+    if let Some(first) = members.first() {
+        let _ = writeln!(out, "  kubectl --context {first} get nodes");
+    }
+    out.push_str("  kubectl --context hub apply -f examples/cluster-scoped/\n\n");
+    if let Some(path) = merged {
+        let _ = writeln!(out, "The contexts are in {} until then.\n", path.display());
     }
     out
 }

@@ -32,6 +32,7 @@ pub(crate) struct World<S: Scope> {
     pub(crate) overrides: Overrides,
     /// The member; `None` once its MemberCluster is gone.
     pub(crate) member: Option<Member>,
+    pub(crate) leaving: bool,
     pub(crate) report_back: ReportBack,
     pub(crate) start: Start,
     pub(crate) refusal: Option<String>,
@@ -62,6 +63,7 @@ impl<S: Scope> World<S> {
             works: Vec::new(),
             overrides: Overrides::default(),
             member: Some(Member::parse("c1 region=eu")),
+            leaving: false,
             report_back: ReportBack::As(None),
             start: Start::SaidByRollout,
             refusal: None,
@@ -165,6 +167,7 @@ impl<S: Scope> World<S> {
             placement: &self.key,
             binding: BindingFacts::of(&self.binding),
             cluster: self.member.as_ref().map(Member::target),
+            leaving: self.leaving,
             namespace: &self.namespace,
             works: self.works.iter().map(WorkFacts::of).collect(),
             snapshots: self.snapshots.iter().map(ResourceSnapshotFacts::of).collect(),

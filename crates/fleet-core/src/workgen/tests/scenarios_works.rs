@@ -491,6 +491,16 @@ fn placement_61_a_cluster_that_is_gone_is_ignored() {
 }
 
 #[test]
+fn a_member_that_leaves_is_not_told_to_delete_what_it_keeps() {
+    let mut world = ClusterWorld::with("web", &shop());
+    world.settle();
+    world.member = None;
+    world.leaving = true;
+    world.delete();
+    check(&mut world, expect!["release binding\nReleasing"]);
+}
+
+#[test]
 fn placement_81_works_of_both_kinds_of_placements_have_different_names() {
     let mut namespaced = NamespacedWorld::with("x/a", &[bare("ConfigMap x/settings")]);
     namespaced.settle();

@@ -16,7 +16,7 @@ use super::output::{Cell, OutputFlags, Paint, Table, since};
 use super::picture::Surroundings;
 use super::words;
 use crate::nearest::{alternatives, nearest};
-use crate::output::{Hinted, program};
+use crate::output::{Hinted, Misused, program};
 
 /// Show how a run or a placement stands: stages, clusters, gates, what it waits for and since when
 ///
@@ -76,7 +76,7 @@ fn of_kind<'a>(kind: &str, name: &'a str) -> anyhow::Result<Wanted<'a>> {
         return Ok(Wanted::Placement(name));
     }
     let hint = "say `run NAME`, `placement NAME`, or the name alone".to_owned();
-    Err(Hinted { what: format!("{kind:?} is neither a run nor a placement"), hint }.into())
+    Err(Misused(Hinted { what: format!("{kind:?} is neither a run nor a placement"), hint }).into())
 }
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {

@@ -25,7 +25,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const WAITING_NEWS: usize = 256;
 
 /// A run and what is around it, up to date.
-pub(super) struct Following<S: Scope> {
+pub(crate) struct Following<S: Scope> {
     pub(super) run: Option<Obj<UpdateRun, S>>,
     pub(super) around: Surroundings<S>,
     /// Why the hub cannot be heard at the moment, if it cannot.
@@ -50,7 +50,7 @@ enum Change<F: Family, S: Scope> {
 }
 
 impl<S: Scope> Following<S> {
-    pub(super) fn start(hub: &Arc<Hub>, run: Obj<UpdateRun, S>, around: Surroundings<S>) -> Self {
+    pub(crate) fn start(hub: &Arc<Hub>, run: Obj<UpdateRun, S>, around: Surroundings<S>) -> Self {
         let (tell, news) = mpsc::channel(WAITING_NEWS);
         let mut watches = JoinSet::new();
         let name = run.metadata.name.clone().unwrap_or_default();
@@ -64,7 +64,7 @@ impl<S: Scope> Following<S> {
     }
 
     /// Waits for news and takes in all that there are.
-    pub(super) async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         let mut news = Vec::new();
         self.news.recv_many(&mut news, WAITING_NEWS).await;
         for one in news {

@@ -22,7 +22,7 @@ use super::connection::{Hub, HubFlags};
 use super::objects::in_scope;
 use super::picture::Surroundings;
 use crate::output::{Hinted, program};
-use follow::Following;
+pub(crate) use follow::Following;
 
 /// Watch a staged update run live: stages, clusters, gates
 ///
@@ -61,7 +61,7 @@ async fn watch<S: Scope>(hub: &Arc<Hub>, args: &Args) -> anyhow::Result<()> {
 }
 
 /// What is to be seen now; `None` when the run was deleted.
-fn look<S: Scope>(following: &Following<S>) -> Option<RunOverview> {
+pub(crate) fn look<S: Scope>(following: &Following<S>) -> Option<RunOverview> {
     let run = following.run.as_ref()?;
     following.around.overview(run, Clock::Real.now())
 }

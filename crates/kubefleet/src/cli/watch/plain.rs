@@ -39,7 +39,7 @@ pub(super) async fn show<S: Scope>(following: &mut Following<S>) -> anyhow::Resu
 }
 
 /// What is new since a look before; everything that is not as at the beginning if there was none.
-fn news(before: Option<&RunOverview>, seen: &RunOverview, now: Timestamp, paint: Paint) -> Vec<String> {
+pub(crate) fn news(before: Option<&RunOverview>, seen: &RunOverview, now: Timestamp, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
     let known = before.map(|before| stage_lines(before, now, false)).unwrap_or_default();
     for line in stage_lines(seen, now, false) {

@@ -5,9 +5,8 @@
 use std::time::Duration;
 
 use fleet_core::diagnose::{Action, Diagnosis, Finding, Fix, Kubectl, ObjectRef};
-use fleet_runtime::Metrics;
 use fleet_sim::member::SimulatedMember;
-use fleet_sim::world::{Ground, World};
+use fleet_sim::world::{AgentMetrics, Ground, World};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -73,7 +72,7 @@ impl Fleet {
     /// A hub and the members of the guides, whose agents apply what they are given.
     pub(super) async fn new(scope: Scope) -> Self {
         let ground = Ground::lay().await.unwrap();
-        let mut world = World::new(&ground, 1, Metrics::default()).await.unwrap();
+        let mut world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
         world.start_hub().unwrap();
         let hub = world.user();
         for name in ["member1", "member2"] {

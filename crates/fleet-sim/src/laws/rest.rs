@@ -26,9 +26,10 @@ pub fn broken(state: &HubState) -> Vec<String> {
     SCOPES.iter().flat_map(|kinds| broken_in(state, kinds)).collect()
 }
 
-fn broken_in(state: &HubState, [placement, binding, policy, snapshot]: &[&str; 4]) -> Vec<String> {
+fn broken_in(state: &HubState, [placement_kind, binding, policy, snapshot]: &[&str; 4]) -> Vec<String> {
     let mut found = Vec::new();
-    let placements: Vec<(String, String)> = state.of_kind(placement).iter().map(|object| key(object, "name")).collect();
+    let placements: Vec<(String, String)> =
+        state.of_kind(placement_kind).iter().map(|object| key(object, "name")).collect();
     for kind in [binding, policy, snapshot] {
         for object in state.of_kind(kind) {
             if !placements.contains(&parent(object)) {
@@ -47,7 +48,8 @@ fn broken_in(state: &HubState, [placement, binding, policy, snapshot]: &[&str; 4
         for placement in &placements {
             let newest = state.of_kind(kind).iter().filter(|object| parent(object) == *placement && is_newest(object));
             let newest: Vec<&Value> = newest.filter(|object| !is_part(object)).collect();
-            if newest.len() != 1 {
+            let none_needed = of_placement == "resource snapshot" && is_external(state, placement_kind, placement);
+            if newest.len() > 1 || (newest.is_empty() && !none_needed) {
                 found.push(format!("{} has {} newest {of_placement}s", placement.1, newest.len()));
             }
             if let ([newest], "resource snapshot") = (newest.as_slice(), of_placement) {
@@ -56,6 +58,12 @@ fn broken_in(state: &HubState, [placement, binding, policy, snapshot]: &[&str; 4
         }
     }
     found
+}
+
+/// Nothing of such a placement is captured before somebody rolls it out.
+fn is_external(state: &HubState, kind: &str, placement: &(String, String)) -> bool {
+    let found = state.of_kind(kind).iter().find(|object| key(object, "name") == *placement);
+    found.is_some_and(|object| object["spec"]["strategy"]["type"] == "External")
 }
 
 /// A resource snapshot says of how many objects it consists.
@@ -146,6 +154,11 @@ mod tests {
     fn lost_and_doubled_snapshots_are_found() {
         let lost = after(|kinds| kinds.get_mut("ClusterResourceSnapshot").unwrap().clear());
         assert_eq!(lost, ["web has 0 newest resource snapshots"]);
+        let waiting = after(|kinds| {
+            kinds.get_mut("ClusterResourceSnapshot").unwrap().clear();
+            kinds.get_mut("ClusterResourcePlacement").unwrap()[0]["spec"]["strategy"]["type"] = "External".into();
+        });
+        assert_eq!(waiting, Vec::<String>::new());
         let doubled = after(|kinds| {
             let snapshots = kinds.get_mut("ClusterSchedulingPolicySnapshot").unwrap();
             snapshots.push(snapshots[0].clone());

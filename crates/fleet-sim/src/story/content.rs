@@ -1,0 +1,96 @@
+//! What is placed: namespaces, maps and workloads on the hub.
+//!
+//! Decides what objects look like and how they change. Every change makes them differ from all that they were before.
+
+use fleet_runtime::KindId;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use serde_json::{Value, json};
+
+use super::placing::TIERS;
+use super::{Author, NAMESPACES};
+
+/// Chance in thousandths that a new image does not exist, so that the workload never becomes available.
+const MISSING_IMAGE: u32 = 150;
+
+impl Author {
+    pub(super) fn create_namespace(&mut self, name: &str) {
+        let tier = self.one_of(&TIERS);
+        let labels = json!({"metadata": {"labels": {"tier": tier}}});
+        self.create(format!("namespace {name} tier={tier}"), &KindId::of::<Namespace>(), None, name, labels);
+    }
+
+    pub(super) fn label_namespace(&mut self) {
+        let (name, tier) = (self.one_of(&NAMESPACES), self.one_of(&TIERS));
+        let path = KindId::of::<Namespace>().object_path(None, name, None);
+        let body = json!({"metadata": {"labels": {"tier": tier}}});
+        self.tell(format!("label namespace {name} tier={tier}"), "PATCH", path, body);
+    }
+
+    pub(super) fn create_map(&mut self, namespace: &str) {
+        let number = self.number();
+        self.create_map_named(namespace, &format!("cm{number}"), &number.to_string());
+    }
+
+    pub(super) fn create_map_named(&mut self, namespace: &str, name: &str, value: &str) {
+        let what = format!("create {namespace}/{name} {value}");
+        let path = self.create(what, &KindId::of::<ConfigMap>(), Some(namespace), name, map_content(value));
+        self.maps.insert(path);
+    }
+
+    /// Edits a map, deletes one or makes another.
+    pub(super) fn change_maps(&mut self) {
+        let several = self.maps.len() > 1;
+        match (self.random.below(3), self.a_path(|author| &author.maps)) {
+            (0, Some(path)) => self.edit_map(path),
+            (1, Some(path)) if several => {
+                self.maps.remove(&path);
+                self.tell(format!("delete {path}"), "DELETE", path, Value::Null);
+            }
+            _ => {
+                let namespace = self.one_of(&NAMESPACES);
+                self.create_map(namespace);
+            }
+        }
+    }
+
+    pub(super) fn edit_map(&mut self, path: String) {
+        let number = self.number().to_string();
+        self.tell(format!("edit {path} {number}"), "PATCH", path, json!({"data": {"number": number}}));
+    }
+
+    pub(super) fn create_workload(&mut self, namespace: &str, name: &str) {
+        let template = json!({
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+        });
+        let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template});
+        let what = format!("create workload {namespace}/{name}");
+        let path = self.create(
+            what,
+            &KindId::of::<Deployment>(),
+            Some(namespace),
+            name,
+            json!({"metadata": {"labels": {"app": "x"}}, "spec": spec}),
+        );
+        self.workloads.insert(path);
+    }
+
+    /// Gives a workload another image; often one that exists.
+    pub(super) fn change_workload(&mut self) {
+        let Some(path) = self.a_path(|author| &author.workloads) else { return };
+        let number = self.number();
+        let image = if self.random.chance(MISSING_IMAGE) && !self.careful {
+            format!("nonexistent:{number}")
+        } else {
+            format!("web:{number}")
+        };
+        let template = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+        self.tell(format!("image {path} {image}"), "PATCH", path, json!({"spec": {"template": template}}));
+    }
+}
+
+/// A map that placements find by its label.
+pub(super) fn map_content(value: &str) -> Value {
+    json!({"metadata": {"labels": {"app": "x"}}, "data": {"number": value}})
+}

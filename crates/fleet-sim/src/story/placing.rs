@@ -1,0 +1,202 @@
+//! Members that come, go and change, and placements with every sort of policy.
+//!
+//! Decides what a member looks like and what a policy asks for.
+
+use fleet_api::kinds::{ClusterResourcePlacement, MemberCluster, ResourcePlacement};
+use fleet_runtime::KindId;
+use serde_json::{Value, json};
+
+use super::{Author, NAMESPACES, Placed};
+use crate::member::SimulatedMember;
+
+/// Most members at a time. Enough for every policy to have a choice.
+const MEMBERS_MAX: usize = 6;
+/// Fewest members that others leave behind.
+const MEMBERS_MIN: usize = 1;
+const PLACEMENTS_MAX: usize = 4;
+pub(super) const REGIONS: [&str; 3] = ["east", "west", "north"];
+/// By which stages may order their clusters.
+const RANKS: [&str; 3] = ["1", "2", "3"];
+/// Tiers by which placements select.
+pub(super) const TIERS: [&str; 2] = ["prod", "test"];
+/// Seldom, because heartbeats cost time, and still often enough for a cluster to count as healthy when one is lost.
+const HEARTBEAT_PERIOD_SECONDS: i32 = 120;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PolicyType {
+    None,
+    PickAll,
+    PickFixed,
+    PickN,
+}
+
+impl Author {
+    pub(super) fn open_placing(&mut self) {
+        for namespace in NAMESPACES {
+            self.create_namespace(namespace);
+            self.create_map(namespace);
+        }
+        for _ in 0..=self.random.below(2) {
+            self.join();
+        }
+    }
+
+    pub(super) fn place_or_change(&mut self) {
+        match self.random.below(100) {
+            0..12 => self.join(),
+            12..20 => self.leave(),
+            20..35 => self.label(),
+            35..42 => self.taint(),
+            42..62 => self.place(),
+            62..76 => self.change_policy(),
+            76..82 => self.remove_placement(),
+            82..88 => self.label_namespace(),
+            _ => self.change_maps(),
+        }
+    }
+
+    pub(super) fn join(&mut self) {
+        // The lowest free name: a member that left may come back under its name.
+        let free = (1..=MEMBERS_MAX).map(|number| format!("m{number}")).find(|name| !self.members.contains(name));
+        let Some(name) = free else { return };
+        let Ok(member) = SimulatedMember::new(&name) else { return };
+        let (region, tier) = (self.one_of(&REGIONS), self.one_of(&TIERS));
+        let rank = self.one_of(&RANKS);
+        let mut member = member.labelled(&[("region", region), ("tier", tier), ("rank", rank)]);
+        member.works = self.theme.works();
+        member.nodes = u32::try_from(1 + self.random.below(4)).unwrap_or(1);
+        member.heartbeat_period_seconds = Some(HEARTBEAT_PERIOD_SECONDS);
+        let path = KindId::of::<MemberCluster>().collection_path(None);
+        let body = serde_json::to_value(member.member_cluster()).unwrap_or_default();
+        self.tell(format!("join {name} region={region} tier={tier}"), "POST", path, body);
+        if let Some(action) = self.story.last_mut() {
+            action.appears = Some(member);
+        }
+        self.former.remove(&name);
+        self.members.insert(name);
+    }
+
+    pub(super) fn leave(&mut self) {
+        if self.members.len() <= MEMBERS_MIN {
+            return;
+        }
+        let Some(name) = self.a_path(|author| &author.members) else { return };
+        self.tell(format!("leave {name}"), "DELETE", member_path(&name), Value::Null);
+        self.members.remove(&name);
+        self.former.insert(name);
+    }
+
+    pub(super) fn label(&mut self) {
+        let Some(name) = self.a_path(|author| &author.members) else { return };
+        let (key, value) =
+            if self.random.chance(500) { ("region", self.one_of(&REGIONS)) } else { ("tier", self.one_of(&TIERS)) };
+        let body = json!({"metadata": {"labels": {key: value}}});
+        self.tell(format!("label {name} {key}={value}"), "PATCH", member_path(&name), body);
+    }
+
+    fn taint(&mut self) {
+        let Some(name) = self.a_path(|author| &author.members) else { return };
+        let tainted = self.random.chance(600);
+        let taints = if tainted { json!([{"key": "busy", "value": "yes", "effect": "NoSchedule"}]) } else { json!([]) };
+        let what = format!("{} {name}", if tainted { "taint" } else { "clear" });
+        self.tell(what, "PATCH", member_path(&name), json!({"spec": {"taints": taints}}));
+    }
+
+    fn place(&mut self) {
+        if self.placements.len() >= PLACEMENTS_MAX {
+            return;
+        }
+        let types = [PolicyType::None, PolicyType::PickAll, PolicyType::PickFixed, PolicyType::PickN];
+        let policy_type = self.one_of(&types);
+        let number = self.number();
+        let namespaced = self.random.chance(300);
+        let (kind, namespace, name, selector) = if namespaced {
+            let namespace = self.one_of(&NAMESPACES);
+            let selector = json!({"group": "", "version": "v1", "kind": "ConfigMap", "labelSelector": {"matchLabels": {"app": "x"}}});
+            (KindId::of::<ResourcePlacement>(), Some(namespace), format!("rp{number}"), selector)
+        } else {
+            let mut selector = json!({"group": "", "version": "v1", "kind": "Namespace"});
+            if self.random.chance(500) {
+                selector["name"] = self.one_of(&NAMESPACES).into();
+            } else {
+                selector["labelSelector"] = json!({"matchLabels": {"tier": self.one_of(&TIERS)}});
+            }
+            (KindId::of::<ClusterResourcePlacement>(), None, format!("crp{number}"), selector)
+        };
+        let mut spec = json!({"resourceSelectors": [selector]});
+        if let Some(policy) = self.policy(policy_type) {
+            spec["policy"] = policy;
+        }
+        let what = format!("place {name} {policy_type:?}");
+        let path = self.create(what, &kind, namespace, &name, json!({"spec": spec}));
+        self.placements.insert(path, Placed { name, policy: policy_type, namespace });
+    }
+
+    pub(super) fn change_policy(&mut self) {
+        let Some((path, Placed { policy: policy_type, .. })) = self.a_placement() else { return };
+        let Some(policy) = self.policy(policy_type) else { return };
+        // Absent fields must go, which a merge patch says by null.
+        let mut body = json!({"affinity": null, "topologySpreadConstraints": null, "tolerations": null});
+        if let (Value::Object(all), Value::Object(new)) = (&mut body, policy) {
+            all.extend(new);
+        }
+        self.tell(format!("policy {path} {body}"), "PATCH", path, json!({"spec": {"policy": body}}));
+    }
+
+    pub(super) fn remove_placement(&mut self) {
+        let Some((path, _)) = self.a_placement() else { return };
+        self.placements.remove(&path);
+        self.tell(format!("remove {path}"), "DELETE", path, Value::Null);
+    }
+
+    pub(super) fn policy(&mut self, policy_type: PolicyType) -> Option<Value> {
+        match policy_type {
+            PolicyType::None => None,
+            PolicyType::PickFixed => {
+                let mut names: Vec<String> = (1..=MEMBERS_MAX).map(|number| format!("m{number}")).collect();
+                names.retain(|_| self.random.chance(500));
+                if names.is_empty() {
+                    names.push("m1".to_owned());
+                }
+                Some(json!({"placementType": "PickFixed", "clusterNames": names}))
+            }
+            PolicyType::PickAll => {
+                let mut policy = json!({"placementType": "PickAll"});
+                self.tolerate(&mut policy);
+                if self.random.chance(700) {
+                    let terms = json!([{"labelSelector": {"matchLabels": {"tier": self.one_of(&TIERS)}}}]);
+                    policy["affinity"] = json!({"clusterAffinity":
+                        {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}});
+                }
+                Some(policy)
+            }
+            PolicyType::PickN => {
+                let mut policy = json!({"placementType": "PickN", "numberOfClusters": self.random.below(5)});
+                self.tolerate(&mut policy);
+                if self.random.chance(400) {
+                    let preferred = json!([{"weight": 20, "preference":
+                        {"labelSelector": {"matchLabels": {"region": self.one_of(&REGIONS)}}}}]);
+                    policy["affinity"] =
+                        json!({"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}});
+                }
+                if self.random.chance(300) {
+                    let words = ["DoNotSchedule", "ScheduleAnyway"];
+                    let otherwise = self.one_of(&words);
+                    policy["topologySpreadConstraints"] =
+                        json!([{"maxSkew": 1, "topologyKey": "region", "whenUnsatisfiable": otherwise}]);
+                }
+                Some(policy)
+            }
+        }
+    }
+
+    fn tolerate(&mut self, policy: &mut Value) {
+        if self.random.chance(300) {
+            policy["tolerations"] = json!([{"key": "busy", "operator": "Exists"}]);
+        }
+    }
+}
+
+fn member_path(name: &str) -> String {
+    KindId::of::<MemberCluster>().object_path(None, name, None)
+}

@@ -1,0 +1,228 @@
+//! Rolling updates: content that changes, limits, ways to apply, overrides, evictions and their budgets.
+//!
+//! Decides what a rollout is asked to do while members come, go and change. One placement a namespace: two that select the
+//! same things would leave it to luck who gets them.
+
+use fleet_api::kinds::{
+    ClusterResourceOverride, ClusterResourcePlacement, ClusterResourcePlacementDisruptionBudget,
+    ClusterResourcePlacementEviction, ResourceOverride,
+};
+use fleet_runtime::KindId;
+use k8s_openapi::api::core::v1::Namespace;
+use serde_json::{Value, json};
+
+use super::placing::{PolicyType, TIERS};
+use super::{Author, NAMESPACES, Placed};
+
+/// Members of an opening: enough for limits to mean something.
+const MEMBERS: u64 = 3;
+
+impl Author {
+    pub(super) fn open_rolling(&mut self) {
+        let namespace = NAMESPACES[0];
+        self.create_namespace(namespace);
+        self.create_map(namespace);
+        if self.random.chance(600) {
+            self.create_workload(namespace, "web");
+        }
+        for _ in 0..MEMBERS + self.random.below(2) {
+            self.join();
+        }
+        self.place_rolling(namespace);
+        if self.random.chance(300) {
+            self.override_content();
+        }
+    }
+
+    pub(super) fn roll(&mut self) {
+        match self.random.below(100) {
+            0..20 => self.change_placed(),
+            20..30 => self.change_in_haste(),
+            30..42 => self.change_limits(),
+            42..50 => self.change_apply_strategy(),
+            50..66 => self.override_content(),
+            66..72 => self.drop_override(),
+            72..80 => self.evict(),
+            80..85 => self.set_budget(),
+            85..89 => self.join(),
+            89..92 => self.leave(),
+            92..96 => self.label(),
+            96..98 => self.change_policy(),
+            _ => self.remove_placement(),
+        }
+    }
+
+    /// Changes what the placements of this theme select.
+    pub(super) fn change_placed(&mut self) {
+        if !self.workloads.is_empty() && self.random.chance(600) {
+            return self.change_workload();
+        }
+        match (self.random.chance(700), self.a_path(|author| &author.maps)) {
+            (true, Some(path)) => self.edit_map(path),
+            _ => self.create_map(NAMESPACES[0]),
+        }
+    }
+
+    /// Changes come while others are being rolled out. All of them can be, so that everything ends with the last.
+    fn change_in_haste(&mut self) {
+        self.careful = true;
+        for _ in 0..=self.random.below(2) {
+            self.change_placed();
+            self.in_haste();
+        }
+        let told = self.story.len();
+        match self.random.below(3) {
+            0 => self.change_limits(),
+            1 => self.override_content(),
+            _ => self.change_placed(),
+        }
+        if self.story.len() == told {
+            self.change_placed();
+        }
+        self.careful = false;
+    }
+
+    pub(super) fn place_rolling(&mut self, namespace: &'static str) {
+        let policy = self.one_of(&[PolicyType::PickAll, PolicyType::PickAll, PolicyType::PickN]);
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": self.limits()});
+        self.place_namespace(namespace, policy, strategy);
+    }
+
+    /// A placement of a namespace and everything in it.
+    pub(super) fn place_namespace(&mut self, namespace: &'static str, policy: PolicyType, strategy: Value) {
+        let name = format!("crp{}", self.number());
+        let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": namespace});
+        let mut spec = json!({"resourceSelectors": [selector], "strategy": strategy});
+        if let Some(policy) = self.policy(policy) {
+            spec["policy"] = policy;
+        }
+        let what = format!("place {name} {}", json!({"policy": &spec["policy"], "strategy": &spec["strategy"]}));
+        let kind = KindId::of::<ClusterResourcePlacement>();
+        let path = self.create(what, &kind, None, &name, json!({"spec": spec}));
+        self.placements.insert(path, Placed { name, policy, namespace: None });
+    }
+
+    fn limits(&mut self) -> Value {
+        let unavailable = [json!(1), json!(2), json!("34%"), json!("100%")];
+        let surge = [json!(0), json!(1), json!("50%")];
+        let (unavailable, surge) =
+            (unavailable[self.random.index(unavailable.len())].clone(), surge[self.random.index(surge.len())].clone());
+        json!({
+            "maxUnavailable": unavailable, "maxSurge": surge,
+            "unavailablePeriodSeconds": self.one_of(&[1, 5, 20]),
+        })
+    }
+
+    fn change_limits(&mut self) {
+        let Some((path, Placed { name, .. })) = self.a_placement() else { return };
+        let limits = self.limits();
+        let body = json!({"spec": {"strategy": {"rollingUpdate": limits}}});
+        self.tell(format!("limits {name} {limits}"), "PATCH", path, body);
+    }
+
+    pub(super) fn change_apply_strategy(&mut self) {
+        let Some((path, Placed { name, .. })) = self.a_placement() else { return };
+        let strategy = self.apply_strategy();
+        let body = json!({"spec": {"strategy": {"applyStrategy": strategy}}});
+        self.tell(format!("apply {name} {strategy}"), "PATCH", path, body);
+    }
+
+    pub(super) fn apply_strategy(&mut self) -> Value {
+        let types = ["ClientSideApply", "ClientSideApply", "ServerSideApply", "ReportDiff"];
+        let type_ = self.one_of(&types);
+        // What a merge patch does not name stays, so that every field is named.
+        let forced = if type_ == "ServerSideApply" { json!({"force": self.random.chance(500)}) } else { Value::Null };
+        json!({
+            "type": type_,
+            "comparisonOption": self.one_of(&["PartialComparison", "FullComparison"]),
+            "whenToApply": self.one_of(&["Always", "Always", "IfNotDrifted"]),
+            "whenToTakeOver": self.one_of(&["Always", "IfNoDiff", "Never"]),
+            "serverSideApplyConfig": forced,
+        })
+    }
+
+    /// Makes an override or edits one: of the namespace and all in it, or of one map.
+    pub(super) fn override_content(&mut self) {
+        let rules = json!([self.override_rule()]);
+        let known = self.a_path(|author| &author.overrides);
+        if let Some(path) = known.filter(|_| self.random.chance(500)) {
+            let body = json!({"spec": {"policy": {"overrideRules": rules}}});
+            return self.tell(format!("override {path} {rules}"), "PATCH", path, body);
+        }
+        let map = self.a_path(|author| &author.maps);
+        let policy = json!({"overrideRules": rules});
+        let (kind, namespace, spec) = match map.filter(|_| self.random.chance(500)) {
+            Some(path) => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let selector = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": name});
+                let spec = json!({"resourceSelectors": [selector], "policy": policy});
+                (KindId::of::<ResourceOverride>(), Some(NAMESPACES[0]), spec)
+            }
+            None => {
+                let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": NAMESPACES[0]});
+                let spec = json!({"clusterResourceSelectors": [selector], "policy": policy});
+                (KindId::of::<ClusterResourceOverride>(), None, spec)
+            }
+        };
+        let name = format!("o{}", self.number());
+        let path = self.create(format!("override {name} {rules}"), &kind, namespace, &name, json!({"spec": spec}));
+        self.overrides.insert(path);
+    }
+
+    fn override_rule(&mut self) -> Value {
+        let terms = if self.random.chance(400) {
+            json!([])
+        } else {
+            json!([{"labelSelector": {"matchLabels": {"tier": self.one_of(&TIERS)}}}])
+        };
+        let number = self.number().to_string();
+        let value = json!({"note": number, "at": "${MEMBER-CLUSTER-NAME}"});
+        let note = json!({"op": "add", "path": "/metadata/annotations", "value": value});
+        let patch = match self.random.below(10) {
+            // It fails wherever it matches: there is no such field.
+            0 if !self.careful => json!({"op": "remove", "path": "/metadata/labels/none"}),
+            _ => note,
+        };
+        json!({
+            "clusterSelector": {"clusterSelectorTerms": terms}, "overrideType": "JSONPatch",
+            "jsonPatchOverrides": [patch],
+        })
+    }
+
+    fn drop_override(&mut self) {
+        let Some(path) = self.a_path(|author| &author.overrides) else { return };
+        self.overrides.remove(&path);
+        self.tell(format!("delete override {path}"), "DELETE", path, Value::Null);
+    }
+
+    fn evict(&mut self) {
+        let Some((_, Placed { name, .. })) = self.a_placement() else { return };
+        let Some(cluster) = self.a_path(|author| &author.members) else { return };
+        let eviction = format!("ev{}", self.number());
+        let spec = json!({"spec": {"placementName": name, "clusterName": cluster}});
+        let kind = KindId::of::<ClusterResourcePlacementEviction>();
+        self.create(format!("evict {name} from {cluster}"), &kind, None, &eviction, spec);
+    }
+
+    /// Gives a placement a disruption budget, or takes the one that it has.
+    fn set_budget(&mut self) {
+        let Some((_, Placed { name, policy, .. })) = self.a_placement() else { return };
+        let kind = KindId::of::<ClusterResourcePlacementDisruptionBudget>();
+        if self.budgets.remove(&name) {
+            let path = kind.object_path(None, &name, None);
+            return self.tell(format!("delete budget {name}"), "DELETE", path, Value::Null);
+        }
+        let number = self.random.below(4);
+        let spec = match policy {
+            PolicyType::PickN if self.random.chance(500) => json!({"maxUnavailable": number}),
+            _ => json!({"minAvailable": number}),
+        };
+        self.create(format!("budget {name} {spec}"), &kind, None, &name, json!({"spec": spec}));
+        self.budgets.insert(name);
+    }
+}
+
+/// The path of a namespace, on the hub and on members.
+pub(super) fn namespace_path(name: &str) -> String {
+    KindId::of::<Namespace>().object_path(None, name, None)
+}
