@@ -27,8 +27,12 @@ async fn placement_69_an_override_takes_an_object_off_one_cluster_and_changes_it
     fleet
         .until("c2 has its own", || async { fleet.on("c2").get(&settings).await.unwrap()["data"]["value"] == "c2" })
         .await;
-    let placement = fleet.all_good(&path, 2).await;
-    assert_eq!(entry(&placement, "c1")["applicableResourceOverrides"], json!([{"name": "own-0", "namespace": "shop"}]));
+    fleet
+        .until("the placement tells of it", || async {
+            let placement = fleet.all_good(&path, 2).await;
+            entry(&placement, "c1")["applicableResourceOverrides"] == json!([{"name": "own-0", "namespace": "shop"}])
+        })
+        .await;
     fleet.world.end().await;
 }
 
