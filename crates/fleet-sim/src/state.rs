@@ -83,7 +83,7 @@ impl HubState {
 
     /// Whether some member says how what it has differs from what it should have.
     pub fn tells_differences(&self) -> bool {
-        let works = self.of_kind("Work").iter().flat_map(|work| work["status"]["manifestConditions"].as_array());
+        let works = self.of_kind("Work").iter().filter_map(|work| work["status"]["manifestConditions"].as_array());
         works.flatten().any(|one| one.get("driftDetails").is_some() || one.get("diffDetails").is_some())
     }
 

@@ -42,7 +42,7 @@ const SETTLE: Duration = Duration::from_secs(150);
 /// Time to settle where nothing goes wrong: a new member's agent may have to wait for its rights once or twice.
 const SETTLE_IN_CALM: Duration = Duration::from_secs(40);
 /// The same where rollouts go from cluster to cluster and runs wait for a while between stages.
-const SETTLE_ROLLOUTS: Duration = Duration::from_secs(120);
+const SETTLE_ROLLOUTS: Duration = Duration::from_mins(2);
 /// A run that gets no further says so after five minutes, by clocks that may be wrong.
 const RUNS_GET_STUCK: Duration = Duration::from_secs(300 + 3 * CLOCK_JUMP.as_secs());
 /// Time for agents that were started anew to look at everything.

@@ -54,7 +54,9 @@ impl Members {
             {
                 // All that is in it goes with it, and nothing of it comes back.
                 let works = self.works.entry(member.to_string()).or_default();
-                works.values_mut().for_each(|versions| end(versions, change.at));
+                for versions in works.values_mut() {
+                    end(versions, change.at);
+                }
             }
             return;
         }
@@ -72,7 +74,7 @@ impl Members {
             last.until.is_none()
                 && (last.deleting, &last.strategy, &last.manifests) == (deleting, &strategy, &manifests)
         };
-        if versions.last().filter(same).is_none() {
+        if versions.last().is_none_or(|last| !same(&last)) {
             end(versions, change.at);
             versions.push(Version { until: None, since: change.at, deleting, strategy, manifests });
         }

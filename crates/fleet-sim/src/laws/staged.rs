@@ -272,7 +272,7 @@ impl Stages {
 }
 
 /// The names of a stage's clusters for which this is so.
-fn stage_clusters<'a>(stage: &'a Value, wanted: impl Fn(&Value) -> bool) -> Vec<&'a str> {
+fn stage_clusters(stage: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<&str> {
     let all = stage["clusters"].as_array().into_iter().flatten();
     all.filter(|one| wanted(one)).map(|one| text(&one["clusterName"])).collect()
 }

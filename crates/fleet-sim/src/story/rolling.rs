@@ -151,18 +151,15 @@ impl Author {
         }
         let map = self.a_path(|author| &author.maps);
         let policy = json!({"overrideRules": rules});
-        let (kind, namespace, spec) = match map.filter(|_| self.random.chance(500)) {
-            Some(path) => {
-                let name = path.rsplit('/').next().unwrap_or_default();
-                let selector = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": name});
-                let spec = json!({"resourceSelectors": [selector], "policy": policy});
-                (KindId::of::<ResourceOverride>(), Some(NAMESPACES[0]), spec)
-            }
-            None => {
-                let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": NAMESPACES[0]});
-                let spec = json!({"clusterResourceSelectors": [selector], "policy": policy});
-                (KindId::of::<ClusterResourceOverride>(), None, spec)
-            }
+        let (kind, namespace, spec) = if let Some(path) = map.filter(|_| self.random.chance(500)) {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let selector = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": name});
+            let spec = json!({"resourceSelectors": [selector], "policy": policy});
+            (KindId::of::<ResourceOverride>(), Some(NAMESPACES[0]), spec)
+        } else {
+            let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": NAMESPACES[0]});
+            let spec = json!({"clusterResourceSelectors": [selector], "policy": policy});
+            (KindId::of::<ClusterResourceOverride>(), None, spec)
         };
         let name = format!("o{}", self.number());
         let path = self.create(format!("override {name} {rules}"), &kind, namespace, &name, json!({"spec": spec}));
