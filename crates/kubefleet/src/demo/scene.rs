@@ -46,7 +46,7 @@ pub(super) async fn deploy(hub: &kube::Client, clusters: usize) -> anyhow::Resul
     let of = |environment: &str| json!({"matchLabels": {"environment": environment}});
     let staging = json!({
         "name": "staging", "labelSelector": of("staging"),
-        "afterStageTasks": [{"type": "TimedWait", "waitTime": "2s"}, {"type": "Approval"}],
+        "afterStageTasks": [{"type": "TimedWait", "waitTime": "1s"}, {"type": "Approval"}],
     });
     let canary = json!({"name": "canary", "labelSelector": of("canary"), "sortingLabelKey": "order"});
     create(hub, &strategies, &strategy(CAREFUL, &[staging, canary])).await?;
@@ -76,7 +76,10 @@ fn deployment(image: &str) -> Value {
     json!({
         "metadata": {"name": APP, "namespace": NAMESPACE},
         "spec": {
-            "replicas": 2, "selector": {"matchLabels": {"app": APP}},
+            "replicas": 2,
+            // All at once, so that nobody waits for one Pod after the other.
+            "strategy": {"rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}},
+            "selector": {"matchLabels": {"app": APP}},
             "template": {"metadata": {"labels": {"app": APP}}, "spec": {"containers": [{"name": APP, "image": image}]}},
         },
     })

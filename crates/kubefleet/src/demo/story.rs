@@ -50,7 +50,7 @@ pub(super) async fn tell(fleet: &mut Fleet, workplace: &Path, asks: bool) -> any
     let begun = Instant::now();
     let paint = Paint::for_stdout();
     print(&heading(paint, 1, "A hub and three member clusters start, in this process"))?;
-    let behaviours = Behaviours::parse(json!([{"readyAfter": "600ms", "jitter": "200ms"}]))?;
+    let behaviours = Behaviours::parse(json!([{"readyAfter": "300ms", "jitter": "100ms"}]))?;
     let options = HubOptions { stuck_after: STUCK_AFTER, ..prompt_hub() };
     fleet.start(Blueprint::usual(MEMBERS, behaviours)?, &options).await?;
     let path = workplace.join("kubeconfig");
@@ -112,7 +112,7 @@ impl Stage<'_> {
 
     /// The approved rollout reaches the cluster that cannot take it.
     async fn the_failure(&self, before: RunOverview) -> anyhow::Result<()> {
-        let is_there = |seen: &RunOverview| seen.state.is_final() || seen.state == Outcome::Stuck;
+        let is_there = |seen: &RunOverview| seen.state.is_final() || is_stuck(seen);
         let seen = self.follows(SECOND, Some(before), is_there).await?;
         if seen.state != Outcome::Stuck {
             bail!("no cluster failed in the run {SECOND}: {}", seen.message);
@@ -211,6 +211,12 @@ struct Verbs {
 fn awaits_approval(seen: &RunOverview) -> bool {
     // The wait comes to its end first, so that the approval is all that is left to wait for.
     matches!(seen.waits[..], [Wait::Approval { .. }])
+}
+
+/// Stuck, and the cluster has told what is wrong.
+fn is_stuck(seen: &RunOverview) -> bool {
+    let has_told = |wait: &Wait| matches!(wait, Wait::Cluster { problem: Some(_), .. });
+    seen.state == Outcome::Stuck && seen.waits.iter().any(has_told)
 }
 
 fn succeeded(seen: &RunOverview) -> anyhow::Result<()> {

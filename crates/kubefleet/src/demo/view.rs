@@ -76,7 +76,7 @@ fn frame(seen: &RunOverview, now: Timestamp, elapsed: f64, width: usize, paint: 
             let (done, all) = stage.map_or((0, 0), |stage| (done(stage), stage.clusters.len()));
             line.rest = format!("{} {done}/{all}", bar(done, all));
         }
-        let taken = line.render(Paint::PLAIN).chars().count() - line.rest.chars().count();
+        let taken = line.render(Paint { coloured: false }).chars().count() - line.rest.chars().count();
         line.rest = fitted(&line.rest, width.saturating_sub(taken + 1));
         lines.push(line.render(paint));
     }
