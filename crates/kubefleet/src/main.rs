@@ -9,6 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 mod agent;
 mod cli;
 mod crds;
+mod demo;
 mod diagnose;
 mod hub_agent;
 mod member_agent;
@@ -26,6 +27,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Demo(demo::Args),
     Up(up::Args),
     #[command(flatten)]
     Fleet(cli::Verb),
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         }
     } else {
         match Cli::parse_from(arguments).verb {
+            Verb::Demo(args) => demo::run(&args),
             Verb::Up(args) => up::run(&args),
             Verb::Fleet(verb) => verb.run(),
             Verb::Completion(args) => cli::completion::run(&args, Cli::command(), "kubefleet"),

@@ -23,6 +23,7 @@ use super::objects::in_scope;
 use super::picture::Surroundings;
 use crate::output::{Hinted, program};
 pub(crate) use follow::Following;
+pub(crate) use plain::news;
 
 /// Watch a staged update run live: stages, clusters, gates
 ///

@@ -1,0 +1,93 @@
+//! `kubefleet demo` as a user runs it: what it tells without a terminal, and that it leaves nothing behind.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// It takes about ten seconds; a machine that is busy with other tests may need much longer.
+const PATIENCE: Duration = Duration::from_mins(4);
+
+/// What is told, in this order. Everything between may be anything.
+const TOLD: &[&str] = &[
+    "1. A hub and three member clusters start, in this process",
+    "2. Version 1 of a small web server goes to all clusters at once",
+    "$ kubefleet run web --strategy at-once --name web-1",
+    "run web-1 succeeded",
+    "3. Version 2 goes out in two stages",
+    "$ kubefleet run web --strategy careful --name web-2",
+    "waits for an approval of stage staging",
+    "$ kubefleet approve web-2 staging",
+    "run web-2 stuck",
+    "4. A cluster does not get there. Why?",
+    "$ kubefleet diagnose web-2",
+    "no node of member3 takes its Pods",
+    "5. The nodes are put back into service, and the same run goes on",
+    "$ kubectl --context member3 uncordon member3-node1",
+    "run web-2 succeeded",
+    "6. What runs now",
+    "member1   web:2   2/2",
+    "member2   web:2   2/2",
+    "member3   web:2   2/2",
+    "Two rollouts, one approval, one failure found and repaired, in ",
+];
+
+fn demo(temporary: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubefleet"));
+    command.arg("demo").env("TMPDIR", temporary).env("HOME", temporary).env_remove("KUBECONFIG");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
+}
+
+fn lines(child: &mut Child) -> mpsc::Receiver<String> {
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in out.lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    lines
+}
+
+fn is_empty(directory: &Path) -> bool {
+    std::fs::read_dir(directory).unwrap().next().is_none()
+}
+
+#[test]
+fn a_rollout_is_told_in_stages_with_its_failure_and_leaves_nothing_behind() {
+    let temporary = tempfile::tempdir().unwrap();
+    let mut child = demo(temporary.path());
+    let lines = lines(&mut child);
+    let mut told = Vec::new();
+    while let Ok(line) = lines.recv_timeout(PATIENCE) {
+        told.push(line);
+    }
+    let text = told.join("\n");
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert!(child.wait().unwrap().success(), "{text}\n{errors}");
+    let mut rest = text.as_str();
+    for part in TOLD {
+        let at = rest.find(part).unwrap_or_else(|| panic!("{part:?} is not told, or not in its place:\n{text}"));
+        rest = &rest[at + part.len()..];
+    }
+    assert!(!text.contains('\x1b'), "no colours and no drawing where there is no terminal");
+    assert!(is_empty(temporary.path()));
+}
+
+#[test]
+fn ctrl_c_ends_it_cleanly_at_any_time() {
+    let temporary = tempfile::tempdir().unwrap();
+    let mut child = demo(temporary.path());
+    let lines = lines(&mut child);
+    while !lines.recv_timeout(PATIENCE).expect("it begins").starts_with("2. ") {}
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    // The pipe is closed when the process is gone.
+    while lines.recv_timeout(PATIENCE).is_ok() {}
+    assert!(child.wait().unwrap().success(), "Ctrl-C is no failure");
+    assert!(is_empty(temporary.path()));
+}
