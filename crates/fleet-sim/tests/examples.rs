@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fleet_api::yaml;
-use fleet_runtime::Metrics;
 use fleet_sim::member::SimulatedMember;
-use fleet_sim::world::{Ground, World};
+use fleet_sim::world::{AgentMetrics, Ground, World};
 use serde_json::{Value, json};
 
 /// Virtual time after which what has not happened never will. A run calls itself stuck after five minutes.
@@ -85,7 +84,7 @@ async fn apply(client: &kube::Client, object: &Value) -> Result<(), String> {
 
 async fn a_fleet_of_three() -> World {
     let ground = Ground::lay().await.unwrap();
-    let mut world = World::new(&ground, 1, Metrics::default()).await.unwrap();
+    let mut world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
     world.start_hub().unwrap();
     for (name, labels) in MEMBERS {
         let member = SimulatedMember::new(name).unwrap().labelled(labels).applying();
