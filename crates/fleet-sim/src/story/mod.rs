@@ -122,6 +122,9 @@ pub fn story(seed: u64) -> Story {
             Theme::Staging => author.stage(),
         }
     }
+    if theme == Theme::Rolling {
+        author.lift_limits();
+    }
     // Nothing follows the last one, so it has all the time.
     if let Some(last) = author.story.last_mut() {
         last.haste = None;

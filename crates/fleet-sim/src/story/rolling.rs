@@ -120,6 +120,16 @@ impl Author {
         self.tell(format!("limits {name} {limits}"), "PATCH", path, body);
     }
 
+    /// Where a limit holds a rollout back for good, it is luck how far that came before. Without limits all of it ends.
+    pub(super) fn lift_limits(&mut self) {
+        let placements: Vec<(String, String)> =
+            self.placements.iter().map(|(path, placed)| (path.clone(), placed.name.clone())).collect();
+        for (path, name) in placements {
+            let body = json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}});
+            self.tell(format!("limits {name} lifted"), "PATCH", path, body);
+        }
+    }
+
     pub(super) fn change_apply_strategy(&mut self) {
         let Some((path, Placed { name, .. })) = self.a_placement() else { return };
         let strategy = self.apply_strategy();

@@ -12,7 +12,7 @@ mod objects;
 
 use std::time::Duration;
 
-use agent::{Agent, command};
+use agent::{Agent, command, get};
 use fleet::{Fleet, config_map};
 use serde_json::json;
 
@@ -40,7 +40,11 @@ async fn applier_s75_an_agent_joins_applies_tells_its_metrics_and_ends_on_sigter
             assert_eq!(agent.get_at(flag, path).await, (200, "ok".to_owned()), "{flag} {path}");
         }
     }
-    let (code, metrics) = agent.get_at("hub-metrics-bind-address", "/metrics").await;
+    // It counts a Work when all is told, a moment after the hub knows.
+    let at = agent.address_of("hub-metrics-bind-address").await;
+    let counted = "fleet_work_processing_requests_total{apply_status=\"AllManifestsApplied\"";
+    fleet.until("the Work is counted", || async move { get(at, "/metrics").await.1.contains(counted) }).await;
+    let (code, metrics) = get(at, "/metrics").await;
     assert_eq!(code, 200);
     for line in [
         "fleet_work_processing_requests_total{apply_status=\"AllManifestsApplied\",availability_status=\"AllManifestsAvailable\",diff_reporting_status=\"Skipped\"} ",

@@ -82,7 +82,7 @@ impl Agent {
         waited.await.unwrap_or_else(|_| panic!("never logged {text:?}:\n{}", self.log()))
     }
 
-    async fn address_of(&mut self, flag: &str) -> SocketAddr {
+    pub(crate) async fn address_of(&mut self, flag: &str) -> SocketAddr {
         let line = self.logged(&format!("flag=\"{flag}\"")).await;
         let address = line.split("address=").nth(1).unwrap_or_else(|| panic!("no address in {line}"));
         address.split_whitespace().next().unwrap().parse().unwrap()
@@ -144,7 +144,8 @@ impl Agent {
     }
 }
 
-async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+/// A plain request; the status and the body of the answer.
+pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
