@@ -31,42 +31,24 @@ fn ur_20_the_placement_is_deleted() {
     check(
         &gone,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-20 Error: Placement example-placement was deleted while the run was under way
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement not found
-        create the placement again, then a new run:
-          by hand
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-20 Error: Placement example-placement was deleted while the run was under way
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement not found
+            create the placement again, then a new run:
+              by hand
+              kubectl create … example-run-2
+        "#]],
     );
     check(
         &ended(fleet(), "failed to initialize the stagedUpdateRun: parent resourcePlacement not found"),
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-20 Error: Placement example-placement was deleted while the run was under way
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to initialize the stagedUpdateRun: parent resourcePlacement not found
-          ClusterResourcePlacement example-placement metadata.name = it exists again
-        the placement exists again: run again:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-20 Error: Placement example-placement was deleted while the run was under way
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to initialize the stagedUpdateRun: parent resourcePlacement not found
+              ClusterResourcePlacement example-placement metadata.name = it exists again
+            the placement exists again: run again:
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -78,39 +60,30 @@ fn ur_21_the_strategy_is_deleted() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-21 Error: Strategy example-strategy was deleted while the run was under way
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: referenced updateStrategy not found: `/example-strategy`
-        create the strategy again, then a new run:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateStrategy
-          metadata:
-            name: example-strategy
-          spec:
-            stages:
-            - labelSelector:
-                matchLabels:
-                  environment: staging
-              maxConcurrency: 1
-              name: staging
-            - labelSelector:
-                matchLabels:
-                  environment: canary
-              maxConcurrency: 1
-              name: canary
-          EOF
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-21 Error: Strategy example-strategy was deleted while the run was under way
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: referenced updateStrategy not found: `/example-strategy`
+            create the strategy again, then a new run:
+              kubectl create -f - <<'EOF'
+              apiVersion: placement.kubernetes-fleet.io/v1beta1
+              kind: ClusterStagedUpdateStrategy
+              metadata:
+                name: example-strategy
+              spec:
+                stages:
+                - labelSelector:
+                    matchLabels:
+                      environment: staging
+                  maxConcurrency: 1
+                  name: staging
+                - labelSelector:
+                    matchLabels:
+                      environment: canary
+                  maxConcurrency: 1
+                  name: canary
+              EOF
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -127,35 +100,17 @@ fn ur_22_stage_tasks_become_invalid() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-22 Error: Strategy example-strategy was edited and stage staging is not possible any more: afterStageTasks cannot have two tasks of the same type: Approval
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: afterStageTasks cannot have two tasks of the same type: Approval
-          ClusterStagedUpdateStrategy example-strategy spec.stages[staging] = before: none; after: Approval, Approval
-        put the strategy back, then run again:
-          kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"labelSelector":{"matchLabels":{"environment":"staging"}},"maxConcurrency":1,"name":"staging"},{"labelSelector":{"matchLabels":{"environment":"canary"}},"maxConcurrency":1,"name":"canary"}]}}'
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-        mend the strategy as it is now, then run again:
-          kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"afterStageTasks":[{"type":"Approval"}],"name":"staging"}]}}'
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-22 Error: Strategy example-strategy was edited and stage staging is not possible any more: afterStageTasks cannot have two tasks of the same type: Approval
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: afterStageTasks cannot have two tasks of the same type: Approval
+              ClusterStagedUpdateStrategy example-strategy spec.stages[staging] = before: none; after: Approval, Approval
+            put the strategy back, then run again:
+              kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"labelSelector":{"matchLabels":{"environment":"staging"}},"maxConcurrency":1,"name":"staging"},{"labelSelector":{"matchLabels":{"environment":"canary"}},"maxConcurrency":1,"name":"canary"}]}}'
+              kubectl create … example-run-2
+            mend the strategy as it is now, then run again:
+              kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"afterStageTasks":[{"type":"Approval"}],"name":"staging"}]}}'
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -168,25 +123,16 @@ fn ur_23_a_cluster_is_now_in_two_stages() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-23 Error: Labels were changed: cluster member1 is in more than one stage now
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: cluster `member1` appears in more than one stages
-          MemberCluster member1 metadata.labels = environment=canary,region=west
-          ClusterStagedUpdateRun example-run stage canary selects = environment=canary
-          ClusterStagedUpdateRun example-run stage west selects = region=west
-        take the label away, then run again:
-          kubectl label membercluster member1 region-
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-23 Error: Labels were changed: cluster member1 is in more than one stage now
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: cluster `member1` appears in more than one stages
+              MemberCluster member1 metadata.labels = environment=canary,region=west
+              ClusterStagedUpdateRun example-run stage canary selects = environment=canary
+              ClusterStagedUpdateRun example-run stage west selects = region=west
+            take the label away, then run again:
+              kubectl label membercluster member1 region-
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -207,27 +153,18 @@ fn ur_24_a_concurrent_run_takes_the_cluster() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-24 Error: Cluster member2 of stage staging was taken over by run example-run-1
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to process the request due to a client error: the binding of the updating cluster `member2` in the stage `staging` is not up-to-date with the desired status, please check the status of binding `example-placement-member2-2` and see if there is a concurrent updateRun referencing the same placement and updating the same cluster
-          ClusterResourceBinding example-placement-member2-2 spec.resourceSnapshotName = example-placement-1-snapshot
-          ClusterResourceBinding example-placement-member2-2 status.conditions[RolloutStarted] = True RolloutStarted: Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: 1, updateRun: example-run-1
-          ClusterStagedUpdateRun example-run-1 status = Run example-run-1 is progressing: stage 1 of 1 (staging), 0 of 1 clusters done, 1 updating.
-        let example-run-1 finish: it brings the newer version:
-          kubectl get clusterstagedupdaterun example-run-1 --watch
-        if example-run-1 is not wanted, stop it and run again:
-          kubectl patch csur example-run-1 --type=merge -p '{"spec":{"state":"Stop"}}'
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-24 Error: Cluster member2 of stage staging was taken over by run example-run-1
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to process the request due to a client error: the binding of the updating cluster `member2` in the stage `staging` is not up-to-date with the desired status, please check the status of binding `example-placement-member2-2` and see if there is a concurrent updateRun referencing the same placement and updating the same cluster
+              ClusterResourceBinding example-placement-member2-2 spec.resourceSnapshotName = example-placement-1-snapshot
+              ClusterResourceBinding example-placement-member2-2 status.conditions[RolloutStarted] = True RolloutStarted: Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: 1, updateRun: example-run-1
+              ClusterStagedUpdateRun example-run-1 status = Run example-run-1 is progressing: stage 1 of 1 (staging), 0 of 1 clusters done, 1 updating.
+            let example-run-1 finish: it brings the newer version:
+              kubectl get clusterstagedupdaterun example-run-1 --watch
+            if example-run-1 is not wanted, stop it and run again:
+              kubectl patch csur example-run-1 --type=merge -p '{"spec":{"state":"Stop"}}'
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -254,16 +191,7 @@ fn ur_24_the_oldest_wording_names_no_binding() {
               ClusterResourceBinding example-placement-member2-2 status.conditions[RolloutStarted] = True RolloutStarted: Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: 1, stagedUpdateRun: example-run-1
               ClusterStagedUpdateRun example-run-1 status = Run example-run-1 has succeeded; clusters updated: 0, left: 0.
             if the other version is not wanted, run again:
-              kubectl create -f - <<'EOF'
-              apiVersion: placement.kubernetes-fleet.io/v1beta1
-              kind: ClusterStagedUpdateRun
-              metadata:
-                name: example-run-2
-              spec:
-                placementName: example-placement
-                stagedRolloutStrategyName: example-strategy
-                state: Run
-              EOF
+              kubectl create … example-run-2
         "#]],
     );
 }
@@ -274,23 +202,14 @@ fn ur_25_the_policy_changes() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-25 Error: The scheduling policy of placement example-placement was changed while the run was under way
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0
-          ClusterStagedUpdateRun example-run status.policySnapshotIndexUsed = 0
-          ClusterSchedulingPolicySnapshot example-placement-0 metadata.name = example-placement-0 is the newest
-        the placement is scheduled now: run again:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-25 Error: The scheduling policy of placement example-placement was changed while the run was under way
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0
+              ClusterStagedUpdateRun example-run status.policySnapshotIndexUsed = 0
+              ClusterSchedulingPolicySnapshot example-placement-0 metadata.name = example-placement-0 is the newest
+            the placement is scheduled now: run again:
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -305,16 +224,7 @@ fn ur_26_the_number_of_clusters_changes() {
               ClusterStagedUpdateRun example-run status.policyObservedClusterCount = 2
               ClusterResourcePlacement example-placement clusters with a binding = member1, member2
             the placement is scheduled now: run again:
-              kubectl create -f - <<'EOF'
-              apiVersion: placement.kubernetes-fleet.io/v1beta1
-              kind: ClusterStagedUpdateRun
-              metadata:
-                name: example-run-2
-              spec:
-                placementName: example-placement
-                stagedRolloutStrategyName: example-strategy
-                state: Run
-              EOF
+              kubectl create … example-run-2
         "#]],
     );
 }
@@ -329,59 +239,32 @@ fn ur_27_stage_membership_changes() {
     check(
         &moved,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-27 Error: Clusters belong to other stages than when the run was initialized
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the number of clusters in index `0` stage has changed, new: 2, existing: 1
-          MemberCluster member1 stage = canary when the run was initialized, staging now
-        run again with the stages as they are now:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-27 Error: Clusters belong to other stages than when the run was initialized
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the number of clusters in index `0` stage has changed, new: 2, existing: 1
+              MemberCluster member1 stage = canary when the run was initialized, staging now
+            run again with the stages as they are now:
+              kubectl create … example-run-2
+        "#]],
     );
     let message = "some clusters are not placed in any stage, total 1, showing up to 10: member1";
     let nowhere = ended(fleet(), message).edit("MemberCluster", "member1", "{metadata: {labels: {environment: null}}}");
     check(
         &nowhere,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-27 Error: Labels were changed: no stage selects member1 any more
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: some clusters are not placed in any stage, total 1, showing up to 10: member1
-          MemberCluster member1 metadata.labels = none
-          ClusterStagedUpdateRun example-run stage staging selects = environment=staging
-          ClusterStagedUpdateRun example-run stage canary selects = environment=canary
-        label the clusters for stage staging, then run again:
-          kubectl label membercluster member1 environment=staging --overwrite
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-        label the clusters for stage canary, then run again:
-          kubectl label membercluster member1 environment=canary --overwrite
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-27 Error: Labels were changed: no stage selects member1 any more
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: some clusters are not placed in any stage, total 1, showing up to 10: member1
+              MemberCluster member1 metadata.labels = none
+              ClusterStagedUpdateRun example-run stage staging selects = environment=staging
+              ClusterStagedUpdateRun example-run stage canary selects = environment=canary
+            label the clusters for stage staging, then run again:
+              kubectl label membercluster member1 environment=staging --overwrite
+              kubectl create … example-run-2
+            label the clusters for stage canary, then run again:
+              kubectl label membercluster member1 environment=canary --overwrite
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -392,22 +275,13 @@ fn ur_28_the_apply_strategy_changes() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-28 Error: The apply strategy of placement example-placement was changed while the run was under way
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to process the request due to a client error: the applyStrategy in the updateRun is outdated, latest: a, recorded: b
-          ClusterResourcePlacement example-placement spec.strategy.applyStrategy = {"type":"ServerSideApply"}
-        run again:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-28 Error: The apply strategy of placement example-placement was changed while the run was under way
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to process the request due to a client error: the applyStrategy in the updateRun is outdated, latest: a, recorded: b
+              ClusterResourcePlacement example-placement spec.strategy.applyStrategy = {"type":"ServerSideApply"}
+            run again:
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -421,23 +295,14 @@ fn ur_29_somebody_elses_approval_request_has_our_name() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-29 Error: An approval request example-run-before-staging of another run stands where this run needs one
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: unexpected behavior which cannot be handled by the controller: the approval request task `/example-run-before-staging` is targeting update run `/another` and stage `staging`, want target update run `/example-run and stage `staging`
-          ClusterApprovalRequest example-run-before-staging spec = run another, stage staging
-        delete the request, then run again:
-          kubectl delete clusterapprovalrequest example-run-before-staging
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-29 Error: An approval request example-run-before-staging of another run stands where this run needs one
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: unexpected behavior which cannot be handled by the controller: the approval request task `/example-run-before-staging` is targeting update run `/another` and stage `staging`, want target update run `/example-run and stage `staging`
+              ClusterApprovalRequest example-run-before-staging spec = run another, stage staging
+            delete the request, then run again:
+              kubectl delete clusterapprovalrequest example-run-before-staging
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -447,21 +312,12 @@ fn ur_30_a_status_that_no_run_can_have() {
     check(
         &ended(fleet(), message),
         expect![[r#"
-        Run example-run has failed: 1 of 2 clusters done, 0 updating.
-        UR-30 Error: Run example-run ended on something that should not happen
-          ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: unexpected behavior which cannot be handled by the controller: the updateRun has nil stagesStatus
-        run again, and report this as a bug with the YAML of the run and the log of the hub agent:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run has failed: 1 of 2 clusters done, 0 updating.
+            UR-30 Error: Run example-run ended on something that should not happen
+              ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: unexpected behavior which cannot be handled by the controller: the updateRun has nil stagesStatus
+            run again, and report this as a bug with the YAML of the run and the log of the hub agent:
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -486,16 +342,7 @@ fn ur_80_a_run_brought_old_content() {
               ClusterStagedUpdateRun example-run status.resourceSnapshotIndexUsed = 0
               ClusterResourcePlacement example-placement newest index of its resource snapshots = 1
             bring the newest content by a new run:
-              kubectl create -f - <<'EOF'
-              apiVersion: placement.kubernetes-fleet.io/v1beta1
-              kind: ClusterStagedUpdateRun
-              metadata:
-                name: example-run-2
-              spec:
-                placementName: example-placement
-                stagedRolloutStrategyName: example-strategy
-                state: Run
-              EOF
+              kubectl create … example-run-2
         "#]],
     );
     let pinned = fleet().with(&succeeded("0")).with(SECOND_SNAPSHOT).edit(
@@ -512,16 +359,7 @@ fn ur_80_a_run_brought_old_content() {
               ClusterStagedUpdateRun example-run status.resourceSnapshotIndexUsed = 0
               ClusterResourcePlacement example-placement newest index of its resource snapshots = 1
             bring the newest content by a new run:
-              kubectl create -f - <<'EOF'
-              apiVersion: placement.kubernetes-fleet.io/v1beta1
-              kind: ClusterStagedUpdateRun
-              metadata:
-                name: example-run-2
-              spec:
-                placementName: example-placement
-                stagedRolloutStrategyName: example-strategy
-                state: Run
-              EOF
+              kubectl create … example-run-2
         "#]],
     );
     check(
@@ -549,15 +387,6 @@ fn ur_81_clusters_have_different_versions() {
           ClusterResourceBinding example-placement-member1-1 spec.resourceSnapshotName = none
           ClusterResourceBinding example-placement-member2-2 spec.resourceSnapshotName = example-placement-1-snapshot
         bring the newest content everywhere by a new run:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
+          kubectl create … example-run-2
     "#]].assert_eq(&told(&diagnose::placement(&fleet.picture())));
 }

@@ -203,6 +203,19 @@ fn condition(value: &mut Value) {
         "observedGeneration": generation.parse::<i64>().unwrap(), "lastTransitionTime": format!("2026-01-01T{time}:00Z")});
 }
 
+/// How a run is created once more, which many fixes end with. Where a command is just so, `told` shows it in a line.
+const NEXT_RUN: &str = "\
+kubectl create -f - <<'EOF'
+apiVersion: placement.kubernetes-fleet.io/v1beta1
+kind: ClusterStagedUpdateRun
+metadata:
+  name: example-run-2
+spec:
+  placementName: example-placement
+  stagedRolloutStrategyName: example-strategy
+  state: Run
+EOF";
+
 /// The cause with its fixes, and what else was noticed in a line each.
 pub(super) fn told(diagnosis: &Diagnosis) -> String {
     let mut out = format!("{}\n", diagnosis.summary);
@@ -229,6 +242,7 @@ fn whole(out: &mut String, finding: &Finding) {
         let _ = writeln!(out, "{}:", fix.what);
         for step in &fix.steps {
             let command = if step.command.is_empty() { "by hand" } else { &step.command };
+            let command = command.replace(NEXT_RUN, "kubectl create … example-run-2");
             let _ = writeln!(out, "  {}", command.replace('\n', "\n  "));
         }
     }

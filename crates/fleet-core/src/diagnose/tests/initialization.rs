@@ -27,35 +27,26 @@ fn ur_04_an_index_that_does_not_exist() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-04 Error: Placement example-placement has no resource snapshot with index 1
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: no resourceSnapshots with index `1` found for placement `/example-placement`
-          ClusterStagedUpdateRun example-run spec.resourceSnapshotIndex = 1
-          ClusterResourcePlacement example-placement indices of its resource snapshots = 0
-        run without an index:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-        run with the newest index there is:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            resourceSnapshotIndex: "0"
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-04 Error: Placement example-placement has no resource snapshot with index 1
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: no resourceSnapshots with index `1` found for placement `/example-placement`
+              ClusterStagedUpdateRun example-run spec.resourceSnapshotIndex = 1
+              ClusterResourcePlacement example-placement indices of its resource snapshots = 0
+            run without an index:
+              kubectl create … example-run-2
+            run with the newest index there is:
+              kubectl create -f - <<'EOF'
+              apiVersion: placement.kubernetes-fleet.io/v1beta1
+              kind: ClusterStagedUpdateRun
+              metadata:
+                name: example-run-2
+              spec:
+                placementName: example-placement
+                resourceSnapshotIndex: "0"
+                stagedRolloutStrategyName: example-strategy
+                state: Run
+              EOF
+        "#]],
     );
 }
 
@@ -69,58 +60,40 @@ fn ur_05_the_placement_does_not_exist() {
     check(
         &near,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-05 Error: There is no placement exmaple-placement among the cluster-scoped ones
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement not found
-          ClusterStagedUpdateRun example-run spec.placementName = exmaple-placement
-          ClusterStagedUpdateRun example-run placements there are = example-placement
-        if example-placement is meant, run with that:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-        create the placement, then run again:
-          by hand
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: exmaple-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-05 Error: There is no placement exmaple-placement among the cluster-scoped ones
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement not found
+              ClusterStagedUpdateRun example-run spec.placementName = exmaple-placement
+              ClusterStagedUpdateRun example-run placements there are = example-placement
+            if example-placement is meant, run with that:
+              kubectl create … example-run-2
+            create the placement, then run again:
+              by hand
+              kubectl create -f - <<'EOF'
+              apiVersion: placement.kubernetes-fleet.io/v1beta1
+              kind: ClusterStagedUpdateRun
+              metadata:
+                name: example-run-2
+              spec:
+                placementName: exmaple-placement
+                stagedRolloutStrategyName: example-strategy
+                state: Run
+              EOF
+        "#]],
     );
     let far = failed(fleet(), "parent placement not found").without("ClusterResourcePlacement", "example-placement");
     check(
         &far,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-05 Error: There is no placement example-placement among the cluster-scoped ones
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement not found
-          ClusterStagedUpdateRun example-run spec.placementName = example-placement
-          ClusterStagedUpdateRun example-run placements there are = none
-        create the placement, then run again:
-          by hand
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-05 Error: There is no placement example-placement among the cluster-scoped ones
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement not found
+              ClusterStagedUpdateRun example-run spec.placementName = example-placement
+              ClusterStagedUpdateRun example-run placements there are = none
+            create the placement, then run again:
+              by hand
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -132,23 +105,14 @@ fn ur_06_the_placement_is_not_external() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-06 Error: Placement example-placement is rolled out by RollingUpdate, not by runs
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement does not have an external rollout strategy, current strategy: RollingUpdate
-          ClusterResourcePlacement example-placement spec.strategy.type = RollingUpdate
-        make the placement External, then run again:
-          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"type":"External"}}}'
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-06 Error: Placement example-placement is rolled out by RollingUpdate, not by runs
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement does not have an external rollout strategy, current strategy: RollingUpdate
+              ClusterResourcePlacement example-placement spec.strategy.type = RollingUpdate
+            make the placement External, then run again:
+              kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"type":"External"}}}'
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -159,84 +123,57 @@ fn ur_07_the_strategy_does_not_exist() {
     check(
         &missing,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-07 Error: There is no strategy example-strategy among the cluster-scoped ones
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: referenced updateStrategy not found: `/example-strategy`
-          ClusterStagedUpdateRun example-run spec.stagedRolloutStrategyName = example-strategy
-        create the strategy, then run again:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateStrategy
-          metadata:
-            name: example-strategy
-          spec:
-            stages:
-            - labelSelector: {}
-              maxConcurrency: 1
-              name: all
-          EOF
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-07 Error: There is no strategy example-strategy among the cluster-scoped ones
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: referenced updateStrategy not found: `/example-strategy`
+              ClusterStagedUpdateRun example-run spec.stagedRolloutStrategyName = example-strategy
+            create the strategy, then run again:
+              kubectl create -f - <<'EOF'
+              apiVersion: placement.kubernetes-fleet.io/v1beta1
+              kind: ClusterStagedUpdateStrategy
+              metadata:
+                name: example-strategy
+              spec:
+                stages:
+                - labelSelector: {}
+                  maxConcurrency: 1
+                  name: all
+              EOF
+              kubectl create … example-run-2
+        "#]],
     );
     check(
         &failed(fleet(), message),
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-07 Error: There is no strategy example-strategy among the cluster-scoped ones
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: referenced updateStrategy not found: `/example-strategy`
-          ClusterStagedUpdateRun example-run spec.stagedRolloutStrategyName = example-strategy
-        the strategy exists now: run again:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-07 Error: There is no strategy example-strategy among the cluster-scoped ones
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: referenced updateStrategy not found: `/example-strategy`
+              ClusterStagedUpdateRun example-run spec.stagedRolloutStrategyName = example-strategy
+            the strategy exists now: run again:
+              kubectl create … example-run-2
+        "#]],
     );
     let elsewhere = missing.with("{kind: StagedUpdateStrategy, metadata: {name: example-strategy, namespace: shop}, spec: {stages: [{name: all}]}}");
     check(
         &elsewhere,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-07 Error: There is no strategy example-strategy among the cluster-scoped ones
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: referenced updateStrategy not found: `/example-strategy`
-          ClusterStagedUpdateRun example-run spec.stagedRolloutStrategyName = example-strategy
-          StagedUpdateStrategy shop/example-strategy metadata.name = example-strategy
-        make a copy, then run again:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateStrategy
-          metadata:
-            name: example-strategy
-          spec:
-            stages:
-            - name: all
-          EOF
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-07 Error: There is no strategy example-strategy among the cluster-scoped ones
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: referenced updateStrategy not found: `/example-strategy`
+              ClusterStagedUpdateRun example-run spec.stagedRolloutStrategyName = example-strategy
+              StagedUpdateStrategy shop/example-strategy metadata.name = example-strategy
+            make a copy, then run again:
+              kubectl create -f - <<'EOF'
+              apiVersion: placement.kubernetes-fleet.io/v1beta1
+              kind: ClusterStagedUpdateStrategy
+              metadata:
+                name: example-strategy
+              spec:
+                stages:
+                - name: all
+              EOF
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -254,23 +191,14 @@ fn ur_08_stage_tasks_are_invalid() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-08 Error: The tasks of stage staging are not possible: afterStageTasks cannot have two tasks of the same type: Approval
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: afterStageTasks cannot have two tasks of the same type: Approval
-          ClusterStagedUpdateStrategy example-strategy spec.stages[staging] = before: none; after: Approval, Approval
-        mend the strategy, then run again:
-          kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"afterStageTasks":[{"type":"Approval"}],"name":"staging"},{"name":"canary"}]}}'
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-08 Error: The tasks of stage staging are not possible: afterStageTasks cannot have two tasks of the same type: Approval
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: afterStageTasks cannot have two tasks of the same type: Approval
+              ClusterStagedUpdateStrategy example-strategy spec.stages[staging] = before: none; after: Approval, Approval
+            mend the strategy, then run again:
+              kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"afterStageTasks":[{"type":"Approval"}],"name":"staging"},{"name":"canary"}]}}'
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -283,25 +211,16 @@ fn ur_09_a_cluster_is_matched_by_two_stages() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-09 Error: Cluster member2 is in more than one stage
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: cluster `member2` appears in more than one stages
-          MemberCluster member2 metadata.labels = environment=staging,region=west
-          ClusterStagedUpdateRun example-run stage staging selects = environment=staging
-          ClusterStagedUpdateRun example-run stage west selects = region=west
-        take the label away, then run again:
-          kubectl label membercluster member2 region-
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-09 Error: Cluster member2 is in more than one stage
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: cluster `member2` appears in more than one stages
+              MemberCluster member2 metadata.labels = environment=staging,region=west
+              ClusterStagedUpdateRun example-run stage staging selects = environment=staging
+              ClusterStagedUpdateRun example-run stage west selects = region=west
+            take the label away, then run again:
+              kubectl label membercluster member2 region-
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -313,26 +232,17 @@ fn ur_10_clusters_are_in_no_stage() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-10 Error: No stage selects member1, member2
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: some clusters are not placed in any stage, total 2, showing up to 10: member1, member2
-          MemberCluster member1 metadata.labels = environment=canary
-          MemberCluster member2 metadata.labels = environment=staging
-          ClusterStagedUpdateRun example-run stage nowhere selects = environment=nowhere
-        label the clusters for stage nowhere, then run again:
-          kubectl label membercluster member1 environment=nowhere --overwrite
-          kubectl label membercluster member2 environment=nowhere --overwrite
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-10 Error: No stage selects member1, member2
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: some clusters are not placed in any stage, total 2, showing up to 10: member1, member2
+              MemberCluster member1 metadata.labels = environment=canary
+              MemberCluster member2 metadata.labels = environment=staging
+              ClusterStagedUpdateRun example-run stage nowhere selects = environment=nowhere
+            label the clusters for stage nowhere, then run again:
+              kubectl label membercluster member1 environment=nowhere --overwrite
+              kubectl label membercluster member2 environment=nowhere --overwrite
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -350,23 +260,14 @@ fn ur_11_a_sorting_label_is_no_number() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-11 Error: Label order of cluster member1 is "first": it must be a whole number
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the sorting label `order:first` on cluster `member1` is not valid: strconv.Atoi: parsing "first": invalid syntax
-          MemberCluster member1 metadata.labels[order] = first
-        give each cluster of the stage a whole number, then run again:
-          kubectl label membercluster member1 order=3 --overwrite
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-11 Error: Label order of cluster member1 is "first": it must be a whole number
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the sorting label `order:first` on cluster `member1` is not valid: strconv.Atoi: parsing "first": invalid syntax
+              MemberCluster member1 metadata.labels[order] = first
+            give each cluster of the stage a whole number, then run again:
+              kubectl label membercluster member1 order=3 --overwrite
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -380,22 +281,13 @@ fn ur_12_the_index_is_no_number() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-12 Error: The index "abc" is not a whole number from 0
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: invalid resource snapshot index `abc` provided, expected an integer >= 0
-          ClusterStagedUpdateRun example-run spec.resourceSnapshotIndex = abc
-        run without an index:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-12 Error: The index "abc" is not a whole number from 0
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: invalid resource snapshot index `abc` provided, expected an integer >= 0
+              ClusterStagedUpdateRun example-run spec.resourceSnapshotIndex = abc
+            run without an index:
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -408,42 +300,24 @@ fn ur_13_scheduling_is_not_complete() {
     check(
         &fleet_now,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-13 PL-S1 Error: Placement example-placement wants 3 clusters, and only 2 fit
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: policy snapshot `example-placement-0` not fully scheduled yet
-          ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 2 cluster(s) instead
-        ask for fewer clusters, or let more join, then run again:
-          kubectl patch crp example-placement --type=merge -p '{"spec":{"policy":{"numberOfClusters":2}}}'
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-13 PL-S1 Error: Placement example-placement wants 3 clusters, and only 2 fit
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: policy snapshot `example-placement-0` not fully scheduled yet
+              ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 2 cluster(s) instead
+            ask for fewer clusters, or let more join, then run again:
+              kubectl patch crp example-placement --type=merge -p '{"spec":{"policy":{"numberOfClusters":2}}}'
+              kubectl create … example-run-2
+        "#]],
     );
     check(
         &failed(fleet(), message),
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-13 Error: Placement example-placement was not fully scheduled when the run was made
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: policy snapshot `example-placement-0` not fully scheduled yet
-        the placement is scheduled now: run again:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-13 Error: Placement example-placement was not fully scheduled when the run was made
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: policy snapshot `example-placement-0` not fully scheduled yet
+            the placement is scheduled now: run again:
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -472,23 +346,14 @@ fn ur_14_bindings_do_not_fit_the_policy() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-14 PL-Q1 Error: No cluster fits the policy of placement example-placement
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: no scheduled or to-be-deleted bindings found for the latest policy snapshot /example-placement-0
-          ClusterSchedulingPolicySnapshot example-placement-0 status.targetClusters[member1] = ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
-        label clusters so that they fit, then run again:
-          kubectl label membercluster member1 environment=nowhere --overwrite
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-14 PL-Q1 Error: No cluster fits the policy of placement example-placement
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: no scheduled or to-be-deleted bindings found for the latest policy snapshot /example-placement-0
+              ClusterSchedulingPolicySnapshot example-placement-0 status.targetClusters[member1] = ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
+            label clusters so that they fit, then run again:
+              kubectl label membercluster member1 environment=nowhere --overwrite
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -500,23 +365,14 @@ fn ur_15_a_stage_selector_is_invalid() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-15 Error: The label selector of stage odd cannot be used: "Foo" is not a valid label selector operator
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the stage label selector is invalid, updateStrategy: `/example-strategy`, stage: odd, err: "Foo" is not a valid label selector operator
-          ClusterStagedUpdateStrategy example-strategy spec.stages[odd].labelSelector = environment Foo (a)
-        mend the selector, then run again:
-          kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"labelSelector":{"matchExpressions":[{"key":"environment","operator":"<operator>","values":["a"]}]},"name":"odd"}]}}'
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-15 Error: The label selector of stage odd cannot be used: "Foo" is not a valid label selector operator
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the stage label selector is invalid, updateStrategy: `/example-strategy`, stage: odd, err: "Foo" is not a valid label selector operator
+              ClusterStagedUpdateStrategy example-strategy spec.stages[odd].labelSelector = environment Foo (a)
+            mend the selector, then run again:
+              kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"labelSelector":{"matchExpressions":[{"key":"environment","operator":"<operator>","values":["a"]}]},"name":"odd"}]}}'
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -554,20 +410,11 @@ fn ur_30_what_nobody_knows_is_quoted() {
     check(
         &failed(fleet(), "the moon is full"),
         expect![[r#"
-        Run example-run could not be initialized; nothing was rolled out.
-        UR-30 Error: Run example-run could not be initialized
-          ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the moon is full
-        run again; if it fails in the same way, report it as a bug:
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run could not be initialized; nothing was rolled out.
+            UR-30 Error: Run example-run could not be initialized
+              ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the moon is full
+            run again; if it fails in the same way, report it as a bug:
+              kubectl create … example-run-2
+        "#]],
     );
 }

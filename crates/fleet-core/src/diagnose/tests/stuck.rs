@@ -68,29 +68,20 @@ fn ur_40_an_image_that_is_none() {
     check(
         &unavailable().member_side("member2", side(waiting("InvalidImageName"))),
         expect![[r#"
-        Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
-        UR-40 PL-V1 Error: Deployment test-namespace/web on member2 is not available: "nginx:1:2" is no image reference
-          ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
-          ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
-          ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object example-placement-work is not yet available
-          Deployment test-namespace/web on member2 condition[Available] = False ManifestNotAvailableYet: Manifest is not yet available; Fleet will check again later
-          Deployment test-namespace/web on member2 status = 0 of 2 ready
-          Pod test-namespace/web-1-x on member2 status.containerStatuses[web].state.waiting = InvalidImageName (image nginx:1:2)
-          Pod test-namespace/web-1-x on member2 event Failed = something failed
-        name an image that exists:
-          kubectl patch deployment web -n test-namespace --type=strategic -p '{"spec":{"template":{"spec":{"containers":[{"image":"<image>","name":"web"}]}}}}'
-          kubectl delete csur example-run
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
+            UR-40 PL-V1 Error: Deployment test-namespace/web on member2 is not available: "nginx:1:2" is no image reference
+              ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
+              ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
+              ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object example-placement-work is not yet available
+              Deployment test-namespace/web on member2 condition[Available] = False ManifestNotAvailableYet: Manifest is not yet available; Fleet will check again later
+              Deployment test-namespace/web on member2 status = 0 of 2 ready
+              Pod test-namespace/web-1-x on member2 status.containerStatuses[web].state.waiting = InvalidImageName (image nginx:1:2)
+              Pod test-namespace/web-1-x on member2 event Failed = something failed
+            name an image that exists:
+              kubectl patch deployment web -n test-namespace --type=strategic -p '{"spec":{"template":{"spec":{"containers":[{"image":"<image>","name":"web"}]}}}}'
+              kubectl delete csur example-run
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -100,28 +91,19 @@ fn ur_40_the_member_was_not_read() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
-        UR-40 PL-V1 Error: Deployment test-namespace/web on member2 is not available
-          ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
-          ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
-          ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object example-placement-work is not yet available
-          Deployment test-namespace/web on member2 condition[Available] = False ManifestNotAvailableYet: Manifest is not yet available; Fleet will check again later
-        look on the member, then mend the resource on the hub:
-          kubectl --context member2 get deployment,pods,events -n test-namespace
-          kubectl edit deployment web -n test-namespace
-          kubectl delete csur example-run
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-        unread cluster member2 itself: the kubeconfig has no context named member2
-    "#]],
+            Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
+            UR-40 PL-V1 Error: Deployment test-namespace/web on member2 is not available
+              ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
+              ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
+              ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object example-placement-work is not yet available
+              Deployment test-namespace/web on member2 condition[Available] = False ManifestNotAvailableYet: Manifest is not yet available; Fleet will check again later
+            look on the member, then mend the resource on the hub:
+              kubectl --context member2 get deployment,pods,events -n test-namespace
+              kubectl edit deployment web -n test-namespace
+              kubectl delete csur example-run
+              kubectl create … example-run-2
+            unread cluster member2 itself: the kubeconfig has no context named member2
+        "#]],
     );
 }
 
@@ -187,26 +169,17 @@ fn ur_41_applying_fails() {
     check(
         &stuck(&binding(conditions, failed)),
         expect![[r#"
-        Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
-        UR-41 PL-A1 Error: Namespace test-namespace on member2 belongs to somebody else
-          ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
-          ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
-          ClusterResourceBinding example-placement-member2-2 status.conditions[Applied] for member2 = False NotAllWorkHaveBeenApplied: Work object example-placement-work has failed to apply
-          Namespace test-namespace on member2 condition[Applied] = False FailedToTakeOver: Failed to apply the manifest (error: failed to take over a pre-existing object: the object is already owned by some other sources(s) and co-ownership is disallowed)
-        own it together with them:
-          kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"allowCoOwnership":true}}}}'
-          kubectl delete csur example-run
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
+            UR-41 PL-A1 Error: Namespace test-namespace on member2 belongs to somebody else
+              ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
+              ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
+              ClusterResourceBinding example-placement-member2-2 status.conditions[Applied] for member2 = False NotAllWorkHaveBeenApplied: Work object example-placement-work has failed to apply
+              Namespace test-namespace on member2 condition[Applied] = False FailedToTakeOver: Failed to apply the manifest (error: failed to take over a pre-existing object: the object is already owned by some other sources(s) and co-ownership is disallowed)
+            own it together with them:
+              kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"allowCoOwnership":true}}}}'
+              kubectl delete csur example-run
+              kubectl create … example-run-2
+        "#]],
     );
 }
 
@@ -255,26 +228,17 @@ fn ur_43_differences_cannot_be_reported() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
-        UR-43 PL-D1 Error: Namespace test-namespace on member2 cannot be compared with the hub's
-          ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
-          ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
-          ClusterResourceBinding example-placement-member2-2 status.conditions[DiffReported] for member2 = False NotAllWorkHaveDiffReported: Work object example-placement-work has failed to report diff
-          Namespace test-namespace on member2 condition[DiffReported] = False FailedToReportDiff: Failed to report the diff (error = dry run refused)
-        put right what the member complains about:
-          kubectl edit namespace test-namespace
-          kubectl delete csur example-run
-          kubectl create -f - <<'EOF'
-          apiVersion: placement.kubernetes-fleet.io/v1beta1
-          kind: ClusterStagedUpdateRun
-          metadata:
-            name: example-run-2
-          spec:
-            placementName: example-placement
-            stagedRolloutStrategyName: example-strategy
-            state: Run
-          EOF
-    "#]],
+            Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
+            UR-43 PL-D1 Error: Namespace test-namespace on member2 cannot be compared with the hub's
+              ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
+              ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
+              ClusterResourceBinding example-placement-member2-2 status.conditions[DiffReported] for member2 = False NotAllWorkHaveDiffReported: Work object example-placement-work has failed to report diff
+              Namespace test-namespace on member2 condition[DiffReported] = False FailedToReportDiff: Failed to report the diff (error = dry run refused)
+            put right what the member complains about:
+              kubectl edit namespace test-namespace
+              kubectl delete csur example-run
+              kubectl create … example-run-2
+        "#]],
     );
 }
 

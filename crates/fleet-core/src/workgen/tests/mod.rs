@@ -4,6 +4,7 @@ mod fixture;
 mod properties;
 mod render;
 mod reporting_back;
+mod scenarios_envelopes;
 mod scenarios_overrides;
 mod scenarios_status;
 mod scenarios_works;

@@ -1,0 +1,146 @@
+//! Acceptance scenarios of envelopes: what is in one has a Work of its own. Names carry the scenario's number.
+
+use expect_test::{Expect, expect};
+use fleet_api::types::EmbeddedObject;
+use serde_json::json;
+
+use super::fixture::ClusterWorld;
+use super::render::{short_status, works_text};
+use super::scenarios_works::{check, shop};
+use crate::overrides::tests::fixture::{bare, envelope, resource};
+use crate::workgen::{Outcome, Write};
+
+#[test]
+fn placement_57_an_envelope_has_a_work_of_its_own() {
+    let content = [bare("Deployment shop/a"), bare("Deployment shop/b"), bare("ConfigMap shop/c")];
+    let wrapped = envelope("ResourceEnvelope shop/env", &content);
+    let mut world = ClusterWorld::with("web", &[bare("Namespace shop"), wrapped, bare("Secret shop/z")]);
+    check(
+        &mut world,
+        expect![[r#"
+            hold binding
+            create web-work: Namespace shop, Secret shop/z
+            create web-work-envelope-ddcdfede78dbc05d: ConfigMap shop/c, Deployment shop/b, Deployment shop/a
+            status (interim)
+            AwaitingMember { step: Applied, work: "web-work" }"#]],
+    );
+    let envelope_work = world.works[1].metadata.name.clone().unwrap();
+    world.member_says("web-work", "Applied Available");
+    world.member_says(&envelope_work, "Applied=False");
+    world.settle();
+    let failed: Vec<_> =
+        world.status().failed_placements.iter().map(|one| super::render::resource_text(&one.resource)).collect();
+    expect![[r#"
+        ConfigMap shop/c in ResourceEnvelope shop/env
+        Deployment shop/a in ResourceEnvelope shop/env
+        Deployment shop/b in ResourceEnvelope shop/env"#]]
+    .assert_eq(&failed.join("\n"));
+}
+
+#[test]
+fn an_envelope_keeps_its_work_when_it_moves_to_another_snapshot() {
+    let wrapped = envelope("ClusterResourceEnvelope env", &[bare("ClusterRole reader")]);
+    let mut world = ClusterWorld::with("web", std::slice::from_ref(&wrapped));
+    world.settle();
+    let before = world.works[1].metadata.name.clone();
+    world.freeze(1, &[&[], &[wrapped]]);
+    world.bind(1);
+    world.settle();
+    assert!(world.works.iter().any(|work| work.metadata.name == before));
+    assert_eq!(world.works.len(), 3);
+}
+
+#[test]
+fn placement_58_an_envelope_with_something_misplaced_places_nothing() {
+    let check = |wrapped: EmbeddedObject, expected: Expect| {
+        let mut world = ClusterWorld::with("web", &[bare("Namespace shop"), wrapped]);
+        world.settle();
+        assert_eq!(world.works, []);
+        assert_eq!(short_status(world.status()), "RolloutStarted=True Overridden=True WorkSynchronized=False");
+        let synchronized = &world.status().conditions[2];
+        assert_eq!(synchronized.reason, "SyncWorkFailed");
+        expected
+            .assert_eq(synchronized.message.strip_prefix("Failed to synchronize the work to the latest: ").unwrap());
+    };
+    check(
+        envelope("ResourceEnvelope shop/env", &[bare("ClusterRole reader")]),
+        expect!["a cluster scope object entry0 (reader) has been wrapped in a resource envelope shop/env"],
+    );
+    check(
+        envelope("ResourceEnvelope shop/env", &[bare("Secret shop/a"), bare("Secret bank/b")]),
+        expect![
+            "a namespaced object entry1 (bank/b) in has been wrapped in a resource envelope from another namespace (shop/env)"
+        ],
+    );
+    check(
+        envelope("ClusterResourceEnvelope env", &[bare("Secret shop/a")]),
+        expect!["a namespaced object entry0 (shop/a) has been wrapped in a cluster resource envelope env"],
+    );
+    check(
+        envelope("ClusterResourceEnvelope env", &[EmbeddedObject(json!({"just": "a map"}))]),
+        expect!["entry entry0 of envelope env is no object of any kind"],
+    );
+    let long = "e".repeat(64);
+    check(
+        envelope(&format!("ClusterResourceEnvelope {long}"), &[bare("ClusterRole reader")]),
+        expect![[
+            r#"the name "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee" of envelope eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee cannot be a label of its work"#
+        ]],
+    );
+}
+
+#[test]
+fn placement_58_what_is_there_stays_when_the_next_version_cannot_be_made() {
+    let mut world = ClusterWorld::with("web", &shop());
+    world.settle();
+    world.freeze(1, &[&[bare("Namespace shop")], &[envelope("ResourceEnvelope shop/env", &[bare("ClusterRole r")])]]);
+    world.bind(1);
+    world.settle();
+    expect!["web-work index=0: Namespace shop, ConfigMap shop/settings"].assert_eq(&works_text(&world));
+}
+
+#[test]
+fn placement_59_objects_that_only_the_member_can_judge_are_passed_on() {
+    let unknown = resource("{apiVersion: example.com/v9, kind: Unheard, metadata: {name: x, namespace: shop}}");
+    let nameless = resource("{apiVersion: v1, kind: Secret, metadata: {generateName: a-, namespace: shop}}");
+    let wrapped = envelope("ResourceEnvelope shop/env", &[unknown, nameless, bare("Secret shop/good")]);
+    let mut world = ClusterWorld::with("web", &[wrapped]);
+    world.settle();
+    assert_eq!(world.works[1].spec.manifests().len(), 3);
+}
+
+#[test]
+fn placement_60_the_work_of_a_removed_envelope_is_deleted() {
+    let mut world = ClusterWorld::with(
+        "web",
+        &[bare("Namespace shop"), envelope("ResourceEnvelope shop/env", &[bare("Secret shop/a")])],
+    );
+    world.settle();
+    let envelope_work = world.works[1].metadata.name.clone().unwrap();
+    world.freeze(1, &[&[bare("Namespace shop")]]);
+    world.bind(1);
+    let plan = world.run();
+    assert!(plan.writes.contains(&Write::DeleteWork { work: envelope_work }));
+    expect!["web-work index=1: Namespace shop"].assert_eq(&works_text(&world));
+}
+
+#[test]
+fn two_works_for_one_envelope_are_reported_and_left_to_the_user() {
+    let wrapped = envelope("ResourceEnvelope shop/env", &[bare("Secret shop/a")]);
+    let mut world = ClusterWorld::with("web", std::slice::from_ref(&wrapped));
+    world.settle();
+    let mut twin = world.works[1].clone();
+    twin.metadata.name = Some("another".to_owned());
+    world.works.push(twin);
+    let plan = world.run();
+    let Outcome::Failed(error) = &plan.report.outcome else { panic!("{:?}", plan.report) };
+    expect!["2 work objects found for the same envelope shop/env, only one expected"].assert_eq(&error.to_string());
+    assert_eq!(plan.writes, []);
+    let name = world.works[1].metadata.name.clone().unwrap();
+    assert_eq!(
+        plan.report.events[0].to_string(),
+        format!(
+            "Multiple Work objects ([another {name}]) found for envelope shop/env in namespace fleet-member-c1; delete all but the oldest to recover"
+        ),
+    );
+}
