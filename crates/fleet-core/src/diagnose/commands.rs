@@ -2,6 +2,7 @@
 //!
 //! Decides how a command is spelled. Never decides which one is needed.
 
+use fleet_api::kinds::{CLUSTER_GROUP, PLACEMENT_GROUP};
 use fleet_api::yaml;
 use serde_json::Value;
 
@@ -14,6 +15,9 @@ const SHORT: &[(&str, &str)] = &[
     ("ClusterResourcePlacement", "crp"),
     ("ResourcePlacement", "rp"),
 ];
+
+/// Groups whose kinds nobody else has.
+const OUR_GROUPS: &[&str] = &[PLACEMENT_GROUP, CLUSTER_GROUP];
 
 /// How commands reach the hub: by this context, or by the current one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -105,7 +109,7 @@ impl Kubectl {
 
     fn hub(&self) -> String {
         match &self.hub_context {
-            Some(context) => format!("kubectl --context {context}"),
+            Some(context) => format!("kubectl --context {}", word(context)),
             None => "kubectl".to_owned(),
         }
     }
@@ -134,16 +138,38 @@ pub(super) fn by_hand(what: impl Into<String>) -> Step {
 }
 
 fn step(what: impl Into<String>, command: String, action: Option<Action>) -> Step {
+    #[cfg(test)]
+    super::tests::round_trip::agree(&command, action.as_ref());
     let fill_in = placeholders(&command);
     Step { what: what.into(), command, action, fill_in }
 }
 
 /// `crp web`, or `deployment web -n shop`.
-fn target(object: &ObjectRef) -> String {
-    let short = SHORT.iter().find(|(kind, _)| *kind == object.kind).map(|(_, short)| (*short).to_owned());
-    let word = short.unwrap_or_else(|| object.kind.to_lowercase());
-    let namespace = object.namespace.as_deref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
-    format!("{word} {}{namespace}", object.name)
+pub(super) fn target(object: &ObjectRef) -> String {
+    format!("{} {}{}", resource(object), object.name, in_namespace(object))
+}
+
+/// ` -n shop`, or nothing for what is in no namespace.
+pub(super) fn in_namespace(object: &ObjectRef) -> String {
+    object.namespace.as_deref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default()
+}
+
+/// The word by which kubectl finds the kind, and no other: several groups may have kinds of one name, so that a group
+/// which is neither ours nor one of the few without a dot is named.
+pub(super) fn resource(object: &ObjectRef) -> String {
+    let group = object.api_version.split_once('/').map_or("", |(group, _)| group);
+    let kind = object.kind.to_lowercase();
+    if OUR_GROUPS.contains(&group) {
+        let short = SHORT.iter().find(|(long, _)| *long == object.kind).map(|(_, short)| (*short).to_owned());
+        return short.unwrap_or(kind);
+    }
+    if group.contains('.') { format!("{kind}.{group}") } else { kind }
+}
+
+/// A word of a POSIX shell, in quotes if it needs them.
+fn word(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,@%+".contains(&byte);
+    if !text.is_empty() && text.bytes().all(plain) { text.to_owned() } else { quoted(text) }
 }
 
 /// For a POSIX shell.

@@ -39,10 +39,14 @@ fn invalid(picture: &Picture, eviction: &Seen<Eviction>, valid: &Condition) -> F
     let said = |state: EvictionValid| valid.message == state.to_string();
     let seen = |finding: Finding| finding.seen(&eviction.reference(), "status.conditions[Valid]", quote(valid));
     if said(EvictionValid::PlacementDeleting) {
-        return seen(Finding::error(
-            "EV-2",
-            format!("Placement {placement} is being deleted: there is nothing to evict"),
-        ));
+        let finding =
+            seen(Finding::error("EV-2", format!("Placement {placement} is being deleted: there is nothing to evict")));
+        return match &picture.placement {
+            Some(found) if !found.is_going() => {
+                finding.fix("it was made anew: evict again", vec![again(picture, eviction, placement, cluster)])
+            }
+            _ => finding.because("Whatever it has placed goes with it."),
+        };
     }
     if said(EvictionValid::NoBinding) {
         return seen(no_binding(picture, eviction));

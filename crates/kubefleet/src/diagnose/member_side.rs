@@ -47,7 +47,7 @@ fn plural(picture: &Picture, failed: &FailedResourcePlacement) -> String {
 }
 
 /// How kinds are usually called; there are few exceptions.
-pub(super) fn guessed_plural(kind: &str) -> String {
+fn guessed_plural(kind: &str) -> String {
     let word = kind.to_lowercase();
     if let Some(stem) = word.strip_suffix('y') {
         return format!("{stem}ies");

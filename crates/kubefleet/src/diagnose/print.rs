@@ -84,7 +84,7 @@ fn finding(out: &mut String, finding: &Finding, paint: Paint) {
     }
 }
 
-fn fix(out: &mut String, word: &str, fix: &Fix, paint: Paint) {
+pub(super) fn fix(out: &mut String, word: &str, fix: &Fix, paint: Paint) {
     let _ = writeln!(out, "  {} {}", paint.paint(Tone::Good, &format!("{word}:")), fix.what);
     for step in &fix.steps {
         if step.what != fix.what {

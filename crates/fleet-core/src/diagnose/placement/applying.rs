@@ -8,12 +8,14 @@ use fleet_api::kinds::Envelope;
 use fleet_api::types::{EnvelopeIdentifier, FailedResourcePlacement, ResourceIdentifier};
 use serde_json::{Value, json};
 
-use super::super::commands::{create_on, show_on};
+use super::super::commands::{by_hand, create_on, show_on};
 use super::super::finding::{Finding, ObjectRef, Step};
 use super::super::picture::quote;
 use super::cluster::Standing;
 use super::{drift, reference, then_roll_out};
 
+/// How a member says that it lacks a definition.
+const NO_SUCH_KIND: &str = "no matches for kind";
 /// So many resources that failed are shown.
 const SHOWN_RESOURCES: usize = 10;
 
@@ -110,13 +112,13 @@ fn why(standing: &Standing<'_>, failed: &FailedResourcePlacement) -> Finding {
                 change(standing, "apply over drifts", json!({"whenToApply": "Always"})),
             )
         }
-        _ if message.contains("no matches for kind") => unknown_kind(standing, &object, message),
+        _ if message.contains(NO_SUCH_KIND) => unknown_kind(standing, &object, message),
         _ => manifest_refused(standing, failed, &object),
     }
 }
 
 /// A change of the apply strategy, and what brings it to the clusters.
-fn change(standing: &Standing<'_>, what: &str, fields: Value) -> Vec<Step> {
+pub(super) fn change(standing: &Standing<'_>, what: &str, fields: Value) -> Vec<Step> {
     let patch = json!({"spec": {"strategy": {"applyStrategy": fields}}});
     then_roll_out(standing.picture, vec![standing.picture.kubectl.patch(what, &reference(standing.picture), patch)])
 }
@@ -174,7 +176,10 @@ fn unknown_kind(standing: &Standing<'_>, object: &ObjectRef, message: &str) -> F
     let look = show_on("see which kinds it has", standing.cluster, "api-resources");
     Finding::error("PL-A1", format!("Cluster {} does not know the kind {}", standing.cluster, object.kind))
         .because(format!("The member agent says: {message}"))
-        .fix("install the definition there, or place it with the resources that need it", vec![look])
+        .fix(
+            "install the definition there, or place it with the resources that need it; the rest follows by itself",
+            vec![look, by_hand(format!("install the definition of {} on {}", object.kind, standing.cluster))],
+        )
 }
 
 fn manifest_refused(standing: &Standing<'_>, failed: &FailedResourcePlacement, object: &ObjectRef) -> Finding {
@@ -198,6 +203,11 @@ pub(super) fn differences_unknown(standing: &Standing<'_>, condition: &Condition
         None => format!("Differences on {} are not reported", standing.cluster),
     };
     let said = first.map_or(&condition.message, |failed| &failed.condition.message);
+    if let Some(failed) = first.filter(|_| said.contains(NO_SUCH_KIND)) {
+        let mut finding = unknown_kind(standing, &on_member(standing, &failed.resource), said);
+        finding.entry = "PL-D1";
+        return with_resources(standing, standing.quoting(finding, condition));
+    }
     let finding =
         Finding::error("PL-D1", title).because(format!("The member agent says: {said}. It tries again by itself."));
     let finding = with_resources(standing, standing.quoting(finding, condition));

@@ -9,7 +9,7 @@ use fleet_api::types::FailedResourcePlacement;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::super::commands::{by_hand, show_on};
+use super::super::commands::{by_hand, in_namespace, resource, show_on, target};
 use super::super::finding::{Finding, Fix, ObjectRef, Step};
 use super::super::new_run;
 use super::super::picture::MemberSide;
@@ -42,8 +42,10 @@ pub(super) fn missing(standing: &Standing<'_>, condition: &Condition) -> Option<
 
 /// The member was not read: where to look.
 fn unread(standing: &Standing<'_>, finding: Finding, object: &ObjectRef, failed: &FailedResourcePlacement) -> Finding {
-    let namespace = object.namespace.clone().unwrap_or_default();
-    let arguments = format!("get {},pods,events -n {namespace}", object.kind.to_lowercase());
+    let arguments = match &object.namespace {
+        Some(_) => format!("get {},pods,events{}", resource(object), in_namespace(object)),
+        None => format!("describe {}", target(object)),
+    };
     let look = show_on("see what it lacks", standing.cluster, &arguments);
     let mend = standing.picture.kubectl.edit("mend it on the hub", &on_hub(&failed.resource));
     finding
@@ -226,12 +228,7 @@ fn without_pods(
     if let Some(warning) = warning {
         finding.title = format!("{object} is not available: {warning}");
     }
-    let namespace = object.namespace.clone().unwrap_or_default();
-    let look = show_on(
-        "see what it waits for",
-        standing.cluster,
-        &format!("describe {} {} -n {namespace}", object.kind.to_lowercase(), object.name),
-    );
+    let look = show_on("see what it waits for", standing.cluster, &format!("describe {}", target(object)));
     let mend =
         standing.picture.kubectl.edit("mend it on the hub, if the fault is in the manifest", &on_hub(&failed.resource));
     finding.fix("see what it waits for", then_roll_out(standing.picture, vec![look, mend]))

@@ -15,7 +15,7 @@ use fleet_api::types::{BindingState, DiffedResourcePlacement, DriftedResourcePla
 use super::super::finding::{Finding, ObjectRef};
 use super::super::members;
 use super::super::picture::{Picture, quote};
-use super::{applying, availability, overriding, reference};
+use super::{applying, availability, enveloping, overriding, reference};
 
 /// How a placement fares on one cluster.
 pub(super) struct Standing<'p> {
@@ -107,14 +107,10 @@ impl<'p> Standing<'p> {
             finding.fixes.extend(trouble.fixes);
             return Some(finding);
         }
-        let envelope = condition.message.contains("envelope");
-        let what = if envelope {
-            "mend the envelope; it is tried again by itself"
-        } else {
-            "see what the hub agent could not write; it is tried again by itself"
-        };
         let look = self.picture.kubectl.look("see what the binding says", &self.object);
-        Some(finding.fix(what, vec![look]))
+        Some(enveloping::explained(self, &finding, &condition.message).unwrap_or_else(|| {
+            finding.fix("see what the hub agent could not write; it is tried again by itself", vec![look])
+        }))
     }
 
     fn not_applied(&self) -> Option<Finding> {

@@ -3,10 +3,11 @@
 //! Decides notices: drift and differences are reported, not failures. Says how far the report can be trusted.
 
 use fleet_api::types::{ComparisonOption, PatchDetail, WhenToApply};
+use serde_json::json;
 
 use super::super::finding::{Finding, ObjectRef};
 use super::super::picture::Picture;
-use super::applying::on_member;
+use super::applying::{change, on_member};
 use super::cluster::Standing;
 
 /// So many fields of one resource are shown.
@@ -38,7 +39,21 @@ fn drifted(standing: &Standing<'_>) -> Option<Finding> {
             "Only fields that the hub's manifest has are compared. The object is left alone until the drift is gone."
         }
     };
-    Some(with_drifts(standing, Finding::warning("PL-X1", title).because(explanation)))
+    let finding = with_drifts(standing, Finding::warning("PL-X1", title).because(explanation));
+    Some(match (strategy.comparison_option(), strategy.when_to_apply()) {
+        (ComparisonOption::FullComparison, _) => {
+            let fields = json!({"comparisonOption": ComparisonOption::PartialComparison});
+            finding.fix(
+                "look only at what the hub's manifest has",
+                change(standing, "compare only fields of the manifest", fields),
+            )
+        }
+        (ComparisonOption::PartialComparison, WhenToApply::IfNotDrifted) => finding.fix(
+            "put it back as it is on the hub",
+            change(standing, "apply over drifts", json!({"whenToApply": WhenToApply::Always})),
+        ),
+        (ComparisonOption::PartialComparison, WhenToApply::Always) => finding,
+    })
 }
 
 fn differing(standing: &Standing<'_>) -> Option<Finding> {
@@ -49,7 +64,12 @@ fn differing(standing: &Standing<'_>) -> Option<Finding> {
         "Differences are looked for on objects that were there before, with whenToTakeOver IfNoDiff, and on all with \
          ReportDiff. An object that is not there counts as different.",
     );
-    Some(with_differences(standing, finding))
+    let finding = with_differences(standing, finding);
+    if !standing.picture.only_reports_differences() {
+        return Some(finding);
+    }
+    let steps = change(standing, "apply instead of reporting", json!({"type": "ClientSideApply"}));
+    Some(finding.fix("bring the hub's version there, if that is wanted now", steps))
 }
 
 pub(super) fn with_drifts(standing: &Standing<'_>, mut finding: Finding) -> Finding {

@@ -6,6 +6,7 @@ mod applying;
 mod availability;
 mod cluster;
 mod drift;
+mod enveloping;
 mod overriding;
 mod pods;
 mod rollout;

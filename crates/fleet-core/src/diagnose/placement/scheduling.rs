@@ -7,6 +7,7 @@ use fleet_api::conditions::{Condition, Decoded, decode_in};
 use fleet_api::kinds::Placement;
 use fleet_api::types::{ClusterDecision, ClusterSelectorTerm, PlacementType};
 use fleet_api::well_known::namespaces;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::super::commands::{by_hand, create_on};
@@ -18,6 +19,8 @@ use super::{conditions, reference, scope};
 
 /// So many clusters that were not chosen are shown; the reasons repeat.
 const SHOWN_DECISIONS: usize = 10;
+/// Scheduling is a matter of a second; a hub with much to do may need more.
+const UNSEEN_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// How the scheduler says that labels or properties do not fit.
 const AFFINITY: &str = "does not match with any of the required cluster affinity terms";
 const NOT_FOUND: &str = "is not found";
@@ -54,7 +57,9 @@ pub(super) fn invalid_selectors(picture: &Picture) -> Option<Finding> {
     let words: Vec<String> = selectors.iter().map(selector_words).collect();
     let finding =
         quoting(picture, finding, condition).seen(&reference(picture), "spec.resourceSelectors", words.join("; "));
-    let kept: Vec<&_> = selectors.iter().filter(|term| !is_refused(term, &condition.message)).collect();
+    // The placement may be called like something that it selects.
+    let complaint = condition.message.replacen(placement.name(), "", 1);
+    let kept: Vec<&_> = selectors.iter().filter(|term| !is_refused(term, &complaint)).collect();
     let step = if kept.len() < selectors.len() && !kept.is_empty() {
         picture.kubectl.patch(
             "take the selector away that cannot be",
@@ -78,11 +83,15 @@ fn selector_words(term: &fleet_api::types::ResourceSelectorTerm) -> String {
     format!("{group} {} {}", term.kind, if term.name.is_empty() { "(by labels)" } else { &term.name })
 }
 
-/// Whether the message is about this selector: it names it, or the namespace that it selects is reserved.
+/// Whether the message is about this selector: it names it or its kind, or the namespace that it selects is reserved.
 fn is_refused(term: &fleet_api::types::ResourceSelectorTerm, message: &str) -> bool {
-    let named = !term.name.is_empty() && message.contains(&term.name);
+    let in_names = |character: char| character.is_ascii_alphanumeric() || "-.".contains(character);
+    let named = !term.name.is_empty() && message.split(|one| !in_names(one)).any(|word| word == term.name);
     let reserved = term.is_namespace() && namespaces::is_reserved(&term.name);
-    reserved || named || (message.contains(&format!("Kind={}", term.kind)) && term.name.is_empty())
+    let unknown_kind = message.contains(&format!("no matches for kind \"{}\"", term.kind));
+    let wrong_scope = term.is_namespace() && message.contains("cannot select cluster-scoped resource Namespace");
+    let kind_alone = message.contains(&format!("Kind={}", term.kind)) && term.name.is_empty();
+    reserved || named || unknown_kind || wrong_scope || kind_alone
 }
 
 pub(super) fn unfulfilled(picture: &Picture) -> Option<Finding> {
@@ -102,6 +111,7 @@ pub(super) fn unfulfilled(picture: &Picture) -> Option<Finding> {
     .because("The clusters that fit are rolled out to as usual; the policy stays unfulfilled until enough fit.");
     let finding = with_decisions(picture, quoting(picture, finding, condition));
     let missing = usize::try_from(wanted).unwrap_or_default().saturating_sub(chosen);
+    let finding = with_namespaces(picture, finding);
     let finding = match label_to_fit(picture, placement, missing) {
         steps if steps.is_empty() => finding,
         steps => finding.fix("label clusters so that they fit", steps),
@@ -127,6 +137,23 @@ fn with_decisions(picture: &Picture, mut finding: Finding) -> Finding {
         );
     }
     finding
+}
+
+/// A namespaced placement goes only where its namespace is (PL-N1): it can be made there.
+fn with_namespaces(picture: &Picture, mut finding: Finding) -> Finding {
+    let without = decisions(picture).iter().filter(|one| !one.selected && one.reason.contains(NAMESPACE_MISSING));
+    let steps: Vec<Step> = without.filter_map(|one| namespace_on(picture, &one.cluster_name)).collect();
+    if !steps.is_empty() {
+        finding.because_of = Some("PL-N1");
+    }
+    finding.fix("create the namespace on the members, or place it by a ClusterResourcePlacement", steps)
+}
+
+/// The placement's namespace, made on a member that the hub knows.
+fn namespace_on(picture: &Picture, cluster: &str) -> Option<Step> {
+    let (namespace, member) = (picture.namespace.as_ref()?, picture.member(cluster)?);
+    let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    Some(create_on(format!("create namespace {namespace} on {cluster}"), member.name(), manifest))
 }
 
 /// Labels by which so many more clusters would match the required affinity.
@@ -164,6 +191,7 @@ fn fixed(picture: &Picture, placement: &Seen<Placement>, condition: &Condition) 
         "spec.policy.clusterNames",
         names.join(", "),
     );
+    finding = with_namespaces(picture, finding);
     for decision in refused.iter().filter(|one| one.reason.contains(NOT_ELIGIBLE)) {
         if let Some(trouble) = members::trouble(picture, &decision.cluster_name) {
             finding.title = trouble.title;
@@ -196,11 +224,37 @@ fn fixed(picture: &Picture, placement: &Seen<Placement>, condition: &Condition) 
 pub(super) fn pending(picture: &Picture) -> Option<Finding> {
     let placement = picture.placement.as_ref()?;
     let decoded = scheduled(picture, placement);
-    (decoded.reason() == Some(PlacementScheduledReason::Pending)).then_some(())?;
-    let finding = Finding::warning("PL-S4", format!("Placement {} has not been scheduled yet", placement.name()))
-        .because("This lasts a moment. If it lasts longer, the scheduler does not run.");
+    let finding = if decoded.reason() == Some(PlacementScheduledReason::Pending) {
+        let finding = Finding::warning("PL-S4", format!("Placement {} has not been scheduled yet", placement.name()))
+            .because("This lasts a moment. If it lasts longer, the scheduler does not run.");
+        quoting(picture, finding, decoded.any()?)
+    } else {
+        unseen(picture, placement, &decoded)?
+    };
     let look = picture.kubectl.show("see whether the hub agent runs and what it says", "get pods -A -l app=hub-agent");
-    Some(quoting(picture, finding, decoded.any()?).fix("wait; if it lasts, start the hub agent", vec![look]))
+    Some(finding.fix("wait; if it lasts, start the hub agent", vec![look]))
+}
+
+/// Nobody has said anything about the placement as it is now, for longer than that takes.
+fn unseen(
+    picture: &Picture,
+    placement: &Seen<Placement>,
+    scheduled: &Decoded<'_, PlacementScheduledReason>,
+) -> Option<Finding> {
+    (scheduled.current().is_none() && !placement.is_going()).then_some(())?;
+    let edits = placement.metadata.managed_fields.iter().flatten().filter(|edit| edit.subresource.is_none());
+    let edited = edits.filter_map(|edit| edit.time.as_ref()).map(|time| time.0).max();
+    let since = edited.or_else(|| placement.created())?;
+    (picture.now.duration_since(since) > UNSEEN_AFTER).then_some(())?;
+    let said = scheduled
+        .any()
+        .map_or("none".to_owned(), |old| format!("{}, about generation {}", quote(old), old.observed_generation));
+    let finding = Finding::warning("PL-S4", format!("Nobody looks at placement {}", placement.name())).because(
+        "The hub agent says within seconds where a placement goes. It does not run, or it does not reach the hub's API server.",
+    );
+    let generation = format!("{} since {since}", placement.generation());
+    let finding = finding.seen(&reference(picture), "metadata.generation", generation);
+    Some(finding.seen(&reference(picture), "status.conditions about scheduling", said))
 }
 
 /// A placement that is scheduled, but to no cluster.
@@ -232,11 +286,9 @@ pub(in super::super) fn not_selected(picture: &Picture, cluster: &str) -> Option
     .seen(&policy.reference(), format!("status.targetClusters[{cluster}].reason"), &decision.reason);
     let member = picture.member(cluster)?;
     if entry == "PL-N1" {
-        let namespace = picture.namespace.clone().unwrap_or_default();
-        let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        let step = create_on(format!("create namespace {namespace} on {cluster}"), cluster, manifest);
+        let steps = namespace_on(picture, cluster).into_iter().collect();
         return Some(
-            finding.fix("create the namespace on the member, or place it by a ClusterResourcePlacement", vec![step]),
+            finding.fix("create the namespace on the member, or place it by a ClusterResourcePlacement", steps),
         );
     }
     match required_labels(placement).filter(|_| decision.reason.contains(AFFINITY)) {

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 
 use super::fixture::{Fleet, fleet, told};
-use crate::diagnose;
+use crate::diagnose::{self, Action};
 
 fn check(fleet: &Fleet, expected: Expect) {
     let picture = fleet.picture();
@@ -97,9 +97,12 @@ fn pl_q1_why_a_cluster_was_not_chosen() {
         "#]],
     );
     let fleet = fleet.edit("ClusterSchedulingPolicySnapshot", "example-placement-0", "{status: {targetClusters: [{clusterName: member2, selected: false, reason: 'ClusterUnschedulable, target namespace does not exist on cluster'}]}}");
-    let picture = fleet.picture();
+    let mut picture = fleet.picture();
+    picture.namespace = Some("shop".to_owned());
     let found = diagnose::cluster(&picture, "member2", std::slice::from_ref(&picture));
-    assert!(found.notices.iter().any(|notice| notice.entry == "PL-N1"), "{found:?}");
+    let notice = found.notices.iter().find(|notice| notice.entry == "PL-N1").unwrap_or_else(|| panic!("{found:?}"));
+    let Some(Action::Create { manifest, member }) = &notice.fixes[0].steps[0].action else { panic!("{notice:?}") };
+    assert_eq!((manifest["metadata"]["name"].as_str(), member.as_deref()), (Some("shop"), Some("member2")));
 }
 
 #[test]

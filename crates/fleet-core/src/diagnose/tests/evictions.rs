@@ -62,6 +62,20 @@ fn ev_2_the_placement_is_being_deleted() {
 }
 
 #[test]
+fn ev_2_the_placement_goes_and_one_that_was_made_anew_stays() {
+    let message = "Found deleting ClusterResourcePlacement targeted by eviction";
+    let anew = invalid("example-placement", "member1", message);
+    let going = anew.clone().edit(
+        "ClusterResourcePlacement",
+        "example-placement",
+        "{metadata: {deletionTimestamp: '2026-01-01T12:20:00Z'}}",
+    );
+    let fixes = |fleet: &Fleet| diagnose::eviction(&fleet.picture(), "evict").cause.unwrap().fixes;
+    assert_eq!(fixes(&going), []);
+    assert_eq!(fixes(&anew)[0].what, "it was made anew: evict again");
+}
+
+#[test]
 fn ev_3_the_placement_is_not_there() {
     check(
         &invalid(

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 
 use super::fixture::{Fleet, fleet, told};
-use crate::diagnose;
+use crate::diagnose::{self, Action};
 
 fn check(fleet: &Fleet, expected: Expect) {
     expected.assert_eq(&told(&diagnose::placement(&fleet.picture())));
@@ -158,6 +158,42 @@ fn pl_s3_a_reserved_namespace_is_selected() {
 }
 
 #[test]
+fn pl_s3_only_the_selector_that_is_complained_about_is_taken_away() {
+    let kept = |complaint: &str| {
+        let placement = format!(
+            "{{spec: {{resourceSelectors: [{{group: '', version: v1, kind: Namespace, name: example-placement}}, {{group: '', version: v1, kind: Namespace, name: kube-system}},
+              {{group: example.com, version: v1, kind: Gizmo, name: one}}]}},
+            status: {{conditions: ['ClusterResourcePlacementScheduled=False InvalidResourceSelectors: The resource selectors are invalid: {complaint}']}}}}"
+        );
+        let fleet = fleet().edit("ClusterResourcePlacement", "example-placement", &placement);
+        let fix = diagnose::placement(&fleet.picture()).cause.unwrap().fixes.remove(0);
+        let Some(Action::Patch { patch, .. }) = &fix.steps[0].action else { panic!("{fix:?}") };
+        let names =
+            patch["spec"]["resourceSelectors"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    // The placement is called like a namespace that it selects; reserved ones go in any case.
+    let reserved =
+        "invalid clusterRresourcePlacement example-placement: namespace kube-system is not allowed to propagate";
+    assert_eq!(kept(reserved), "example-placement one");
+    let unknown = "invalid placement /example-placement, failed to get GVR of the selector: no matches for kind \"Gizmo\" in version \"example.com/v1\"";
+    assert_eq!(kept(unknown), "example-placement");
+}
+
+#[test]
+fn pl_n1_too_few_clusters_have_the_namespace() {
+    let placement = "{spec: {policy: {placementType: PickN, numberOfClusters: 2}}, status: {conditions: ['ResourcePlacementScheduled=False SchedulingPolicyUnfulfilled: ']}}";
+    let decisions = "{status: {targetClusters: [{clusterName: member1, selected: true, reason: picked}, {clusterName: member2, selected: false, reason: 'ClusterUnschedulable, target namespace does not exist on cluster'}]}}";
+    let mut picture = fleet()
+        .edit("ClusterResourcePlacement", "example-placement", placement)
+        .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", decisions)
+        .without("ClusterResourceBinding", "example-placement-member2-2")
+        .picture();
+    picture.namespace = Some("shop".to_owned());
+    expect![[r#""#]].assert_eq(&told(&diagnose::placement(&picture)));
+}
+
+#[test]
 fn pl_n2_a_cluster_scoped_resource_is_selected() {
     let placement = "{spec: {resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}]},
         status: {conditions: ['ClusterResourcePlacementScheduled=False InvalidResourceSelectors: invalid placement shop/p, cannot select cluster-scoped resource Namespace in a resourcePlacement']}}";
@@ -184,6 +220,24 @@ fn pl_s4_not_scheduled_yet() {
           kubectl get pods -A -l app=hub-agent
     "#]],
     );
+}
+
+#[test]
+fn pl_s4_nobody_looks_at_the_placement() {
+    let at = |created: &str, edited: &str, status: &str| {
+        let edits = format!(
+            "[{{manager: kubectl, operation: Update, time: '{edited}'}}, {{manager: hub, operation: Update, subresource: status, time: '2026-01-01T12:29:59Z'}}]"
+        );
+        let change = format!(
+            "{{metadata: {{generation: 2, creationTimestamp: '{created}', managedFields: {edits}}}, status: {{conditions: [{status}]}}}}"
+        );
+        fleet().edit("ClusterResourcePlacement", "example-placement", &change)
+    };
+    let (long_ago, just_now) = ("2026-01-01T12:00:00Z", "2026-01-01T12:29:30Z");
+    check(&at(long_ago, long_ago, ""), expect![[r#""#]]);
+    let older = "'ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled: of the first generation'";
+    check(&at(long_ago, long_ago, older), expect![[r#""#]]);
+    assert_eq!(diagnose::placement(&at(long_ago, just_now, older).picture()).cause, None, "that takes a moment");
 }
 
 #[test]
@@ -280,6 +334,17 @@ fn pl_w1_works_cannot_be_written() {
     );
 }
 
+#[test]
+fn pl_w1_an_envelope_cannot_be_opened() {
+    let message = "Failed to synchronize the work to the latest: a cluster scope object role.yaml (lost) has been wrapped in a resource envelope shop/letter";
+    let fleet = with_binding(
+        rolling(""),
+        &format!("'Overridden=True NoOverrideSpecified: ', 'WorkSynchronized=False SyncWorkFailed: {message}'"),
+        "",
+    );
+    check(&fleet, expect![[r#""#]]);
+}
+
 fn not_applied(message: &str, reason: &str) -> Fleet {
     let failed = format!(
         "failedPlacements: [{{version: v1, kind: ConfigMap, name: settings, namespace: shop, condition: 'Applied=False {reason}: {}'}}],",
@@ -366,6 +431,12 @@ fn pl_d1_differences_are_not_reported() {
     );
     let cause = diagnose::placement(&fleet.picture()).cause.unwrap();
     assert_eq!((cause.entry, cause.title.as_str()), ("PL-D1", "Differences on member2 are not reported"));
+    let failed = "{status: {failedPlacements: [{group: example.com, version: v1, kind: Toy, name: bear, namespace: shop, condition: 'DiffReported=False FailedToReportDiff: no matches for kind \"Toy\" in version \"example.com/v1\"'}]}}";
+    let cause =
+        diagnose::placement(&fleet.edit("ClusterResourceBinding", "example-placement-member2-2", failed).picture())
+            .cause
+            .unwrap();
+    assert_eq!((cause.entry, cause.title.as_str()), ("PL-D1", "Cluster member2 does not know the kind Toy"));
 }
 
 #[test]
@@ -387,4 +458,16 @@ fn pl_x1_pl_x2_drifts_and_differences_are_notices() {
         also PL-X2 Information: ConfigMap shop/other on member2 differs from the hub's
     "#]],
     );
+    let fixes = |strategy: &str| {
+        let change = format!("{{spec: {{strategy: {{applyStrategy: {strategy}}}}}}}");
+        let found = diagnose::placement(
+            &fleet.clone().edit("ClusterResourcePlacement", "example-placement", &change).picture(),
+        );
+        let commands = found.notices.iter().flat_map(|notice| &notice.fixes).flat_map(|fix| &fix.steps);
+        commands.map(|step| step.command.clone()).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(fixes("{}"), "");
+    expect![[r#""#]].assert_eq(&fixes("{whenToApply: IfNotDrifted}"));
+    expect![[r#""#]].assert_eq(&fixes("{comparisonOption: FullComparison}"));
+    expect![[r#""#]].assert_eq(&fixes("{type: ReportDiff}"));
 }

@@ -3,13 +3,13 @@
 use fleet_core::diagnose::Fix;
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, Kind, PLACEMENT_API, Scope, condition};
+use super::fleet::{Fleet, Kind, PLACEMENT_API, Scope, condition, rolling};
 
 #[tokio::test(start_paused = true)]
 async fn what_keeps_an_eviction_from_being_carried_out_is_found_and_mended() {
     let mut fleet = Fleet::new(Scope::Cluster).await;
     fleet.scenario("ev").await;
-    fleet.place(json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"unavailablePeriodSeconds": 1}}})).await;
+    fleet.place(json!({"strategy": rolling()})).await;
     until_bound(&fleet).await;
     let placement = fleet.placement_name();
 
@@ -34,6 +34,9 @@ async fn what_keeps_an_eviction_from_being_carried_out_is_found_and_mended() {
     fleet.carry_out(&cause.fixes[0], &[]).await;
     fleet.until("it is off the cluster", async |fleet| clusters(fleet).await == ["member2"]).await;
 
+    ev_2_the_placement_is_being_deleted(&mut fleet).await;
+    ev_4_the_cluster_is_just_being_chosen_anew(&mut fleet).await;
+
     fleet.scenario("ev6").await;
     fleet.place(json!({})).await;
     fleet.both_stages().await;
@@ -48,6 +51,52 @@ async fn what_keeps_an_eviction_from_being_carried_out_is_found_and_mended() {
     fleet.carry_out(&Fix { what: String::new(), steps: again }, &[]).await;
     fleet.finds("ev6-2", "EV-9").await;
     fleet.world.end().await;
+}
+
+async fn ev_2_the_placement_is_being_deleted(fleet: &mut Fleet) {
+    fleet.scenario("ev2").await;
+    fleet.place(json!({"strategy": rolling()})).await;
+    until_bound(fleet).await;
+    let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
+    let mut held = placement["metadata"]["finalizers"].as_array().unwrap().clone();
+    held.push(json!("example.com/hold"));
+    fleet.patch(&fleet.placement_path(), json!({"metadata": {"finalizers": held}})).await;
+    fleet.delete(&fleet.placement_path()).await;
+    evict(fleet, "ev2", &fleet.placement_name(), "member1").await;
+    let cause = fleet.finds("ev2", "EV-2").await;
+    assert!(cause.fixes.is_empty(), "it goes anyway: {cause:?}");
+    fleet.pass(30).await;
+    fleet.patch(&fleet.placement_path(), json!({"metadata": {"finalizers": null}})).await;
+    fleet.pass(5).await;
+    fleet.place(json!({"strategy": rolling()})).await;
+    until_bound(fleet).await;
+    mends(fleet, "ev2", "EV-2").await;
+}
+
+async fn ev_4_the_cluster_is_just_being_chosen_anew(fleet: &mut Fleet) {
+    fleet.scenario("ev4").await;
+    fleet.place(json!({"strategy": rolling()})).await;
+    until_bound(fleet).await;
+    // The binding before is still going, and something holds it.
+    fleet.world.stop("hub");
+    let bindings = fleet.list(Kind::Binding).await;
+    let of_placement = |one: &&Value| {
+        one["spec"]["targetCluster"] == "member1"
+            && one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == fleet.placement_name()
+    };
+    let mut before = bindings.iter().find(of_placement).unwrap().clone();
+    let labels = before["metadata"]["labels"].take();
+    before["metadata"] = json!({"name": "before-ev4", "labels": labels, "finalizers": ["example.com/hold"]});
+    fleet.create(&fleet.collection(Kind::Binding), before).await;
+    let path = format!("{}/before-ev4", fleet.collection(Kind::Binding));
+    fleet.delete(&path).await;
+    fleet.world.start_hub().unwrap();
+    evict(fleet, "ev4", &fleet.placement_name(), "member1").await;
+    fleet.finds("ev4", "EV-4").await;
+    fleet.patch(&path, json!({"metadata": {"finalizers": null}})).await;
+    fleet.pass(5).await;
+    until_bound(fleet).await;
+    mends(fleet, "ev4", "EV-4").await;
 }
 
 async fn evict(fleet: &Fleet, name: &str, placement: &str, cluster: &str) {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use fleet_core::diagnose::{Action, Diagnosis, Finding, Fix, Kubectl, ObjectRef};
+use fleet_core::diagnose::{Diagnosis, Finding, Kubectl};
 use fleet_sim::member::SimulatedMember;
 use fleet_sim::world::{AgentMetrics, Ground, World};
 use http::Method;
@@ -60,6 +60,8 @@ pub(super) struct Fleet {
     hub: kube::Client,
     /// The scenario that is played.
     name: String,
+    /// What its placement selects, if it is namespaced: others take a whole namespace.
+    selected: Vec<Value>,
 }
 
 impl Members for World {
@@ -79,7 +81,7 @@ impl Fleet {
             let member = serde_json::to_value(member(name).member_cluster()).unwrap();
             request(&hub, Method::POST, MEMBERS, Some(&member)).await.unwrap();
         }
-        let mut fleet = Self { world, scope, hub, name: "none".to_owned() };
+        let mut fleet = Self { world, scope, hub, name: "none".to_owned(), selected: Vec::new() };
         fleet.start_member("member1").await;
         fleet.start_member("member2").await;
         fleet
@@ -110,6 +112,7 @@ impl Fleet {
     /// Begins another scenario: members have the labels of the guides, and there is a namespace with something in it.
     pub(super) async fn scenario(&mut self, name: &str) {
         self.name = name.to_owned();
+        self.selected = vec![json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"})];
         for (member, environment) in [("member1", "canary"), ("member2", "staging")] {
             self.label(member, json!({"environment": environment, "region": null, "order": null, "env": null})).await;
         }
@@ -148,11 +151,11 @@ impl Fleet {
         format!("run-{}", self.name)
     }
 
-    fn namespace(&self) -> Option<String> {
+    pub(super) fn namespace(&self) -> Option<String> {
         (self.scope == Scope::Namespaced).then(|| self.space())
     }
 
-    fn words(&self, kind: Kind) -> (&'static str, &'static str) {
+    pub(super) fn words(&self, kind: Kind) -> (&'static str, &'static str) {
         match (kind, self.scope) {
             (Kind::Placement, Scope::Cluster) => ("ClusterResourcePlacement", "clusterresourceplacements"),
             (Kind::Placement, Scope::Namespaced) => ("ResourcePlacement", "resourceplacements"),
@@ -192,11 +195,7 @@ impl Fleet {
 
     /// The placement of the scenario, External unless `change` says otherwise.
     pub(super) async fn place(&self, change: Value) {
-        let selector = match self.scope {
-            Scope::Cluster => json!({"group": "", "version": "v1", "kind": "Namespace", "name": self.space()}),
-            Scope::Namespaced => json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"}),
-        };
-        let mut spec = json!({"resourceSelectors": [selector], "strategy": {"type": "External"}});
+        let mut spec = json!({"resourceSelectors": self.selectors(), "strategy": {"type": "External"}});
         for (field, value) in change.as_object().into_iter().flatten() {
             spec[field] = value.clone();
         }
@@ -235,8 +234,47 @@ impl Fleet {
         }
     }
 
+    /// What the placement of the scenario selects.
+    pub(super) fn selectors(&self) -> Vec<Value> {
+        match self.scope {
+            Scope::Cluster => vec![json!({"group": "", "version": "v1", "kind": "Namespace", "name": self.space()})],
+            Scope::Namespaced => self.selected.clone(),
+        }
+    }
+
+    /// The placement selects this, too; one that takes the whole namespace has it anyway.
+    pub(super) fn select(&mut self, group: &str, version: &str, kind: &str, name: &str) {
+        self.selected.push(json!({"group": group, "version": version, "kind": kind, "name": name}));
+    }
+
+    /// Something that the placement brings to members: where such objects are, and how it looks there.
+    pub(super) fn placed(&self) -> (String, Value) {
+        let space = self.space();
+        match self.scope {
+            Scope::Cluster => (
+                "/api/v1/namespaces".to_owned(),
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}),
+            ),
+            Scope::Namespaced => (
+                format!("/api/v1/namespaces/{space}/configmaps"),
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": space}}),
+            ),
+        }
+    }
+
+    /// How conditions of the placement are called: they begin with its kind.
+    pub(super) fn condition_type(&self, step: &str) -> String {
+        format!("{}{step}", self.words(Kind::Placement).0)
+    }
+
+    /// Where the placement of the scenario is.
+    pub(super) fn placement_path(&self) -> String {
+        format!("{}/{}", self.collection(Kind::Placement), self.placement_name())
+    }
+
     /// A Deployment with this image, in the namespace of the scenario.
-    pub(super) async fn deployment(&self, image: &str) {
+    pub(super) async fn deployment(&mut self, image: &str) {
+        self.select("apps", "v1", "Deployment", "web");
         let object = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
             "spec": {
@@ -279,6 +317,14 @@ impl Fleet {
         !self.get_on(member, path).await.is_null()
     }
 
+    pub(super) async fn patch_on(&self, member: &str, path: &str, change: Value) {
+        send(&self.world.user_of(member), Method::PATCH, path, "application/merge-patch+json", Some(&change)).await;
+    }
+
+    pub(super) async fn delete_on(&self, member: &str, path: &str) {
+        request(&self.world.user_of(member), Method::DELETE, path, None).await;
+    }
+
     pub(super) async fn create(&self, path: &str, object: Value) {
         request(&self.hub, Method::POST, path, Some(&object)).await;
     }
@@ -313,6 +359,35 @@ impl Fleet {
             })
         })
         .await;
+    }
+
+    /// Until the placement of the scenario is available, for its newest generation.
+    pub(super) async fn until_available(&self) {
+        self.until("the placement is available", async |fleet| fleet.is_available().await).await;
+    }
+
+    pub(super) async fn is_available(&self) -> bool {
+        let placement = self.object(Kind::Placement, &self.placement_name()).await;
+        ["Scheduled", "RolloutStarted", "Available"].iter().all(|step| {
+            condition(&placement, &self.condition_type(step)).is_some_and(|one| {
+                one["status"] == "True" && one["observedGeneration"] == placement["metadata"]["generation"]
+            })
+        })
+    }
+
+    /// The cause must be this, and its first fix makes the placement available.
+    pub(super) async fn finds_and_places(&self, entry: &str) -> Finding {
+        let cause = self.finds(&self.placement_name(), entry).await;
+        self.carry_out(&cause.fixes[0], &[]).await;
+        self.until_available().await;
+        self.is_well().await;
+        cause
+    }
+
+    /// Nothing is wrong with the placement of the scenario.
+    pub(super) async fn is_well(&self) {
+        let found = self.diagnose(&self.placement_name()).await;
+        assert_eq!(found.cause, None, "{found:#?}");
     }
 
     /// Until the condition of the run has this reason.
@@ -358,82 +433,64 @@ impl Fleet {
         self.until_rolled_out().await;
         cause
     }
-
-    /// Does what a fix says; words in angle brackets are replaced. Steps that only look are left out.
-    pub(super) async fn carry_out(&self, fix: &Fix, words: &[(&str, &str)]) {
-        for step in &fix.steps {
-            let Some(action) = &step.action else { continue };
-            let mut text = serde_json::to_string(action).unwrap();
-            for (word, value) in words {
-                text = text.replace(word, value);
-            }
-            assert!(
-                step.fill_in.iter().all(|word| !text.contains(word.as_str())),
-                "nobody fills in {:?}",
-                step.fill_in
-            );
-            self.act(action, &serde_json::from_str(&text).unwrap()).await;
-            self.pass(3).await;
-        }
-    }
-
-    async fn act(&self, action: &Action, filled: &Value) {
-        match action {
-            Action::Create { member, .. } => {
-                let client = member.as_ref().map_or_else(|| self.hub.clone(), |member| self.world.user_of(member));
-                let manifest = &filled["manifest"];
-                let (api, kind) = (manifest["apiVersion"].as_str().unwrap(), manifest["kind"].as_str().unwrap());
-                let path = collection_of(api, kind, manifest["metadata"]["namespace"].as_str());
-                request(&client, Method::POST, &path, Some(manifest)).await;
-            }
-            Action::Patch { object, subresource, patch_type, .. } => {
-                let subresource = subresource.map(|word| format!("/{word}")).unwrap_or_default();
-                let path = format!("{}{subresource}", path_of(object));
-                send(&self.client_for(object), Method::PATCH, &path, patch_type.media_type(), Some(&filled["patch"]))
-                    .await;
-            }
-            Action::Delete { object } => {
-                drop(request(&self.client_for(object), Method::DELETE, &path_of(object), None).await);
-            }
-        }
-    }
-
-    fn client_for(&self, object: &ObjectRef) -> kube::Client {
-        object.member.as_ref().map_or_else(|| self.hub.clone(), |member| self.world.user_of(member))
-    }
 }
 
 fn member(name: &str) -> SimulatedMember {
     SimulatedMember::new(name).unwrap().applying()
 }
 
-fn path_of(object: &ObjectRef) -> String {
-    format!("{}/{}", collection_of(&object.api_version, &object.kind, object.namespace.as_deref()), object.name)
-}
-
-fn collection_of(api_version: &str, kind: &str, namespace: Option<&str>) -> String {
-    let root = if api_version.contains('/') { format!("/apis/{api_version}") } else { format!("/api/{api_version}") };
-    let place = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
-    format!("{root}{place}/{}", super::super::member_side::guessed_plural(kind))
-}
-
 async fn request(client: &kube::Client, method: Method, path: &str, body: Option<&Value>) -> Option<Value> {
     send(client, method, path, "application/json", body).await
 }
 
-async fn send(client: &kube::Client, method: Method, path: &str, format: &str, body: Option<&Value>) -> Option<Value> {
-    let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-    let request =
-        http::Request::builder().method(method.clone()).uri(path).header("content-type", format).body(bytes).unwrap();
-    match client.request(request).await {
+pub(super) async fn send(
+    client: &kube::Client,
+    method: Method,
+    path: &str,
+    format: &str,
+    body: Option<&Value>,
+) -> Option<Value> {
+    match attempt(client, method.clone(), path, format, body).await {
         Ok(answer) => Some(answer),
         Err(kube::Error::Api(status)) if status.code == 404 && method == Method::GET => None,
         Err(error) => panic!("{method} {path}: {error} {body:?}"),
     }
 }
 
+/// The same, where it may be refused.
+pub(super) async fn attempt(
+    client: &kube::Client,
+    method: Method,
+    path: &str,
+    format: &str,
+    body: Option<&Value>,
+) -> Result<Value, kube::Error> {
+    let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+    let request = http::Request::builder().method(method).uri(path).header("content-type", format).body(bytes).unwrap();
+    client.request(request).await
+}
+
 pub(super) fn condition<'v>(object: &'v Value, type_: &str) -> Option<&'v Value> {
     object["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == type_)
+}
+
+/// A rollout that does not wait for objects whose availability cannot be seen.
+pub(super) fn rolling() -> Value {
+    json!({"type": "RollingUpdate", "rollingUpdate": {"unavailablePeriodSeconds": 1}})
+}
+
+/// Where definitions of kinds are.
+pub(super) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A kind of `example.com` that may look like anything.
+pub(super) fn definition(plural: &str, kind: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": kind}, "versions": [{
+            "name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
+    })
 }
 
 /// A stage for the clusters of this environment.

@@ -1,51 +1,34 @@
-//! Placements that are rolled out by themselves (PL-*).
+//! Placements that are not scheduled, or whose rollout does not start (PL-S1 to PL-S4, PL-R1, PL-R2, PL-Q1, PL-Q2, PL-N2).
 
 use serde_json::json;
 
-use super::fleet::{Fleet, Kind, PLACEMENT_API, Scope, condition, scenarios};
+use super::fleet::{Fleet, Kind, Scope, condition, rolling, scenarios};
+
+macro_rules! all {
+    ($scope:expr $(, $more:ident)*) => {
+        scenarios!(
+            $scope;
+            pl_s1_not_enough_clusters,
+            pl_s2_a_named_cluster_is_unknown,
+            pl_s3_what_is_selected_cannot_be_placed,
+            pl_s4_nobody_schedules,
+            pl_r1_the_rolling_update_is_held_back,
+            pl_r2_clusters_are_chosen_anew,
+            pl_q1_why_a_cluster_was_not_chosen,
+            pl_q2_the_latest_change_is_missing,
+            $($more),*
+        )
+    };
+}
 
 #[tokio::test(start_paused = true)]
 async fn what_keeps_a_placement_from_its_clusters_is_found_and_mended() {
-    scenarios!(
-        Scope::Cluster;
-        pl_s1_not_enough_clusters,
-        pl_s2_a_named_cluster_is_unknown,
-        pl_s3_a_reserved_namespace_is_selected,
-        pl_r1_the_rolling_update_is_held_back,
-        pl_r2_clusters_are_chosen_anew,
-        pl_o1_an_override_does_not_fit,
-        pl_a1_an_object_is_not_taken_over,
-        pl_v1_an_image_cannot_be_pulled,
-        pl_q1_why_a_cluster_was_not_chosen,
-        pl_x1_pl_x2_drifts_and_differences,
-    );
+    all!(Scope::Cluster);
 }
 
-fn rolling() -> serde_json::Value {
-    json!({"type": "RollingUpdate", "rollingUpdate": {"unavailablePeriodSeconds": 1}})
-}
-
-/// Until the placement of the scenario is available, for its newest generation.
-async fn until_available(fleet: &Fleet) {
-    fleet.until("the placement is available", async |fleet| is_available(fleet).await).await;
-}
-
-async fn is_available(fleet: &Fleet) -> bool {
-    let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
-    ["Scheduled", "RolloutStarted", "Available"].iter().all(|step| {
-        condition(&placement, &format!("ClusterResourcePlacement{step}")).is_some_and(|one| {
-            one["status"] == "True" && one["observedGeneration"] == placement["metadata"]["generation"]
-        })
-    })
-}
-
-/// The cause must be this, and its first fix makes the placement available.
-async fn mends(fleet: &Fleet, entry: &str) {
-    let cause = fleet.finds(&fleet.placement_name(), entry).await;
-    fleet.carry_out(&cause.fixes[0], &[]).await;
-    until_available(fleet).await;
-    let found = fleet.diagnose(&fleet.placement_name()).await;
-    assert_eq!(found.cause, None, "{found:#?}");
+#[tokio::test(start_paused = true)]
+async fn what_keeps_a_placement_from_its_clusters_is_found_and_mended_in_a_namespace() {
+    all!(Scope::Namespaced, pl_n2_a_cluster_scoped_resource_is_selected);
 }
 
 fn prod() -> serde_json::Value {
@@ -58,24 +41,45 @@ async fn pl_s1_not_enough_clusters(fleet: &mut Fleet) {
     fleet.label("member1", json!({"env": "prod"})).await;
     fleet.place(json!({"strategy": rolling(), "policy": {"placementType": "PickN", "numberOfClusters": 2, "affinity": prod()}})).await;
     fleet.pass(10).await;
-    mends(fleet, "PL-S1").await;
+    fleet.finds_and_places("PL-S1").await;
 }
 
 async fn pl_s2_a_named_cluster_is_unknown(fleet: &mut Fleet) {
     fleet.scenario("pls2").await;
     fleet.place(json!({"strategy": rolling(), "policy": {"placementType": "PickFixed", "clusterNames": ["member1", "mmeber2"]}})).await;
     fleet.pass(10).await;
-    mends(fleet, "PL-S2").await;
+    fleet.finds_and_places("PL-S2").await;
 }
 
-async fn pl_s3_a_reserved_namespace_is_selected(fleet: &mut Fleet) {
+async fn pl_s3_what_is_selected_cannot_be_placed(fleet: &mut Fleet) {
     fleet.scenario("pls3").await;
-    let select = |name: &str| json!({"group": "", "version": "v1", "kind": "Namespace", "name": name});
-    fleet
-        .place(json!({"strategy": rolling(), "resourceSelectors": [select("kube-system"), select(&fleet.space())]}))
-        .await;
+    let mut selectors = fleet.selectors();
+    selectors.push(match fleet.scope {
+        Scope::Cluster => json!({"group": "", "version": "v1", "kind": "Namespace", "name": "kube-system"}),
+        Scope::Namespaced => json!({"group": "example.com", "version": "v1", "kind": "Gizmo", "name": "one"}),
+    });
+    fleet.place(json!({"strategy": rolling(), "resourceSelectors": selectors})).await;
     fleet.pass(10).await;
-    mends(fleet, "PL-S3").await;
+    fleet.finds_and_places("PL-S3").await;
+}
+
+async fn pl_s4_nobody_schedules(fleet: &mut Fleet) {
+    fleet.scenario("pls4").await;
+    fleet.world.stop("hub");
+    fleet.place(json!({"strategy": rolling()})).await;
+    fleet.pass(70).await;
+    let cause = fleet.finds(&fleet.placement_name(), "PL-S4").await;
+    assert!(cause.title.starts_with("Nobody looks at placement"), "{}", cause.title);
+    // As a hub leaves it whose scheduler does not run.
+    let pending = json!({"type": fleet.condition_type("Scheduled"), "status": "Unknown", "reason": "SchedulePending",
+        "message": "Scheduling has not completed", "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    fleet.patch(&format!("{}/status", fleet.placement_path()), json!({"status": {"conditions": [pending]}})).await;
+    let cause = fleet.finds(&fleet.placement_name(), "PL-S4").await;
+    assert!(cause.title.ends_with("has not been scheduled yet"), "{}", cause.title);
+    // The fix is for whoever runs the hub.
+    fleet.world.start_hub().unwrap();
+    fleet.until_available().await;
+    fleet.is_well().await;
 }
 
 async fn pl_r1_the_rolling_update_is_held_back(fleet: &mut Fleet) {
@@ -84,7 +88,7 @@ async fn pl_r1_the_rolling_update_is_held_back(fleet: &mut Fleet) {
     fleet
         .until("both clusters have it", async |fleet| {
             let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
-            condition(&placement, "ClusterResourcePlacementAvailable").is_some_and(|one| one["status"] == "True")
+            condition(&placement, &fleet.condition_type("Available")).is_some_and(|one| one["status"] == "True")
         })
         .await;
     fleet.content("2").await;
@@ -94,7 +98,7 @@ async fn pl_r1_the_rolling_update_is_held_back(fleet: &mut Fleet) {
     assert_eq!(all[0].entry, "PL-S1", "one cluster is missing: {found:#?}");
     let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
     let blocked =
-        condition(&placement, "ClusterResourcePlacementRolloutStarted").is_some_and(|one| one["status"] == "False");
+        condition(&placement, &fleet.condition_type("RolloutStarted")).is_some_and(|one| one["status"] == "False");
     if blocked {
         let held = all.iter().find(|finding| finding.entry == "PL-R1").unwrap_or_else(|| panic!("{found:#?}"));
         fleet.carry_out(&held.fixes[0], &[]).await;
@@ -115,52 +119,14 @@ async fn pl_r2_clusters_are_chosen_anew(fleet: &mut Fleet) {
     fleet.pass(5).await;
     fleet.run(json!({})).await;
     fleet.until_rolled_out().await;
-    let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
-    fleet.patch(&path, json!({"spec": {"policy": {"clusterNames": ["member1", "member2"]}}})).await;
+    fleet.patch(&fleet.placement_path(), json!({"spec": {"policy": {"clusterNames": ["member1", "member2"]}}})).await;
     fleet.pass(10).await;
     let found = fleet.diagnose(&fleet.placement_name()).await;
     let cause = found.cause.unwrap();
     assert!(["PL-R2", "UR-81"].contains(&cause.entry), "{cause:#?}");
     fleet.carry_out(&cause.fixes[0], &[]).await;
-    fleet.until("everything is rolled out", async |fleet| is_available(fleet).await).await;
-    assert_eq!(fleet.diagnose(&fleet.placement_name()).await.cause, None);
-}
-
-async fn pl_o1_an_override_does_not_fit(fleet: &mut Fleet) {
-    fleet.scenario("plo1").await;
-    let rule = json!({"clusterSelector": {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"environment": "staging"}}}]},
-        "jsonPatchOverrides": [{"op": "add", "path": "/metadata/annotations/note", "value": "new"}]});
-    let spec = json!({"clusterResourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": fleet.space()}],
-        "policy": {"overrideRules": [rule]}});
-    let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourceOverride",
-        "metadata": {"name": "override-plo1"}, "spec": spec});
-    fleet.create(&format!("{PLACEMENT_API}/clusterresourceoverrides"), object).await;
-    fleet.pass(5).await;
-    fleet.place(json!({"strategy": rolling()})).await;
-    fleet.pass(30).await;
-    mends(fleet, "PL-O1").await;
-}
-
-async fn pl_a1_an_object_is_not_taken_over(fleet: &mut Fleet) {
-    fleet.scenario("pla1").await;
-    let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": fleet.space()}});
-    fleet.create_on("member2", "/api/v1/namespaces", space).await;
-    let mut strategy = rolling();
-    strategy["applyStrategy"] = json!({"whenToTakeOver": "Never"});
-    fleet.place(json!({"strategy": strategy})).await;
-    fleet.pass(30).await;
-    mends(fleet, "PL-A1").await;
-}
-
-async fn pl_v1_an_image_cannot_be_pulled(fleet: &mut Fleet) {
-    fleet.scenario("plv1").await;
-    fleet.deployment("registry.example/no-such-image:1").await;
-    fleet.place(json!({"strategy": rolling()})).await;
-    fleet.pass(30).await;
-    let cause = fleet.finds(&fleet.placement_name(), "PL-V1").await;
-    fleet.carry_out(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
-    until_available(fleet).await;
-    assert_eq!(fleet.diagnose(&fleet.placement_name()).await.cause, None);
+    fleet.until_available().await;
+    fleet.is_well().await;
 }
 
 async fn pl_q1_why_a_cluster_was_not_chosen(fleet: &mut Fleet) {
@@ -172,41 +138,47 @@ async fn pl_q1_why_a_cluster_was_not_chosen(fleet: &mut Fleet) {
     let notice = found.notices.iter().find(|one| one.entry == "PL-Q1" && one.title.contains(&fleet.placement_name()));
     let notice = notice.unwrap_or_else(|| panic!("{found:#?}"));
     fleet.carry_out(&notice.fixes[0], &[]).await;
-    let path = format!("/api/v1/namespaces/{}", fleet.space());
+    let path = format!("/api/v1/namespaces/{}/configmaps/settings", fleet.space());
     fleet.until("it is placed there, too", async |fleet| fleet.is_on("member2", &path).await).await;
 }
 
-async fn pl_x1_pl_x2_drifts_and_differences(fleet: &mut Fleet) {
-    fleet.scenario("plx1").await;
-    let mut strategy = rolling();
-    strategy["applyStrategy"] = json!({"type": "ReportDiff"});
-    fleet.place(json!({"strategy": strategy})).await;
-    fleet.pass(30).await;
-    let found = fleet.diagnose(&fleet.placement_name()).await;
-    assert!(
-        found.cause.is_none() && found.notices.iter().any(|one| one.entry == "PL-X2"),
-        "nothing is there yet: {found:#?}"
-    );
+async fn pl_q2_the_latest_change_is_missing(fleet: &mut Fleet) {
+    fleet.scenario("plq2").await;
+    fleet.place(json!({"strategy": rolling()})).await;
+    fleet.until_available().await;
+    fleet.world.stop("member2");
+    fleet.content("2").await;
+    fleet.pass(300).await;
+    let cause = fleet.finds(&fleet.placement_name(), "PL-Q2").await;
+    assert!(cause.title.starts_with("The agent of cluster member2 has not been heard of since"), "{}", cause.title);
+    // The fix is for whoever runs the member's agent.
+    fleet.start_member("member2").await;
+    let path = format!("/api/v1/namespaces/{}/configmaps/settings", fleet.space());
+    fleet
+        .until("the change has arrived", async |fleet| fleet.get_on("member2", &path).await["data"]["value"] == "2")
+        .await;
+    fleet.until_available().await;
+    fleet.is_well().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_keeps_a_namespaced_placement_from_its_clusters_is_found_and_mended() {
-    let mut fleet = Fleet::new(Scope::Namespaced).await;
+async fn pl_n2_a_cluster_scoped_resource_is_selected(fleet: &mut Fleet) {
     fleet.scenario("pln2").await;
-    let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": fleet.space()});
-    fleet.place(json!({"strategy": rolling(), "resourceSelectors": [selector]})).await;
+    let namespace = json!({"group": "", "version": "v1", "kind": "Namespace", "name": fleet.space()});
+    let mut selectors = fleet.selectors();
+    selectors.push(namespace.clone());
+    fleet.place(json!({"strategy": rolling(), "resourceSelectors": selectors})).await;
+    fleet.pass(10).await;
+    fleet.finds_and_places("PL-N2").await;
+
+    // If nothing else is selected, only a person knows what to select instead.
+    fleet.scenario("pln2b").await;
+    fleet.place(json!({"strategy": rolling(), "resourceSelectors": [namespace]})).await;
     fleet.pass(10).await;
     let cause = fleet.finds(&fleet.placement_name(), "PL-N2").await;
     let words = [("<group>", ""), ("<version>", "v1"), ("<kind>", "ConfigMap"), ("<name>", "settings")];
     fleet.carry_out(&cause.fixes[0], &words).await;
-    fleet
-        .until("the placement is available", async |fleet| {
-            let placement = fleet.object(Kind::Placement, &fleet.placement_name()).await;
-            condition(&placement, "ResourcePlacementAvailable").is_some_and(|one| one["status"] == "True")
-        })
-        .await;
-    assert_eq!(fleet.diagnose(&fleet.placement_name()).await.cause, None);
-    fleet.world.end().await;
+    fleet.until_available().await;
+    fleet.is_well().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,7 +186,7 @@ async fn a_whole_fleet_is_asked_about_and_only_trouble_is_told() {
     let mut fleet = Fleet::new(Scope::Cluster).await;
     fleet.scenario("well").await;
     fleet.place(json!({"strategy": rolling()})).await;
-    until_available(&fleet).await;
+    fleet.until_available().await;
     let answer = fleet.everything().await;
     assert_eq!((answer.placements, answer.clusters, answer.diagnoses.len()), (1, 2, 0), "{answer:#?}");
     fleet.scenario("unwell").await;

@@ -1,20 +1,32 @@
-//! Runs that are stuck (UR-40 to UR-43), with what the members themselves say.
+//! Runs that are stuck (UR-40 to UR-44), with what the members themselves say.
 
 use serde_json::json;
 
-use super::fleet::{Fleet, Kind, Scope, condition, scenarios};
+use super::fleet::{DEFINITIONS, Fleet, Kind, Scope, condition, definition, scenarios};
+
+macro_rules! all {
+    ($scope:expr) => {
+        scenarios!(
+            $scope;
+            ur_40_an_image_that_is_none,
+            ur_40_a_pod_that_crashes_and_the_way_back,
+            ur_41_applying_fails,
+            ur_41_the_member_is_silent,
+            ur_42_a_run_gets_stuck_while_it_stops,
+            ur_43_differences_cannot_be_reported,
+            ur_44_no_cluster_was_started,
+        )
+    };
+}
 
 #[tokio::test(start_paused = true)]
 async fn what_a_run_is_stuck_on_is_found_and_mended() {
-    scenarios!(
-        Scope::Cluster;
-        ur_40_an_image_that_is_none,
-        ur_40_a_pod_that_crashes_and_the_way_back,
-        ur_41_applying_fails,
-        ur_41_the_member_is_silent,
-        ur_42_a_run_gets_stuck_while_it_stops,
-        ur_43_differences_cannot_be_reported,
-    );
+    all!(Scope::Cluster);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_run_is_stuck_on_is_found_and_mended_in_a_namespace() {
+    all!(Scope::Namespaced);
 }
 
 async fn prepared(fleet: &mut Fleet, name: &str, image: &str) {
@@ -36,7 +48,7 @@ async fn ur_40_an_image_that_is_none(fleet: &mut Fleet) {
         r#"Deployment space-ur40/web on member2 is not available: "nginx:1:2" is no image reference"#
     );
     let kinds: Vec<&str> = cause.evidence.iter().map(|one| one.object.kind.as_str()).collect();
-    let chain = ["ClusterStagedUpdateRun", "ClusterResourceBinding", "Work", "Deployment", "Pod"];
+    let chain = [fleet.words(Kind::Run).0, fleet.words(Kind::Binding).0, "Work", "Deployment", "Pod"];
     assert!(chain.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
     fleet.carry_out(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
     fleet.until_rolled_out().await;
@@ -73,13 +85,14 @@ async fn ur_40_a_pod_that_crashes_and_the_way_back(fleet: &mut Fleet) {
 
 async fn ur_41_applying_fails(fleet: &mut Fleet) {
     fleet.scenario("ur41").await;
-    // The namespace is on the member already, and it belongs to somebody.
+    // Something of it is on the member already, and it belongs to somebody.
     let boss = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "boss-ur41"}});
     fleet.create_on("member2", "/api/v1/namespaces", boss).await;
     let uid = fleet.get_on("member2", "/api/v1/namespaces/boss-ur41").await["metadata"]["uid"].clone();
-    let owned = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": fleet.space(),
-        "ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "boss-ur41", "uid": uid}]}});
-    fleet.create_on("member2", "/api/v1/namespaces", owned).await;
+    let (path, mut owned) = fleet.placed();
+    owned["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "Namespace", "name": "boss-ur41", "uid": uid}]);
+    fleet.create_on("member2", &path, owned).await;
     fleet.place(json!({})).await;
     fleet.both_stages().await;
     fleet.pass(5).await;
@@ -117,17 +130,11 @@ async fn ur_42_a_run_gets_stuck_while_it_stops(fleet: &mut Fleet) {
 async fn ur_43_differences_cannot_be_reported(fleet: &mut Fleet) {
     fleet.scenario("ur43").await;
     // A kind that the member does not have cannot be compared with.
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "toys.example.com"},
-        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "toys", "kind": "Toy"}, "versions": [{
-            "name": "v1", "served": true, "storage": true,
-            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
-    });
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    fleet.create(definitions, definition.clone()).await;
+    fleet.create(DEFINITIONS, definition("toys", "Toy")).await;
     fleet.pass(5).await;
     let toys = format!("/apis/example.com/v1/namespaces/{}/toys", fleet.space());
     fleet.create(&toys, json!({"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": "bear"}})).await;
+    fleet.select("example.com", "v1", "Toy", "bear");
     fleet.place(json!({"strategy": {"type": "External", "applyStrategy": {"type": "ReportDiff"}}})).await;
     fleet.both_stages().await;
     fleet.pass(5).await;
@@ -137,7 +144,28 @@ async fn ur_43_differences_cannot_be_reported(fleet: &mut Fleet) {
     assert_eq!(cause.because_of, Some("PL-D1"));
     // What the member lacks is for its owner to bring.
     for member in ["member1", "member2"] {
-        fleet.create_on(member, definitions, definition.clone()).await;
+        fleet.create_on(member, DEFINITIONS, definition("toys", "Toy")).await;
     }
+    fleet.until_rolled_out().await;
+}
+
+async fn ur_44_no_cluster_was_started(fleet: &mut Fleet) {
+    prepared(fleet, "ur44", "nginx:1:2").await;
+    fleet.run(json!({})).await;
+    fleet.pass(30).await;
+    // Some releases do not start a cluster that has the content already and has failed; this is what they leave.
+    fleet.world.stop("hub");
+    let mut run = fleet.object(Kind::Run, &fleet.run_name()).await;
+    let mut stages = run["status"]["stagesStatus"].take();
+    for cluster in stages[0]["clusters"].as_array_mut().unwrap() {
+        cluster["conditions"] = json!([]);
+    }
+    let path = format!("{}/{}/status", fleet.collection(Kind::Run), fleet.run_name());
+    fleet.patch(&path, json!({"status": {"stagesStatus": stages}})).await;
+    fleet.pass(125).await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-44").await;
+    assert_eq!(cause.because_of, Some("PL-V1"));
+    fleet.world.start_hub().unwrap();
+    fleet.carry_out(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
     fleet.until_rolled_out().await;
 }

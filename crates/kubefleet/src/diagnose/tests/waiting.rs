@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, Kind, Scope, condition, scenarios, stage};
+use super::fleet::{Fleet, Kind, Scope, scenarios, stage};
 
 macro_rules! all {
     ($scope:expr) => {
@@ -15,6 +15,7 @@ macro_rules! all {
             ur_54_a_request_is_missing,
             ur_55_a_timed_wait,
             ur_60_a_run_is_stopping_and_stopped,
+            ur_61_a_stop_within_the_removal_never_ends,
             ur_62_the_removal_does_not_finish,
         )
     };
@@ -110,16 +111,48 @@ async fn ur_60_a_run_is_stopping_and_stopped(fleet: &mut Fleet) {
     fleet.finds_and_mends("UR-60").await;
 }
 
-async fn ur_62_the_removal_does_not_finish(fleet: &mut Fleet) {
-    fleet.scenario("ur62").await;
+/// A placement that was rolled out on both clusters and no longer names `member2`.
+async fn leaving(fleet: &mut Fleet, name: &str) {
+    fleet.scenario(name).await;
     fleet.place(json!({"policy": {"placementType": "PickFixed", "clusterNames": ["member1", "member2"]}})).await;
     fleet.both_stages().await;
     fleet.pass(5).await;
-    fleet.run_named("run-ur62-first", json!({})).await;
+    let first = format!("{}-first", fleet.run_name());
+    fleet.run_named(&first, json!({})).await;
     fleet.until_rolled_out().await;
-    let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
-    fleet.patch(&path, json!({"spec": {"policy": {"clusterNames": ["member1"]}}})).await;
+    fleet.patch(&fleet.placement_path(), json!({"spec": {"policy": {"clusterNames": ["member1"]}}})).await;
     fleet.pass(5).await;
+}
+
+async fn ur_61_a_stop_within_the_removal_never_ends(fleet: &mut Fleet) {
+    leaving(fleet, "ur61").await;
+    // Its agent does not take anything back.
+    fleet.world.stop("member2");
+    fleet.run(json!({})).await;
+    fleet
+        .until("the removal has begun", async |fleet| {
+            let run = fleet.object(Kind::Run, &fleet.run_name()).await;
+            run.pointer("/status/deletionStageStatus/clusters/0/conditions/0").is_some()
+        })
+        .await;
+    fleet.set_state(&fleet.run_name(), "Stop").await;
+    fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStopping").await;
+    // Some releases say of the stage that it has stopped, and never of the run.
+    fleet.world.stop("hub");
+    let run = fleet.object(Kind::Run, &fleet.run_name()).await;
+    let stopped = json!({"type": "Progressing", "status": "False", "reason": "StageUpdatingStopped", "message": "",
+        "observedGeneration": run["metadata"]["generation"], "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let path = format!("{}/{}/status", fleet.collection(Kind::Run), fleet.run_name());
+    fleet.patch(&path, json!({"status": {"deletionStageStatus": {"conditions": [stopped]}}})).await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-61").await;
+    fleet.world.start_hub().unwrap();
+    fleet.start_member("member2").await;
+    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunSucceeded").await;
+}
+
+async fn ur_62_the_removal_does_not_finish(fleet: &mut Fleet) {
+    leaving(fleet, "ur62").await;
     let bindings = fleet.list(Kind::Binding).await;
     let binding = bindings
         .iter()
@@ -139,10 +172,5 @@ async fn ur_62_the_removal_does_not_finish(fleet: &mut Fleet) {
     let cause = fleet.finds(&fleet.run_name(), "UR-62").await;
     assert!(cause.title.contains("example.com/hold"), "{}", cause.title);
     fleet.carry_out(&cause.fixes[0], &[]).await;
-    fleet
-        .until("the run is through", async |fleet| {
-            condition(&fleet.object(Kind::Run, &fleet.run_name()).await, "Succeeded")
-                .is_some_and(|one| one["status"] == "True")
-        })
-        .await;
+    fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunSucceeded").await;
 }

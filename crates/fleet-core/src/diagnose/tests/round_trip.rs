@@ -1,0 +1,219 @@
+//! The command that a person pastes and the action that a machine takes are the same.
+//!
+//! `agree` looks at every step that any test of this crate makes, so every fix of every test is checked.
+
+use fleet_api::kinds::{Family, KindInfo, KindVisitor, Obj, Scope, UpdateRun, visit_kinds};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::pasted::{self, Does, Pasted, Target};
+use crate::diagnose::commands::create_on;
+use crate::diagnose::finding::{Action, ObjectRef, PatchType};
+use crate::diagnose::{Kubectl, Step};
+
+/// The context of the hub in tests that name one.
+const HUB: &str = "hub";
+
+/// Panics unless the text does what the action says, no less and no more.
+pub(in crate::diagnose) fn agree(command: &str, action: Option<&Action>) {
+    if command.is_empty() {
+        assert_eq!(action, None, "nobody is told how");
+        return;
+    }
+    assert_eq!(pasted::commands(command), [command], "what is printed is not what is pasted");
+    let read = pasted::read(command).unwrap_or_else(|complaint| panic!("{complaint}: {command}"));
+    assert!(says(&read, action), "{command}\nis read as {read:?}\nbut the action is {action:?}");
+}
+
+fn says(read: &Pasted, action: Option<&Action>) -> bool {
+    let goes_to = |member: Option<&str>| match member {
+        Some(member) => read.context.as_deref() == Some(member),
+        None => read.context.as_deref().is_none_or(|context| context == HUB),
+    };
+    match (&read.does, action) {
+        (Does::Look, None) => true,
+        (Does::Create { manifest }, Some(Action::Create { manifest: wanted, member })) => {
+            manifest == wanted && goes_to(member.as_deref())
+        }
+        (
+            Does::Patch { target, subresource, media_type, patch },
+            Some(Action::Patch { object, subresource: part, patch_type, patch: wanted }),
+        ) => {
+            is(target, object)
+                && goes_to(object.member.as_deref())
+                && subresource.as_deref() == *part
+                && *media_type == patch_type.media_type()
+                && patch == wanted
+        }
+        (Does::Delete { target }, Some(Action::Delete { object })) => {
+            is(target, object) && goes_to(object.member.as_deref())
+        }
+        _ => false,
+    }
+}
+
+fn is(target: &Target, object: &ObjectRef) -> bool {
+    let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
+    let (word, word_group) = target.resource.split_once('.').unwrap_or((&target.resource, ""));
+    let kind = match our_kinds().into_iter().filter(|info| answers_to(info, word)).collect::<Vec<_>>()[..] {
+        [ours] if word_group.is_empty() => {
+            ours.kind == object.kind && ours.group == group && ours.storage_version() == version
+        }
+        // Of groups that have no dot in their names Kubernetes has the first say; all others must be named.
+        _ => word == object.kind.to_lowercase() && word_group == if group.contains('.') { group } else { "" },
+    };
+    kind && target.name == object.name && target.namespace == object.namespace
+}
+
+fn answers_to(info: &KindInfo, word: &str) -> bool {
+    word == info.plural || word == info.kind.to_lowercase() || info.short_names.contains(&word)
+}
+
+fn our_kinds() -> Vec<&'static KindInfo> {
+    struct All(Vec<&'static KindInfo>);
+    impl KindVisitor for All {
+        fn visit<F: Family, S: Scope>(&mut self) {
+            self.0.push(Obj::<F, S>::INFO);
+        }
+    }
+    let mut all = All(Vec::new());
+    visit_kinds(&mut all);
+    all.0
+}
+
+#[test]
+fn a_difference_between_text_and_action_is_seen() {
+    let run = ObjectRef::of::<UpdateRun>(None, "run");
+    let patch = |state: &str| Action::Patch {
+        object: run.clone(),
+        subresource: None,
+        patch_type: PatchType::Merge,
+        patch: json!({"spec": {"state": state}}),
+    };
+    let text = r#"kubectl patch csur run --type=merge -p '{"spec":{"state":"Run"}}'"#;
+    let says = |text: &str, action: &Action| says(&pasted::read(text).unwrap(), Some(action));
+    assert!(says(text, &patch("Run")));
+    assert!(!says(text, &patch("Stop")));
+    for (one, other) in [
+        ("csur run", "csur other"),
+        ("csur", "sur"),
+        ("csur run", "csur run -n shop"),
+        ("--type=merge", "--type=strategic"),
+        ("--type=merge", "--type=merge --subresource=status"),
+        ("kubectl", "kubectl --context member1"),
+    ] {
+        assert!(!says(&text.replace(one, other), &patch("Run")), "{other}");
+    }
+    assert!(!says("kubectl delete csur run", &patch("Run")));
+    assert!(says("kubectl delete csur run", &Action::Delete { object: run }));
+}
+
+#[test]
+fn what_a_shell_would_read_in_its_own_way_is_refused() {
+    let complaint = |text: &str| pasted::read(text).unwrap_err();
+    assert_eq!(complaint("kubectl label membercluster a b=<value>"), "the shell reads '<' in its own way");
+    assert_eq!(complaint("kubectl patch crp a --type=merge -p '{"), "a quote is not closed");
+    assert_eq!(complaint("kubectl label membercluster a b=c"), "a label that is there is not changed");
+    assert_eq!(complaint("kubectl delete crp a --force"), "the flag --force is not understood");
+    assert_eq!(complaint("kubectl create -f - <<'EOF'\nkind: A"), "the manifest has no end");
+    assert_eq!(complaint("kubectl frobnicate crp a"), "frobnicate is not understood");
+    assert_eq!(complaint("rm -r a"), "it is no kubectl");
+}
+
+#[test]
+fn commands_are_found_among_what_is_printed() {
+    let printed = "error: no\n  fix: so\n    # do it\n    kubectl delete crp a\nkubectl create -f - <<'EOF'\nkind: A\nEOF\n  or: so\n    kubectl edit crp a\n";
+    assert_eq!(
+        pasted::commands(printed),
+        ["kubectl delete crp a", "kubectl create -f - <<'EOF'\nkind: A\nEOF", "kubectl edit crp a"]
+    );
+}
+
+/// Texts as users write them into their objects, with everything that shells and YAML have a meaning for.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?",
+        "[ -~]{0,12}",
+        prop::sample::select(vec![
+            "",
+            "0",
+            "1e3",
+            "0x1f",
+            "true",
+            "no",
+            "null",
+            "~",
+            "EOF",
+            "\nEOF\n",
+            "a\nb\n",
+            " a",
+            "a ",
+            "#",
+            "- a",
+            "it's",
+            "'",
+            "\\",
+            "$HOME",
+            "`id`",
+            "!!",
+            "&a",
+            "*a",
+            "a: b",
+            "<image>",
+            "2026-01-01",
+            "12:30",
+            "ä\u{2028}",
+            "\t",
+            "\u{7}",
+            "%",
+            "|",
+            ">-",
+            "{}",
+            "[]",
+            "?",
+            "@",
+            "=",
+            "<<",
+            "---",
+            "...",
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        text().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(text(), inner, 0..4).prop_map(|fields| json!(fields)),
+        ]
+    })
+}
+
+fn action_of(step: &Step) -> &Action {
+    step.action.as_ref().unwrap()
+}
+
+proptest! {
+    /// `agree` has looked at each of these already; that there is an action says that it was the one that was asked for.
+    #[test]
+    fn whatever_stands_in_an_object_survives_shell_and_kubectl(content in value(), context in "[ -~]{1,12}") {
+        let object = ObjectRef::named("example.com", "v1", "Toy", "shop", "bear");
+        let hub = Kubectl { hub_context: Some(HUB.to_owned()) };
+        let patched = hub.patch("", &object.clone().on("member1"), json!({"spec": content}));
+        prop_assert!(matches!(action_of(&patched), Action::Patch { .. }));
+        let status = hub.patch_status("", &object, json!({"status": content}));
+        prop_assert!(matches!(action_of(&status), Action::Patch { subresource: Some("status"), .. }));
+        let manifest = json!({"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": "bear"}, "spec": content});
+        prop_assert!(matches!(action_of(&hub.create("", manifest.clone())), Action::Create { member: None, .. }));
+        prop_assert!(matches!(action_of(&create_on("", "member1", manifest)), Action::Create { member: Some(_), .. }));
+        let elsewhere = Kubectl { hub_context: Some(context.clone()) }.look("", &object);
+        prop_assert_eq!(pasted::read(&elsewhere.command).unwrap().context, Some(context));
+    }
+}
