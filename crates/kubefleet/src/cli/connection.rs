@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use fleet_core::diagnose::explain_refusal;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::agent::connect;
@@ -215,9 +216,16 @@ fn explain_status(server: &str, doing: &str, status: &kube::core::Status) -> Hin
             format!("cannot {doing}: the cluster {server} does not serve this kind, so it is no hub"),
             "choose the hub's context with --context, or make it one: kubefleet crds | kubectl apply --server-side -f -",
         ),
-        _ => (format!("cannot {doing}: {message}"), ""),
+        _ => return Hinted { what: format!("cannot {doing}: {message}"), hint: remedy(&status.message) },
     };
     Hinted { what, hint: hint.to_owned() }
+}
+
+/// What the guides say about a refusal; nothing if they do not know it.
+fn remedy(refusal: &str) -> String {
+    let Some(finding) = explain_refusal(refusal) else { return String::new() };
+    let what = finding.fixes.first().map(|fix| format!("{}. ", fix.what)).unwrap_or_default();
+    format!("{what}{}", finding.explanation)
 }
 
 /// The cause behind all causes: the rest says "error" in other words.
@@ -323,6 +331,13 @@ mod tests {
         .assert_eq(&refused(403, "runs is forbidden: User \"jo\" cannot list\nmore"));
         assert!(refused(404, "the server could not find the requested resource").contains("so it is no hub"));
         assert_eq!(refused(500, "etcd is tired"), "cannot list runs: etcd is tired\n");
+        expect![[r#"
+            cannot list runs: run "a" is invalid: spec: Invalid value: invalid state transition: cannot transition from Initialize to Stop
+            leave it in state Initialize, or delete it. A run that was never started cannot be stopped."#]]
+        .assert_eq(&refused(
+            422,
+            "run \"a\" is invalid: spec: Invalid value: invalid state transition: cannot transition from Initialize to Stop",
+        ));
         let gone = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused");
         let told = explain("https://hub:6443", "list runs", &kube::Error::Service(Box::new(gone)));
         assert_eq!(told.what, "the hub https://hub:6443 cannot be reached: Connection refused");

@@ -191,7 +191,7 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map(text(), inner, 0..4).prop_map(|fields| json!(fields)),
+            prop::collection::btree_map("[a-zA-Z][-a-zA-Z0-9./_]{0,12}", inner, 0..4).prop_map(|fields| json!(fields)),
         ]
     })
 }

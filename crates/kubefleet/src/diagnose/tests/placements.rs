@@ -148,7 +148,7 @@ async fn pl_q2_the_latest_change_is_missing(fleet: &mut Fleet) {
     fleet.until_available().await;
     fleet.world.stop("member2");
     fleet.content("2").await;
-    fleet.pass(300).await;
+    fleet.pass(240).await;
     let cause = fleet.finds(&fleet.placement_name(), "PL-Q2").await;
     assert!(cause.title.starts_with("The agent of cluster member2 has not been heard of since"), "{}", cause.title);
     // The fix is for whoever runs the member's agent.
