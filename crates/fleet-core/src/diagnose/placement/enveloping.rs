@@ -29,7 +29,6 @@ pub(super) fn explained(standing: &Standing<'_>, finding: &Finding, message: &st
         "A ResourceEnvelope holds objects of its own namespace, a ClusterResourceEnvelope those that have none. {}",
         finding.explanation
     );
-    let finding = finding.seen(&holder, format!("data[{key}]"), "what the message is about");
     let kubectl = &standing.picture.kubectl;
     let without = kubectl.patch(format!("take {key} out"), &holder, json!({"data": {key: null}}));
     let mend = kubectl.edit(format!("mend {key}"), &holder);

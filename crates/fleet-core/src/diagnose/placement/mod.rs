@@ -91,6 +91,7 @@ pub(super) fn summary(picture: &Picture) -> Option<String> {
     let is_through = conditions(placement).iter().any(|one| one.type_ == last);
     Some(match first {
         Some(first) => format!("Placement {name}: {} is {} ({}).", first.type_, first.status, first.reason),
+        None if conditions(placement).is_empty() => format!("Placement {name} has not been looked at yet."),
         None if is_through => format!("Placement {name} is rolled out; clusters: {clusters}."),
         None => format!("Placement {name} is being rolled out; clusters: {clusters}."),
     })

@@ -57,6 +57,16 @@ fn ev_2_the_placement_is_being_deleted() {
             Eviction evict of placement example-placement from member1 is decided.
             EV-2 Error: Placement example-placement is being deleted: there is nothing to evict
               ClusterResourcePlacementEviction evict status.conditions[Valid] = False ClusterResourcePlacementEvictionInvalid: Found deleting ClusterResourcePlacement targeted by eviction
+            it was made anew: evict again:
+              kubectl create -f - <<'EOF'
+              apiVersion: placement.kubernetes-fleet.io/v1beta1
+              kind: ClusterResourcePlacementEviction
+              metadata:
+                name: evict-2
+              spec:
+                clusterName: member1
+                placementName: example-placement
+              EOF
         "#]],
     );
 }

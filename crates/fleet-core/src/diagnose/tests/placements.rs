@@ -190,7 +190,21 @@ fn pl_n1_too_few_clusters_have_the_namespace() {
         .without("ClusterResourceBinding", "example-placement-member2-2")
         .picture();
     picture.namespace = Some("shop".to_owned());
-    expect![[r#""#]].assert_eq(&told(&diagnose::placement(&picture)));
+    expect![[r#"
+        Placement example-placement: ResourcePlacementScheduled is False (SchedulingPolicyUnfulfilled).
+        PL-S1 PL-N1 Error: Placement example-placement wants 2 clusters, and only 1 fit
+          ResourcePlacement shop/example-placement status.conditions[ResourcePlacementScheduled] = False SchedulingPolicyUnfulfilled
+          ClusterSchedulingPolicySnapshot example-placement-0 status.targetClusters[member2] = ClusterUnschedulable, target namespace does not exist on cluster
+        create the namespace on the members, or place it by a ClusterResourcePlacement:
+          kubectl --context member2 create -f - <<'EOF'
+          apiVersion: v1
+          kind: Namespace
+          metadata:
+            name: shop
+          EOF
+        ask for fewer clusters, or let more join:
+          kubectl patch rp example-placement -n shop --type=merge -p '{"spec":{"policy":{"numberOfClusters":1}}}'
+    "#]].assert_eq(&told(&diagnose::placement(&picture)));
 }
 
 #[test]
@@ -234,9 +248,29 @@ fn pl_s4_nobody_looks_at_the_placement() {
         fleet().edit("ClusterResourcePlacement", "example-placement", &change)
     };
     let (long_ago, just_now) = ("2026-01-01T12:00:00Z", "2026-01-01T12:29:30Z");
-    check(&at(long_ago, long_ago, ""), expect![[r#""#]]);
+    check(
+        &at(long_ago, long_ago, ""),
+        expect![[r#"
+        Placement example-placement has not been looked at yet.
+        PL-S4 Warning: Nobody looks at placement example-placement
+          ClusterResourcePlacement example-placement metadata.generation = 2 since 2026-01-01T12:00:00Z
+          ClusterResourcePlacement example-placement status.conditions about scheduling = none
+        wait; if it lasts, start the hub agent:
+          kubectl get pods -A -l app=hub-agent
+    "#]],
+    );
     let older = "'ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled: of the first generation'";
-    check(&at(long_ago, long_ago, older), expect![[r#""#]]);
+    check(
+        &at(long_ago, long_ago, older),
+        expect![[r#"
+        Placement example-placement is being rolled out; clusters: 2.
+        PL-S4 Warning: Nobody looks at placement example-placement
+          ClusterResourcePlacement example-placement metadata.generation = 2 since 2026-01-01T12:00:00Z
+          ClusterResourcePlacement example-placement status.conditions about scheduling = True SchedulingPolicyFulfilled: of the first generation, about generation 1
+        wait; if it lasts, start the hub agent:
+          kubectl get pods -A -l app=hub-agent
+    "#]],
+    );
     assert_eq!(diagnose::placement(&at(long_ago, just_now, older).picture()).cause, None, "that takes a moment");
 }
 
@@ -342,7 +376,18 @@ fn pl_w1_an_envelope_cannot_be_opened() {
         &format!("'Overridden=True NoOverrideSpecified: ', 'WorkSynchronized=False SyncWorkFailed: {message}'"),
         "",
     );
-    check(&fleet, expect![[r#""#]]);
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement is being rolled out; clusters: 2.
+        PL-W1 Error: ResourceEnvelope shop/letter cannot be opened: entry role.yaml cannot be in it
+          ClusterResourceBinding example-placement-member2-2 status.conditions[WorkSynchronized] for member2 = False SyncWorkFailed: Failed to synchronize the work to the latest: a cluster scope object role.yaml (lost) has been wrapped in a resource envelope shop/letter
+        take the entry out; place it by itself or in an envelope of the right kind:
+          kubectl patch resourceenvelope letter -n shop --type=merge -p '{"data":{"role.yaml":null}}'
+        or mend the entry:
+          kubectl edit resourceenvelope letter -n shop
+    "#]],
+    );
 }
 
 fn not_applied(message: &str, reason: &str) -> Fleet {
@@ -467,7 +512,7 @@ fn pl_x1_pl_x2_drifts_and_differences_are_notices() {
         commands.map(|step| step.command.clone()).collect::<Vec<_>>().join("\n")
     };
     assert_eq!(fixes("{}"), "");
-    expect![[r#""#]].assert_eq(&fixes("{whenToApply: IfNotDrifted}"));
-    expect![[r#""#]].assert_eq(&fixes("{comparisonOption: FullComparison}"));
-    expect![[r#""#]].assert_eq(&fixes("{type: ReportDiff}"));
+    expect![[r#"kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"whenToApply":"Always"}}}}'"#]].assert_eq(&fixes("{whenToApply: IfNotDrifted}"));
+    expect![[r#"kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"comparisonOption":"PartialComparison"}}}}'"#]].assert_eq(&fixes("{comparisonOption: FullComparison}"));
+    expect![[r#"kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"type":"ClientSideApply"}}}}'"#]].assert_eq(&fixes("{type: ReportDiff}"));
 }

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::pasted::{self, Does, Pasted, Target};
+use crate::diagnose::Kubectl;
 use crate::diagnose::commands::create_on;
 use crate::diagnose::finding::{Action, ObjectRef, PatchType};
-use crate::diagnose::{Kubectl, Step};
 
 /// The context of the hub in tests that name one.
 const HUB: &str = "hub";
@@ -196,23 +196,22 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn action_of(step: &Step) -> &Action {
-    step.action.as_ref().unwrap()
-}
-
 proptest! {
-    /// `agree` has looked at each of these already; that there is an action says that it was the one that was asked for.
+    /// `agree` looks at each of these while it is made.
     #[test]
     fn whatever_stands_in_an_object_survives_shell_and_kubectl(content in value(), context in "[ -~]{1,12}") {
         let object = ObjectRef::named("example.com", "v1", "Toy", "shop", "bear");
         let hub = Kubectl { hub_context: Some(HUB.to_owned()) };
-        let patched = hub.patch("", &object.clone().on("member1"), json!({"spec": content}));
-        prop_assert!(matches!(action_of(&patched), Action::Patch { .. }));
-        let status = hub.patch_status("", &object, json!({"status": content}));
-        prop_assert!(matches!(action_of(&status), Action::Patch { subresource: Some("status"), .. }));
         let manifest = json!({"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": "bear"}, "spec": content});
-        prop_assert!(matches!(action_of(&hub.create("", manifest.clone())), Action::Create { member: None, .. }));
-        prop_assert!(matches!(action_of(&create_on("", "member1", manifest)), Action::Create { member: Some(_), .. }));
+        let steps = [
+            hub.patch("", &object.clone().on("member1"), json!({"spec": content})),
+            hub.patch_strategic("", &object, json!({"spec": content})),
+            hub.patch_status("", &object, json!({"status": content})),
+            hub.create("", manifest.clone()),
+            create_on("", "member1", manifest),
+            hub.delete("", &object),
+        ];
+        prop_assert!(steps.iter().all(|step| step.action.is_some()));
         let elsewhere = Kubectl { hub_context: Some(context.clone()) }.look("", &object);
         prop_assert_eq!(pasted::read(&elsewhere.command).unwrap().context, Some(context));
     }
