@@ -15,7 +15,7 @@ use fleet_api::kinds::MemberCluster;
 use fleet_api::names::{ClusterName, MemberNamespace, NameError};
 use fleet_api::types::{MemberClusterSpec, Subject, Taint};
 use fleet_api::well_known::api_groups;
-use fleet_member::{Member, MemberOptions, Properties};
+use fleet_member::{Member, MemberOptions, Properties, ProviderOptions};
 use fleet_runtime::{Grant, Overlap, Ownership, Runtime, Side};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -33,6 +33,8 @@ pub struct SimulatedMember {
     pub nodes: u32,
     /// What its agent tells of it beside what every agent tells.
     pub properties: BTreeMap<String, String>,
+    /// Whether its agent tells which namespaces it has. Those that do not are taken to have any.
+    pub tells_namespaces: bool,
     pub heartbeat_period_seconds: Option<i32>,
     pub works: Works,
 }
@@ -58,6 +60,7 @@ impl SimulatedMember {
             taints: Vec::new(),
             nodes: 3,
             properties: BTreeMap::new(),
+            tells_namespaces: false,
             heartbeat_period_seconds: None,
             works: Works::default(),
         })
@@ -67,6 +70,13 @@ impl SimulatedMember {
     #[must_use]
     pub fn applying(mut self) -> Self {
         self.works = Works::Applied;
+        self
+    }
+
+    /// The same with an agent that tells which namespaces it has, in the place of properties that are made up.
+    #[must_use]
+    pub fn telling_namespaces(mut self) -> Self {
+        self.tells_namespaces = true;
         self
     }
 
@@ -143,7 +153,10 @@ pub fn ownership(works: Works) -> Result<Ownership, Vec<Overlap>> {
 /// Adds a member's agent to a runtime whose main client speaks to the hub; `own` is the member's API server.
 pub fn install(runtime: &mut Runtime, own: Side, member: &SimulatedMember) -> Result<Member, NameError> {
     let mut options = MemberOptions::new(member.name.as_str())?;
-    if !member.properties.is_empty() {
+    if member.tells_namespaces {
+        let provider = ProviderOptions { namespaces: true, ..ProviderOptions::default() };
+        options = options.telling(Properties::Provider(provider));
+    } else if !member.properties.is_empty() {
         let described = described::Described { properties: member.properties.clone() };
         options = options.telling(Properties::PlugIn(Arc::new(described)));
     }

@@ -2,15 +2,15 @@
 //!
 //! Decides by the reason that the member gives for the first of them, in the wordings of all releases.
 
-use fleet_api::conditions::work::{ManifestApplied, ManifestAppliedReason};
-use fleet_api::conditions::{Condition, decode_ignoring_generation};
+use fleet_api::conditions::work::{ManifestApplied, ManifestAppliedReason, ManifestDiffReported};
+use fleet_api::conditions::{Condition, ConditionStatus, decode_ignoring_generation};
 use fleet_api::kinds::Envelope;
-use fleet_api::types::{EnvelopeIdentifier, FailedResourcePlacement, ResourceIdentifier};
+use fleet_api::types::{EnvelopeIdentifier, FailedResourcePlacement, ResourceIdentifier, WorkResourceIdentifier};
 use serde_json::{Value, json};
 
 use super::super::commands::{by_hand, create_on, show_on};
 use super::super::finding::{Finding, ObjectRef, Step};
-use super::super::picture::quote;
+use super::super::picture::{condition, quote};
 use super::cluster::Standing;
 use super::{drift, reference, then_roll_out};
 
@@ -197,26 +197,41 @@ fn manifest_refused(standing: &Standing<'_>, failed: &FailedResourcePlacement, o
 }
 
 pub(super) fn differences_unknown(standing: &Standing<'_>, condition: &Condition) -> Finding {
-    let first = standing.failed.first();
-    let title = match first {
-        Some(failed) => format!("{} cannot be compared with the hub's", on_member(standing, &failed.resource)),
-        None => format!("Differences on {} are not reported", standing.cluster),
+    let kubectl = &standing.picture.kubectl;
+    let what = "put right what the member complains about";
+    let explanation = |said: &str| format!("The member agent says: {said}. It tries again by itself.");
+    let Some((object, said)) = not_compared(standing) else {
+        let finding = Finding::error("PL-D1", format!("Differences on {} are not reported", standing.cluster))
+            .because(explanation(&condition.message));
+        let look = kubectl.look("see what the binding says", &standing.object);
+        return with_resources(standing, standing.quoting(finding, condition)).fix(what, vec![look]);
     };
-    let said = first.map_or(&condition.message, |failed| &failed.condition.message);
-    if let Some(failed) = first.filter(|_| said.contains(NO_SUCH_KIND)) {
-        let mut finding = unknown_kind(standing, &on_member(standing, &failed.resource), said);
-        finding.entry = "PL-D1";
-        return with_resources(standing, standing.quoting(finding, condition));
-    }
-    let finding =
-        Finding::error("PL-D1", title).because(format!("The member agent says: {said}. It tries again by itself."));
+    let there = object.clone().on(standing.cluster);
+    let mut finding = if said.message.contains(NO_SUCH_KIND) {
+        unknown_kind(standing, &there, &said.message)
+    } else {
+        let mend = then_roll_out(standing.picture, vec![kubectl.edit("mend it on the hub", &object)]);
+        Finding::error("PL-D1", format!("{there} cannot be compared with the hub's"))
+            .because(explanation(&said.message))
+            .fix(what, mend)
+    };
+    finding.entry = "PL-D1";
     let finding = with_resources(standing, standing.quoting(finding, condition));
-    let object = first.map(|failed| on_hub(&failed.resource));
-    let mend = match &object {
-        Some(object) => standing.picture.kubectl.edit("mend it on the hub", object),
-        None => standing.picture.kubectl.look("see what the binding says", &standing.object),
-    };
-    finding.fix("put right what the member complains about", then_roll_out(standing.picture, vec![mend]))
+    if standing.failed.is_empty() { finding.seen(&there, "condition[DiffReported]", quote(said)) } else { finding }
+}
+
+/// The first resource that could not be compared, as it is on the hub: bindings of some releases list it, the Works of all do.
+fn not_compared<'p>(standing: &Standing<'p>) -> Option<(ObjectRef, &'p Condition)> {
+    if let Some(failed) = standing.failed.first() {
+        return Some((on_hub(&failed.resource), &failed.condition));
+    }
+    let works = standing.picture.works_for(standing.cluster).filter_map(|work| work.status.as_ref());
+    works.flat_map(|status| &status.manifest_conditions).find_map(|manifest| {
+        let said = condition::<ManifestDiffReported>(&manifest.conditions)?;
+        let WorkResourceIdentifier { group, version, kind, name, namespace, .. } = &manifest.identifier;
+        let object = ObjectRef::named(group, version, kind, namespace, name);
+        (said.status == ConditionStatus::False).then_some((object, said))
+    })
 }
 
 #[cfg(test)]

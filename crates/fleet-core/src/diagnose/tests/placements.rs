@@ -476,11 +476,19 @@ fn pl_d1_differences_are_not_reported() {
     );
     let cause = diagnose::placement(&fleet.picture()).cause.unwrap();
     assert_eq!((cause.entry, cause.title.as_str()), ("PL-D1", "Differences on member2 are not reported"));
-    let failed = "{status: {failedPlacements: [{group: example.com, version: v1, kind: Toy, name: bear, namespace: shop, condition: 'DiffReported=False FailedToReportDiff: no matches for kind \"Toy\" in version \"example.com/v1\"'}]}}";
-    let cause =
-        diagnose::placement(&fleet.edit("ClusterResourceBinding", "example-placement-member2-2", failed).picture())
-            .cause
-            .unwrap();
+    // Bindings do not list what could not be compared; the Work says it of each manifest.
+    let told_by_work = |said: &str| {
+        let work = format!(
+            "{{kind: Work, metadata: {{name: web-work, namespace: fleet-member-member2}}, spec: {{}}, status: {{conditions: [], manifestConditions: [
+              {{identifier: {{ordinal: 0, version: v1, kind: ConfigMap, name: a, namespace: shop}}, conditions: ['DiffReported=True NoDiffFound: ']}},
+              {{identifier: {{ordinal: 1, group: example.com, version: v1, kind: Toy, name: bear, namespace: shop}}, conditions: ['DiffReported=False FailedToReportDiff: {said}']}}]}}}}"
+        );
+        diagnose::placement(&fleet.clone().with(&work).picture()).cause.unwrap()
+    };
+    let cause = told_by_work("the server is tired");
+    assert_eq!(cause.title, "Toy shop/bear on member2 cannot be compared with the hub's");
+    assert_eq!(cause.fixes[0].steps[0].command, "kubectl edit toy.example.com bear -n shop");
+    let cause = told_by_work("no matches for kind \"Toy\" in version \"example.com/v1\"");
     assert_eq!((cause.entry, cause.title.as_str()), ("PL-D1", "Cluster member2 does not know the kind Toy"));
 }
 

@@ -31,9 +31,9 @@ async fn what_keeps_resources_from_arriving_is_found_and_mended() {
 async fn what_keeps_resources_from_arriving_is_found_and_mended_in_a_namespace() {
     all!(
         Scope::Namespaced,
+        pl_n1_the_namespace_was_deleted_on_the_member,
         pl_n1_a_cluster_without_the_namespace_is_not_chosen,
-        pl_n1_too_few_clusters_have_the_namespace,
-        pl_n1_the_namespace_was_deleted_on_the_member
+        pl_n1_too_few_clusters_have_the_namespace
     );
 }
 
@@ -182,6 +182,7 @@ async fn pl_x2_an_object_differs_from_the_hubs(fleet: &mut Fleet) {
 
 /// The namespace of the scenario is gone from `member2`, and the hub knows.
 async fn without_namespace(fleet: &mut Fleet, name: &str) {
+    fleet.members_tell_namespaces().await;
     fleet.scenario(name).await;
     fleet.delete_on("member2", &format!("/api/v1/namespaces/{}", fleet.space())).await;
     // Members tell of their namespaces with their heartbeats.

@@ -102,6 +102,13 @@ impl Fleet {
         self.world.start_member(&member(name)).await.unwrap();
     }
 
+    /// From now on members tell which namespaces they have; before, the hub takes them to have any.
+    pub(super) async fn members_tell_namespaces(&mut self) {
+        for name in ["member1", "member2"] {
+            self.world.start_member(&member(name).telling_namespaces()).await.unwrap();
+        }
+    }
+
     /// Starts all agents anew: a scenario that failed may have left some dead.
     pub(super) async fn all_agents_run(&mut self) {
         self.world.start_hub().unwrap();
@@ -129,7 +136,7 @@ impl Fleet {
                     .await
                     .unwrap();
             }
-            // Members tell of their namespaces with their heartbeats.
+            // Members that tell of their namespaces do it with their heartbeats.
             self.pass(70).await;
         }
     }

@@ -124,10 +124,24 @@ async fn leaving(fleet: &mut Fleet, name: &str) {
     fleet.pass(5).await;
 }
 
+/// Somebody holds the binding of `member2`: where it is.
+async fn hold(fleet: &Fleet) -> String {
+    let bindings = fleet.list(Kind::Binding).await;
+    let is_it = |one: &&Value| {
+        one["spec"]["targetCluster"] == "member2"
+            && one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == fleet.placement_name()
+    };
+    let binding = bindings.iter().find(is_it).unwrap();
+    let mut held = binding["metadata"]["finalizers"].as_array().unwrap().clone();
+    held.push(json!("example.com/hold"));
+    let path = format!("{}/{}", fleet.collection(Kind::Binding), binding["metadata"]["name"].as_str().unwrap());
+    fleet.patch(&path, json!({"metadata": {"finalizers": held}})).await;
+    path
+}
+
 async fn ur_61_a_stop_within_the_removal_never_ends(fleet: &mut Fleet) {
     leaving(fleet, "ur61").await;
-    // Its agent does not take anything back.
-    fleet.world.stop("member2");
+    let binding = hold(fleet).await;
     fleet.run(json!({})).await;
     fleet
         .until("the removal has begun", async |fleet| {
@@ -146,27 +160,16 @@ async fn ur_61_a_stop_within_the_removal_never_ends(fleet: &mut Fleet) {
     fleet.patch(&path, json!({"status": {"deletionStageStatus": {"conditions": [stopped]}}})).await;
     let cause = fleet.finds(&fleet.run_name(), "UR-61").await;
     fleet.world.start_hub().unwrap();
-    fleet.start_member("member2").await;
     fleet.carry_out(&cause.fixes[0], &[]).await;
+    let mut left = fleet.get(&binding).await.unwrap()["metadata"]["finalizers"].as_array().unwrap().clone();
+    left.retain(|one| one != "example.com/hold");
+    fleet.patch(&binding, json!({"metadata": {"finalizers": left}})).await;
     fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunSucceeded").await;
 }
 
 async fn ur_62_the_removal_does_not_finish(fleet: &mut Fleet) {
     leaving(fleet, "ur62").await;
-    let bindings = fleet.list(Kind::Binding).await;
-    let binding = bindings
-        .iter()
-        .find(|one| {
-            one["spec"]["targetCluster"] == "member2"
-                && one["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == fleet.placement_name()
-        })
-        .unwrap();
-    let name = binding["metadata"]["name"].as_str().unwrap();
-    let mut held = binding["metadata"]["finalizers"].as_array().unwrap().clone();
-    held.push(json!("example.com/hold"));
-    fleet
-        .patch(&format!("{}/{name}", fleet.collection(Kind::Binding)), json!({"metadata": {"finalizers": held}}))
-        .await;
+    hold(fleet).await;
     fleet.run(json!({})).await;
     fleet.pass(400).await;
     let cause = fleet.finds(&fleet.run_name(), "UR-62").await;
