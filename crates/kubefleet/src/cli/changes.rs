@@ -81,7 +81,7 @@ fn text_lines(before: &str, after: &str, paint: Paint, extent: Extent) -> Vec<St
     if extent == Extent::Glance && lines.len() > TEXT_LINES {
         let more = lines.len() - TEXT_LINES;
         lines.truncate(TEXT_LINES);
-        lines.push(format!("  … {more} more lines (-o wide shows all)"));
+        lines.push(format!("  … {more} more lines"));
     }
     lines
 }
@@ -182,7 +182,7 @@ mod tests {
         };
         let glance = shown(Extent::Glance);
         assert_eq!(glance.len(), TEXT_LINES + 2);
-        assert_eq!(glance.last().map(String::as_str), Some("  … 40 more lines (-o wide shows all)"));
+        assert_eq!(glance.last().map(String::as_str), Some("  … 40 more lines"));
         assert_eq!(shown(Extent::Whole).len(), 61);
         let long = "x".repeat(200);
         assert_eq!(window(&long, 0, Extent::Whole), long);

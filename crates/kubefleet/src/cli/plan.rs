@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 
+use fleet_api::conditions::run_message::reason;
 use fleet_api::kinds::{Obj, Scope, UpdateRun, UpdateStrategy};
 use fleet_api::types::{UpdateRunSpec, UpdateRunState};
 use fleet_core::overview::{Change, Contents, Forecast, Gate, GateTask, StageForecast, forecast};
@@ -63,7 +64,7 @@ async fn show<S: Scope>(hub: &Hub, args: &Args) -> anyhow::Result<()> {
     match seen.problem {
         None => Ok(()),
         Some(what) => {
-            let what = format!("such a run could not start: {what}");
+            let what = format!("such a run could not start: {}", reason(&what));
             let meant = meant::<S>(hub, &args.strategy).await?;
             Err(NothingDone(Hinted {
                 what,

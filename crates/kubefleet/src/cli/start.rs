@@ -113,10 +113,11 @@ async fn go_back<S: Scope>(hub: &Hub, args: &RollbackArgs) -> anyhow::Result<()>
     let before = versions.resources(hub, Side::Frozen(from)).await?;
     let after = versions.resources(hub, Side::Frozen(to)).await?;
     let differences = overview::changes(&before, &after);
+    let way = if to > from { "forward" } else { "back" };
     let (from, target) = (words_for(Side::Frozen(from)), words_for(Side::Frozen(to)));
     let shown = render(&differences, Paint::for_stdout(), 1, Extent::Glance);
     let shown = if shown.is_empty() { "  nothing differs\n".to_owned() } else { shown };
-    print(&format!("Placement {} goes back from {from} to {target}:\n{shown}", args.placement))?;
+    print(&format!("Placement {} goes {way} from {from} to {target}:\n{shown}", args.placement))?;
     if !args.yes && !confirm(&format!("Create a run with strategy {strategy}?"))? {
         let hint = "nothing was created".to_owned();
         return Err(NothingDone(Hinted { what: "not confirmed".to_owned(), hint }).into());

@@ -146,6 +146,24 @@ async fn waiting() -> Fleet {
 }
 
 #[tokio::test]
+async fn status_is_told_for_people_and_for_programs() {
+    let fleet = waiting().await;
+    for (subject, field) in [("", "/runs/0/name"), ("web-1", "/name"), ("web", "/runs/0/name")] {
+        let json = fleet.run(&format!("kubefleet status {subject} -o json")).await;
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}:\n{json}"));
+        assert_eq!(json.pointer(field), Some(&"web-1".into()), "{json}");
+        let text = fleet.run(&format!("kubefleet status {subject} -o yaml")).await;
+        let yaml = fleet_api::yaml::documents(&text).unwrap();
+        assert_eq!(yaml[0].pointer(field), Some(&"web-1".into()), "{text}");
+    }
+    let columns = |text: &str| text.lines().next().unwrap().split_whitespace().count();
+    let (table, wide) = (fleet.run("kubefleet status").await, fleet.run("kubefleet status -o wide").await);
+    assert!(columns(&wide) > columns(&table), "{table}\n{wide}");
+    assert!(wide.contains("waits for an approval of stage staging") && !table.contains("waits for"), "{wide}");
+    assert!(fleet.run("kubefleet status -o xml").await.ends_with("[exit 2]\n"));
+}
+
+#[tokio::test]
 async fn names_are_completed() {
     let fleet = waiting().await;
     for (words, expected) in [

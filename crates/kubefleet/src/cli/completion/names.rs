@@ -159,7 +159,7 @@ async fn clusters(hub: &Hub) -> anyhow::Result<Vec<Candidate>> {
 }
 
 async fn approvals<S: Scope>(hub: &Hub) -> anyhow::Result<Vec<Candidate>> {
-    plain(hub.list::<Approval, S>(None).await?, |request| format!("run {}", request.spec.target_update_run))
+    plain(hub.list::<Approval, S>(None).await?, |request| format!("run {}", request.spec.parent_stage_rollout))
 }
 
 async fn stages<S: Scope>(hub: &Hub, run: &str) -> anyhow::Result<Vec<Candidate>> {

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use fleet_api::conditions::run_message::reason;
 use fleet_core::overview::{
     ClusterOverview, Gate, GateState, GateTask, PlacedCluster, PlacementOverview, PlacementState, RunOverview,
     StageOverview, Wait,
@@ -46,7 +47,7 @@ fn heading(run: &RunOverview, now: Timestamp, paint: Paint) -> String {
     let _ = writeln!(out, "State      {}{duration}{done}", paint.paint(word.tone, word.text));
     if matches!(run.state, Outcome::Failed | Outcome::InitializationFailed) {
         let place = run.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-        let _ = writeln!(out, "           {}", paint.paint(Tone::Bad, &run.message));
+        let _ = writeln!(out, "           {}", paint.paint(Tone::Bad, reason(&run.message)));
         let command = format!("{} diagnose {}{place}", program(), run.name);
         let _ = writeln!(out, "           → {}", paint.paint(Tone::Strong, &command));
     }
@@ -57,8 +58,11 @@ fn heading(run: &RunOverview, now: Timestamp, paint: Paint) -> String {
         }
     }
     if let Some(failure) = &run.would_fail {
-        let _ =
-            writeln!(out, "           {}", paint.paint(Tone::Bad, &format!("if it went on it would fail: {failure}")));
+        let _ = writeln!(
+            out,
+            "           {}",
+            paint.paint(Tone::Bad, &format!("if it went on it would fail: {}", reason(failure)))
+        );
     }
     if !run.stages.is_empty() {
         out.push('\n');
