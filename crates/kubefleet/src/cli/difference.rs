@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::changes::render;
 use super::connection::{Hub, HubFlags};
 use super::objects::in_scope;
-use super::output::{Cell, OutputFlags, Paint, Table, Tone};
+use super::output::{Cell, OutputFlags, Table, Tone};
 use super::status::ago;
 use super::versions::{Side, Versions, side};
 use crate::output::{Hinted, program};

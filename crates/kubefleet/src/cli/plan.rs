@@ -101,7 +101,8 @@ async fn look_ahead<S: Scope>(
     let propagation = Propagation::default();
     let is_frozen = index.is_some_and(|index| versions.all().iter().any(|version| version.index == index));
     let selectors = &versions.placement.spec.resource_selectors;
-    let live = if is_frozen { Live::kinds(hub).await? } else { Live::read(hub, &key, selectors, &propagation).await? };
+    let mut live =
+        if is_frozen { Live::kinds(hub).await? } else { Live::read(hub, &key, selectors, &propagation).await? };
     let snapshots: Vec<ResourceSnapshotFacts<'_>> = versions.snapshots.iter().map(ResourceSnapshotFacts::of).collect();
     let content = placement::Observed {
         placement: PlacementFacts::of(&key, &versions.placement),
@@ -120,6 +121,9 @@ async fn look_ahead<S: Scope>(
     let run = imagined::<S>(hub, &versions, strategy, index);
     let now = Clock::Real.now();
     let seen = around.look(&run, Some(&content), Some(&overrides), |observed| forecast(observed, &contents, now));
+    if let (Some(_), Some(error)) = (seen.as_ref().and_then(|seen| seen.problem.as_ref()), live.trouble.take()) {
+        return Err(error);
+    }
     seen.ok_or_else(|| anyhow::anyhow!("{placement:?} is no name of a placement that the hub acts on"))
 }
 

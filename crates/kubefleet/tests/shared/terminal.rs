@@ -75,7 +75,7 @@ impl Terminal {
         while !holds(&self.contents()) {
             match self.drawn.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(bytes) => self.take(&bytes),
-                Err(why) => panic!("{why:?}; {what:?} was not seen, but\n{}\nof\n{:?}", self.contents(), self.sent),
+                Err(why) => panic!("{why:?}; {what:?} was not seen, but\n{}", self.contents()),
             }
         }
     }

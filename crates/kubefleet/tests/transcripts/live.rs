@@ -40,6 +40,7 @@ async fn watch_shows_a_run_on_a_terminal_and_directs_it_by_keys() {
     talk(move || {
         let mut watch = Terminal::start(command, 100, 30);
         watch.wait_for("→ waits for an approval of stage staging, for ");
+        watch.wait_for("  q leave");
         assert!(watch.screen().alternate_screen());
         let shown = watch.contents();
         for line in [
@@ -59,6 +60,9 @@ async fn watch_shows_a_run_on_a_terminal_and_directs_it_by_keys() {
         look_inside_and_back(&mut watch);
         stop_and_resume(&mut watch);
         approve(&mut watch);
+        // Any key takes away what was said last.
+        watch.press(DOWN);
+        watch.wait_for("a approve  s stop");
         watch.resize(50, 12);
         watch.wait_until("the same on a smaller screen", |contents| {
             contents.ends_with("a approve s stop r resume q leave") && contents.starts_with("run web-1")

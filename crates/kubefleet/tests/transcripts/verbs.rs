@@ -185,7 +185,7 @@ async fn names_are_completed() {
         ("-n shop stop ''", ":4"),
         ("status --kubeconfig ''", ":0"),
         ("status -o j", "json\n:4"),
-        ("stop --names", ":4"),
+        ("stop --nothing", ":4"),
         ("stop --kube", "--kubeconfig\tThe kubeconfig; without it, what KUBECONFIG names, or ~/.kube/config\n:4"),
         ("appro", "approve\tApprove what a staged update run waits for\n:4"),
         // What cannot be read is no candidate, and no error.

@@ -52,7 +52,7 @@ pub(super) fn sort(place: &Place<'_>) -> Sort {
     if !argument.get_possible_values().is_empty() {
         return Sort::Declared;
     }
-    let value_name = argument.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
+    let value_name = argument.get_value_names().and_then(|names| names.first()).map(clap::builder::Str::as_str);
     if matches!(value_name, Some("FILE" | "DIR")) {
         return Sort::Files;
     }
@@ -124,10 +124,7 @@ async fn names<S: Scope>(hub: &Hub, named: Named, question: &Question) -> anyhow
             Some(_) => placements::<S>(hub).await,
             None => Ok([runs::<S>(hub).await?, placements::<S>(hub).await?].concat()),
         },
-        Named::Strategies => plain(hub.list::<UpdateStrategy, S>(None).await?, |strategy| {
-            let stages: Vec<&str> = strategy.spec.stages.iter().map(|stage| stage.name.as_str()).collect();
-            format!("stages {}", stages.join(", "))
-        }),
+        Named::Strategies => strategies::<S>(hub).await,
         Named::Clusters => clusters(hub).await,
         Named::Approvals => approvals::<S>(hub).await,
         Named::Versions => versions::<S>(hub, question.placement.as_deref().unwrap_or_default()).await,
@@ -139,27 +136,34 @@ async fn names<S: Scope>(hub: &Hub, named: Named, question: &Question) -> anyhow
     }
 }
 
-fn plain<F: Family, S: Scope>(
-    all: Vec<Obj<F, S>>,
-    about: impl Fn(&Obj<F, S>) -> String,
-) -> anyhow::Result<Vec<Candidate>> {
-    Ok(all.iter().filter_map(|one| Some(Candidate::new(one.metadata.name.as_deref()?, about(one)))).collect())
+/// All of a kind, each with a word about it.
+async fn all<F: Family, S: Scope>(hub: &Hub, about: impl Fn(&Obj<F, S>) -> String) -> anyhow::Result<Vec<Candidate>> {
+    let found = hub.list::<F, S>(None).await?;
+    Ok(found.iter().filter_map(|one| Some(Candidate::new(one.metadata.name.as_deref()?, about(one)))).collect())
 }
 
 async fn runs<S: Scope>(hub: &Hub) -> anyhow::Result<Vec<Candidate>> {
-    plain(hub.list::<UpdateRun, S>(None).await?, |run| format!("run of placement {}", run.spec.placement_name))
+    all::<UpdateRun, S>(hub, |run| format!("run of placement {}", run.spec.placement_name)).await
 }
 
 async fn placements<S: Scope>(hub: &Hub) -> anyhow::Result<Vec<Candidate>> {
-    plain(hub.list::<Placement, S>(None).await?, |_| "placement".to_owned())
+    all::<Placement, S>(hub, |_| "placement".to_owned()).await
 }
 
 async fn clusters(hub: &Hub) -> anyhow::Result<Vec<Candidate>> {
-    plain(hub.list::<Member, Cluster>(None).await?, |_| "member cluster".to_owned())
+    all::<Member, Cluster>(hub, |_| "member cluster".to_owned()).await
 }
 
 async fn approvals<S: Scope>(hub: &Hub) -> anyhow::Result<Vec<Candidate>> {
-    plain(hub.list::<Approval, S>(None).await?, |request| format!("run {}", request.spec.parent_stage_rollout))
+    all::<Approval, S>(hub, |request| format!("run {}", request.spec.parent_stage_rollout)).await
+}
+
+async fn strategies<S: Scope>(hub: &Hub) -> anyhow::Result<Vec<Candidate>> {
+    let about = |strategy: &Obj<UpdateStrategy, S>| {
+        let stages: Vec<&str> = strategy.spec.stages.iter().map(|stage| stage.name.as_str()).collect();
+        format!("stages {}", stages.join(", "))
+    };
+    all::<UpdateStrategy, S>(hub, about).await
 }
 
 async fn stages<S: Scope>(hub: &Hub, run: &str) -> anyhow::Result<Vec<Candidate>> {

@@ -152,10 +152,9 @@ async fn show_all<S: Scope>(hub: &Hub, output: OutputFlags) -> anyhow::Result<()
         runs: runs.iter().filter_map(|run| around.overview(run, now)).collect(),
         placements: around.placements.iter().map(|one| around.placement_overview(one, &runs, now)).collect(),
     };
-    output.show(&all, |all, paint| match all.runs.is_empty() && all.placements.is_empty() {
-        true => nothing(hub),
-        false => tables(all, now, paint, output.is_wide()),
-    })
+    let is_empty = all.runs.is_empty() && all.placements.is_empty();
+    let wide = output.is_wide();
+    output.show(&all, |all, paint| if is_empty { nothing(hub) } else { tables(all, now, paint, wide) })
 }
 
 /// Where nothing is, something may be elsewhere.
