@@ -3,7 +3,7 @@
 //! Decides what a hub needs before its agent starts: the definitions of our kinds and the fleet's own namespace. Waits by
 //! watching, never by asking again and again. Everything may be there already.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::pin;
 
@@ -48,11 +48,8 @@ pub async fn prepare_hub(client: &kube::Client) -> Result<(), SetupError> {
     }
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespaces::FLEET_SYSTEM}});
     apply(client, &KindId::of::<Namespace>(), &namespace).await?;
-    let served = |found: &BTreeMap<String, Value>| {
-        let name = |definition: &Value| definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        definitions.iter().all(|one| found.get(&name(&one.object)).is_some_and(is_established))
-    };
-    wait_until(client, &kind, served).await.map_err(failed("definitions of its kinds"))
+    let names = definitions.iter().map(|definition| name_of(&definition.object)).collect();
+    wait_for_all(client, &kind, names, is_established, |_| ()).await.map_err(failed("definitions of its kinds"))
 }
 
 fn is_established(definition: &Value) -> bool {
@@ -97,12 +94,10 @@ pub async fn add_nodes(own: &kube::Client, member: &SimulatedMember) -> Result<(
 /// Installs the kind by which a member's agent owns what it applies; returns when it is served.
 async fn define_ledgers(own: &kube::Client) -> Result<(), SetupError> {
     let kind = KindId::of::<CustomResourceDefinition>();
-    let ledgers = KindId::of::<AppliedWork>().to_string();
-    for definition in all_crds().iter().filter(|definition| definition.object["metadata"]["name"] == *ledgers) {
-        apply(own, &kind, &definition.object).await?;
-    }
-    let served = |found: &BTreeMap<String, Value>| found.get(&ledgers).is_some_and(is_established);
-    wait_until(own, &kind, served).await.map_err(failed("the kind of ledgers"))
+    let ledgers = AppliedWork::crd().object;
+    apply(own, &kind, &ledgers).await?;
+    let names = BTreeSet::from([name_of(&ledgers)]);
+    wait_for_all(own, &kind, names, is_established, |_| ()).await.map_err(failed("the kind of ledgers"))
 }
 
 /// The class of claims that name none.
@@ -139,21 +134,16 @@ pub async fn known_members(client: &kube::Client) -> Result<Vec<String>, SetupEr
     Ok(items.iter().map(name_of).collect())
 }
 
-/// Waits until all of these members have joined; `progress` is told how many have, whenever that changes.
+/// Waits until each of these members has joined; `progress` is told how many have, whenever that changes.
 pub async fn all_joined(
     client: &kube::Client,
     members: &[&str],
     mut progress: impl FnMut(usize),
 ) -> Result<(), SetupError> {
-    let mut told = None;
-    let joined = |found: &BTreeMap<String, Value>| {
-        let count = members.iter().filter(|name| found.get(**name).is_some_and(has_joined)).count();
-        if told.replace(count) != Some(count) {
-            progress(count);
-        }
-        count == members.len()
-    };
-    wait_until(client, &KindId::of::<MemberCluster>(), joined).await.map_err(failed("its members"))
+    let names = members.iter().map(|&name| name.to_owned()).collect();
+    let tell = |left: usize| progress(members.len() - left);
+    let kind = KindId::of::<MemberCluster>();
+    wait_for_all(client, &kind, names, has_joined, tell).await.map_err(failed("its members"))
 }
 
 fn has_joined(object: &Value) -> bool {
@@ -174,21 +164,33 @@ async fn patch(client: &kube::Client, path: &str, format: &str, body: &Value) ->
     client.request::<Value>(request).await.map(drop)
 }
 
-/// Follows a kind until what there is of it (by name) is as wanted.
-pub async fn wait_until(
+/// Follows a kind until each of the named objects has been seen as `wanted`; `left` is told how many have not, whenever that
+/// changes. Every object is looked at once for each of its changes, so that a crowd costs no more than its size.
+pub async fn wait_for_all(
     client: &kube::Client,
     kind: &KindId,
-    mut wanted: impl FnMut(&BTreeMap<String, Value>) -> bool,
+    mut names: BTreeSet<String>,
+    wanted: impl Fn(&Value) -> bool,
+    mut left: impl FnMut(usize),
 ) -> Result<(), kube::Error> {
+    let mut look = |objects: &[Value]| {
+        let before = names.len();
+        for object in objects {
+            let name = name_of(object);
+            if names.contains(&name) && wanted(object) {
+                names.remove(&name);
+            }
+        }
+        if names.len() != before {
+            left(names.len());
+        }
+        names.is_empty()
+    };
     loop {
         let path = kind.collection_path(None);
-        let mut list: Value = client.request(get(&path)?).await?;
-        let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-        let mut found = BTreeMap::new();
-        if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
-            found.extend(items.into_iter().map(|object| (name_of(&object), object)));
-        }
-        if wanted(&found) {
+        let list: Value = client.request(get(&path)?).await?;
+        let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        if look(list["items"].as_array().map(Vec::as_slice).unwrap_or_default()) {
             return Ok(());
         }
         let path = format!("{path}?watch=true&resourceVersion={revision}");
@@ -196,14 +198,12 @@ pub async fn wait_until(
         while let Some(Ok(event)) = events.next().await {
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    drop(found.insert(name_of(&object), object));
+                    if look(std::slice::from_ref(&object)) {
+                        return Ok(());
+                    }
                 }
-                WatchEvent::Deleted(object) => drop(found.remove(&name_of(&object))),
-                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(_) => break,
-            }
-            if wanted(&found) {
-                return Ok(());
             }
         }
     }

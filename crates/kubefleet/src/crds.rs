@@ -12,8 +12,12 @@ use crate::output::print;
 
 /// Print the CustomResourceDefinitions of the fleet's kinds
 ///
-/// Install them on a hub with:  kubefleet crds | kubectl apply --server-side -f -
+/// A hub needs them before its agent runs.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubefleet crds | kubectl apply --server-side -f -     installs them on a hub
+  kubefleet crds --dir config/crd                       one file a kind")]
 pub(crate) struct Args {
     /// Write one file a kind into this directory instead of printing
     #[arg(long, value_name = "DIR")]

@@ -2,9 +2,10 @@
 //!
 //! By its other name, `kubectl-fleet`, it is kubectl's plugin and has the verbs that speak with a hub.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 
 mod agent;
 mod cli;
@@ -52,23 +53,52 @@ enum PluginVerb {
     Fleet(cli::Verb),
     Completion(cli::completion::Args),
     /// Print the version
+    #[command(after_help = "Examples:\n  kubectl fleet version")]
     Version,
 }
 
+impl Cli {
+    /// All verbs with their flags.
+    fn tree() -> Command {
+        Self::command()
+    }
+}
+
+impl Plugin {
+    /// All verbs with their flags; examples are as the user calls us.
+    fn tree() -> Command {
+        Self::command().mut_subcommands(|verb| match verb.get_after_help().map(ToString::to_string) {
+            Some(text) => verb.after_help(text.replace("kubefleet ", "kubectl fleet ")),
+            None => verb,
+        })
+    }
+}
+
+/// What a command line says; one that cannot be understood ends the process, with a word about why.
+fn parsed<T: FromArgMatches>(tree: Command, arguments: Vec<OsString>) -> T {
+    let matches = tree.get_matches_from(cli::flags_last(arguments));
+    T::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
 fn main() -> ExitCode {
-    let arguments = cli::flags_last(std::env::args_os());
-    let outcome = if output::is_plugin() {
-        match Plugin::parse_from(arguments).verb {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let is_plugin = output::is_plugin();
+    if let Some(words) = cli::completion::asked(&arguments) {
+        let tree = if is_plugin { Plugin::tree() } else { Cli::tree() };
+        return output::report(cli::completion::answer(tree, &words));
+    }
+    let outcome = if is_plugin {
+        match parsed::<Plugin>(Plugin::tree(), arguments).verb {
             PluginVerb::Fleet(verb) => verb.run(),
-            PluginVerb::Completion(args) => cli::completion::run(&args, Plugin::command(), "kubectl-fleet"),
+            PluginVerb::Completion(args) => cli::completion::run(&args, Plugin::tree(), "kubectl-fleet"),
             PluginVerb::Version => output::print(&format!("kubectl-fleet {}\n", env!("CARGO_PKG_VERSION"))),
         }
     } else {
-        match Cli::parse_from(arguments).verb {
+        match parsed::<Cli>(Cli::tree(), arguments).verb {
             Verb::Demo(args) => demo::run(&args),
             Verb::Up(args) => up::run(&args),
             Verb::Fleet(verb) => verb.run(),
-            Verb::Completion(args) => cli::completion::run(&args, Cli::command(), "kubefleet"),
+            Verb::Completion(args) => cli::completion::run(&args, Cli::tree(), "kubefleet"),
             Verb::HubAgent(args) => hub_agent::run(&args),
             Verb::MemberAgent(args) => member_agent::run(&args),
             Verb::Crds(args) => crds::run(&args),

@@ -1,6 +1,7 @@
 //! How the binary speaks: results on standard output, errors on standard error with a hint, exit codes.
 //!
-//! Decides form only. A closed pipe (`kubefleet crds | head`) is not an error.
+//! Decides form only. A closed pipe (`kubefleet crds | head`) is not an error. `docs/COMMANDS.md` tells users what the exit
+//! codes mean.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -1,12 +1,18 @@
-//! `kubefleet demo` as a user runs it: what it tells without a terminal, and that it leaves nothing behind.
+//! `kubefleet demo` as a user runs it: what it tells with and without a terminal, and that it leaves nothing behind.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[allow(dead_code, reason = "the tests of the verbs use the rest")]
+#[path = "shared/terminal.rs"]
+mod terminal;
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
+
+use terminal::Terminal;
 
 /// It takes about ten seconds; a machine that is busy with other tests may need much longer.
 const PATIENCE: Duration = Duration::from_mins(4);
@@ -35,9 +41,15 @@ const TOLD: &[&str] = &[
     "Two rollouts, one approval, one failure found and repaired, in ",
 ];
 
-fn demo(temporary: &Path) -> Child {
+fn command(temporary: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubefleet"));
-    command.arg("demo").env("TMPDIR", temporary).env("HOME", temporary).env_remove("KUBECONFIG");
+    command.arg("demo").env("TMPDIR", temporary).env("HOME", temporary);
+    command.env_remove("KUBECONFIG").env_remove("NO_COLOR");
+    command
+}
+
+fn demo(temporary: &Path) -> Child {
+    let mut command = command(temporary);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
 }
 
@@ -89,5 +101,54 @@ fn ctrl_c_ends_it_cleanly_at_any_time() {
     // The pipe is closed when the process is gone.
     while lines.recv_timeout(PATIENCE).is_ok() {}
     assert!(child.wait().unwrap().success(), "Ctrl-C is no failure");
+    assert!(is_empty(temporary.path()));
+}
+
+#[test]
+fn on_a_terminal_the_tree_moves_and_somebody_is_asked_to_approve() {
+    let temporary = tempfile::tempdir().unwrap();
+    // High enough that nothing leaves the screen.
+    let mut demo = Terminal::start(command(temporary.path()), 100, 120);
+    demo.wait_for("Press Enter to approve the stage staging");
+    let shown = demo.contents();
+    for line in [
+        "1. A hub and three member clusters start, in this process",
+        "$ kubefleet run web --strategy careful --name web-2",
+        "web-2 waiting  ████░░░░░░░░ ",
+        "◐ stage staging                 waiting to end, ████████████ 1/1",
+        "  ✓ member2                     succeeded, took ",
+        "  ✓ after: wait 1s              passed, ",
+        "  ◐ after: approval             waiting, for ",
+        "○ stage canary                  not reached, ░░░░░░░░░░░░ 0/2",
+        "waits for an approval of stage staging, for ",
+    ] {
+        assert!(shown.contains(line), "{line:?} is not in\n{shown}");
+    }
+    assert_eq!(shown.matches("stage canary").count(), 1, "what was drawn is drawn over:\n{shown}");
+    assert!(demo.sent.contains("\x1b[33m"), "with colours");
+    demo.press("\r");
+    assert_eq!(demo.end(), 0, "{}", demo.contents());
+    let shown = demo.contents();
+    for line in [
+        "ClusterApprovalRequest \"web-2-after-staging\" approved successfully",
+        "no node of member3 takes its Pods",
+        "web-2 succeeded  ████████████ ",
+        "member3   web:2   2/2",
+        "Two rollouts, one approval, one failure found and repaired, in ",
+    ] {
+        assert!(shown.contains(line), "{line:?} is not in\n{shown}");
+    }
+    assert!(is_empty(temporary.path()));
+}
+
+#[test]
+fn on_a_terminal_ctrl_c_ends_it_cleanly_while_it_asks() {
+    let temporary = tempfile::tempdir().unwrap();
+    // So low that not even the tree fits.
+    let mut demo = Terminal::start(command(temporary.path()), 60, 8);
+    demo.wait_for("Press Enter to approve the stage staging");
+    demo.press("\x03");
+    assert_eq!(demo.end(), 0, "{}", demo.contents());
+    assert!(demo.contents().contains("stopped; nothing is left behind"), "{}", demo.contents());
     assert!(is_empty(temporary.path()));
 }

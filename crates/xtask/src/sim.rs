@@ -32,7 +32,7 @@ pub struct Sim {
     /// Write what went over the network of the first seed that failed into this file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write every failure, with what went over its network, into a file of this directory
+    /// Write every failure, as soon as it is found, with what went over its network, into a file of this directory
     #[arg(long, value_name = "DIR")]
     failures: Option<PathBuf>,
 }
@@ -45,13 +45,13 @@ impl Sim {
         };
         let started = Instant::now();
         let trials = Trials::prepare()?;
-        let mut results = try_all(&trials, seeds);
+        if let Some(directory) = &self.failures {
+            std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        }
+        let mut results = try_all(&trials, seeds, self.failures.as_deref());
         results.failures.sort_by_key(|failure| failure.seed);
         console::line(summary(&results, started.elapsed()));
         let Some(first) = results.failures.first() else { return Ok(()) };
-        if let Some(directory) = &self.failures {
-            keep(directory, &results.failures)?;
-        }
         console::line(format_args!("\n{first}"));
         if let Some(path) = &self.trace {
             std::fs::write(path, &first.trace).with_context(|| format!("cannot write {}", path.display()))?;
@@ -61,15 +61,14 @@ impl Sim {
     }
 }
 
-fn keep(directory: &Path, failures: &[Failure]) -> anyhow::Result<()> {
-    let cannot = |path: &Path| format!("cannot write {}", path.display());
-    std::fs::create_dir_all(directory).with_context(|| cannot(directory))?;
-    for failure in failures {
-        let path = directory.join(format!("seed-{}.txt", failure.seed));
-        let text = format!("{failure}\n\n{}", failure.trace);
-        std::fs::write(&path, text).with_context(|| cannot(&path))?;
+/// Tells of a failure when it is found: a long run may be cut short.
+fn tell(failure: &Failure, directory: Option<&Path>) {
+    console::line(format_args!("seed {} failed: {}", failure.seed, failure.why));
+    let Some(directory) = directory else { return };
+    let path = directory.join(format!("seed-{}.txt", failure.seed));
+    if let Err(error) = std::fs::write(&path, format!("{failure}\n\n{}", failure.trace)) {
+        console::line(format_args!("cannot write {}: {error}", path.display()));
     }
-    Ok(())
 }
 
 /// What all trials came to.
@@ -96,7 +95,7 @@ impl Results {
     }
 }
 
-fn try_all(trials: &Trials, seeds: Range<u64>) -> Results {
+fn try_all(trials: &Trials, seeds: Range<u64>, directory: Option<&Path>) -> Results {
     let (next, results) = (AtomicU64::new(seeds.start), Mutex::new((Results::default(), Instant::now())));
     let work = || {
         loop {
@@ -105,6 +104,9 @@ fn try_all(trials: &Trials, seeds: Range<u64>) -> Results {
                 return;
             }
             let result = trials.run(seed);
+            if let Err(failure) = &result {
+                tell(failure, directory);
+            }
             // A thread that panicked has failed loudly; the figures of the others still count.
             let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             results.0.add(result);
@@ -148,7 +150,7 @@ mod tests {
         );
         assert!(results.failures[0].to_string().ends_with("replay it: cargo xtask sim --seed 7"));
         let directory = tempfile::tempdir().unwrap();
-        keep(directory.path(), &results.failures).unwrap();
+        tell(&results.failures[0], Some(directory.path()));
         let kept = std::fs::read_to_string(directory.path().join("seed-7.txt")).unwrap();
         assert!(kept.starts_with("seed 7 failed: because"));
     }

@@ -73,6 +73,26 @@ pub fn run_that_moved(message: &str) -> Option<&str> {
     message[start..].split_whitespace().next().map(|name| name.trim_end_matches([',', '.']))
 }
 
+/// What messages begin with, in this and older releases: that the run ends, in which phase, whose mistake it is.
+const LEADS: &[&str] = &[
+    "cannot continue the updateRun: ",
+    "cannot continue the StagedUpdateRun: ",
+    "failed to validate the updateRun: ",
+    "failed to validate the updateRun, ",
+    "failed to initialize the stagedUpdateRun: ",
+    "failed to process the request due to a client error: ",
+    "unexpected behavior which cannot be handled by the controller: ",
+];
+
+/// What a message says behind all that: what is wrong. People have seen already that the run ended.
+pub fn reason(message: &str) -> &str {
+    let mut rest = message;
+    while let Some(shorter) = LEADS.iter().find_map(|lead| rest.strip_prefix(lead)) {
+        rest = shorter;
+    }
+    if rest.is_empty() { message } else { rest }
+}
+
 const READERS: &[fn(&str) -> Option<RunMessage>] = &[
     preempted,
     snapshot_not_found,
@@ -235,6 +255,7 @@ mod tests {
     use crate::conditions::run_fault::{
         AfterStageTasksProblem, BeforeStageTasksProblem, Preemption, RunFault, SortingLabelProblem, UnplacedClusters,
     };
+    use crate::conditions::tests::Samples as _;
 
     fn check(text: &str, expected: Expect) {
         expected.assert_eq(&format!("{:?}", RunMessage::read(text)));
@@ -349,6 +370,19 @@ mod tests {
         );
         check("more than one (2 in actual) latest policy snapshots found", expect!["NotScheduled"]);
         check("something else", expect!["Other"]);
+    }
+
+    #[test]
+    fn the_reason_is_what_is_wrong_and_nothing_else() {
+        let lead = "cannot continue the updateRun: failed to validate the updateRun: ";
+        let user = "failed to process the request due to a client error: ";
+        assert_eq!(reason(&format!("{lead}{user}parent placement not found")), "parent placement not found");
+        assert_eq!(reason("parent placement not found"), "parent placement not found");
+        assert_eq!(reason(lead), lead, "something is always said");
+        for fault in RunFault::samples() {
+            let said = fault.to_string();
+            assert!(LEADS.iter().all(|lead| !reason(&said).starts_with(lead)), "{said}");
+        }
     }
 
     #[test]

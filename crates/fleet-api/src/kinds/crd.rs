@@ -38,12 +38,19 @@ pub fn all_crds() -> Vec<Crd> {
     struct Collect(Vec<Crd>);
     impl KindVisitor for Collect {
         fn visit<F: Family, S: Scope>(&mut self) {
-            self.0.push(Crd { info: Obj::<F, S>::INFO, object: definition::<F, S>() });
+            self.0.push(Obj::<F, S>::crd());
         }
     }
     let mut all = Collect(Vec::new());
     visit_kinds(&mut all);
     all.0
+}
+
+impl<F: Family, S: Scope> Obj<F, S> {
+    /// The CustomResourceDefinition of this kind.
+    pub fn crd() -> Crd {
+        Crd { info: Self::INFO, object: definition::<F, S>() }
+    }
 }
 
 /// A CustomResourceDefinition as a YAML document, without the `---` line.

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use fleet_core::diagnose::explain_refusal;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
+use super::rights::MissingRight;
 use crate::agent::connect;
 use crate::nearest::{alternatives, nearest};
 use crate::output::Hinted;
@@ -73,6 +74,12 @@ impl HubFlags {
         };
         let server = address(&config.cluster_url);
         Ok(Hub { client: client_of(config)?, namespace: self.namespace.clone(), server, kubeconfig })
+    }
+
+    /// Names of the contexts that can be chosen.
+    pub(crate) fn contexts(&self) -> anyhow::Result<Vec<String>> {
+        let contexts = self.read()?.map(|file| file.contexts).unwrap_or_default();
+        Ok(contexts.into_iter().map(|context| context.name).collect())
     }
 
     /// `None` where there is no kubeconfig but we are in a pod.
@@ -208,10 +215,7 @@ fn explain_status(server: &str, doing: &str, status: &kube::core::Status) -> Hin
             format!("the hub {server} does not accept your credentials"),
             "see to the user of the context, or choose another with --context",
         ),
-        403 => (
-            format!("you may not {doing}: {message}"),
-            "`kubectl auth can-i --list` shows what you may do; --context chooses another user",
-        ),
+        403 => return forbidden(doing, message),
         404 if !names_an_object => (
             format!("cannot {doing}: the cluster {server} does not serve this kind, so it is no hub"),
             "choose the hub's context with --context, or make it one: kubefleet crds | kubectl apply --server-side -f -",
@@ -221,15 +225,30 @@ fn explain_status(server: &str, doing: &str, status: &kube::core::Status) -> Hin
     Hinted { what, hint: hint.to_owned() }
 }
 
+<<<<<<< HEAD
 /// What the guides say about a refusal; nothing if they do not know it.
 fn remedy(refusal: &str) -> String {
     let Some(finding) = explain_refusal(refusal) else { return String::new() };
     let what = finding.fixes.first().map(|fix| format!("{}. ", fix.what)).unwrap_or_default();
     format!("{what}{}", finding.explanation)
+=======
+/// Which right is missing, and how to find out who has it.
+fn forbidden(doing: &str, message: &str) -> Hinted {
+    match MissingRight::read(message) {
+        Some(right) => Hinted {
+            what: format!("you may not {doing}: {}", right.told()),
+            hint: format!("ask for that right (`{}` tests it), or choose another user with --context", right.test()),
+        },
+        None => Hinted {
+            what: format!("you may not {doing}: {message}"),
+            hint: "`kubectl auth can-i --list` shows what you may do; --context chooses another user".to_owned(),
+        },
+    }
+>>>>>>> main
 }
 
 /// The cause behind all causes: the rest says "error" in other words.
-fn innermost(error: &dyn StdError) -> String {
+pub(crate) fn innermost(error: &dyn StdError) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -1,6 +1,6 @@
-//! `diff` and `history`, and how a difference is printed wherever one is shown.
+//! `diff` and `history`: what differs between versions of a placement's resources, and which versions there are.
 //!
-//! Decides layout. What differs is `fleet_core::overview::changes`' to say.
+//! Decides which are compared, and layout. What differs is `fleet_core::overview::changes`' to say.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use fleet_core::overview::{Change, ChangeSort, Version, changes};
 use fleet_runtime::Clock;
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
 
+use super::changes::render;
 use super::connection::{Hub, HubFlags};
 use super::objects::in_scope;
-use super::output::{Cell, OutputFlags, Paint, Table, Tone};
+use super::output::{Cell, OutputFlags, Table, Tone};
 use super::status::ago;
 use super::versions::{Side, Versions, side};
 use crate::output::{Hinted, program};
@@ -26,6 +26,7 @@ use crate::output::{Hinted, program};
 Examples:
   kubefleet diff web                     from what runs to what is on the hub
   kubefleet diff web --from 0 --to 2     between two versions
+  kubefleet diff web -o wide             long values and texts whole
   kubefleet diff web -n shop -o json")]
 pub(crate) struct DiffArgs {
     /// The placement
@@ -99,7 +100,7 @@ async fn show_difference<S: Scope>(hub: &Hub, args: &DiffArgs) -> anyhow::Result
         if one.changes.is_empty() {
             return format!("{} and {} are the same.\n", capitalised(&one.from), one.to);
         }
-        format!("From {} to {}:\n\n{}", one.from, one.to, render(&one.changes, paint, 0))
+        format!("From {} to {}:\n\n{}", one.from, one.to, render(&one.changes, paint, 0, args.output.extent()))
     })
 }
 
@@ -128,9 +129,10 @@ async fn show_history<S: Scope>(hub: &Hub, args: &HistoryArgs) -> anyhow::Result
         if all.is_empty() {
             return format!("Nothing of placement {} has been frozen yet; the first run does that.\n", args.placement);
         }
-        let mut out = table(all, now).render(paint);
+        let mut out = table(all, now, args.output.is_wide()).render(paint);
         for version in all.iter().filter(|version| args.output.is_wide() && !version.changes.is_empty()) {
-            let _ = write!(out, "\nVersion {}:\n{}", version.index, render(&version.changes, paint, 1));
+            let changes = render(&version.changes, paint, 1, args.output.extent());
+            let _ = write!(out, "\nVersion {}:\n{changes}", version.index);
         }
         out
     })
@@ -139,7 +141,7 @@ async fn show_history<S: Scope>(hub: &Hub, args: &HistoryArgs) -> anyhow::Result
 /// Characters of a hash that are shown: enough to tell a handful apart.
 const HASH_CHARACTERS: usize = 8;
 
-fn table(all: &[Version], now: Timestamp) -> Table {
+fn table(all: &[Version], now: Timestamp, wide: bool) -> Table {
     let mut table = Table::new(&["INDEX", "AGE", "HASH", "RESOURCES", "CHANGES", "CLUSTERS", "RUNS"]);
     for (place, version) in all.iter().enumerate() {
         let index = if version.latest { format!("{} (latest)", version.index) } else { version.index.to_string() };
@@ -151,8 +153,8 @@ fn table(all: &[Version], now: Timestamp) -> Table {
             .map(|sort| format!("{}{}", sort.sign(), count(sort)))
             .collect();
         let clusters = match version.clusters.len() {
-            0 => String::new(),
-            1..=3 => version.clusters.join(","),
+            0..=3 => version.clusters.join(","),
+            _ if wide => version.clusters.join(","),
             more => format!("{} and {} more", version.clusters[..2].join(","), more - 2),
         };
         let tone = if version.clusters.is_empty() { Tone::Faint } else { Tone::Good };
@@ -167,39 +169,4 @@ fn table(all: &[Version], now: Timestamp) -> Table {
         ]);
     }
     table
-}
-
-/// Longest value that is shown, in characters.
-const VALUE_CHARACTERS: usize = 60;
-
-/// Resources and fields, a line each.
-pub(crate) fn render(changes: &[Change], paint: Paint, depth: usize) -> String {
-    let indent = "  ".repeat(depth);
-    let mut out = String::new();
-    for change in changes {
-        let tone = match change.sort {
-            ChangeSort::Added => Tone::Good,
-            ChangeSort::Changed => Tone::Waiting,
-            ChangeSort::Removed => Tone::Bad,
-        };
-        let _ = writeln!(out, "{indent}{}", paint.paint(tone, &format!("{} {change}", change.sort.sign())));
-        for field in &change.fields {
-            let text = match (&field.before, &field.after) {
-                (Some(before), Some(after)) => format!("{} → {}", short(before), short(after)),
-                (None, Some(after)) => format!("+ {}", short(after)),
-                (Some(before), None) => format!("- {}", short(before)),
-                (None, None) => continue,
-            };
-            let _ = writeln!(out, "{indent}    {}: {text}", field.path);
-        }
-    }
-    out
-}
-
-fn short(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= VALUE_CHARACTERS {
-        return text;
-    }
-    format!("{}…", text.chars().take(VALUE_CHARACTERS).collect::<String>())
 }

@@ -1,7 +1,7 @@
 //! What is on the hub at this moment, as far as one placement's selectors can see it.
 //!
 //! Decides what has to be read so that `fleet_core::placement` can select: the kinds that selectors name, and everything in
-//! the namespaces that they take whole. What could not be read is marked, so that nothing is taken for absent. The hub's own
+//! the namespaces that they take whole. What could not be read is marked, with why, so that nothing is taken for absent. The hub's own
 //! options (kinds and namespaces that stay there) are not known here; the usual ones are assumed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,8 @@ pub(crate) struct Live {
     kinds: Vec<(Kind, DiscoveredKind)>,
     /// `None` where reading failed.
     objects: BTreeMap<Shelf, Option<Vec<Value>>>,
+    /// Why something could not be read; the first reason, if there are several.
+    pub(crate) trouble: Option<anyhow::Error>,
 }
 
 impl Live {
@@ -33,7 +35,7 @@ impl Live {
         let mut kinds: Vec<(Kind, DiscoveredKind)> = found.into_iter().map(|one| (kind_of(&one), one)).collect();
         kinds.sort();
         kinds.dedup_by(|(one, _), (other, _)| one.is(&other.group, &other.version, &other.kind));
-        Ok(Self { kinds, objects: BTreeMap::new() })
+        Ok(Self { kinds, ..Self::default() })
     }
 
     /// Everything that a placement's selectors may yield.
@@ -81,10 +83,13 @@ impl Live {
     /// Reads shelves side by side.
     async fn shelve(&mut self, hub: &Hub, shelves: Vec<Shelf>) {
         let reads = shelves.into_iter().map(|(id, namespace)| async move {
-            let found = hub.list_kind::<Value>(&id, namespace.as_deref(), None).await.ok();
+            let found = hub.list_kind::<Value>(&id, namespace.as_deref(), None).await;
             ((id, namespace), found)
         });
-        self.objects.extend(futures::future::join_all(reads).await);
+        for (shelf, found) in futures::future::join_all(reads).await {
+            let found = found.map_err(|error| self.trouble.get_or_insert(error)).ok();
+            self.objects.insert(shelf, found);
+        }
     }
 
     fn find(&self, group: &str, version: &str, kind: &str) -> Option<&(Kind, DiscoveredKind)> {

@@ -5,15 +5,17 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `connection` | which hub, as whom |
+//! | `connection`, `rights` | which hub, as whom, and what that user may not |
 //! | `objects` | reading and writing objects of either scope |
-//! | `output` | tables, colours, JSON, YAML, questions |
+//! | `output`, `changes` | tables, colours, JSON, YAML, questions; differences |
 //! | `picture`, `versions` | the objects around a run, the versions of a placement, read once |
 //! | `live`, `overriding` | what selectors and overrides would choose at this moment |
 //! | `status`, `watch` | the views; `status/tree` is what both show |
-//! | `words` | states in words, the same in every view |
+//! | `words`, `bar` | states in words and progress as bars, the same in every view |
 
 mod approve;
+pub(crate) mod bar;
+mod changes;
 pub(crate) mod completion;
 pub(crate) mod connection;
 mod difference;
@@ -24,6 +26,7 @@ pub(crate) mod output;
 mod overriding;
 pub(crate) mod picture;
 mod plan;
+pub(crate) mod rights;
 mod start;
 pub(crate) mod status;
 mod stop;

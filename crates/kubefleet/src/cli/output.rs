@@ -1,7 +1,7 @@
 //! How the verbs speak: tables, JSON, YAML, colours, ages, questions.
 //!
 //! Decides form only. Colours are for terminals, and never where `NO_COLOR` is set. Tables are aligned by what is seen,
-//! not by what is sent. Exit codes are `crate::output`'s: 0 done, 1 an error, 2 nothing was done.
+//! not by what is sent. Exit codes are `crate::output`'s.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::changes::Extent;
 use crate::output::{Hinted, NothingDone, print};
 pub(crate) use apiserver::table::duration::{age, human_duration};
 
@@ -18,7 +19,7 @@ pub(crate) enum Format {
     /// For people
     #[default]
     Table,
-    /// For people with a wide screen: more columns
+    /// For people with a wide screen: more columns, whole values
     Wide,
     Json,
     Yaml,
@@ -35,6 +36,11 @@ pub(crate) struct OutputFlags {
 impl OutputFlags {
     pub(crate) fn is_wide(self) -> bool {
         self.output == Format::Wide
+    }
+
+    /// How much of long values is shown.
+    pub(crate) fn extent(self) -> Extent {
+        if self.is_wide() { Extent::Whole } else { Extent::Glance }
     }
 
     /// Prints a value for machines, or what `for_people` makes of it.

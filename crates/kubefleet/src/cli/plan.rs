@@ -4,16 +4,18 @@
 //! says that the run could not start.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 
+use fleet_api::conditions::run_message::reason;
 use fleet_api::kinds::{Obj, Scope, UpdateRun, UpdateStrategy};
 use fleet_api::types::{UpdateRunSpec, UpdateRunState};
 use fleet_core::overview::{Change, Contents, Forecast, Gate, GateTask, StageForecast, forecast};
 use fleet_core::placement::{self, PlacementFacts, Propagation, ResourceSnapshotFacts, SnapshotPace};
 use fleet_runtime::Clock;
 
+use super::changes::{Extent, render};
 use super::connection::{Hub, HubFlags};
-use super::difference::render;
 use super::live::Live;
 use super::objects::in_scope;
 use super::output::{OutputFlags, Paint, Tone};
@@ -22,7 +24,7 @@ use super::picture::{Surroundings, placement_key};
 use super::start::next_name;
 use super::versions::Versions;
 use crate::nearest::{alternatives, nearest};
-use crate::output::{Hinted, NothingDone};
+use crate::output::{Hinted, NothingDone, program};
 
 /// Show what a staged update run would do: clusters by stage, gates, what changes where
 ///
@@ -58,11 +60,11 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
 
 async fn show<S: Scope>(hub: &Hub, args: &Args) -> anyhow::Result<()> {
     let seen = look_ahead::<S>(hub, &args.placement, &args.strategy, args.index).await?;
-    args.output.show(&seen, told)?;
+    args.output.show(&seen, |seen, paint| told(seen, args, paint))?;
     match seen.problem {
         None => Ok(()),
         Some(what) => {
-            let what = format!("such a run could not start: {what}");
+            let what = format!("such a run could not start: {}", reason(&what));
             let meant = meant::<S>(hub, &args.strategy).await?;
             Err(NothingDone(Hinted {
                 what,
@@ -99,7 +101,8 @@ async fn look_ahead<S: Scope>(
     let propagation = Propagation::default();
     let is_frozen = index.is_some_and(|index| versions.all().iter().any(|version| version.index == index));
     let selectors = &versions.placement.spec.resource_selectors;
-    let live = if is_frozen { Live::kinds(hub).await? } else { Live::read(hub, &key, selectors, &propagation).await? };
+    let mut live =
+        if is_frozen { Live::kinds(hub).await? } else { Live::read(hub, &key, selectors, &propagation).await? };
     let snapshots: Vec<ResourceSnapshotFacts<'_>> = versions.snapshots.iter().map(ResourceSnapshotFacts::of).collect();
     let content = placement::Observed {
         placement: PlacementFacts::of(&key, &versions.placement),
@@ -118,6 +121,9 @@ async fn look_ahead<S: Scope>(
     let run = imagined::<S>(hub, &versions, strategy, index);
     let now = Clock::Real.now();
     let seen = around.look(&run, Some(&content), Some(&overrides), |observed| forecast(observed, &contents, now));
+    if let (Some(_), Some(error)) = (seen.as_ref().and_then(|seen| seen.problem.as_ref()), live.trouble.take()) {
+        return Err(error);
+    }
     seen.ok_or_else(|| anyhow::anyhow!("{placement:?} is no name of a placement that the hub acts on"))
 }
 
@@ -135,7 +141,7 @@ fn imagined<S: Scope>(hub: &Hub, versions: &Versions<S>, strategy: &str, index: 
     run
 }
 
-fn told(seen: &Forecast, paint: Paint) -> String {
+fn told(seen: &Forecast, args: &Args, paint: Paint) -> String {
     let resources = match (seen.resource_index, seen.captures) {
         (Some(index), true) => format!(", what is on the hub now (to be version {index})"),
         (Some(index), false) => format!(", version {index}"),
@@ -146,63 +152,80 @@ fn told(seen: &Forecast, paint: Paint) -> String {
         paint.paint(Tone::Strong, &seen.placement),
         seen.strategy
     );
-    let mut shown: BTreeMap<String, String> = BTreeMap::new();
+    let mut told = Told { shown: BTreeMap::new(), paint, extent: args.output.extent() };
     for stage in &seen.stages {
         out.push('\n');
-        out.push_str(&stage_told(stage, seen, &mut shown, paint));
+        out.push_str(&told.stage(stage, seen));
+    }
+    if seen.problem.is_none() {
+        let index = args.index.map_or_else(String::new, |index| format!(" --index {index}"));
+        let place = args.hub.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+        let run = format!("{} run {} --strategy {}{index}{place}", program(), seen.placement, seen.strategy);
+        let _ = writeln!(out, "\n→ {}", paint.paint(Tone::Strong, &run));
     }
     out
 }
 
-fn stage_told(stage: &StageForecast, seen: &Forecast, shown: &mut BTreeMap<String, String>, paint: Paint) -> String {
-    let name = if stage.removes { "removal".to_owned() } else { format!("stage {}", stage.name) };
-    let count = match stage.clusters.len() {
-        0 => "no clusters, skipped".to_owned(),
-        1 => "1 cluster".to_owned(),
-        many => format!("{many} clusters, {} at a time", stage.max_concurrency.as_deref().unwrap_or("1")),
-    };
-    let mut out = format!("{}: {count}\n", paint.paint(Tone::Strong, &name));
-    for gate in &stage.before {
-        let _ = writeln!(out, "  before: {}", gate_told(gate));
+/// What was told so far, and how.
+struct Told {
+    /// The first cluster with these changes.
+    shown: BTreeMap<String, String>,
+    paint: Paint,
+    extent: Extent,
+}
+
+impl Told {
+    fn stage(&mut self, stage: &StageForecast, seen: &Forecast) -> String {
+        let name = if stage.removes { "removal".to_owned() } else { format!("stage {}", stage.name) };
+        let count = match stage.clusters.len() {
+            0 => "no clusters, skipped".to_owned(),
+            1 => "1 cluster".to_owned(),
+            many => format!("{many} clusters, {} at a time", stage.max_concurrency.as_deref().unwrap_or("1")),
+        };
+        let mut out = format!("{}: {count}\n", self.paint.paint(Tone::Strong, &name));
+        for gate in &stage.before {
+            let _ = writeln!(out, "  before: {}", gate_told(gate));
+        }
+        for cluster in &stage.clusters {
+            let from = cluster.from.map_or_else(|| "nothing".to_owned(), |index| index.to_string());
+            let to = match (stage.removes, seen.resource_index) {
+                (true, _) => "removed".to_owned(),
+                (false, Some(index)) => index.to_string(),
+                (false, None) => "?".to_owned(),
+            };
+            let overrides = match &cluster.overrides[..] {
+                [] => String::new(),
+                names => format!(", overrides {}", names.join(", ")),
+            };
+            let _ = write!(out, "  {}: {from} → {to}{overrides}", cluster.name);
+            if let Some(problem) = &cluster.problem {
+                let _ = writeln!(out, "\n    {}", self.paint.paint(Tone::Bad, problem));
+            } else if stage.removes || seen.resource_index.is_none() {
+                out.push('\n');
+            } else {
+                out.push_str(&self.changes(&cluster.name, &cluster.changes));
+            }
+        }
+        for gate in &stage.after {
+            let _ = writeln!(out, "  after: {}", gate_told(gate));
+        }
+        out
     }
-    for cluster in &stage.clusters {
-        let from = cluster.from.map_or_else(|| "nothing".to_owned(), |index| index.to_string());
-        let to = match (stage.removes, seen.resource_index) {
-            (true, _) => "removed".to_owned(),
-            (false, Some(index)) => index.to_string(),
-            (false, None) => "?".to_owned(),
-        };
-        let overrides = match &cluster.overrides[..] {
-            [] => String::new(),
-            names => format!(", overrides {}", names.join(", ")),
-        };
-        let _ = write!(out, "  {}: {from} → {to}{overrides}", cluster.name);
-        if let Some(problem) = &cluster.problem {
-            let _ = writeln!(out, "\n    {}", paint.paint(Tone::Bad, problem));
-        } else if stage.removes || seen.resource_index.is_none() {
-            out.push('\n');
-        } else {
-            out.push_str(&changes_told(&cluster.name, &cluster.changes, shown, paint));
+
+    /// What changes on a cluster; what was told of another one is not told again.
+    fn changes(&mut self, cluster: &str, changes: &[Change]) -> String {
+        if changes.is_empty() {
+            return ", nothing changes\n".to_owned();
+        }
+        // By everything that changes: what is shown at a glance may look the same.
+        match self.shown.entry(render(changes, self.paint, 2, Extent::Whole)) {
+            Entry::Occupied(first) => format!(", the same changes as {}\n", first.get()),
+            Entry::Vacant(new) => {
+                new.insert(cluster.to_owned());
+                format!("\n{}", render(changes, self.paint, 2, self.extent))
+            }
         }
     }
-    for gate in &stage.after {
-        let _ = writeln!(out, "  after: {}", gate_told(gate));
-    }
-    out
-}
-
-/// What changes on a cluster; what was told of another one is not told again.
-fn changes_told(cluster: &str, changes: &[Change], shown: &mut BTreeMap<String, String>, paint: Paint) -> String {
-    if changes.is_empty() {
-        return ", nothing changes\n".to_owned();
-    }
-    let text = render(changes, paint, 2);
-    if let Some(first) = shown.get(&text) {
-        return format!(", the same changes as {first}\n");
-    }
-    let out = format!("\n{text}");
-    shown.insert(text, cluster.to_owned());
-    out
 }
 
 fn gate_told(gate: &Gate) -> String {

@@ -6,12 +6,13 @@
 use fleet_api::kinds::{Obj, Scope, UpdateRun, UpdateStrategy};
 use fleet_api::names::RunName;
 use fleet_api::types::{RolloutStrategyType, UpdateRunSpec, UpdateRunState};
-use fleet_core::overview::changes;
+use fleet_core::overview;
 use fleet_core::updaterun::Outcome;
 use fleet_runtime::Clock;
 
+use super::changes::{Extent, render};
 use super::connection::{Hub, HubFlags};
-use super::difference::{render, words_for};
+use super::difference::words_for;
 use super::objects::in_scope;
 use super::output::{Paint, confirm};
 use super::picture::Surroundings;
@@ -111,11 +112,12 @@ async fn go_back<S: Scope>(hub: &Hub, args: &RollbackArgs) -> anyhow::Result<()>
     let (from, to) = versions_for_rollback(&versions, args.to)?;
     let before = versions.resources(hub, Side::Frozen(from)).await?;
     let after = versions.resources(hub, Side::Frozen(to)).await?;
-    let differences = changes(&before, &after);
+    let differences = overview::changes(&before, &after);
+    let way = if to > from { "forward" } else { "back" };
     let (from, target) = (words_for(Side::Frozen(from)), words_for(Side::Frozen(to)));
-    let shown = render(&differences, Paint::for_stdout(), 1);
+    let shown = render(&differences, Paint::for_stdout(), 1, Extent::Glance);
     let shown = if shown.is_empty() { "  nothing differs\n".to_owned() } else { shown };
-    print(&format!("Placement {} goes back from {from} to {target}:\n{shown}", args.placement))?;
+    print(&format!("Placement {} goes {way} from {from} to {target}:\n{shown}", args.placement))?;
     if !args.yes && !confirm(&format!("Create a run with strategy {strategy}?"))? {
         let hint = "nothing was created".to_owned();
         return Err(NothingDone(Hinted { what: "not confirmed".to_owned(), hint }).into());

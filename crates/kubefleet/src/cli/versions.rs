@@ -114,7 +114,7 @@ impl<S: Scope> Versions<S> {
         };
         let propagation = Propagation::default();
         let selectors = &self.placement.spec.resource_selectors;
-        let live = Live::read(hub, &key, selectors, &propagation).await?;
+        let mut live = Live::read(hub, &key, selectors, &propagation).await?;
         match select(&key, selectors, &live, &propagation) {
             Ok(selected) => Ok(Captured::of(&selected)),
             Err(SelectionError::User(invalid)) => Err(Hinted {
@@ -122,11 +122,9 @@ impl<S: Scope> Versions<S> {
                 hint: "mend spec.resourceSelectors of the placement".to_owned(),
             }
             .into()),
-            Err(SelectionError::Incomplete { resource }) => Err(Hinted {
-                what: format!("not all objects could be read: {resource}"),
-                hint: "perhaps you may not list them; `kubectl auth can-i --list` shows what you may do".to_owned(),
+            Err(SelectionError::Incomplete { resource }) => {
+                Err(live.trouble.take().unwrap_or_else(|| anyhow::anyhow!("not all objects could be read: {resource}")))
             }
-            .into()),
         }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Decides the app, its stages and the fault: the nodes of one member take no new Pods. Waits by watching.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use fleet_api::conditions::decode_in;
 use fleet_api::conditions::placement::{PlacementScheduled, PlacementScope};
 use fleet_api::kinds::ClusterResourcePlacement;
 use fleet_runtime::KindId;
-use fleet_sim::setup::wait_until;
+use fleet_sim::setup::wait_for_all;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
@@ -50,10 +50,9 @@ pub(super) async fn deploy(hub: &kube::Client, clusters: usize) -> anyhow::Resul
     });
     let canary = json!({"name": "canary", "labelSelector": of("canary"), "sortingLabelKey": "order"});
     create(hub, &strategies, &strategy(CAREFUL, &[staging, canary])).await?;
-    let scheduled =
-        |found: &BTreeMap<String, Value>| found.get(APP).is_some_and(|placement| is_scheduled(placement, clusters));
-    let kind = KindId::of::<ClusterResourcePlacement>();
-    wait_until(hub, &kind, scheduled).await.context("the placement cannot be watched")
+    let (kind, names) = (KindId::of::<ClusterResourcePlacement>(), BTreeSet::from([APP.to_owned()]));
+    let scheduled = |placement: &Value| is_scheduled(placement, clusters);
+    wait_for_all(hub, &kind, names, scheduled, |_| ()).await.context("the placement cannot be watched")
 }
 
 fn strategy(name: &str, stages: &[Value]) -> Value {

@@ -1,16 +1,16 @@
 //! A run as the demo shows it: a tree with bars that moves on a terminal, lines of what changes elsewhere.
 //!
-//! Decides form only; the tree is the one that every view of a run has. Never writes a line that is wider than the terminal:
-//! what was drawn could not be taken back.
+//! Decides form only; the tree is the one that every view of a run has. Never draws wider or higher than the terminal: what
+//! was drawn could not be taken back.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::time::Instant;
 
-use fleet_core::overview::{RunOverview, StageOverview};
-use fleet_core::updaterun::ClusterStep;
+use fleet_core::overview::RunOverview;
 use jiff::Timestamp;
 
+use crate::cli::bar::{bar, of_stage};
 use crate::cli::output::{Paint, Tone};
 use crate::cli::status::tree::{stage_lines, wait_in_words};
 use crate::cli::watch::news;
@@ -19,8 +19,8 @@ use crate::output::print;
 
 /// Characters of a bar.
 const BAR: usize = 12;
-/// Where a terminal does not say how wide it is.
-const USUAL_WIDTH: usize = 80;
+/// Where a terminal does not say how large it is: columns, lines.
+const USUAL_SIZE: (u16, u16) = (80, 24);
 
 pub(super) struct View {
     paint: Paint,
@@ -49,8 +49,10 @@ impl View {
             self.before = Some(seen.clone());
             return lines.iter().try_for_each(|line| print(&format!("{elapsed:>5.1}s  {line}\n")));
         }
-        let width = ratatui::crossterm::terminal::size().map_or(USUAL_WIDTH, |(columns, _)| usize::from(columns));
-        let lines = frame(seen, now, elapsed, width, self.paint);
+        let (columns, rows) = ratatui::crossterm::terminal::size().unwrap_or(USUAL_SIZE);
+        let mut lines = frame(seen, now, elapsed, usize::from(columns), self.paint);
+        // What has left the screen at its top could not be drawn over; the cursor has a line of its own.
+        lines.truncate(usize::from(rows).saturating_sub(1));
         let mut out = if self.drawn == 0 { String::new() } else { format!("\x1b[{}A\x1b[J", self.drawn) };
         for line in &lines {
             let _ = writeln!(out, "{line}");
@@ -67,14 +69,12 @@ fn frame(seen: &RunOverview, now: Timestamp, elapsed: f64, width: usize, paint: 
     let mut lines = vec![format!(
         "{}  {} {}",
         paint.paint(word.tone, &fitted(&head, width.saturating_sub(BAR + 20))),
-        paint.paint(Tone::Busy, &bar(seen.clusters_done, seen.clusters)),
+        paint.paint(Tone::Busy, &bar(seen.clusters_done, seen.clusters, BAR)),
         paint.paint(Tone::Faint, &format!("{elapsed:.1}s")),
     )];
     for mut line in stage_lines(seen, now, false) {
         if line.depth == 0 && line.cluster.is_none() {
-            let stage = seen.stages.get(line.stage);
-            let (done, all) = stage.map_or((0, 0), |stage| (done(stage), stage.clusters.len()));
-            line.rest = format!("{} {done}/{all}", bar(done, all));
+            line.rest = seen.stages.get(line.stage).map_or_else(String::new, |stage| of_stage(stage, BAR));
         }
         let taken = line.render(Paint { coloured: false }).chars().count() - line.rest.chars().count();
         line.rest = fitted(&line.rest, width.saturating_sub(taken + 1));
@@ -86,15 +86,6 @@ fn frame(seen: &RunOverview, now: Timestamp, elapsed: f64, width: usize, paint: 
         .map(|wait| paint.paint(Tone::Waiting, &fitted(&wait_in_words(wait, now), width.saturating_sub(1))));
     lines.extend(waits);
     lines
-}
-
-fn done(stage: &StageOverview) -> usize {
-    stage.clusters.iter().filter(|cluster| cluster.state == ClusterStep::Succeeded).count()
-}
-
-fn bar(done: usize, all: usize) -> String {
-    let filled = (done * BAR).checked_div(all).unwrap_or(0);
-    format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled))
 }
 
 fn fitted(text: &str, width: usize) -> String {
@@ -109,14 +100,6 @@ fn fitted(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bars_fill_as_clusters_are_done() {
-        assert_eq!(bar(0, 3), "░░░░░░░░░░░░");
-        assert_eq!(bar(1, 3), "████░░░░░░░░");
-        assert_eq!(bar(3, 3), "████████████");
-        assert_eq!(bar(0, 0), "░░░░░░░░░░░░");
-    }
 
     #[test]
     fn nothing_is_wider_than_the_terminal() {

@@ -18,7 +18,7 @@ mod subjects;
 #[cfg(test)]
 mod tests;
 
-use fleet_core::diagnose::{Diagnosis, Kubectl, Severity, explain_refusal};
+use fleet_core::diagnose::{Diagnosis, Kubectl, Severity, Unread, explain_refusal};
 use fleet_runtime::Clock;
 
 use crate::cli::connection::{Hub, HubFlags};
@@ -66,9 +66,17 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
         Some(subject) => reader.about(namespace, subject).await.map_err(|error| not_found(&hub, subject, error))?,
         None => reader.everything(namespace).await,
     };
+    if let (true, Some(first)) = (answer.diagnoses.is_empty(), answer.unread.first()) {
+        return Err(unreadable(&hub, first));
+    }
     args.output.show(&answer, print::answer)?;
     let worst = answer.diagnoses.iter().filter_map(Diagnosis::severity).max();
-    if worst.is_some_and(|worst| worst > Severity::Information) { Err(Found.into()) } else { Ok(()) }
+    match answer.unread.first() {
+        _ if worst.is_some_and(|worst| worst > Severity::Information) => Err(Found.into()),
+        // What is not seen may be wrong all the same.
+        Some(first) => Err(unreadable(&hub, first)),
+        None => Ok(()),
+    }
 }
 
 fn explain(args: &Args, text: &str) -> anyhow::Result<()> {
@@ -84,11 +92,7 @@ fn explain(args: &Args, text: &str) -> anyhow::Result<()> {
 
 fn not_found(hub: &Hub, subject: &str, NotFound { known, unread }: NotFound) -> anyhow::Error {
     if let Some(first) = unread.first() {
-        return Hinted {
-            what: format!("cannot read {} of the hub {}: {}", first.what, hub.server, first.why),
-            hint: "is it the right hub, and may you read it? --context and --kubeconfig choose another".to_owned(),
-        }
-        .into();
+        return unreadable(hub, first);
     }
     let place = hub.namespace.as_ref().map_or_else(String::new, |namespace| format!(" in namespace {namespace:?}"));
     let what = format!("there is no run, placement, cluster or eviction {subject:?}{place}");
@@ -99,6 +103,15 @@ fn not_found(hub: &Hub, subject: &str, NotFound { known, unread }: NotFound) -> 
         (near, _) => format!("did you mean {}?", alternatives(near)),
     };
     Hinted { what, hint }.into()
+}
+
+fn unreadable(hub: &Hub, first: &Unread) -> anyhow::Error {
+    Hinted {
+        what: format!("cannot read {} of the hub {}: {}", first.what, hub.server, first.why),
+        hint: "is it the right hub, is it running, may you read it? --context and --kubeconfig choose another"
+            .to_owned(),
+    }
+    .into()
 }
 
 impl Members for Hub {

@@ -12,6 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::cli::connection::innermost;
+use crate::cli::rights::MissingRight;
+
 /// Longest time that one request may take; somebody is waiting.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 /// Objects per page of a list; what client-go asks for.
@@ -22,11 +25,20 @@ const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s
 
 /// Why something could not be read, in one line.
 #[derive(Debug, Clone)]
-pub(super) struct ReadError(String);
+pub(super) enum ReadError {
+    /// The server does not have the kind, so there is nothing of it.
+    NoSuchKind {
+        plural: String,
+    },
+    Other(String),
+}
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Self::NoSuchKind { plural } => write!(f, "this server has no {plural}"),
+            Self::Other(why) => f.write_str(why),
+        }
     }
 }
 
@@ -131,7 +143,7 @@ impl Server {
             let path = format!("{}?{}", kind.collection_path(namespace), query.finish());
             let page: Page<T> = match self.ask(&path, accept).await {
                 Ok(page) => page,
-                Err(Trouble::NotThere) => return Err(ReadError(format!("this server has no {}", kind.plural))),
+                Err(Trouble::NotThere) => return Err(ReadError::NoSuchKind { plural: kind.plural.to_string() }),
                 Err(Trouble::Told(error)) => return Err(error),
             };
             found.extend(page.items);
@@ -144,13 +156,13 @@ impl Server {
 
     async fn ask<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, Trouble> {
         let request = http::Request::get(path).header(http::header::ACCEPT, accept).body(Vec::new());
-        let request = request.map_err(|error| Trouble::Told(ReadError(error.to_string())))?;
+        let request = request.map_err(|error| Trouble::Told(ReadError::Other(error.to_string())))?;
         match tokio::time::timeout(LONGEST_REQUEST, self.client.request(request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(Trouble::NotThere),
-            Ok(Err(kube::Error::Api(status))) => Err(Trouble::Told(ReadError(status.message))),
-            Ok(Err(error)) => Err(Trouble::Told(ReadError(innermost(&error)))),
-            Err(_) => Err(Trouble::Told(ReadError(format!("no answer in {} s", LONGEST_REQUEST.as_secs())))),
+            Ok(Err(kube::Error::Api(status))) => Err(Trouble::Told(ReadError::Other(refused(&status.message)))),
+            Ok(Err(error)) => Err(Trouble::Told(ReadError::Other(innermost(&error)))),
+            Err(_) => Err(Trouble::Told(ReadError::Other(format!("no answer in {} s", LONGEST_REQUEST.as_secs())))),
         }
     }
 }
@@ -160,11 +172,8 @@ enum Trouble {
     Told(ReadError),
 }
 
-/// The cause behind all causes: the rest says "error" in other words.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+/// A refusal in one line: the right that is missing, if that is why.
+fn refused(message: &str) -> String {
+    let quoted = || message.lines().next().unwrap_or_default().to_owned();
+    MissingRight::read(message).map_or_else(quoted, |right| right.told())
 }

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use fleet_api::kinds::{Cluster, Namespaced, Placement, Scope, UpdateRun};
-use fleet_core::diagnose::{self, Diagnosis, Picture, Seen};
+use fleet_api::kinds::{Cluster, Namespaced, Obj, Placement, Scope, UpdateRun};
+use fleet_core::diagnose::{self, Diagnosis, Picture, Seen, Unread};
 use serde::Serialize;
 
 use super::read::{Members, Reader};
+use super::server::ReadError;
 
 /// What was found, about how much.
 #[derive(Debug, Serialize)]
@@ -20,6 +21,9 @@ pub(super) struct Answer {
     pub(super) placements: usize,
     pub(super) clusters: usize,
     pub(super) diagnoses: Vec<Diagnosis>,
+    /// What could not be listed at all: something may be wrong with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) unread: Vec<Unread>,
 }
 
 /// Nothing of that name.
@@ -28,7 +32,7 @@ pub(super) struct NotFound {
     /// Names that there are.
     pub(super) known: Vec<String>,
     /// What could not be read: the name may be among it.
-    pub(super) unread: Vec<diagnose::Unread>,
+    pub(super) unread: Vec<Unread>,
 }
 
 /// A kind that is named before a slash.
@@ -92,6 +96,7 @@ impl<M: Members> Reader<'_, M> {
             placements: common.placement_names.len(),
             clusters: common.members.len(),
             diagnoses,
+            unread: Vec::new(),
         })
     }
 
@@ -111,18 +116,20 @@ impl<M: Members> Reader<'_, M> {
         for placement in &cluster_scoped.placement_names {
             pictures.push(self.of_placement::<Cluster>(&cluster_scoped, placement).await);
         }
-        for namespace in self.namespaces().await {
+        let mut subject = common.clone();
+        for namespace in self.namespaces(&mut subject.unread).await {
             let common = self.common::<Namespaced>(Some(&namespace)).await;
             for placement in &common.placement_names {
                 pictures.push(self.of_placement::<Namespaced>(&common, placement).await);
             }
         }
-        diagnose::cluster(common, name, &pictures)
+        diagnose::cluster(&subject, name, &pictures)
     }
 
     /// Everything that is not as it should be.
     pub(super) async fn everything(&self, namespace: Option<&str>) -> Answer {
-        let mut answer = Answer { whole_fleet: true, placements: 0, clusters: 0, diagnoses: Vec::new() };
+        let mut answer =
+            Answer { whole_fleet: true, placements: 0, clusters: 0, diagnoses: Vec::new(), unread: Vec::new() };
         if namespace.is_none() {
             let common = self.common::<Cluster>(None).await;
             answer.clusters = common.members.len();
@@ -132,7 +139,7 @@ impl<M: Members> Reader<'_, M> {
         }
         let places = match namespace {
             Some(namespace) => vec![namespace.to_owned()],
-            None => self.namespaces().await,
+            None => self.namespaces(&mut answer.unread).await,
         };
         for place in places {
             let common = self.common::<Namespaced>(Some(&place)).await;
@@ -147,6 +154,7 @@ impl<M: Members> Reader<'_, M> {
     /// All placements of a scope with their newest runs, and runs that have no placement.
     async fn all_of<S: Scope>(&self, common: &Picture, answer: &mut Answer) {
         answer.placements += common.placement_names.len();
+        answer.unread.extend(common.unread.iter().cloned());
         for placement in &common.placement_names {
             answer.diagnoses.push(diagnose::placement(&self.with_newest_run::<S>(common, placement).await));
         }
@@ -158,11 +166,20 @@ impl<M: Members> Reader<'_, M> {
         }
     }
 
-    /// Namespaces that have placements or runs.
-    async fn namespaces(&self) -> Vec<String> {
-        let placements = self.hub.list_metadata::<Placement, Namespaced>(None, "").await.unwrap_or_default();
-        let runs = self.hub.list_metadata::<UpdateRun, Namespaced>(None, "").await.unwrap_or_default();
-        let places: BTreeSet<String> = placements.into_iter().chain(runs).filter_map(|one| one.namespace).collect();
+    /// Namespaces that have placements or runs, as far as these can be listed.
+    async fn namespaces(&self, unread: &mut Vec<Unread>) -> Vec<String> {
+        let placements = self.hub.list_metadata::<Placement, Namespaced>(None, "").await;
+        let runs = self.hub.list_metadata::<UpdateRun, Namespaced>(None, "").await;
+        let mut places = BTreeSet::new();
+        let kinds = [Obj::<Placement, Namespaced>::INFO.plural, Obj::<UpdateRun, Namespaced>::INFO.plural];
+        for (what, found) in kinds.into_iter().zip([placements, runs]) {
+            match found {
+                Ok(found) => places.extend(found.into_iter().filter_map(|one| one.namespace)),
+                // Older hubs have no namespaced kinds.
+                Err(ReadError::NoSuchKind { .. }) => {}
+                Err(error) => unread.push(Unread { what: what.to_owned(), why: error.to_string() }),
+            }
+        }
         places.into_iter().collect()
     }
 }

@@ -51,7 +51,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 const HELP: &str = "Run the hub's controllers against a Kubernetes API server, until SIGTERM\n\n\
     Usage: kubefleet hub-agent [FLAG]...\n\n\
     The server is that of --kubeconfig, of KUBECONFIG, or of the pod's service account. It must know our kinds:\n\
-    kubefleet crds | kubectl apply --server-side -f -\n\nFlags:\n";
+    kubefleet crds | kubectl apply --server-side -f -\n\n\
+    Examples:\n  \
+    kubefleet hub-agent --kubeconfig ~/.kube/hub\n  \
+    kubefleet hub-agent --leader-elect --health-probe-bind-address 127.0.0.1:8081 -v 2\n\n\
+    Flags:\n";
 
 async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     let probes = serving::listen("health-probe-bind-address", &settings.probes).await?;

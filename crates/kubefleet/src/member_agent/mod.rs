@@ -41,7 +41,11 @@ const HELP: &str = "Run the agent of a member cluster (or of many) until SIGTERM
     Usage: kubefleet member-agent [FLAG]...\n\n\
     The hub is that of HUB_SERVER_URL, with the token in the file CONFIG_PATH (or IDENTITY_KEY and IDENTITY_CERT with\n\
     --use-ca-auth) and the authority of CA_BUNDLE or HUB_CERTIFICATE_AUTHORITY; or that of --hub-kubeconfig.\n\
-    The member is MEMBER_CLUSTER_NAME, at --kubeconfig, KUBECONFIG, or the pod's service account.\n\nFlags:\n";
+    The member is MEMBER_CLUSTER_NAME, at --kubeconfig, KUBECONFIG, or the pod's service account.\n\n\
+    Examples:\n  \
+    MEMBER_CLUSTER_NAME=east kubefleet member-agent --hub-kubeconfig ~/.kube/hub --kubeconfig ~/.kube/east\n  \
+    kubefleet member-agent --hub-kubeconfig ~/.kube/hub --members-kubeconfigs members/\n\n\
+    Flags:\n";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let tables = [settings::FLAGS, logging::FLAGS];

@@ -90,8 +90,9 @@ impl Fleet {
         std::fs::write(directory.path().join("config"), config(&server, &listening, &names)).unwrap();
         std::fs::write(directory.path().join("broken"), "clusters: [\n").unwrap();
         std::fs::write(directory.path().join("gone"), GONE).unwrap();
-        let binary = env!("CARGO_BIN_EXE_kubefleet");
-        std::os::unix::fs::symlink(binary, directory.path().join("kubectl-fleet")).unwrap();
+        for name in ["kubefleet", "kubectl-fleet"] {
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubefleet"), directory.path().join(name)).unwrap();
+        }
         let kinds = discover(&admin).await.unwrap();
         Self { directory, admin, kinds, _server: server, _listening: listening, _agents: agents, _workloads: workloads }
     }
@@ -117,15 +118,23 @@ impl Fleet {
         normalised(&seen, self.directory.path())
     }
 
-    /// Runs a command of a shell on a terminal of its own, as a person would. `$KUBEFLEET` is the binary.
-    pub(crate) fn on_a_terminal(&self, line: &str) -> Command {
-        let mut command = Command::new("script");
+    /// A command of a shell for a terminal.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        self.at_home(command.args(["-c", line]));
         command
-            .args(["--quiet", "--return", "--flush", "--command", line, "/dev/null"])
-            .current_dir(self.directory.path());
-        command.env("KUBECONFIG", "config").env("TERM", "xterm").env("KUBEFLEET", env!("CARGO_BIN_EXE_kubefleet"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+    }
+
+    /// Runs a command where the kubeconfig is and where our programs are found by their names.
+    pub(crate) fn at_home(&self, command: &mut Command) {
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.directory.path().display())).env_remove("NO_COLOR");
+        command.env("KUBECONFIG", "config").current_dir(self.directory.path());
+    }
+
+    /// What stands in a file of the directory that commands run in.
+    pub(crate) fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.directory.path().join(name)).unwrap()
     }
 
     pub(crate) async fn apply(&self, text: &str) {
@@ -192,7 +201,7 @@ impl Fleet {
     }
 }
 
-/// Contexts `hub` and one per member, and some that do not work.
+/// Contexts `hub` and one per member, and those of users without rights; a script may give some to `viewer`.
 fn config(server: &Embedded, listening: &Listening, members: &[&str]) -> String {
     let address = listening.address();
     let entry = |name: &str, cluster: &str, user: User| ContextEntry {
@@ -201,8 +210,8 @@ fn config(server: &Embedded, listening: &Listening, members: &[&str]) -> String 
         namespace: None,
         credentials: Credentials::Token(server.issue_token(cluster, user)),
     };
-    let stranger = User::authenticated("jo", []);
-    let mut contexts = vec![entry("hub", ROOT_CLUSTER, administrator()), entry("jo", ROOT_CLUSTER, stranger)];
+    let somebody = |name: &str| entry(name, ROOT_CLUSTER, User::authenticated(name, []));
+    let mut contexts = vec![entry("hub", ROOT_CLUSTER, administrator()), somebody("jo"), somebody("viewer")];
     contexts.extend(members.iter().map(|name| entry(name, name, administrator())));
     kubeconfig(server.authority().ca_pem(), &contexts).expose().to_owned()
 }

@@ -1,67 +1,15 @@
-//! `watch` on a real terminal, with keys: needs `script`, which every Linux has.
-
-use std::io::{Read as _, Write as _};
-use std::process::{Child, Command, Output};
-use std::sync::mpsc;
-use std::time::Duration;
+//! The verbs on a terminal: `watch` with its keys, a question before a rollback, colours.
 
 use crate::fleet::Fleet;
-use crate::script::{Script, Step};
+use crate::script::{Object, Script, Step};
+use crate::terminal::Terminal;
 
-/// A machine that is busy with other tests may need long for what takes a second.
-const PATIENCE: Duration = Duration::from_mins(2);
-
-/// A program on a terminal, and what it has drawn so far.
-struct Live {
-    child: Child,
-    drawn: mpsc::Receiver<Vec<u8>>,
-    seen: String,
-}
-
-impl Live {
-    fn start(mut command: Command) -> Self {
-        let mut child = command.spawn().expect("`script` runs");
-        let mut out = child.stdout.take().unwrap();
-        let (tell, drawn) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count) = out.read(&mut bytes) {
-                if count == 0 || tell.send(bytes[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { child, drawn, seen: String::new() }
-    }
-
-    fn wait_for(mut self, text: &str) -> Self {
-        while !self.seen.contains(text) {
-            let Ok(bytes) = self.drawn.recv_timeout(PATIENCE) else { panic!("never drew {text:?}: {:?}", self.seen) };
-            self.seen.push_str(&String::from_utf8_lossy(&bytes));
-        }
-        self
-    }
-
-    fn press(mut self, keys: &str) -> Self {
-        self.child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
-        self
-    }
-
-    /// All that was drawn, and the exit code.
-    fn end(mut self) -> (String, i32) {
-        while let Ok(bytes) = self.drawn.recv_timeout(PATIENCE) {
-            self.seen.push_str(&String::from_utf8_lossy(&bytes));
-        }
-        let Output { status, .. } = self.child.wait_with_output().unwrap();
-        (self.seen, status.code().unwrap())
-    }
-}
-
-/// The beginning of the script about approvals: a run that waits.
-async fn fleet_with_a_waiting_run() -> Fleet {
-    let text = std::fs::read_to_string(crate::directory().join("approve.txt")).unwrap();
-    let fleet = Fleet::start(3).await;
-    for step in Script::parse(&text).steps {
+/// Plays a script up to the moment when a run has reached a state for the first time.
+async fn fleet_of(script: &str) -> Fleet {
+    let text = std::fs::read_to_string(crate::directory().join(format!("{script}.txt"))).unwrap();
+    let script = Script::parse(&text);
+    let fleet = Fleet::start(script.members).await;
+    for step in script.steps {
         match step {
             Step::Apply(yaml) => fleet.apply(&yaml).await,
             Step::Wait { object, wanted } => {
@@ -74,28 +22,167 @@ async fn fleet_with_a_waiting_run() -> Fleet {
             Step::Remark(_) | Step::Patch { .. } => {}
         }
     }
-    panic!("the script has no run that waits");
+    panic!("the script has no run");
+}
+
+/// Talks to a program on a terminal while the fleet goes on.
+async fn talk<T: Send + 'static>(conversation: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(conversation).await.unwrap()
+}
+
+const DOWN: &str = "\x1b[B";
+const ESCAPE: &str = "\x1b";
+
+#[tokio::test]
+async fn watch_shows_a_run_on_a_terminal_and_directs_it_by_keys() {
+    let fleet = fleet_of("approve").await;
+    let command = fleet.shell("stty -g > before; kubefleet watch web-1; code=$?; stty -g > after; exit $code");
+    talk(move || {
+        let mut watch = Terminal::start(command, 100, 30);
+        watch.wait_for("→ waits for an approval of stage staging, for ");
+        watch.wait_for("  q leave");
+        assert!(watch.screen().alternate_screen());
+        let shown = watch.contents();
+        for line in [
+            "run web-1 ◐ waiting for ",
+            "██████░░░░░░░░░░░░░░ 1/3 clusters, web, resources 0",
+            "◐ stage staging              waiting to end, ██████████ 1/1, for ",
+            "  ✓ member2                  succeeded, took ",
+            "  ◐ after: approval          waiting, for ",
+            "○ stage canary               not reached, ░░░░░░░░░░ 0/2, 2 at a time",
+            "  ○ before: approval         not reached",
+            "  ○ member3                  pending",
+            "  ○ after: wait 1h",
+            "a approve  s stop  r resume  ↑↓ Enter look inside  q leave",
+        ] {
+            assert!(shown.contains(line), "{line:?} is not in\n{shown}");
+        }
+        look_inside_and_back(&mut watch);
+        stop_and_resume(&mut watch);
+        approve(&mut watch);
+        // Any key takes away what was said last.
+        watch.press(DOWN);
+        watch.wait_for("a approve  s stop");
+        watch.resize(50, 12);
+        watch.wait_until("the same on a smaller screen", |contents| {
+            contents.ends_with("a approve s stop r resume q leave") && contents.starts_with("run web-1")
+        });
+        watch.press("q");
+        assert_eq!(watch.end(), 0, "{}", watch.contents());
+        assert!(!watch.screen().alternate_screen() && !watch.screen().hide_cursor());
+    })
+    .await;
+    assert_eq!(fleet.file("before"), fleet.file("after"), "the terminal is left as it was found");
+}
+
+fn look_inside_and_back(watch: &mut Terminal) {
+    watch.press("\r");
+    watch.wait_for("select a cluster with ↑ and ↓ to look into it");
+    watch.press(DOWN);
+    watch.press("\r");
+    watch.wait_for("┌ cluster member2 ─");
+    watch.wait_for("Available: True (AllWorkAreAvailable)");
+    watch.wait_for("Esc back  q leave");
+    watch.press(ESCAPE);
+    watch.wait_for("a approve  s stop");
+}
+
+fn stop_and_resume(watch: &mut Terminal) {
+    watch.press("r");
+    watch.wait_for("the run is not stopped");
+    watch.press("s");
+    watch.wait_for("Stop the run? Clusters that are being updated finish. [y/N]");
+    watch.press("n");
+    watch.wait_for("a approve  s stop");
+    watch.press("s");
+    watch.wait_for("[y/N]");
+    watch.press("y");
+    watch.wait_for("run web-1 ‖ stopped");
+    watch.wait_for("→ waits to be told to run");
+    watch.press("r");
+    watch.wait_for("Let the run go on? [y/N]");
+    watch.press("y");
+    watch.wait_for("run web-1 ◐ waiting");
+}
+
+fn approve(watch: &mut Terminal) {
+    watch.press("a");
+    watch.wait_for("Approve web-1-after-staging? [y/N]");
+    watch.press("y");
+    watch.wait_for("→ waits for an approval of stage canary");
+    watch.press("a");
+    watch.wait_for("Approve web-1-before-canary? [y/N]");
+    watch.press("y");
+    watch.wait_for("→ waits after stage canary, ");
+    watch.wait_for("████████████████████ 3/3 clusters");
 }
 
 #[tokio::test]
-async fn watch_shows_a_run_on_a_terminal_approves_by_a_key_and_leaves_the_terminal_as_it_was() {
-    let fleet = fleet_with_a_waiting_run().await;
-    let watch = fleet.on_a_terminal("stty rows 30 cols 100; exec \"$KUBEFLEET\" watch web-1");
-    let live = tokio::task::spawn_blocking(move || Live::start(watch).wait_for("run web-1").press("ay"));
-    let live = live.await.unwrap();
-    let object = |kind: &str, name: &str| crate::script::Object {
-        kind: kind.to_owned(),
-        namespace: None,
-        name: name.to_owned(),
-    };
-    let accepted = ("ApprovalAccepted".to_owned(), "True".to_owned());
-    fleet.wait(&object("ClusterApprovalRequest", "web-1-after-staging"), &accepted).await;
-    let (seen, code) = tokio::task::spawn_blocking(move || live.press("q").end()).await.unwrap();
-    assert_eq!(code, 0, "{seen}");
-    assert!(seen.contains("\x1b[?1049h") && seen.contains("\x1b[?1049l"), "a screen of its own, and back: {seen:?}");
+async fn a_terminal_without_room_or_colours_is_respected() {
+    let fleet = fleet_of("approve").await;
+    let small: Vec<_> = [(39, 30), (100, 9)]
+        .into_iter()
+        .map(|(columns, rows)| (columns, rows, fleet.shell("exec kubefleet watch web-1")))
+        .collect();
+    let coloured = fleet.shell("exec kubefleet status web-1");
+    let plain = fleet.shell("NO_COLOR=1 exec kubefleet status web-1");
+    let dumb = fleet.shell("TERM=dumb exec kubefleet status web-1");
+    talk(move || {
+        for (columns, rows, command) in small {
+            let mut watch = Terminal::start(command, columns, rows);
+            assert_eq!(watch.end(), 1);
+            let expected = format!(
+                "error: the terminal is too small: {columns}×{rows}, at least 40×10 are needed\nhint: make it larger, or take --plain"
+            );
+            assert_eq!(watch.contents().trim_end(), expected);
+            assert!(!watch.sent.contains('\x1b'), "nothing was drawn: {:?}", watch.sent);
+        }
+        let sent = |command| {
+            let mut status = Terminal::start(command, 100, 30);
+            assert_eq!(status.end(), 0);
+            assert!(status.contents().contains("State      waiting, for "), "{}", status.contents());
+            std::mem::take(&mut status.sent)
+        };
+        assert!(sent(coloured).contains("\x1b[33mwaiting\x1b[0m"));
+        assert!(!sent(plain).contains('\x1b'));
+        assert!(!sent(dumb).contains('\x1b'));
+    })
+    .await;
+}
 
-    let small = fleet.on_a_terminal("stty rows 5 cols 20; exec \"$KUBEFLEET\" watch web-1");
-    let (seen, code) = tokio::task::spawn_blocking(move || Live::start(small).end()).await.unwrap();
-    assert_eq!(code, 1, "{seen}");
-    assert!(seen.contains("the terminal is too small: 20×5, at least 40×10 are needed"), "{seen:?}");
+/// Another version, rolled out by a second run.
+const CHANGE: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: shop}
+data: {colour: blue}
+";
+
+#[tokio::test]
+async fn a_rollback_shows_what_changes_and_asks() {
+    let fleet = fleet_of("runs").await;
+    fleet.apply(CHANGE).await;
+    fleet.run("kubefleet run web --strategy straight").await;
+    let succeeded = ("Succeeded".to_owned(), "True".to_owned());
+    let run = |name: &str| Object { kind: "ClusterStagedUpdateRun".to_owned(), namespace: None, name: name.to_owned() };
+    fleet.wait(&run("web-2"), &succeeded).await;
+    let rollback = || fleet.shell("exec kubefleet rollback web --to 0");
+    let (refused, agreed) = (rollback(), rollback());
+    let asked = "Placement web goes back from version 1 to version 0:\n  \
+        ~ ConfigMap shop/settings\n      data.colour: \"blue\" → \"green\"\n\
+        Create a run with strategy straight? [y/N]";
+    talk(move || {
+        let mut no = Terminal::start(refused, 100, 30);
+        no.wait_for(asked);
+        no.press("\r");
+        assert_eq!(no.end(), 2, "what was not confirmed is not done");
+        assert!(no.contents().contains("error: not confirmed\nhint: nothing was created"), "{}", no.contents());
+        let mut yes = Terminal::start(agreed, 100, 30);
+        yes.wait_for(asked);
+        yes.press("y\r");
+        assert_eq!(yes.end(), 0, "{}", yes.contents());
+        assert!(yes.contents().contains("run web-3 started\n→ kubefleet watch web-3"), "{}", yes.contents());
+    })
+    .await;
+    fleet.wait(&run("web-3"), &succeeded).await;
 }

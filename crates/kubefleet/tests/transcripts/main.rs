@@ -9,6 +9,9 @@ mod fleet;
 mod live;
 mod script;
 mod seen;
+#[path = "../shared/terminal.rs"]
+mod terminal;
+mod verbs;
 
 use std::path::{Path, PathBuf};
 
@@ -51,32 +54,6 @@ fn every_script_is_run() {
     let mut listed = LISTED.to_vec();
     listed.sort_unstable();
     assert_eq!(found, listed);
-}
-
-#[test]
-fn shells_complete_every_verb() {
-    let help = kubefleet(&["--help"]);
-    let commands = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
-    let verbs: Vec<&str> = commands.lines().filter_map(verb).collect();
-    assert!(verbs.contains(&"approve") && verbs.contains(&"up"), "{verbs:?}");
-    for shell in ["bash", "zsh", "fish"] {
-        let script = kubefleet(&["completion", shell]);
-        for verb in &verbs {
-            assert!(script.contains(verb), "{shell} does not complete {verb}");
-        }
-    }
-}
-
-/// The verb that a line of the help is about. Lines that begin further to the right go on with what the one before says.
-fn verb(line: &str) -> Option<&str> {
-    line.strip_prefix("  ").filter(|rest| !rest.starts_with(' '))?.split(' ').next()
-}
-
-/// What the binary prints; it must succeed.
-fn kubefleet(arguments: &[&str]) -> String {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_kubefleet")).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 async fn check(name: &str) {

@@ -152,13 +152,26 @@ async fn show_all<S: Scope>(hub: &Hub, output: OutputFlags) -> anyhow::Result<()
         runs: runs.iter().filter_map(|run| around.overview(run, now)).collect(),
         placements: around.placements.iter().map(|one| around.placement_overview(one, &runs, now)).collect(),
     };
-    output.show(&all, |all, paint| tables(all, now, paint, output.is_wide()))
+    let is_empty = all.runs.is_empty() && all.placements.is_empty();
+    let wide = output.is_wide();
+    output.show(&all, |all, paint| if is_empty { nothing(hub) } else { tables(all, now, paint, wide) })
+}
+
+/// Where nothing is, something may be elsewhere.
+fn nothing(hub: &Hub) -> String {
+    match &hub.namespace {
+        None => {
+            "There are no cluster-scoped placements and runs; -n NAMESPACE shows those of a namespace.\n".to_owned()
+        }
+        Some(namespace) => {
+            format!(
+                "There are no placements and runs in namespace {namespace}; without -n cluster-scoped ones are shown.\n"
+            )
+        }
+    }
 }
 
 fn tables(all: &Everything, now: Timestamp, paint: Paint, wide: bool) -> String {
-    if all.runs.is_empty() && all.placements.is_empty() {
-        return "There are no placements and no runs.\n".to_owned();
-    }
     let mut parts = Vec::new();
     if !all.placements.is_empty() {
         parts.push(placements(&all.placements, now, wide).render(paint));

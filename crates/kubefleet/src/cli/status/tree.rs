@@ -5,8 +5,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use fleet_api::conditions::run_message::reason;
 use fleet_core::overview::{
-    ClusterOverview, Gate, GateState, GateTask, PlacedCluster, PlacementOverview, RunOverview, StageOverview, Wait,
+    ClusterOverview, Gate, GateState, GateTask, PlacedCluster, PlacementOverview, PlacementState, RunOverview,
+    StageOverview, Wait,
 };
 use fleet_core::updaterun::Outcome;
 use jiff::Timestamp;
@@ -44,7 +46,10 @@ fn heading(run: &RunOverview, now: Timestamp, paint: Paint) -> String {
     };
     let _ = writeln!(out, "State      {}{duration}{done}", paint.paint(word.tone, word.text));
     if matches!(run.state, Outcome::Failed | Outcome::InitializationFailed) {
-        let _ = writeln!(out, "           {}", paint.paint(Tone::Bad, &run.message));
+        let place = run.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+        let _ = writeln!(out, "           {}", paint.paint(Tone::Bad, reason(&run.message)));
+        let command = format!("{} diagnose {}{place}", program(), run.name);
+        let _ = writeln!(out, "           → {}", paint.paint(Tone::Strong, &command));
     }
     for wait in &run.waits {
         let _ = writeln!(out, "           {}", wait_in_words(wait, now));
@@ -53,8 +58,11 @@ fn heading(run: &RunOverview, now: Timestamp, paint: Paint) -> String {
         }
     }
     if let Some(failure) = &run.would_fail {
-        let _ =
-            writeln!(out, "           {}", paint.paint(Tone::Bad, &format!("if it went on it would fail: {failure}")));
+        let _ = writeln!(
+            out,
+            "           {}",
+            paint.paint(Tone::Bad, &format!("if it went on it would fail: {}", reason(failure)))
+        );
     }
     if !run.stages.is_empty() {
         out.push('\n');
@@ -226,6 +234,9 @@ pub(crate) fn of_placement(placement: &PlacementOverview, now: Timestamp, paint:
     if !placement.message.is_empty() {
         let _ = writeln!(out, "           {}", placement.message);
     }
+    if let Some(command) = next_step(placement) {
+        let _ = writeln!(out, "           → {}", paint.paint(Tone::Strong, &command));
+    }
     if !placement.clusters.is_empty() {
         out.push('\n');
         out.push_str(&clusters(&placement.clusters, now, wide).render(paint));
@@ -246,6 +257,19 @@ pub(crate) fn of_placement(placement: &PlacementOverview, now: Timestamp, paint:
         out.push_str(&table.render(paint));
     }
     out
+}
+
+/// What somebody would type next, where a placement does not get on by itself.
+fn next_step(placement: &PlacementOverview) -> Option<String> {
+    let place = placement.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+    let (program, name) = (program(), &placement.name);
+    match placement.state {
+        PlacementState::UpToRuns if placement.runs.is_empty() => {
+            Some(format!("{program} run {name} --strategy STRATEGY{place}"))
+        }
+        PlacementState::Failing | PlacementState::NotScheduled => Some(format!("{program} diagnose {name}{place}")),
+        _ => None,
+    }
 }
 
 fn rollout(placement: &PlacementOverview) -> &'static str {

@@ -13,6 +13,7 @@ mod view;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
+use fleet_api::conditions::run_message::reason;
 use fleet_api::kinds::{Obj, Scope, UpdateRun};
 use fleet_core::overview::RunOverview;
 use fleet_core::updaterun::Outcome;
@@ -73,7 +74,7 @@ fn outcome(run: &RunOverview) -> anyhow::Result<()> {
         Outcome::Failed | Outcome::InitializationFailed => {
             let place = run.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
             Err(Hinted {
-                what: format!("run {:?} failed: {}", run.name, run.message),
+                what: format!("run {:?} failed: {}", run.name, reason(&run.message)),
                 hint: format!("{} diagnose {}{place}", program(), run.name),
             }
             .into())

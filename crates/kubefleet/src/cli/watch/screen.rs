@@ -23,6 +23,7 @@ use super::follow::Following;
 use super::view::{Action, Step, View};
 use super::{deleted, look, outcome};
 use crate::cli::approve::approve_request;
+use crate::cli::bar::{bar, of_stage};
 use crate::cli::connection::Hub;
 use crate::cli::output::{Paint, Tone};
 use crate::cli::status::ago;
@@ -173,7 +174,7 @@ impl Scene<'_> {
                 .areas(frame.area());
         frame.render_widget(Paragraph::new(self.heading(&waits)), top);
         self.draw_tree(frame, tree);
-        frame.render_widget(Paragraph::new(self.footer()), bottom);
+        frame.render_widget(Paragraph::new(self.footer(bottom.width)), bottom);
         if let Some(detail) = &self.detail {
             self.draw_inside(frame, tree, detail);
         }
@@ -183,7 +184,7 @@ impl Scene<'_> {
         let word = words::of_run(self.run.state);
         let duration = self.run.since.map_or_else(String::new, |_| format!(" for {}", ago(self.run.since, self.now)));
         let resources = self.run.resource_index.map_or_else(String::new, |index| format!(", resources {index}"));
-        let bar = bar(self.run.clusters_done, self.run.clusters);
+        let bar = bar(self.run.clusters_done, self.run.clusters, BAR);
         let mut lines = vec![
             TextLine::from(vec![
                 Span::styled(format!("run {} ", self.run.name), self.style(Tone::Strong)),
@@ -191,7 +192,7 @@ impl Scene<'_> {
                 Span::raw(duration),
             ]),
             TextLine::from(format!(
-                "{bar} {}/{} clusters, placement {}{resources}",
+                "{bar} {}/{} clusters, {}{resources}",
                 self.run.clusters_done, self.run.clusters, self.run.placement
             )),
         ];
@@ -207,11 +208,14 @@ impl Scene<'_> {
     fn draw_tree(&self, frame: &mut Frame<'_>, area: Rect) {
         let item = |line: &Line| {
             let name = format!("{}{} ", "  ".repeat(line.depth), line.word.sign);
-            let rest = if line.rest.is_empty() { String::new() } else { format!(", {}", line.rest) };
+            let mut rest = if line.rest.is_empty() { String::new() } else { format!(", {}", line.rest) };
+            if let (0, Some(stage)) = (line.depth, self.run.stages.get(line.stage)) {
+                rest = format!(", {}{rest}", of_stage(stage, STAGE_BAR));
+            }
             ListItem::new(TextLine::from(vec![
                 Span::styled(name, self.style(line.word.tone)),
                 Span::styled(
-                    format!("{:<24} ", line.name),
+                    format!("{:<1$} ", line.name, NAMES.saturating_sub(2 * line.depth)),
                     self.style(if line.depth == 0 { Tone::Strong } else { Tone::Plain }),
                 ),
                 Span::styled(line.word.text, self.style(line.word.tone)),
@@ -232,18 +236,14 @@ impl Scene<'_> {
             .render_widget(Paragraph::new(text).wrap(Wrap { trim: false }).block(Block::bordered().title(title)), area);
     }
 
-    fn footer(&self) -> TextLine<'static> {
+    fn footer(&self, width: u16) -> TextLine<'static> {
         if let Some(action) = &self.view.asking {
             return TextLine::from(Span::styled(format!("{} [y/N]", action.question()), self.style(Tone::Strong)));
         }
         if let Some(said) = self.view.said.clone().or_else(|| self.trouble.clone()) {
             return TextLine::from(Span::styled(said, self.style(Tone::Waiting)));
         }
-        let keys = if self.detail.is_some() {
-            "Esc back  q leave"
-        } else {
-            "a approve  s stop  r resume  ↑↓ Enter look into a cluster  q leave"
-        };
+        let keys = fitting(if self.detail.is_some() { &KEYS_INSIDE } else { &KEYS }, width);
         TextLine::from(Span::styled(keys, self.style(Tone::Faint)))
     }
 
@@ -262,12 +262,21 @@ impl Scene<'_> {
     }
 }
 
-/// Width of the bar in the heading, in characters.
+/// Where states begin behind the sign, in characters; what is indented has less room for its name.
+const NAMES: usize = 26;
+/// Widths of the bars of the run and of its stages, in characters.
 const BAR: usize = 20;
+const STAGE_BAR: usize = 10;
 
-fn bar(done: usize, all: usize) -> String {
-    let full = (BAR * done).checked_div(all).unwrap_or(0);
-    format!("[{}{}]", "█".repeat(full), "░".repeat(BAR - full))
+/// Keys, in as many words as there is room for.
+const KEYS: [&str; 2] =
+    ["a approve  s stop  r resume  ↑↓ Enter look inside  q leave", "a approve s stop r resume q leave"];
+const KEYS_INSIDE: [&str; 1] = ["Esc back  q leave"];
+
+/// The first that fits, or the last.
+fn fitting(texts: &[&'static str], width: u16) -> &'static str {
+    let fits = |text: &&&str| text.chars().count() <= usize::from(width);
+    texts.iter().find(fits).or(texts.last()).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -328,15 +337,15 @@ mod tests {
             None,
             expect![[r#"
                 run web-1 ◐ waiting
-                [██████████░░░░░░░░░░] 1/2 clusters, placement web, resource
+                ██████████░░░░░░░░░░ 1/2 clusters, web, resources 0
                 → waits for an approval of stage canary
-                ◐ stage canary             waiting to end
+                ◐ stage canary               waiting to end, █████░░░░░ 1/2
                   ✓ a                        succeeded
                   ○ b                        pending
                   ◐ after: approval          waiting, web-1-after-canary
 
 
-                a approve  s stop  r resume  ↑↓ Enter look into a cluster  q"#]],
+                a approve  s stop  r resume  ↑↓ Enter look inside  q leave"#]],
         );
     }
 
@@ -370,7 +379,7 @@ mod tests {
             Some(vec!["Applied: False (NotAllWorkHaveBeenApplied)".to_owned()]),
             expect![[r#"
                 run web-1 ◐ waiting
-                [██████████░░░░░░░░░░] 1/2 clusters, placement web, resource
+                ██████████░░░░░░░░░░ 1/2 clusters, web, resources 0
                 → waits for an approval of stage canary
                 ┌ cluster a ───────────────────────────────────────────────┐
                 │Applied: False (NotAllWorkHaveBeenApplied)                │
