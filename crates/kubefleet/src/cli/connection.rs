@@ -225,13 +225,13 @@ fn explain_status(server: &str, doing: &str, status: &kube::core::Status) -> Hin
     Hinted { what, hint: hint.to_owned() }
 }
 
-<<<<<<< HEAD
 /// What the guides say about a refusal; nothing if they do not know it.
 fn remedy(refusal: &str) -> String {
     let Some(finding) = explain_refusal(refusal) else { return String::new() };
     let what = finding.fixes.first().map(|fix| format!("{}. ", fix.what)).unwrap_or_default();
     format!("{what}{}", finding.explanation)
-=======
+}
+
 /// Which right is missing, and how to find out who has it.
 fn forbidden(doing: &str, message: &str) -> Hinted {
     match MissingRight::read(message) {
@@ -244,7 +244,6 @@ fn forbidden(doing: &str, message: &str) -> Hinted {
             hint: "`kubectl auth can-i --list` shows what you may do; --context chooses another user".to_owned(),
         },
     }
->>>>>>> main
 }
 
 /// The cause behind all causes: the rest says "error" in other words.

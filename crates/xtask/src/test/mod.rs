@@ -119,8 +119,6 @@ const PARTS: &[Part] = &[
                 "staged_runs",
                 "--test",
                 "walk_through",
-                "--test",
-                "fixes",
                 "--",
                 "--ignored",
                 "kubectl",
