@@ -133,6 +133,13 @@ impl Discovery {
         self.shared.subscribers.write().push(subscriber);
     }
 
+    /// Lets go of whoever listens.
+    pub(crate) fn release(&self) {
+        self.shared.subscribers.write().clear();
+        self.shared.definitions.release();
+        self.shared.services.release();
+    }
+
     /// Asks whenever there is reason to, for as long as it is polled.
     pub(crate) async fn run(self, client: kube::Client) {
         let changed = Arc::new(Notify::new());

@@ -58,6 +58,15 @@ impl Error {
         self.status().is_some_and(|status| matches!(status.code, 400 | 403 | 405 | 413 | 415 | 422))
     }
 
+    /// Nobody knows whether the request took place: there is no answer, or one of a server in trouble.
+    pub fn may_have_happened(&self) -> bool {
+        match (self, self.status()) {
+            (Self::Request { .. }, Some(status)) => status.code >= 500,
+            (Self::Request { .. }, None) | (Self::Timeout { .. }, _) => true,
+            _ => false,
+        }
+    }
+
     /// The error and what caused it, in one line for logs.
     pub fn with_causes(&self) -> String {
         let mut text = self.to_string();

@@ -135,6 +135,15 @@ impl MetadataCaches {
         self.shared.on_complete.lock().push(f);
     }
 
+    /// Lets go of whoever listens, and of what they listen to.
+    pub(crate) fn release(&self) {
+        self.shared.subscribers.lock().clear();
+        self.shared.on_complete.lock().clear();
+        for cache in std::mem::take(&mut *self.shared.caches.lock()).into_values() {
+            cache.release();
+        }
+    }
+
     async fn follow(self, kind: KindId, cache: Cache<MetadataObject>, client: kube::Client, seeds: Seeds) {
         let sink: Arc<dyn Sink> = Arc::new(cache.clone());
         let complete = async {

@@ -301,6 +301,15 @@ impl Runtime {
     }
 }
 
+/// However it ends: who listens to caches knows caches, and without this neither would ever be given back.
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.sinks.iter().for_each(|sink| sink.release());
+        self.metadata.iter().for_each(|(_, caches)| caches.release());
+        self.discoveries.iter().for_each(Discovery::release);
+    }
+}
+
 type Probe = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// How far the controllers of a runtime are.

@@ -21,6 +21,10 @@ use crate::write::{Op, PatchFormat, Side, Write};
 
 /// Longest time that a write may take. Somewhat more than the 10 s that a webhook may take by default, three times.
 const LONGEST_WRITE: Duration = Duration::from_secs(34);
+/// Pauses before the newest version is asked for once more. In all about as long as a connection takes to come back; after that
+/// the watch is as quick.
+const LOOKS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
 
 /// What all writes of a runtime share.
 pub(crate) struct Writer {
@@ -101,7 +105,7 @@ impl Writer {
                 Ok(None)
             }
             (_, Err(error)) => {
-                if error.is_conflict() && !write.dry_run {
+                if (error.is_conflict() || error.may_have_happened()) && !write.dry_run {
                     self.look_again(write).await;
                 }
                 Err(error)
@@ -109,16 +113,19 @@ impl Writer {
         }
     }
 
-    /// The next plan must not be made on what this one was: brings the newest version into the cache. A version that
-    /// cannot be had now will come by the watch.
+    /// The next plan must not be made on what this one was, nor on what a write without an answer has changed since: brings
+    /// the newest version into the cache. A version that cannot be had now will come by the watch.
     async fn look_again(&self, write: &Write) {
         if self.sinks_of(write).next().is_none() {
             return;
         }
-        match self.reader.on(write.side).get(&write.kind, &write.key).await {
-            Ok(Some(object)) => self.lay_over(write, &object),
-            Ok(None) => {}
-            Err(error) => tracing::debug!(error = error.with_causes(), "the newest version cannot be read yet"),
+        for pause in LOOKS {
+            tokio::time::sleep(pause).await;
+            match self.reader.on(write.side).get(&write.kind, &write.key).await {
+                Ok(Some(object)) => return self.lay_over(write, &object),
+                Ok(None) => return,
+                Err(error) => tracing::debug!(error = error.with_causes(), "the newest version cannot be read yet"),
+            }
         }
     }
 

@@ -1,8 +1,10 @@
 //! The state of a hub and of its members in a form that two worlds can be compared in.
 //!
-//! Decides what of an object is luck (times, uids, revisions, random name suffixes) and leaves it out. What remains must be the
-//! same wherever the same things were asked for. Of a member only what was placed or made by hand counts, not what its own
-//! controllers made of it. Never decides whether a state is right: that is `laws`.
+//! Decides which objects count. What of an object is luck, is `luck`'s; what remains must be the same wherever the same things
+//! were asked for. Of a member only what was placed or made by hand counts, not what its own controllers made of it. Never
+//! decides whether a state is right: that is `laws`.
+
+mod luck;
 
 use std::collections::BTreeMap;
 
@@ -13,13 +15,14 @@ use fleet_api::kinds::{
     InternalMemberCluster, MemberCluster, ResourceBinding, ResourceOverrideSnapshot, ResourcePlacement,
     ResourceSnapshot, SchedulingPolicySnapshot, StagedUpdateRun, Work,
 };
-use fleet_api::names::BindingName;
 use fleet_api::well_known::{annotations, label_values, labels};
 use fleet_runtime::KindId;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::Value;
+
+use luck::{normalise, normalise_on_member};
 
 /// Objects by kind, namespace and name, as stored.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -63,8 +66,6 @@ fn kinds_on_members() -> Vec<KindId> {
 const SYSTEM_NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "fleet-system"];
 /// The map that every namespace has.
 const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
-/// How often a workload was given another template.
-const ROLLOUT_COUNT: &str = "deployment.kubernetes.io/revision";
 
 impl HubState {
     /// Reads everything that matters from a hub.
@@ -223,178 +224,6 @@ fn is_part_of_every_cluster(kind: &KindId, object: &Value) -> bool {
     is_namespace || system(namespace) || (&*kind.kind == "ConfigMap" && name == Some(ROOT_CERTIFICATE))
 }
 
-fn normalise_on_member(object: &mut Value) {
-    // Ledgers are told by the agent; everything else has a status of the member's own.
-    let is_ledger = object["spec"].get("workNamespace").is_some();
-    if let Some(fields) = object.as_object_mut().filter(|_| !is_ledger) {
-        fields.remove("status");
-    }
-    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        meta.remove("generation");
-        if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
-            notes.remove(ROLLOUT_COUNT);
-        }
-    }
-    normalise(object);
-}
-
-/// Takes everything out of an object that is luck.
-fn normalise(object: &mut Value) {
-    forget_old_explanations(object);
-    forget_when_it_ended(object);
-    sort_clusters(object);
-    forget_generation(object);
-    let is_binding = object["spec"].get("targetCluster").is_some();
-    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink"] {
-            meta.remove(field);
-        }
-        if let Some(found) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
-            found.remove(annotations::NEXT_SNAPSHOT_DETECTED_AT);
-            if let Some(Value::String(applied)) = found.get_mut(annotations::LAST_APPLIED) {
-                // It names its owner, identity included.
-                let mut manifest: Value = serde_json::from_str(applied).unwrap_or_default();
-                forget_luck(&mut manifest);
-                *applied = manifest.to_string();
-            }
-            if let Some(Value::String(note)) = found.get_mut(annotations::MOVED_BY_RUN) {
-                // Its last part is a generation.
-                *note = note.rsplit_once('/').map_or("", |(front, _)| front).to_owned();
-            }
-        }
-        if let Some(Value::String(binding)) = meta.get_mut("labels").and_then(|all| all.get_mut(labels::PARENT_BINDING))
-        {
-            *binding = without_suffix(binding);
-        }
-        if is_binding && let Some(name) = meta["name"].as_str() {
-            meta.insert("name".to_owned(), without_suffix(name).into());
-        }
-    }
-    forget_luck(object);
-}
-
-/// A policy that asks for a number of clusters and has got them is not looked at again. What its status says about others
-/// is what was so when the last one was found: with one of them on its way out, that may be before or after its end.
-fn forget_old_explanations(object: &mut Value) {
-    let has_got_all = |object: &Value| {
-        let scheduled =
-            object["status"]["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == "Scheduled");
-        object["spec"]["policy"]["placementType"] == "PickN" && scheduled.is_some_and(|one| one["status"] == "True")
-    };
-    if !has_got_all(object) {
-        return;
-    }
-    if let Some(decisions) = object.pointer_mut("/status/targetClusters").and_then(Value::as_array_mut) {
-        decisions.retain(|decision| decision["selected"] == true);
-    }
-}
-
-/// A run that ended while it was stopped and resumed does not look at that any more. An eviction that was cut short is told as
-/// what was found when it was taken up again.
-fn forget_when_it_ended(object: &mut Value) {
-    let kind = object["kind"].as_str().unwrap_or_default();
-    let is_eviction = kind.ends_with("Eviction");
-    if kind.ends_with("StagedUpdateRun")
-        && let Some(status) = object.get_mut("status")
-    {
-        return forget_observed_generations(status);
-    }
-    let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten();
-    for condition in conditions {
-        if is_eviction && condition["type"] == "Executed" && condition["status"] == "True" {
-            condition["message"] = "some".into();
-        }
-    }
-}
-
-fn forget_observed_generations(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.remove("observedGeneration");
-            map.values_mut().for_each(forget_observed_generations);
-        }
-        Value::Array(items) => items.iter_mut().for_each(forget_observed_generations),
-        _ => {}
-    }
-}
-
-/// How many writes it took to get a binding or a Work where it is, is luck. What is said of it must be said of its last one.
-fn forget_generation(object: &mut Value) {
-    let kind = object["kind"].as_str().unwrap_or_default();
-    if !(kind == "Work" || kind.ends_with("ResourceBinding") || object["spec"].get("targetCluster").is_some()) {
-        return;
-    }
-    let generation = object["metadata"]["generation"].clone();
-    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        meta.remove("generation");
-    }
-    // These are generations of objects on the member, where as much is luck.
-    if let Some(manifests) = object.pointer_mut("/status/manifestConditions") {
-        forget_observed_generations(manifests);
-    }
-    judge_generations(object, &generation);
-}
-
-fn judge_generations(value: &mut Value, generation: &Value) {
-    match value {
-        Value::Object(map) => {
-            if let Some(observed) = map.get_mut("observedGeneration") {
-                *observed = if observed == generation { "current".into() } else { "old".into() };
-            }
-            map.values_mut().for_each(|inner| judge_generations(inner, generation));
-        }
-        Value::Array(items) => items.iter_mut().for_each(|inner| judge_generations(inner, generation)),
-        _ => {}
-    }
-}
-
-/// Clusters that are equally good stand in the order in which they were found.
-fn sort_clusters(object: &mut Value) {
-    for list in ["targetClusters", "placementStatuses"] {
-        if let Some(clusters) = object.get_mut("status").and_then(|status| status.get_mut(list)?.as_array_mut()) {
-            clusters.sort_by_cached_key(|one| one["clusterName"].as_str().unwrap_or_default().to_owned());
-        }
-    }
-}
-
-fn without_suffix(binding: &str) -> String {
-    match (BindingName::suffix(binding), binding.rsplit_once('-')) {
-        (Some(_), Some((front, _))) => format!("{front}-*"),
-        _ => binding.to_owned(),
-    }
-}
-
-/// Fields that hold instants or identities, wherever they are.
-const LUCK: [&str; 13] = [
-    "lastTransitionTime",
-    "startTime",
-    "endTime",
-    "firstDriftedObservedTime",
-    "firstDiffedObservedTime",
-    "observedInMemberClusterGeneration",
-    "targetClusterObservedGeneration",
-    "observationTime",
-    "lastReceivedHeartbeat",
-    "lastUpdatedTime",
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-];
-
-fn forget_luck(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|key, _| !LUCK.contains(&key.as_str()));
-            if let Some(when) = map.get_mut("deletionTimestamp") {
-                *when = "some time".into();
-            }
-            map.values_mut().for_each(forget_luck);
-        }
-        Value::Array(items) => items.iter_mut().for_each(forget_luck),
-        _ => {}
-    }
-}
-
 /// How the second state differs from the first, as lines with their surroundings; nothing if it does not.
 pub fn difference(first: &str, second: &str) -> Option<String> {
     if first == second {
@@ -409,84 +238,13 @@ const LINES_AROUND: usize = 25;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::luck::ROLLOUT_COUNT;
+    use super::*;
 
     fn state(objects: Vec<Value>) -> HubState {
         HubState(BTreeMap::from([("ClusterResourceBinding".to_owned(), objects)]))
-    }
-
-    #[test]
-    fn luck_makes_no_difference_and_everything_else_does() {
-        let binding = |suffix: &str, second: &str, state: &str| {
-            json!({
-                "metadata": {"name": format!("web-east-{suffix}"), "uid": suffix, "resourceVersion": second, "generation": 2},
-                "spec": {"targetCluster": "east", "state": state},
-                "status": {"conditions": [{"type": "Applied", "lastTransitionTime": second}]},
-            })
-        };
-        let one = state(vec![binding("0a1b2c3d", "1", "Bound")]).without_luck();
-        let same = state(vec![binding("99999999", "2", "Bound")]).without_luck();
-        assert_eq!(difference(&one, &same), None);
-        let other = state(vec![binding("0a1b2c3d", "1", "Scheduled")]).without_luck();
-        assert!(difference(&one, &other).is_some_and(|text| text.contains("Scheduled")));
-    }
-
-    #[test]
-    fn why_others_were_not_picked_is_luck_once_enough_are() {
-        let snapshot = |scheduled: &str, others: Value| {
-            let mut decisions = vec![json!({"clusterName": "east", "selected": true})];
-            decisions.extend(others.as_array().cloned().unwrap_or_default());
-            let object = json!({
-                "metadata": {"name": "web-0"},
-                "spec": {"policy": {"placementType": "PickN", "numberOfClusters": 1}},
-                "status": {"conditions": [{"type": "Scheduled", "status": scheduled}], "targetClusters": decisions},
-            });
-            state(vec![object]).without_luck()
-        };
-        let left = || json!([{"clusterName": "west", "selected": false, "reason": "has left"}]);
-        assert_eq!(snapshot("True", json!([])), snapshot("True", left()));
-        assert_ne!(snapshot("False", json!([])), snapshot("False", left()));
-    }
-
-    #[test]
-    fn how_often_a_work_was_written_is_luck_and_what_is_said_of_an_older_one_is_not() {
-        let work = |generation: i64, observed: i64, suffix: &str| {
-            let object = json!({
-                "kind": "Work",
-                "metadata": {
-                    "name": "web-work", "generation": generation,
-                    "labels": {labels::PARENT_BINDING: format!("web-east-{suffix}")},
-                },
-                "status": {"conditions": [{"type": "Applied", "observedGeneration": observed}]},
-            });
-            state(vec![object]).without_luck()
-        };
-        assert_eq!(work(1, 1, "0a1b2c3d"), work(2, 2, "99999999"));
-        assert_ne!(work(2, 2, "0a1b2c3d"), work(2, 1, "0a1b2c3d"));
-    }
-
-    #[test]
-    fn how_often_an_object_on_the_member_was_written_is_luck() {
-        let work = |generation: i64, status: &str| {
-            let condition = json!({"type": "Applied", "status": status, "observedGeneration": 1});
-            let manifests = json!([{"identifier": {"ordinal": 0}, "conditions": [condition]}]);
-            let metadata = json!({"name": "web-work", "generation": generation});
-            let object = json!({"kind": "Work", "metadata": metadata, "status": {"manifestConditions": manifests}});
-            state(vec![object]).without_luck()
-        };
-        assert_eq!(work(1, "True"), work(2, "True"));
-        assert_ne!(work(1, "True"), work(1, "False"));
-    }
-
-    #[test]
-    fn the_order_of_clusters_is_luck() {
-        let placement = |names: [&str; 2]| {
-            let entries = names.map(|name| json!({"clusterName": name}));
-            state(vec![json!({"metadata": {"name": "web"}, "status": {"placementStatuses": entries}})]).without_luck()
-        };
-        assert_eq!(placement(["east", "west"]), placement(["west", "east"]));
-        assert_ne!(placement(["east", "west"]), placement(["east", "north"]));
     }
 
     #[test]
@@ -531,34 +289,5 @@ mod tests {
         };
         assert_eq!(workload("a", 1), workload("a", 2));
         assert_ne!(workload("a", 1), workload("b", 1));
-    }
-
-    #[test]
-    fn how_an_eviction_was_allowed_is_luck_and_that_it_was_is_not() {
-        let eviction = |status: &str, message: &str| {
-            let condition = json!({"type": "Executed", "status": status, "message": message});
-            let kind = "ClusterResourcePlacementEviction";
-            state(vec![json!({"kind": kind, "metadata": {}, "status": {"conditions": [condition]}})]).without_luck()
-        };
-        assert_eq!(eviction("True", "no budget"), eviction("True", "being removed"));
-        assert_ne!(eviction("False", "no budget"), eviction("False", "being removed"));
-        assert_ne!(eviction("True", "no budget"), eviction("False", "no budget"));
-    }
-
-    #[test]
-    fn what_was_last_applied_counts_without_the_identity_of_its_owner() {
-        let object = |uid: &str, value: &str| {
-            let applied = json!({"metadata": {"ownerReferences": [{"name": "w", "uid": uid}]}, "data": value});
-            let notes = json!({annotations::LAST_APPLIED: applied.to_string()});
-            state(vec![json!({"metadata": {"name": "m", "annotations": notes}})]).of_member_without_luck("m1")
-        };
-        assert_eq!(object("1", "a"), object("2", "a"));
-        assert_ne!(object("1", "a"), object("1", "b"));
-    }
-
-    #[test]
-    fn names_that_only_look_like_bindings_stay() {
-        let other = json!({"metadata": {"name": "a-b-0a1b2c3d"}, "spec": {}});
-        assert!(state(vec![other]).without_luck().contains("a-b-0a1b2c3d"));
     }
 }

@@ -65,7 +65,7 @@ pub struct Failure {
     pub why: String,
     /// The story, one action a line.
     pub story: String,
-    /// What went over the network in the storm.
+    /// What went over the network: without faults if that went wrong already, otherwise in the storm.
     pub trace: String,
 }
 
@@ -113,13 +113,14 @@ fn trial(ground: &Ground, seed: u64) -> Result<Outcome, Box<Failure>> {
         .map_err(|error| failure(format!("no calm world: {error}"), String::new()))?;
     let storm = tell(ground, seed, &telling, Sky::Stormy)
         .map_err(|error| failure(format!("no stormy world: {error}"), String::new()))?;
+    let trace = if calm.wrongs.is_empty() { &storm.trace } else { &calm.trace };
     let mut wrongs: Vec<String> = calm.wrongs.iter().map(|wrong| format!("without faults: {wrong}")).collect();
     wrongs.extend(storm.wrongs.iter().map(|wrong| format!("with faults: {wrong}")));
     if calm.answers != storm.answers {
         wrongs.push(format!("users got other answers: {:?} and {:?}", calm.answers, storm.answers));
     }
     wrongs.extend(difference(&calm.state, &storm.state).map(|text| format!("the states differ:\n{text}")));
-    if wrongs.is_empty() { Ok(storm.outcome) } else { Err(failure(wrongs.join("\n"), storm.trace.to_string())) }
+    if wrongs.is_empty() { Ok(storm.outcome) } else { Err(failure(wrongs.join("\n"), trace.to_string())) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

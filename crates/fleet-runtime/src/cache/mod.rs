@@ -208,6 +208,11 @@ impl<K: Cached> Cache<K> {
         subscribers.push(f);
     }
 
+    /// Lets go of whoever listens: they know caches, this one included, and would keep them alive for ever.
+    pub(crate) fn release(&self) {
+        self.shared.subscribers.write().clear();
+    }
+
     /// Takes in a version of an object.
     pub(crate) fn put(&self, object: &mut Value, origin: Origin) {
         self.slim(object);
@@ -289,6 +294,7 @@ pub(crate) trait Sink: Send + Sync {
     fn begin_list(&self, revision: Revision);
     fn end_list(&self);
     fn passed(&self, revision: Revision);
+    fn release(&self);
 }
 
 impl<K: Cached> Sink for Cache<K> {
@@ -309,6 +315,9 @@ impl<K: Cached> Sink for Cache<K> {
     }
     fn deleted_by_us(&self, key: &ObjectKey, uid: Option<&str>) {
         Cache::deleted_by_us(self, key, uid);
+    }
+    fn release(&self) {
+        Cache::release(self);
     }
     fn begin_list(&self, revision: Revision) {
         Cache::begin_list(self, revision);

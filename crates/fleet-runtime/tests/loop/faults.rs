@@ -116,6 +116,49 @@ async fn a_write_whose_answer_is_lost_is_not_made_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_write_without_an_answer_did_is_seen_by_the_next_plan() {
+    let world = World::new().await;
+    world.put_parent("a", 2).await;
+    let meddler = world.meddler();
+    meddler.silence_watches(true);
+    meddler.meddle("POST", CHILDREN, 1, Meddling::LoseAnswer);
+    meddler.meddle("GET", "configmaps/a-000", 2, Meddling::Refuse);
+    let (runtime, _) = toy(meddler.client(), world.options());
+    let running = start(runtime);
+    running.settled().await;
+    assert_eq!(world.child_names().await, ["a-000", "a-001"]);
+    assert_eq!(meddler.count("POST", CHILDREN), 2, "the first child is not made a second time");
+    assert_eq!(running.metrics.reconciles("toy", "conflict"), 0);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_a_runtime_ends_whoever_listened_to_its_caches_is_given_back() {
+    let world = World::new().await;
+    world.put_parent("a", 1).await;
+    let held = Arc::new(());
+    for crash in [false, true] {
+        let mut runtime = Runtime::new(world.client(), world.options());
+        let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
+        let listening = (held.clone(), parents.clone(), children.clone());
+        let triggers = Triggers::new().on(&parents, move |event| {
+            let (_held, _parents, _children) = &listening;
+            [event.key()]
+        });
+        runtime.controller(Toy { parents, children, plans: Arc::default() }, triggers, 1);
+        let running = start(runtime);
+        running.settled().await;
+        assert!(Arc::strong_count(&held) > 1);
+        if crash {
+            running.crash().await
+        } else {
+            running.stop().await
+        }
+        assert_eq!(Arc::strong_count(&held), 1, "after a crash: {crash}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_are_tried_again_with_growing_pauses_until_they_end() {
     let world = World::new().await;
     world.put_parent("a", 1).await;

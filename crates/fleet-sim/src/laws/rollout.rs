@@ -121,7 +121,10 @@ impl Rollouts {
             self.standings.remove(&change.id);
             return;
         };
-        let before = self.standings.get(&change.id).filter(|known| known.generation == generation(binding)).copied();
+        // Whoever is only given up, or taken back, still has what it had.
+        let is_untouched = change.before.as_deref().is_some_and(|before| keeps_content(before, binding));
+        let standing = self.standings.get(&change.id);
+        let before = standing.filter(|known| is_untouched || known.generation == generation(binding)).copied();
         let standing = if is_available(binding) {
             let period = shadow.get(placement).map_or(SignedDuration::ZERO, unavailable_period);
             let untrackable = current(binding, "Available").filter(|one| one["reason"] == UNTRACKABLE);
@@ -205,6 +208,10 @@ fn unavailable_period(placement: &Value) -> SignedDuration {
 fn content(binding: &Value) -> [&Value; 3] {
     let spec = &binding["spec"];
     [&spec["resourceSnapshotName"], &spec["clusterResourceOverrideSnapshots"], &spec["resourceOverrideSnapshots"]]
+}
+
+fn keeps_content(before: &Value, after: &Value) -> bool {
+    content(before) == content(after) && before["spec"]["applyStrategy"] == after["spec"]["applyStrategy"]
 }
 
 fn generation(binding: &Value) -> i64 {

@@ -147,6 +147,23 @@ fn whoever_fails_on_its_own_counts_for_a_while_and_whoever_has_failed_may_be_mov
 }
 
 #[test]
+fn whoever_is_given_up_counts_until_the_hub_should_have_looked_at_it() {
+    let told_after = |seconds: u64| {
+        let mut told = Told::of(rolling(json!({"maxUnavailable": 2})));
+        three_available(&mut told);
+        told.binding("PATCH", binding("c", "Unscheduled", 0, 2));
+        told.binding("DELETE", going(binding("c", "Unscheduled", 0, 2)));
+        told.binding("PATCH", available(binding("a", "Unscheduled", 0, 2)));
+        told.binding("PATCH", binding("b", "Unscheduled", 0, 2));
+        told.later(seconds);
+        told.binding("DELETE", going(available(binding("a", "Unscheduled", 0, 2))));
+        told
+    };
+    told_after(1).check(expect![""]);
+    told_after(100).check(expect!["maxUnavailable: web is disturbed on a and only 0 others of 1 are ready"]);
+}
+
+#[test]
 fn no_more_clusters_get_the_resources_than_may_have_them() {
     let mut told = Told::of(json!({
         "policy": {"placementType": "PickN", "numberOfClusters": 1}, "strategy": {"rollingUpdate": {"maxSurge": 1}},

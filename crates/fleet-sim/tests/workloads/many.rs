@@ -60,7 +60,7 @@ async fn many_clusters_live_in_one_process() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "takes a minute where it is not optimised: cargo test --profile sim -p fleet-sim --test workloads -- --ignored"]
+#[ignore = "takes a minute: cargo test -p fleet-sim --test workloads -- --ignored"]
 async fn a_thousand_clusters_fit_one_process() {
     let used = all_get_ready(1000).await;
     assert!(used < 1500, "{used} MiB for a thousand clusters");

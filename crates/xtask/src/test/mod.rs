@@ -65,24 +65,11 @@ const PARTS: &[Part] = &[
     },
     Part { name: "tests", work: Work::Programs },
     Part { name: "documentation-tests", work: Work::Cargo(&["test", "--workspace", "--locked", "--doc"]) },
-    // Random worlds take minutes where nothing is optimised, so they have a profile of their own.
     Part {
         name: "sim",
         work: Work::Kept {
             crates: ALL_CRATES,
-            cargo: &[
-                "run",
-                "--quiet",
-                "--locked",
-                "--profile",
-                "sim",
-                "--package",
-                "xtask",
-                "--",
-                "sim",
-                "--seeds",
-                "200",
-            ],
+            cargo: &["run", "--quiet", "--locked", "--package", "xtask", "--", "sim", "--seeds", "200"],
             needs: Needs::Rust,
         },
     },
