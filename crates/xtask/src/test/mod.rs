@@ -119,6 +119,8 @@ const PARTS: &[Part] = &[
                 "staged_runs",
                 "--test",
                 "walk_through",
+                "--test",
+                "fixes",
                 "--",
                 "--ignored",
                 "kubectl",
