@@ -6,16 +6,13 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{BufRead, BufReader, Read, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+#[path = "shared/shell.rs"]
+mod shell;
 
-/// The longest wait on the page is a minute.
-const PATIENCE: Duration = Duration::from_mins(3);
-/// Tells where the output of a command ends.
-const MARK: &str = "--- that was it:";
+use std::path::Path;
+
+use shell::{Shell, start_up, workplace};
+
 /// The command that stays in a terminal of its own.
 const UP: &str = "kubefleet up";
 /// What `diagnose` ends with when it finds something.
@@ -75,88 +72,6 @@ fn line_fits(expected: &str, seen: &str) -> bool {
         rest = &rest[at + part.len()..];
     }
     rest.ends_with(last)
-}
-
-/// A process that is ended with this value.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn lines(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
-    let (sender, lines) = mpsc::channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
-            let _ = sender.send(line);
-        }
-    });
-    lines
-}
-
-/// One shell for the whole page, so that what is exported stays.
-struct Shell {
-    input: ChildStdin,
-    output: mpsc::Receiver<String>,
-    _process: Ended,
-}
-
-impl Shell {
-    fn start(directory: &Path, path: &str) -> Self {
-        let mut bash = Command::new("bash");
-        bash.args(["--noprofile", "--norc"]).current_dir(directory).env("PATH", path).env("HOME", directory);
-        bash.env_remove("KUBECONFIG").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = bash.spawn().expect("a shell");
-        let input = process.stdin.take().unwrap();
-        let output = lines(process.stdout.take().unwrap());
-        let mut shell = Self { input, output, _process: Ended(process) };
-        shell.types("exec 2>&1");
-        shell
-    }
-
-    /// What a command prints, and its exit code.
-    fn types(&mut self, command: &str) -> (Vec<String>, String) {
-        write!(self.input, "{command}\nprintf '\\n%s %s\\n' '{MARK}' $?\n").unwrap();
-        let mut seen: Vec<String> = Vec::new();
-        loop {
-            let line =
-                self.output.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{command} did not end: {seen:#?}"));
-            if let Some(code) = line.strip_prefix(MARK) {
-                while seen.last().is_some_and(|last| last.trim().is_empty()) {
-                    seen.pop();
-                }
-                return (seen, code.trim().to_owned());
-            }
-            seen.push(line);
-        }
-    }
-}
-
-fn start_up(directory: &Path) -> Ended {
-    let mut up = Command::new(env!("CARGO_BIN_EXE_kubefleet"));
-    up.args(["up", "--listen", "127.0.0.1:0"]).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut process = Ended(up.spawn().unwrap());
-    let output = lines(process.0.stdout.take().unwrap());
-    while output.recv_timeout(PATIENCE).expect("it gets ready") != "ready" {}
-    process
-}
-
-/// A clone as the page wants it, and the programs that it uses.
-fn workplace(directory: &Path) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let kubectl: PathBuf = std::env::var_os("KUBECTL").expect("KUBECTL names a kubectl").into();
-    let ours = Path::new(env!("CARGO_BIN_EXE_kubefleet"));
-    let programs = directory.join("bin");
-    std::fs::create_dir(&programs).unwrap();
-    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, directory.join(name)).unwrap();
-    link(&root.join("examples"), "examples");
-    link(&kubectl.canonicalize().unwrap(), "bin/kubectl");
-    link(ours, "bin/kubefleet");
-    link(ours, "bin/kubectl-fleet");
-    format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default())
 }
 
 #[test]

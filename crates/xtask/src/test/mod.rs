@@ -106,6 +106,8 @@ const PARTS: &[Part] = &[
                 "staged_runs",
                 "--test",
                 "walk_through",
+                "--test",
+                "fixes",
                 "--",
                 "--ignored",
                 "kubectl",
