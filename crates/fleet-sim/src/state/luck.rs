@@ -31,6 +31,7 @@ pub(super) fn normalise(object: &mut Value) {
     forget_when_it_ended(object);
     forget_who_came_first(object);
     sort_clusters(object);
+    forget_generations_on_members(object);
     forget_generation(object);
     let is_binding = object["spec"].get("targetCluster").is_some();
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -106,6 +107,26 @@ fn forget_observed_generations(value: &mut Value) {
     }
 }
 
+/// Lists that tell of objects on members. How many writes it took to get those where they are, is luck as well.
+const OF_MEMBERS: [&str; 2] = ["manifestConditions", "failedPlacements"];
+
+fn forget_generations_on_members(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                let forget = if OF_MEMBERS.contains(&key.as_str()) {
+                    forget_observed_generations
+                } else {
+                    forget_generations_on_members
+                };
+                forget(inner);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_generations_on_members),
+        _ => {}
+    }
+}
+
 /// How many writes it took to get a binding or a Work where it is, is luck. What is said of it must be said of its last one.
 fn forget_generation(object: &mut Value) {
     let kind = object["kind"].as_str().unwrap_or_default();
@@ -115,12 +136,6 @@ fn forget_generation(object: &mut Value) {
     let generation = object["metadata"]["generation"].clone();
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         meta.remove("generation");
-    }
-    // These are generations of objects on the member, where as much is luck.
-    for list in ["manifestConditions", "failedPlacements"] {
-        if let Some(manifests) = object.get_mut("status").and_then(|status| status.get_mut(list)) {
-            forget_observed_generations(manifests);
-        }
     }
     judge_generations(object, &generation);
 }
@@ -283,6 +298,15 @@ mod tests {
         };
         assert_eq!(work(1, "True"), work(2, "True"));
         assert_ne!(work(1, "True"), work(1, "False"));
+        let placement = |observed: i64, status: &str| {
+            let condition = json!({"type": "Available", "status": status, "observedGeneration": observed});
+            let clusters =
+                json!([{"clusterName": "east", "failedPlacements": [{"name": "web", "condition": condition}]}]);
+            let object = json!({"metadata": {"name": "web"}, "status": {"placementStatuses": clusters}});
+            state(vec![object]).without_luck()
+        };
+        assert_eq!(placement(6, "False"), placement(7, "False"));
+        assert_ne!(placement(6, "False"), placement(6, "Unknown"));
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub fn story(seed: u64) -> Story {
             Theme::Staging => author.stage(),
         }
     }
-    if theme == Theme::Rolling {
+    if matches!(theme, Theme::Placing | Theme::Rolling) {
         author.lift_limits();
     }
     // Nothing follows the last one, so it has all the time.

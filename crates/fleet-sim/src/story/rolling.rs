@@ -120,13 +120,16 @@ impl Author {
         self.tell(format!("limits {name} {limits}"), "PATCH", path, body);
     }
 
-    /// Where a limit holds a rollout back for good, it is luck how far that came before. Without limits all of it ends.
+    /// Where a limit holds a rollout back for good, it is luck how far that came before, and whom it holds. Without limits all of
+    /// it ends.
     pub(super) fn lift_limits(&mut self) {
         let placements: Vec<(String, String)> =
             self.placements.iter().map(|(path, placed)| (path.clone(), placed.name.clone())).collect();
         for (path, name) in placements {
             let body = json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}});
             self.tell(format!("limits {name} lifted"), "PATCH", path, body);
+            // One placement's limits are nothing to another.
+            self.in_haste();
         }
     }
 

@@ -37,7 +37,7 @@ fn words(theme: Theme) -> BTreeSet<String> {
 #[test]
 fn all_kinds_of_actions_are_told() {
     for (theme, expected) in [
-        (Theme::Placing, "clear create delete edit join label leave namespace place policy remove taint"),
+        (Theme::Placing, "clear create delete edit join label leave limits namespace place policy remove taint"),
         (Theme::Rolling, "apply budget create delete edit evict image join label leave limits override place remove"),
         (Theme::Applying, "apply create delete edit join leave place remove"),
         (Theme::Staging, "approve create delete edit join label leave override place run stop strategy"),
