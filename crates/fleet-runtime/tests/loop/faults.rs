@@ -150,9 +150,9 @@ async fn however_a_runtime_ends_whoever_listened_to_its_caches_is_given_back() {
         running.settled().await;
         assert!(Arc::strong_count(&held) > 1);
         if crash {
-            running.crash().await
+            running.crash().await;
         } else {
-            running.stop().await
+            running.stop().await;
         }
         assert_eq!(Arc::strong_count(&held), 1, "after a crash: {crash}");
     }

@@ -62,7 +62,7 @@ impl Bench {
 
 /// Runs the same command line once more, built for release.
 fn again_in_release() -> Result<()> {
-    let status = cargo::command(&["run", "--release", "--quiet", "--package", "xtask", "--"])
+    let status = cargo::command(&["run", "--release", "--quiet", "--bin", "xtask", "--"])
         .args(std::env::args_os().skip(1))
         .current_dir(workspace_root())
         .status()

@@ -69,7 +69,7 @@ const PARTS: &[Part] = &[
         name: "sim",
         work: Work::Kept {
             crates: ALL_CRATES,
-            cargo: &["run", "--quiet", "--locked", "--package", "xtask", "--", "sim", "--seeds", "200"],
+            cargo: &["run", "--quiet", "--locked", "--bin", "xtask", "--", "sim", "--seeds", "200"],
             needs: Needs::Rust,
         },
     },
