@@ -176,8 +176,8 @@ fn tells_the_story(shell: Shell, words: Words) -> Shell {
     person.pastes_fix(&told, "PL-V1", &[("<image>", "nginx:1.27")]);
     person.approves("web-run-2");
     person.waits(run, "web-run-2", "condition=Succeeded");
-    let told = person.diagnoses("placement/web");
-    assert!(told.contains("Nothing found that is not as it should be."), "{told}");
+    let all_is_well = "Nothing found that is not as it should be.";
+    person.asks_until(&format!("kubefleet diagnose placement/web {place}"), all_is_well);
 
     let change = r#"{"spec":{"placementName":"other"}}"#;
     let refusal = person.types(&format!("kubectl patch {run} web-run-2 {place} --type=merge -p '{change}'"), &["1"]);

@@ -126,6 +126,7 @@ async fn what_a_write_without_an_answer_did_is_seen_by_the_next_plan() {
     let (runtime, _) = toy(meddler.client(), world.options());
     let running = start(runtime);
     running.settled().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.child_names().await, ["a-000", "a-001"]);
     assert_eq!(meddler.count("POST", CHILDREN), 2, "the first child is not made a second time");
     assert_eq!(running.metrics.reconciles("toy", "conflict"), 0);
