@@ -33,7 +33,7 @@ mod write;
 mod writer;
 
 pub use cache::{Cache, Cached, Event, Keep, Kind};
-pub use clock::{Clock, Seeds};
+pub use clock::{Clock, Hand, Seeds};
 pub use controller::{Actions, Controller, KubeEvent, Moment, Next, Outcome, Regarding};
 pub use counters::{CounterName, Counters};
 pub use discovery::{DiscoveredKind, Discovery, discover};

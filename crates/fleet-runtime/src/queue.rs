@@ -1,15 +1,16 @@
 //! Which key is looked at next.
 //!
 //! Decides order (user changes before due wake-ups before the first list, first come first served within each), that
-//! one key is never in two hands, when a failed key is tried again and when a sleeping one wakes. A plain data structure:
-//! the present moment is an argument, nothing here waits.
+//! one key is never in two hands, when a failed key is tried again and when a sleeping one wakes (all of them do when the
+//! clock was turned back: nobody knows how long they have slept). A plain data structure: the present moment is an
+//! argument, nothing here waits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::clock::later;
+use crate::clock::{is_turned_back, later};
 
 /// First delay after a failure. Short: most failures are a server that is restarting or busy.
 pub const FIRST_RETRY: Duration = Duration::from_millis(100);
@@ -105,6 +106,8 @@ pub struct Queue<K> {
     timers: BTreeMap<(Timestamp, u64), K>,
     /// Numbers places, so that the first come is the first served.
     places: u64,
+    /// The moment of the last `take`.
+    latest: Timestamp,
     retry: Retry,
 }
 
@@ -146,7 +149,8 @@ impl<K> Default for Queue<K> {
 
 impl<K> Queue<K> {
     pub fn new(retry: Retry) -> Self {
-        Self { keys: BTreeMap::new(), ready: BTreeMap::new(), timers: BTreeMap::new(), places: 0, retry }
+        let (keys, ready, timers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { keys, ready, timers, places: 0, latest: Timestamp::MIN, retry }
     }
 }
 
@@ -199,7 +203,8 @@ impl<K: Ord + Clone> Queue<K> {
         }
         state.gathers = false;
         state.flight = Some(Flight { reason, since, again: None, by: None });
-        Some(Taken { key, reason, since, soft_since: state.soft_since })
+        let soft_since = state.soft_since.map(|since| since.min(now));
+        Some(Taken { key, reason, since, soft_since })
     }
 
     /// Gives a taken key back.
@@ -271,9 +276,11 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     fn wake_due(&mut self, now: Timestamp) {
+        let before = std::mem::replace(&mut self.latest, now);
+        let wakes_all = is_turned_back(before, now);
         while let Some(timer) = self.timers.first_entry() {
-            let at = timer.key().0;
-            if at > now {
+            let at = timer.key().0.min(now);
+            if timer.key().0 > now && !wakes_all {
                 return;
             }
             let key = timer.remove();

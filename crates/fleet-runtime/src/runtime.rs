@@ -162,7 +162,7 @@ impl Runtime {
         triggers: Triggers<C::Key>,
         workers: usize,
     ) -> Marks<C::Key> {
-        let lane = Arc::new(Lane::new(self.options.clock, self.retry));
+        let lane = Arc::new(Lane::new(self.options.clock.clone(), self.retry));
         for attach in triggers.attach {
             attach(&lane);
         }
@@ -190,7 +190,7 @@ impl Runtime {
     }
 
     pub fn clock(&self) -> Clock {
-        self.options.clock
+        self.options.clock.clone()
     }
 
     pub fn metrics(&self) -> &Metrics {
@@ -262,7 +262,7 @@ impl Runtime {
         Publisher {
             client: self.client.clone(),
             component: self.options.component.clone(),
-            clock: self.options.clock,
+            clock: self.options.clock.clone(),
             seeds: self.options.seeds.clone(),
             metrics: self.options.metrics.clone(),
             events,
@@ -271,7 +271,7 @@ impl Runtime {
 
     fn candidate(&self, leading: Flag) -> Option<Candidate> {
         let client = self.clients.get(self.election_side.0).unwrap_or(&self.client).clone();
-        let clock = self.options.clock;
+        let clock = self.options.clock.clone();
         self.options.election.clone().map(|election| Candidate { election, client, clock, leading })
     }
 
@@ -282,7 +282,7 @@ impl Runtime {
         }
         let options = &self.options;
         Context {
-            clock: options.clock,
+            clock: options.clock.clone(),
             seeds: options.seeds.clone(),
             reader: self.reader(),
             writer: Writer {

@@ -29,7 +29,7 @@ impl Surroundings {
     fn options(&self, component: &str, ownership: Ownership) -> Options {
         Options {
             component: component.to_owned(),
-            clock: self.clock,
+            clock: self.clock.clone(),
             seeds: self.seeds.clone(),
             ownership,
             strict: self.strict,

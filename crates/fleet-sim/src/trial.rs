@@ -1,9 +1,10 @@
 //! One seed's trial: a story is told in calm and in stormy weather, and must end in the same state.
 //!
-//! Decides when it storms, which agents die, how wrong their clocks are when they come back, and what counts as a failure.
+//! Decides when it storms, which agents die, when clocks are set and how wrong, and what counts as a failure.
 //! After every action there is time to settle: scheduling keeps what it has, so what two actions lead to may depend on which
 //! was seen first, and that is no fault. Laws are watched over all the time. Never decides what users do.
 
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,16 +26,20 @@ use crate::world::{AgentMetrics, Ground, HUB, World, WorldError, origin};
 
 /// How long it storms after an action. Long enough for watches to break several times.
 const STORM: Range<Duration> = Duration::from_secs(5)..Duration::from_secs(40);
-/// Chance in thousandths that an agent is to die during a storm, again and again.
-const CRASHES: u32 = 500;
+/// Chance in thousandths that something befalls an agent during a storm, again and again.
+const BLOWS: u32 = 600;
+/// Chance in thousandths that its clock is set, rather than that it is to die.
+const CLOCK_IS_SET: u32 = 300;
+/// How long after the last blow a clock is set.
+const UNTIL_CLOCK_IS_SET: Range<Duration> = Duration::ZERO..Duration::from_secs(6);
 /// Writes that an agent lives through at most once its death is decided.
 const WRITES_BEFORE_DEATH: u64 = 6;
 /// How long a dead agent stays away.
 const AWAY: Range<Duration> = Duration::ZERO..Duration::from_secs(8);
 /// Chance in thousandths that the agent that dies is the hub's.
 const HUB_DIES: u32 = 600;
-/// By how much the clock of an agent that comes back is fast or slow at most: enough to be out of order, too little for
-/// heartbeats to count as lost.
+/// By how much an agent's clock is fast or slow at most: enough to be out of order, too little for heartbeats to count as
+/// lost.
 const CLOCK_JUMP: Duration = Duration::from_secs(20);
 /// Time to settle after a storm: a request that hangs (1 min), then the longest backoff (1 min) and the longest pause of a
 /// watch (30 s).
@@ -253,8 +258,14 @@ impl Teller {
     async fn storm(&mut self) -> Result<(), TrialError> {
         let ends = Instant::now() + self.random.duration(&STORM);
         self.world.network().set_weather(Weather::stormy());
-        while self.random.chance(CRASHES) {
+        while self.random.chance(BLOWS) {
             let victim = self.victim();
+            if self.random.chance(CLOCK_IS_SET) {
+                let at = Instant::now() + self.random.duration(&UNTIL_CLOCK_IS_SET);
+                tokio::time::sleep_until(at.min(ends)).await;
+                self.set_clock_wrong(&victim);
+                continue;
+            }
             let moments = [CrashMoment::BeforeTheServer, CrashMoment::AfterTheServer];
             let moment = moments[self.random.index(moments.len())];
             let died = self.world.network().crash_at(&victim, self.random.below(WRITES_BEFORE_DEATH), moment);
@@ -264,6 +275,7 @@ impl Teller {
             }
             self.crashes += 1;
             self.world.pass(self.random.duration(&AWAY)).await;
+            self.set_clock_wrong(&victim);
             self.revive(&victim)?;
         }
         tokio::time::sleep_until(ends).await;
@@ -279,14 +291,17 @@ impl Teller {
         self.random.pick(&members).cloned().unwrap_or_else(|| HUB.to_owned())
     }
 
-    /// Its clock is no longer what it was.
-    fn revive(&mut self, agent: &str) -> Result<(), TrialError> {
+    fn set_clock_wrong(&mut self, agent: &str) {
         let ahead = self.random.duration(&(Duration::ZERO..CLOCK_JUMP * 2));
         let fast = SignedDuration::try_from(ahead).unwrap_or_default()
             - SignedDuration::try_from(CLOCK_JUMP).unwrap_or_default();
+        self.world.set_clock(agent, fast);
+    }
+
+    fn revive(&mut self, agent: &str) -> Result<(), TrialError> {
         match agent {
-            HUB => self.world.start_hub_with(fast)?,
-            member => self.world.restart_member(member, fast)?,
+            HUB => self.world.start_hub()?,
+            member => self.world.restart_member(member)?,
         }
         Ok(())
     }
@@ -294,11 +309,10 @@ impl Teller {
     /// Agents that are started on a settled fleet have nothing to write but heartbeats and what these bring.
     async fn written_after_restart(&mut self, theme: Theme) -> Result<Vec<Line>, TrialError> {
         let before = self.world.network().with_trace(|trace| trace.lines().len());
-        self.world.start_hub()?;
-        if theme != Theme::Placing {
-            for member in self.world.members() {
-                self.world.restart_member(&member, SignedDuration::ZERO)?;
-            }
+        let members = if theme == Theme::Placing { Vec::new() } else { self.world.members() };
+        for agent in iter::once(HUB).chain(members.iter().map(String::as_str)) {
+            self.world.set_clock(agent, SignedDuration::ZERO);
+            self.revive(agent)?;
         }
         self.world.pass(RESTART).await;
         let written = self.world.network().with_trace(|trace| {

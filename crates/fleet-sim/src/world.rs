@@ -11,7 +11,7 @@ use std::time::Duration;
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, EmbeddedError, Options as ServerOptions, ROOT_CLUSTER};
 use apiserver::server::{Server, Template};
-use fleet_runtime::{Clock, Metrics, Seeds};
+use fleet_runtime::{Clock, Hand, Metrics, Seeds};
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 
@@ -95,6 +95,8 @@ pub struct World {
     server: Embedded,
     network: Network,
     clock: Clock,
+    /// Of the agents' own clocks.
+    hands: BTreeMap<String, Hand>,
     seeds: Seeds,
     metrics: AgentMetrics,
     agents: BTreeMap<String, JoinHandle<()>>,
@@ -109,11 +111,11 @@ impl World {
     pub async fn new(ground: &Ground, seed: u64, metrics: AgentMetrics) -> Result<Self, WorldError> {
         let mut random = Random::new(seed);
         let clock = Clock::starting_at(origin());
-        let server = server(clock, random.number(), &ground.0).await?;
+        let server = server(clock.clone(), random.number(), &ground.0).await?;
         let network = Network::new(random.fork(), Weather::calm());
         let seeds = Seeds::starting_with(random.number());
-        let (agents, members, workloads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Ok(Self { server, network, clock, seeds, metrics, agents, members, workloads })
+        let (hands, agents, members, workloads) = Default::default();
+        Ok(Self { server, network, clock, hands, seeds, metrics, agents, members, workloads })
     }
 
     pub fn network(&self) -> &Network {
@@ -121,7 +123,7 @@ impl World {
     }
 
     pub fn clock(&self) -> Clock {
-        self.clock
+        self.clock.clone()
     }
 
     /// The names of all that were members once.
@@ -139,27 +141,22 @@ impl World {
         self.network.steady_client(USER, member, self.server.service(member, admin()))
     }
 
-    /// `fast` is how far the agent's clock is ahead of everybody else's.
-    fn surroundings(&self, metrics: &Metrics, fast: SignedDuration) -> Surroundings {
-        let clock = match self.clock {
-            Clock::Virtual { origin, started } => {
-                Clock::Virtual { origin: origin.checked_add(fast).unwrap_or(origin), started }
-            }
-            Clock::Real => Clock::Real,
-        };
+    /// Sets the clock of an agent, which may be running: from now on it is fast by so much.
+    pub fn set_clock(&mut self, agent: &str, fast: SignedDuration) {
+        self.hands.entry(agent.to_owned()).or_default().set(fast);
+    }
+
+    fn surroundings(&mut self, agent: &str, metrics: &Metrics) -> Surroundings {
+        let clock = self.clock.moved_by(self.hands.entry(agent.to_owned()).or_default());
         Surroundings { clock, seeds: self.seeds.clone(), strict: true, metrics: metrics.clone() }
     }
 
     /// Starts the hub agent, or starts it anew after it was stopped or has died.
     pub fn start_hub(&mut self) -> Result<(), WorldError> {
-        self.start_hub_with(SignedDuration::ZERO)
-    }
-
-    /// The same with a clock that is fast by so much.
-    pub fn start_hub_with(&mut self, fast: SignedDuration) -> Result<(), WorldError> {
         self.stop(HUB);
         let client = self.network.client(HUB, self.server.service(ROOT_CLUSTER, hub_identity()));
-        let agent = hub_agent(client, &prompt_hub(), &self.surroundings(&self.metrics.hub, fast))?;
+        let metrics = self.metrics.hub.clone();
+        let agent = hub_agent(client, &prompt_hub(), &self.surroundings(HUB, &metrics))?;
         self.agents.insert(HUB.to_owned(), tokio::spawn(agent.run(std::future::pending())));
         Ok(())
     }
@@ -172,16 +169,18 @@ impl World {
         self.workloads.entry(name.to_owned()).or_insert_with(|| Workloads::start(&cluster, Arc::default()));
         add_nodes(&own, member).await?;
         self.members.insert(name.to_owned(), member.clone());
-        self.restart_member(name, SignedDuration::ZERO)
+        self.restart_member(name)
     }
 
-    /// Starts the agent of somebody who was a member once, anew, with a clock that is fast by so much.
-    pub fn restart_member(&mut self, name: &str, fast: SignedDuration) -> Result<(), WorldError> {
+    /// Starts the agent of somebody who was a member once, anew.
+    pub fn restart_member(&mut self, name: &str) -> Result<(), WorldError> {
         self.stop(name);
+        let metrics = self.metrics.members.clone();
+        let surroundings = self.surroundings(name, &metrics);
         let Some(member) = self.members.get(name) else { return Ok(()) };
         let hub = self.network.client(name, self.server.service(ROOT_CLUSTER, identity(&member.name)));
         let own = self.network.client_of(name, name, self.server.service(name, hub_identity()));
-        let agent = member_agent(hub, own, member, &self.surroundings(&self.metrics.members, fast))?;
+        let agent = member_agent(hub, own, member, &surroundings)?;
         self.agents.insert(name.to_owned(), tokio::spawn(agent.run(std::future::pending())));
         Ok(())
     }

@@ -63,7 +63,8 @@ impl World {
     /// A server without any of our kinds.
     pub(crate) async fn bare() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(1);
+        let servers = clock.clone();
+        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         Self { server, clock }
     }
@@ -203,7 +204,7 @@ impl World {
 
     /// Starts the members' agents, which find everything available.
     pub(crate) fn members(&self) -> Members {
-        Members::start(self.client(), self.clock)
+        Members::start(self.client(), self.clock.clone())
     }
 
     /// `member/name: manifests` of all Works, by member.
@@ -228,7 +229,7 @@ impl World {
     pub(crate) fn start_with(&self, options: HubOptions) -> Running {
         let runtime_options = Options {
             component: "hub-agent".to_owned(),
-            clock: self.clock,
+            clock: self.clock.clone(),
             seeds: Seeds::starting_with(1),
             ownership: Ownership::new(ownership()).unwrap(),
             strict: true,

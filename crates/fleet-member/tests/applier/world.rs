@@ -92,7 +92,8 @@ impl World {
 
     async fn with(of_works: impl Fn(&mut Value)) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(1);
+        let servers = clock.clone();
+        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let world = Self { servers: Servers::Ours(server), clock };
         world.install_kinds_as(of_works).await;
@@ -180,7 +181,7 @@ impl World {
     fn run(&self, applier: ApplierOptions, weather: &Weather) -> Agent {
         let options = Options {
             component: "member-agent".to_owned(),
-            clock: self.clock,
+            clock: self.clock.clone(),
             seeds: Seeds::starting_with(1),
             strict: true,
             metrics: Metrics::default(),

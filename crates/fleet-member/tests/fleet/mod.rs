@@ -55,7 +55,8 @@ impl Fleet {
 
     pub async fn with(schemas: Schemas) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(1);
+        let servers = clock.clone();
+        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let fleet = Self { server, clock };
         let definitions: Api<CustomResourceDefinition> = Api::all(fleet.hub());
@@ -143,7 +144,7 @@ impl Fleet {
     fn options(&self, component: &str, ownership: Ownership) -> Options {
         Options {
             component: component.to_owned(),
-            clock: self.clock,
+            clock: self.clock.clone(),
             seeds: Seeds::starting_with(1),
             strict: true,
             metrics: Metrics::default(),

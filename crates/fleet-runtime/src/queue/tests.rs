@@ -52,6 +52,22 @@ fn check(commands: &str, expected: Expect) {
 }
 
 #[test]
+fn a_clock_that_is_turned_back_wakes_all_who_sleep_and_a_correction_does_not() {
+    check(
+        "at 5000; change a; take; ok a 9000; change b; take; fail b; at 2000; take; take; ok a 6000; fail b",
+        expect!["a change +0; b change +0; b wake +0; a wake +0; due 2200, 0 waiting, idle"],
+    );
+    check(
+        "at 5000; change a; take; ok a 9000; at 4500; take; at 9000; take",
+        expect!["a change +0; -; a wake +0; due nothing, 0 waiting, busy"],
+    );
+    check(
+        "at 5000; change a; take; soft a 5000 6000; at 1000; take; soft a 1000 2000; at 2000; take",
+        expect!["a change +0; a wake +0 soft since 1000; a wake +0 soft since 1000; due nothing, 0 waiting, busy"],
+    );
+}
+
+#[test]
 fn changes_come_before_wake_ups_before_the_first_list_and_each_in_its_order() {
     check(
         "initial c; initial a; change z; change b; take; take; take; take; take",

@@ -43,7 +43,8 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(1);
+        let servers = clock.clone();
+        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let world = Self { server, clock };
         for name in [PARENTS, CHILDREN] {
@@ -120,7 +121,7 @@ impl World {
     pub(crate) fn options(&self) -> Options {
         Options {
             component: "toy".to_owned(),
-            clock: self.clock,
+            clock: self.clock.clone(),
             seeds: Seeds::starting_with(1),
             strict: true,
             metrics: Metrics::default(),

@@ -98,7 +98,8 @@ impl Fleet {
     /// A hub with our kinds and nothing else, its controllers running.
     pub(crate) async fn new(scope: Scope) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(1);
+        let servers = clock.clone();
+        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
         let options =
             HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, cluster_inventory: false, ..HubOptions::default() };
@@ -173,7 +174,7 @@ impl Fleet {
     fn start_with(&mut self, client: kube::Client) {
         let runtime_options = Options {
             component: "hub-agent".to_owned(),
-            clock: self.clock,
+            clock: self.clock.clone(),
             seeds: Seeds::starting_with(1),
             ownership: Ownership::new(ownership()).unwrap(),
             strict: true,
