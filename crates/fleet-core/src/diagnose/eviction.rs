@@ -152,7 +152,7 @@ fn blocked(picture: &Picture, eviction: &Seen<Eviction>, executed: &Condition) -
     steps.push(retry.clone());
     let finding = finding.fix("mend the budget, then evict again", steps);
     finding.fix(
-        "or take the budget away, then evict again",
+        "take the budget away, then evict again",
         vec![picture.kubectl.delete("delete the budget", &budget), retry],
     )
 }

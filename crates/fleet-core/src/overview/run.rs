@@ -177,7 +177,8 @@ pub fn run(observed: &Observed<'_>, created: Option<Timestamp>, now: Timestamp) 
     let status = facts.status.unwrap_or(&nothing);
     let standing = Standing::of(status, facts.deleting);
     let report = plan(&Observed { settled: false, ..observed.clone() }, now).report;
-    let blockers = if standing.state.is_final() { Vec::new() } else { report.blockers };
+    let mut blockers = if standing.state.is_final() { Vec::new() } else { report.blockers };
+    blockers.retain(|blocker| !is_ahead(&blocker.cause, status));
     let stages: Vec<StageOverview> = outline(status)
         .into_iter()
         .zip(status.stages_status.iter().chain(&status.deletion_stage_status))
@@ -202,6 +203,16 @@ pub fn run(observed: &Observed<'_>, created: Option<Timestamp>, now: Timestamp) 
         would_fail: report.ahead.map(|failure| failure.to_string()),
         stages,
     }
+}
+
+/// Whether a plan made now waits for a cluster that the recorded run has not begun with.
+fn is_ahead(cause: &Cause, status: &UpdateRunStatus) -> bool {
+    let Cause::Updating { cluster, .. } = cause else { return false };
+    let mut clusters = status.stages_status.iter().flat_map(|stage| &stage.clusters);
+    clusters.any(|one| {
+        one.cluster_name == *cluster
+            && decode_ignoring_generation::<ClusterUpdateStarted>(&one.conditions).current().is_none()
+    })
 }
 
 /// What the recorded conditions say of the whole run.

@@ -146,6 +146,36 @@ fn a_cluster_that_fails_is_shown_with_what_it_says_and_when_it_is_stuck() {
 }
 
 #[test]
+fn a_run_whose_status_lags_behind_its_bindings_does_not_wait_for_a_cluster_that_it_calls_pending() {
+    let mut world = World::<Cluster>::new();
+    world.join("a env=prod, b env=staging");
+    let _ = world.start(UpdateRunState::Run);
+    world.serve_all();
+    check(
+        &world,
+        expect![[r#"
+        Progressing@0 0/2 to 0
+        staging Updating@0
+          b Updating@0
+        prod NotReached
+          a Pending
+    "#]],
+    );
+    world.step(RUN);
+    check(
+        &world,
+        expect![[r#"
+        Progressing@0 1/2 to 0
+        ! {"for":"cluster","stage":"prod","cluster":"a","step":"Overridden","since":"2026-11-15T12:00:00Z","stuck":false}
+        staging Succeeded@0
+          b Succeeded@0@0
+        prod Updating@0
+          a Updating@0 Overridden
+    "#]],
+    );
+}
+
+#[test]
 fn a_run_that_rests_waits_for_its_user_and_one_that_failed_for_nothing() {
     let mut world = World::<Cluster>::new();
     world.join("a env=prod");

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apiserver::auth::User;
+use apiserver::discovery::info::KUBERNETES_VERSION;
 use fleet_api::kinds::MemberCluster;
 use fleet_api::names::{ClusterName, MemberNamespace, NameError};
 use fleet_api::types::{MemberClusterSpec, Subject, Taint};
@@ -124,6 +125,7 @@ fn node(name: &str) -> Node {
     status.allocatable = list("3800m", "14Gi");
     let ready = NodeCondition { type_: "Ready".to_owned(), status: "True".to_owned(), ..NodeCondition::default() };
     status.conditions = Some(vec![ready]);
+    status.node_info.get_or_insert_default().kubelet_version = KUBERNETES_VERSION.to_owned();
     node
 }
 

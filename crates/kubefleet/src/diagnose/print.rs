@@ -41,7 +41,7 @@ fn diagnosis(out: &mut String, one: &Diagnosis, paint: Paint) {
         }
         None => {}
     }
-    if !one.notices.is_empty() {
+    if one.cause.is_some() && !one.notices.is_empty() {
         let _ = writeln!(out, "\n{}", paint.paint(Tone::Strong, "Also noticed"));
     }
     for notice in &one.notices {

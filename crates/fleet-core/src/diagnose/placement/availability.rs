@@ -248,6 +248,6 @@ fn with_way_back(standing: &Standing<'_>, finding: Finding) -> Finding {
     steps.retain(|step| matches!(step.action, Some(super::super::finding::Action::Delete { .. })));
     steps.push(new_run::like(picture, newest, Some(index)));
     let mut finding = finding;
-    finding.fixes.push(Fix { what: format!("or go back to snapshot {index}"), steps });
+    finding.fixes.push(Fix { what: format!("go back to snapshot {index}"), steps });
     finding
 }

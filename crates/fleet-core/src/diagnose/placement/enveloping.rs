@@ -38,7 +38,7 @@ pub(super) fn explained(standing: &Standing<'_>, finding: &Finding, message: &st
                 "take the entry out; place it by itself or in an envelope of the right kind",
                 then_roll_out(standing.picture, vec![without]),
             )
-            .fix("or mend the entry", then_roll_out(standing.picture, vec![mend])),
+            .fix("mend the entry", then_roll_out(standing.picture, vec![mend])),
     )
 }
 

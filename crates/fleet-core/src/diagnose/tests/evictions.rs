@@ -228,7 +228,7 @@ fn ev_7_the_budget_does_not_fit() {
             clusterName: member1
             placementName: example-placement
           EOF
-        or take the budget away, then evict again:
+        take the budget away, then evict again:
           kubectl delete clusterresourceplacementdisruptionbudget example-placement
           kubectl create -f - <<'EOF'
           apiVersion: placement.kubernetes-fleet.io/v1beta1
@@ -265,7 +265,7 @@ fn ev_8_the_budget_is_used_up() {
             clusterName: member1
             placementName: example-placement
           EOF
-        or take the budget away, then evict again:
+        take the budget away, then evict again:
           kubectl delete clusterresourceplacementdisruptionbudget example-placement
           kubectl create -f - <<'EOF'
           apiVersion: placement.kubernetes-fleet.io/v1beta1

@@ -384,7 +384,7 @@ fn pl_w1_an_envelope_cannot_be_opened() {
           ClusterResourceBinding example-placement-member2-2 status.conditions[WorkSynchronized] for member2 = False SyncWorkFailed: Failed to synchronize the work to the latest: a cluster scope object role.yaml (lost) has been wrapped in a resource envelope shop/letter
         take the entry out; place it by itself or in an envelope of the right kind:
           kubectl patch resourceenvelope letter -n shop --type=merge -p '{"data":{"role.yaml":null}}'
-        or mend the entry:
+        mend the entry:
           kubectl edit resourceenvelope letter -n shop
     "#]],
     );

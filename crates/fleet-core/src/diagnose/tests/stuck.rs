@@ -154,7 +154,7 @@ fn ur_40_with_an_older_snapshot_the_way_back_is_offered() {
         .member_side("member2", side(waiting("ErrImagePull")));
     let fixes = diagnose::run(&fleet.picture()).cause.unwrap().fixes;
     let last = fixes.last().unwrap();
-    assert_eq!(last.what, "or go back to snapshot 0");
+    assert_eq!(last.what, "go back to snapshot 0");
     assert!(
         last.is_complete() && last.steps.last().unwrap().command.contains("resourceSnapshotIndex: \"0\""),
         "{last:?}"

@@ -69,7 +69,7 @@ async fn ur_40_a_pod_that_crashes_and_the_way_back(fleet: &mut Fleet) {
     let cause = fleet.finds(&fleet.run_name(), "UR-40").await;
     assert!(cause.title.contains("container web crashes"), "{}", cause.title);
     let back = cause.fixes.last().unwrap();
-    assert_eq!(back.what, "or go back to snapshot 0");
+    assert_eq!(back.what, "go back to snapshot 0");
     fleet.carry_out(back, &[]).await;
     fleet
         .until("the run back is through", async |fleet| {
