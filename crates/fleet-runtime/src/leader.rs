@@ -20,8 +20,8 @@ pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// How often a holder renews and others look.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// How long a process that ends tries to give its Lease up. Short: without that the Lease just runs out.
-const RELEASE_WITHIN: Duration = Duration::from_millis(300);
+/// How long a process that ends has at least to give its Lease up. Short: without that the Lease just runs out.
+pub(crate) const RELEASE_WITHIN: Duration = Duration::from_millis(300);
 
 /// How long things take in an election. A sound one has `retry < renew < lease`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,27 +129,41 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease up, so that another process need not wait for it to run out.
-    pub(crate) async fn release(&self) {
+    /// Gives the Lease up, so that another process need not wait for it to run out. Tries until then.
+    pub(crate) async fn release(&self, by: Instant) {
         if !self.leading.is_up() {
             return;
         }
         self.set_leading(false);
         let released = async {
-            let Some(mut lease) = self.get().await? else { return Ok(()) };
-            if lease["spec"]["holderIdentity"] == self.election.identity.as_str() {
-                let now = micro_time(self.clock.now());
-                lease["spec"]["holderIdentity"] = "".into();
-                lease["spec"]["leaseDurationSeconds"] = 1.into();
-                lease["spec"]["acquireTime"] = now.as_str().into();
-                lease["spec"]["renewTime"] = now.into();
-                self.put(&lease).await?;
+            loop {
+                match self.give_up().await {
+                    // A renewal that was under way when the process was told to end has come after our look.
+                    Err(kube::Error::Api(status)) if status.code == 409 => {}
+                    ended => return ended,
+                }
             }
-            Ok::<(), kube::Error>(())
         };
-        if let Ok(Err(error)) = tokio::time::timeout(RELEASE_WITHIN, released).await {
-            tracing::debug!(%error, "the lease was not released; it runs out by itself");
+        let trouble = match tokio::time::timeout_at(by, released).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer".to_owned(),
+        };
+        tracing::debug!(error = trouble, "the lease was not released; it runs out by itself");
+    }
+
+    async fn give_up(&self) -> Result<(), kube::Error> {
+        let Some(mut lease) = self.get().await? else { return Ok(()) };
+        let spec = &mut lease["spec"];
+        if spec["holderIdentity"] != self.election.identity.as_str() {
+            return Ok(());
         }
+        let now = micro_time(self.clock.now());
+        spec["holderIdentity"] = "".into();
+        spec["leaseDurationSeconds"] = 1.into();
+        spec["acquireTime"] = now.as_str().into();
+        spec["renewTime"] = now.into();
+        self.put(&lease).await
     }
 
     fn set_leading(&self, leads: bool) {

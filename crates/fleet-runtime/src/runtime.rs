@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::cache::{Cache, Cached, Kind, Sink};
 use crate::clock::{Clock, Seeds};
@@ -18,7 +19,7 @@ use crate::discovery::Discovery;
 use crate::events::{Publisher, Recorder};
 use crate::flag::Flag;
 use crate::kind::KindId;
-use crate::leader::{Candidate, Election};
+use crate::leader::{Candidate, Election, RELEASE_WITHIN};
 use crate::metadata::MetadataCaches;
 use crate::metrics::Metrics;
 use crate::ownership::Ownership;
@@ -26,7 +27,7 @@ use crate::queue::Retry;
 use crate::reader::Reader;
 use crate::triggers::{Lane, Marks, Triggers};
 use crate::watch::follow;
-use crate::worker::{Context, Worker};
+use crate::worker::{Context, SHUTDOWN_GRACE, Worker};
 use crate::write::Side;
 use crate::writer::Writer;
 
@@ -230,10 +231,11 @@ impl Runtime {
             () = campaign => {}
         }
         signals.stopping.set(true);
+        let ends = Instant::now() + SHUTDOWN_GRACE + RELEASE_WITHIN;
         while controllers.join_next().await.is_some() {}
         // Only now: until here writes of ours were under way.
         if let Some(candidate) = candidate {
-            candidate.release().await;
+            candidate.release(ends).await;
         }
     }
 

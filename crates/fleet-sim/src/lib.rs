@@ -3,6 +3,7 @@
 //! Decides how a simulated world is put together and what goes wrong in it, all from one seed. Never decides anything about
 //! placements: the controllers are those of real hubs, and they cannot tell the difference.
 
+pub mod admission;
 pub mod agents;
 pub mod laws;
 pub mod member;

@@ -11,11 +11,13 @@ use std::time::Duration;
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, EmbeddedError, Options as ServerOptions, ROOT_CLUSTER};
 use apiserver::server::{Server, Template};
+use fleet_api::admission::Settings;
 use fleet_runtime::{Clock, Hand, Metrics, Seeds};
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 
 use crate::Random;
+use crate::admission::with_hub_checks;
 use crate::agents::{AgentError, Surroundings, hub_agent, hub_identity, member_agent, prompt_hub};
 use crate::member::{SimulatedMember, identity};
 use crate::network::{HUB_SERVER, Network, Weather};
@@ -48,7 +50,7 @@ pub fn origin() -> Timestamp {
 /// A server that follows virtual time and whose choices come from a seed.
 async fn server(clock: Clock, seed: u64, ground: &Template) -> Result<Embedded, EmbeddedError> {
     let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(seed).from_template(ground);
-    Embedded::with(builder, ServerOptions::default()).await
+    Embedded::with(with_hub_checks(builder, &Settings::default()), ServerOptions::default()).await
 }
 
 fn admin() -> User {

@@ -68,12 +68,7 @@ pub struct Embedded {
 impl Embedded {
     /// Starts a server with all built-in kinds on the current runtime.
     pub async fn start(options: Options) -> Result<Self, EmbeddedError> {
-        let builder = Server::builder();
-        let builder = match &options.data_dir {
-            Some(path) => builder.data_dir(path),
-            None => builder,
-        };
-        Self::with(builder, options).await
+        Self::with(Server::builder(), options).await
     }
 
     /// As `start`, for a builder that was given a clock, a seed or admission steps before.
@@ -84,6 +79,10 @@ impl Embedded {
             None => Authority::generate(now)?,
         };
         let authority = Arc::new(authority);
+        let builder = match &options.data_dir {
+            Some(path) => builder.data_dir(path),
+            None => builder,
+        };
         let mut builder = builder
             .kinds(builtins::resources())
             .token_key(authority.token_key().clone())

@@ -126,6 +126,12 @@ pub(super) fn is_installed(handler: Handler, settings: &Settings) -> bool {
 }
 
 impl Entry {
+    /// Whether such a request, in some version and some namespace, would be sent to this entry. `resource` is written as in
+    /// rules.
+    pub fn may_match(&self, operation: Operation, group: &str, resource: &str) -> bool {
+        self.rules.iter().any(|rule| rule.covers(operation, group, resource))
+    }
+
     /// Whether an API server would send this request to this entry.
     pub fn matches(&self, request: &Request, world: &dyn World) -> bool {
         self.rules.iter().any(|rule| rule.matches(request)) && self.watches(request, world)
@@ -156,17 +162,24 @@ impl Rule {
     }
 
     fn matches(&self, request: &Request) -> bool {
-        let wildcard = |pattern: &str, text: &str| pattern == "*" || pattern == text;
         let asked = match request.subresource.as_str() {
             "" => request.resource.clone(),
             subresource => format!("{}/{subresource}", request.resource),
         };
-        self.operations.contains(&request.operation)
-            && wildcard(self.group, &request.kind.group)
-            && wildcard(self.version, &request.kind.version)
+        self.covers(request.operation, &request.kind.group, &asked)
+            && is_or_all(self.version, &request.kind.version)
             && (!self.namespaced_only || !request.namespace.is_empty() && !is_namespace(request))
-            && self.resources.iter().any(|resource| *resource == "*/*" || *resource == asked)
     }
+
+    fn covers(&self, operation: Operation, group: &str, resource: &str) -> bool {
+        self.operations.contains(&operation)
+            && is_or_all(self.group, group)
+            && self.resources.iter().any(|one| *one == "*/*" || *one == resource)
+    }
+}
+
+fn is_or_all(pattern: &str, text: &str) -> bool {
+    pattern == "*" || pattern == text
 }
 
 fn is_namespace(request: &Request) -> bool {

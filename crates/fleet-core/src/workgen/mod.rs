@@ -121,8 +121,13 @@ fn release(observed: &Observed<'_>) -> Plan {
 }
 
 fn keep_up(observed: &Observed<'_>, now: Timestamp) -> Plan {
-    // An Unscheduled binding is served until it is deleted.
-    if !matches!(observed.binding.state, BindingState::Bound | BindingState::Unscheduled) {
+    // An Unscheduled binding is served until it is deleted, unless it never was bound to anything.
+    let is_bound = match observed.binding.state {
+        BindingState::Bound => true,
+        BindingState::Unscheduled => !observed.binding.resource_snapshot.is_empty(),
+        _ => false,
+    };
+    if !is_bound {
         return Plan::nothing(Report::of(Outcome::NotBound));
     }
     let Some(target) = &observed.cluster else { return Plan::nothing(Report::of(Outcome::ClusterGone)) };

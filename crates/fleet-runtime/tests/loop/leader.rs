@@ -50,6 +50,20 @@ async fn a_standby_is_warm_and_takes_over_at_once_when_the_leader_says_goodbye()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_leader_gives_its_lease_up_though_a_renewal_of_its_own_comes_in_between() {
+    let world = World::new().await;
+    let meddler = world.meddler();
+    let (first, _) = toy(meddler.client(), options(&world, "first"));
+    let first = start(first);
+    first.settled().await;
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{PARENTS}/leases/leader");
+    let body = r#"{"spec": {"renewTime": "2026-01-01T00:00:00.500000Z"}}"#.to_owned();
+    meddler.meddle("PUT", "leases", 1, Meddling::After { method: "PATCH", path, body });
+    first.stop().await;
+    assert_eq!(holder(&world).await, "");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_crashed_leader_is_followed_when_its_lease_has_run_out() {
     let world = World::new().await;
     let (first, _) = toy(world.client(), options(&world, "first"));

@@ -3,7 +3,7 @@
 //! Decides what two worlds that were asked for the same may differ in, and takes it out. Never reads a server.
 
 use fleet_api::names::BindingName;
-use fleet_api::well_known::{annotations, labels};
+use fleet_api::well_known::{annotations, field_managers, labels};
 use serde_json::Value;
 
 /// How often a workload was given another template.
@@ -16,6 +16,7 @@ pub(super) fn normalise_on_member(object: &mut Value) {
     if let Some(fields) = object.as_object_mut().filter(|_| !is_ledger) {
         fields.remove("status");
     }
+    forget_relic_of_client_side_apply(object);
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         meta.remove("generation");
         if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
@@ -23,6 +24,23 @@ pub(super) fn normalise_on_member(object: &mut Value) {
         }
     }
     normalise(object);
+}
+
+/// What was applied last is written down by client-side apply alone. On an object that has come over to server-side apply it
+/// stays as it was, and is not there at all if the object came after the change: a limit may have held it back until then.
+fn forget_relic_of_client_side_apply(object: &mut Value) {
+    let managers = object["metadata"]["managedFields"].as_array();
+    let is_ours = |one: &Value| one["operation"] == "Apply" && one["manager"] == field_managers::WORK_APPLIER;
+    if !managers.is_some_and(|managers| managers.iter().any(is_ours)) {
+        return;
+    }
+    let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
+        notes.remove(annotations::LAST_APPLIED);
+        if notes.is_empty() {
+            meta.remove("annotations");
+        }
+    }
 }
 
 /// Takes everything out of an object that is luck.
@@ -33,6 +51,7 @@ pub(super) fn normalise(object: &mut Value) {
     sort_clusters(object);
     forget_generations_on_members(object);
     forget_generation(object);
+    forget_what_was_so_before_it_was_unbound(object);
     let is_binding = object["spec"].get("targetCluster").is_some();
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink"] {
@@ -138,6 +157,16 @@ fn forget_generation(object: &mut Value) {
         meta.remove("generation");
     }
     judge_generations(object, &generation);
+}
+
+/// How far a binding had come when it was taken away from its rollout, nobody looks at again.
+fn forget_what_was_so_before_it_was_unbound(object: &mut Value) {
+    let state = object["spec"]["state"].as_str().unwrap_or_default();
+    let is_unbound = object["spec"].get("targetCluster").is_some() && state != "Bound";
+    let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    if let Some(conditions) = conditions.filter(|_| is_unbound) {
+        conditions.retain(|condition| condition["observedGeneration"] != "old");
+    }
 }
 
 fn judge_generations(value: &mut Value, generation: &Value) {
@@ -340,6 +369,33 @@ mod tests {
         };
         assert_eq!(object("1", "a"), object("2", "a"));
         assert_ne!(object("1", "a"), object("1", "b"));
+    }
+
+    #[test]
+    fn what_was_last_applied_is_luck_once_server_side_apply_has_taken_over() {
+        let object = |operation: &str, notes: Value| {
+            let managers = json!([{"manager": "work-api-agent", "operation": operation}]);
+            let metadata = json!({"name": "m", "annotations": notes, "managedFields": managers});
+            state(vec![json!({"metadata": metadata})]).of_member_without_luck("m1")
+        };
+        let relic = || json!({annotations::LAST_APPLIED: "{}"});
+        assert_eq!(object("Apply", relic()), object("Apply", json!({})));
+        assert_ne!(object("Update", relic()), object("Update", json!({})));
+        assert_ne!(object("Apply", json!({"note": "5"})), object("Apply", json!({})));
+    }
+
+    #[test]
+    fn how_far_a_binding_had_come_is_luck_once_it_is_not_bound_any_more() {
+        let binding = |bound: &str, observed: i64, reason: &str| {
+            let conditions = json!([{"type": "Applied", "reason": reason, "observedGeneration": observed}]);
+            let spec = json!({"targetCluster": "east", "state": bound});
+            let metadata = json!({"name": "web-east-0a1b2c3d", "generation": 2});
+            state(vec![json!({"metadata": metadata, "spec": spec, "status": {"conditions": conditions}})])
+                .without_luck()
+        };
+        assert_eq!(binding("Scheduled", 1, "ApplyInProgress"), binding("Scheduled", 1, "AllWorkHaveBeenApplied"));
+        assert_ne!(binding("Bound", 1, "ApplyInProgress"), binding("Bound", 1, "AllWorkHaveBeenApplied"));
+        assert_ne!(binding("Scheduled", 2, "ApplyInProgress"), binding("Scheduled", 2, "AllWorkHaveBeenApplied"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod environment;
 mod members;
 mod settings;
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -34,7 +35,7 @@ use settings::{Addresses, Settings};
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
     #[arg(value_name = "FLAG", trailing_var_arg = true, allow_hyphen_values = true)]
-    flags: Vec<String>,
+    pub(crate) flags: Vec<String>,
 }
 
 const HELP: &str = "Run the agent of a member cluster (or of many) until SIGTERM\n\n\
@@ -65,6 +66,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         tracing::info!(flag, why, "a flag has no effect");
     }
     process::run(|stop| serve(settings, stop))
+}
+
+/// A flag that is no text.
+pub(crate) fn unreadable(flag: &OsStr) -> anyhow::Error {
+    let what = format!("{} is not UTF-8", flag.display());
+    Misused(Hinted { what, hint: "flags and their values are text".to_owned() }).into()
 }
 
 fn refused(problems: Vec<flags::Problem>) -> Hinted {

@@ -10,8 +10,11 @@ use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
 use apiserver::http::Listening;
 use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
+use apiserver::server::Server;
+use fleet_api::admission::Settings;
 use fleet_hub::HubOptions;
 use fleet_runtime::Runtime;
+use fleet_sim::admission::with_hub_checks;
 use fleet_sim::agents::{Surroundings, hub_agent, hub_identity, member_agent};
 use fleet_sim::member::identity;
 use fleet_sim::setup::{add_member, all_joined, furnish_member, known_members, prepare_hub};
@@ -43,7 +46,8 @@ impl Fleet {
     /// Starts the server and makes it a hub, without agents and members.
     pub(crate) async fn open(listen: SocketAddr, data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let options = Options { data_dir: data_dir.clone(), ..Options::default() };
-        let server = Embedded::start(options).await.map_err(|error| explain(error, data_dir.as_deref()))?;
+        let builder = with_hub_checks(Server::builder(), &Settings::default());
+        let server = Embedded::with(builder, options).await.map_err(|error| explain(error, data_dir.as_deref()))?;
         let listening = server.listen(listen, &[]).await.map_err(|error| explain(error, data_dir.as_deref()))?;
         let (stop, _) = watch::channel(false);
         let (members, agents, workloads) = (Vec::new(), JoinSet::new(), Vec::new());

@@ -305,6 +305,16 @@ fn placement_55_an_unscheduled_binding_is_served_until_it_is_deleted() {
     assert_eq!(world.works.len(), 1);
 }
 
+/// A run may never have come to it before its cluster left.
+#[test]
+fn an_unscheduled_binding_that_was_never_bound_is_left_alone() {
+    let mut world = ClusterWorld::new("web");
+    world.freeze(0, &[&shop()]);
+    world.change_binding(|binding| binding.spec.state = BindingState::Unscheduled);
+    assert_eq!(world.binding.spec.resource_snapshot_name, "");
+    check(&mut world, expect!["NotBound"]);
+}
+
 #[test]
 fn placement_42_56_works_outlive_the_snapshot_that_they_were_made_from() {
     let mut world = ClusterWorld::with("web", &shop());
