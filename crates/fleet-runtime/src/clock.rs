@@ -49,6 +49,7 @@ impl Clock {
     }
 
     /// Another clock that is as this one but for its hand. The wall clock has none.
+    #[must_use]
     pub fn moved_by(&self, hand: &Hand) -> Self {
         match self {
             Self::Real => Self::Real,

@@ -125,7 +125,8 @@ fn node(name: &str) -> Node {
     status.allocatable = list("3800m", "14Gi");
     let ready = NodeCondition { type_: "Ready".to_owned(), status: "True".to_owned(), ..NodeCondition::default() };
     status.conditions = Some(vec![ready]);
-    status.node_info.get_or_insert_default().kubelet_version = KUBERNETES_VERSION.to_owned();
+    let info = status.node_info.get_or_insert_default();
+    KUBERNETES_VERSION.clone_into(&mut info.kubelet_version);
     node
 }
 

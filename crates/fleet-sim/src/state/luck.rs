@@ -159,12 +159,16 @@ fn forget_generation(object: &mut Value) {
     judge_generations(object, &generation);
 }
 
-/// How far a binding had come when it was taken away from its rollout, nobody looks at again.
+/// How far a binding had come when it was taken away from its rollout, nobody looks at again until another rollout reaches it.
 fn forget_what_was_so_before_it_was_unbound(object: &mut Value) {
-    let state = object["spec"]["state"].as_str().unwrap_or_default();
-    let is_unbound = object["spec"].get("targetCluster").is_some() && state != "Bound";
-    let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
-    if let Some(conditions) = conditions.filter(|_| is_unbound) {
+    if object["spec"].get("targetCluster").is_none() {
+        return;
+    }
+    let is_bound = object["spec"]["state"] == "Bound";
+    let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
+    let mut told = conditions.iter();
+    let is_rolled_out = told.any(|one| one["type"] == "RolloutStarted" && one["observedGeneration"] == "current");
+    if !is_bound || !is_rolled_out {
         conditions.retain(|condition| condition["observedGeneration"] != "old");
     }
 }
@@ -385,17 +389,25 @@ mod tests {
     }
 
     #[test]
-    fn how_far_a_binding_had_come_is_luck_once_it_is_not_bound_any_more() {
-        let binding = |bound: &str, observed: i64, reason: &str| {
-            let conditions = json!([{"type": "Applied", "reason": reason, "observedGeneration": observed}]);
+    fn how_far_a_binding_had_come_is_luck_once_no_rollout_moves_it_any_more() {
+        let binding = |bound: &str, started: i64, observed: i64, reason: &str| {
+            let conditions = json!([
+                {"type": "Applied", "reason": reason, "observedGeneration": observed},
+                {"type": "RolloutStarted", "observedGeneration": started},
+            ]);
             let spec = json!({"targetCluster": "east", "state": bound});
             let metadata = json!({"name": "web-east-0a1b2c3d", "generation": 2});
             state(vec![json!({"metadata": metadata, "spec": spec, "status": {"conditions": conditions}})])
                 .without_luck()
         };
-        assert_eq!(binding("Scheduled", 1, "ApplyInProgress"), binding("Scheduled", 1, "AllWorkHaveBeenApplied"));
-        assert_ne!(binding("Bound", 1, "ApplyInProgress"), binding("Bound", 1, "AllWorkHaveBeenApplied"));
-        assert_ne!(binding("Scheduled", 2, "ApplyInProgress"), binding("Scheduled", 2, "AllWorkHaveBeenApplied"));
+        let is_luck = |bound: &str, started: i64, observed: i64| {
+            let with = |reason: &str| binding(bound, started, observed, reason);
+            with("ApplyInProgress") == with("AllWorkHaveBeenApplied")
+        };
+        assert!(is_luck("Scheduled", 2, 1), "not bound any more");
+        assert!(is_luck("Bound", 1, 1), "picked again, and no rollout has reached it");
+        assert!(!is_luck("Bound", 2, 1), "a rollout has reached it");
+        assert!(!is_luck("Scheduled", 2, 2), "said of what it is now");
     }
 
     #[test]
