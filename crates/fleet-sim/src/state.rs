@@ -22,7 +22,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::Value;
 
-use luck::{normalise, normalise_on_member};
+use luck::{forget_stops_that_may_not_have_been_seen, normalise, normalise_on_member};
 
 /// Objects by kind, namespace and name, as stored.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -139,6 +139,7 @@ impl HubState {
             for object in objects {
                 let index = placement_of(kind, object).and_then(|placement| indices.get(&placement));
                 call_newest(object, &names, index.map(String::as_str));
+                forget_stops_that_may_not_have_been_seen(object);
             }
         }
         self

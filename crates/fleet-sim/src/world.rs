@@ -48,9 +48,9 @@ pub fn origin() -> Timestamp {
 }
 
 /// A server that follows virtual time and whose choices come from a seed.
-async fn server(clock: Clock, seed: u64, ground: &Template) -> Result<Embedded, EmbeddedError> {
-    let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(seed).from_template(ground);
-    Embedded::with(with_hub_checks(builder, &Settings::default()), ServerOptions::default()).await
+async fn server(clock: Clock, seed: u64, ground: &Ground) -> Result<Embedded, EmbeddedError> {
+    let builder = Server::builder().clock(Arc::new(move || clock.now())).seed(seed).from_template(&ground.held);
+    Embedded::with(with_hub_checks(builder, &ground.checks), ServerOptions::default()).await
 }
 
 fn admin() -> User {
@@ -59,21 +59,32 @@ fn admin() -> User {
 
 /// What servers hold before anybody comes: a hub's our kinds, a member's what its agent needs, and nothing that anyone asked
 /// for. Worlds that share it begin at once.
-#[derive(Debug, Clone)]
-pub struct Ground(Template);
+#[derive(Debug, Clone, Default)]
+pub struct Ground {
+    held: Template,
+    /// What the hub refuses.
+    checks: Settings,
+}
 
 impl Ground {
     /// Must run on a current-thread runtime with paused time, as worlds do.
     pub async fn lay() -> Result<Self, WorldError> {
         let clock = Clock::starting_at(origin());
-        let server = server(clock, GROUND_SEED, &Template::default()).await?;
+        let server = server(clock, GROUND_SEED, &Self::default()).await?;
         prepare_hub(&kube::Client::new(server.service(ROOT_CLUSTER, admin()), "default")).await?;
         furnish_any_member(&kube::Client::new(server.service(ANY_MEMBER, admin()), "default")).await?;
         // The server equips the new namespace in its own time.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let ground = Self(server.template().with_newcomers_like(ANY_MEMBER));
+        let held = server.template().with_newcomers_like(ANY_MEMBER);
         server.close().await;
-        Ok(ground)
+        Ok(Self { held, checks: Settings::default() })
+    }
+
+    /// For a hub that refuses nothing but what its schemas refuse, as one whose webhooks are not installed.
+    #[must_use]
+    pub fn without_checks(mut self) -> Self {
+        self.checks.enable_webhook = false;
+        self
     }
 }
 
@@ -113,7 +124,7 @@ impl World {
     pub async fn new(ground: &Ground, seed: u64, metrics: AgentMetrics) -> Result<Self, WorldError> {
         let mut random = Random::new(seed);
         let clock = Clock::starting_at(origin());
-        let server = server(clock.clone(), random.number(), &ground.0).await?;
+        let server = server(clock.clone(), random.number(), ground).await?;
         let network = Network::new(random.fork(), Weather::calm());
         let seeds = Seeds::starting_with(random.number());
         let (hands, agents, members, workloads) = Default::default();

@@ -115,6 +115,19 @@ fn forget_when_it_ended(object: &mut Value) {
     }
 }
 
+/// A stage that was stopped and resumed in a hurry says that it stops until another cluster starts, and one whose hub was away
+/// for that time never said so.
+pub(super) fn forget_stops_that_may_not_have_been_seen(object: &mut Value) {
+    let stages = object.pointer_mut("/status/stagesStatus").and_then(Value::as_array_mut).into_iter().flatten();
+    for condition in stages.filter_map(|stage| stage.get_mut("conditions")?.as_array_mut()).flatten() {
+        if condition["reason"] == "StageUpdatingStopping" {
+            condition["reason"] = "StageUpdatingStarted".into();
+            condition["status"] = "True".into();
+            condition["message"] = "Clusters in the stage started updating".into();
+        }
+    }
+}
+
 fn forget_observed_generations(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -408,6 +421,22 @@ mod tests {
         assert!(is_luck("Bound", 1, 1), "picked again, and no rollout has reached it");
         assert!(!is_luck("Bound", 2, 1), "a rollout has reached it");
         assert!(!is_luck("Scheduled", 2, 2), "said of what it is now");
+    }
+
+    #[test]
+    fn a_stop_that_was_taken_back_in_a_hurry_is_luck() {
+        let run = |reason: &str, status: &str, message: &str| {
+            let condition = json!({"type": "Progressing", "reason": reason, "status": status, "message": message});
+            let stages = json!([{"stageName": "prod", "conditions": [condition]}]);
+            state(vec![json!({"metadata": {"name": "run"}, "status": {"stagesStatus": stages}})])
+        };
+        let stopping = || run("StageUpdatingStopping", "Unknown", "Waiting for all");
+        let started = || run("StageUpdatingStarted", "True", "Clusters in the stage started updating");
+        let waiting = || run("StageUpdatingWaiting", "False", "All clusters");
+        assert_ne!(stopping().without_luck(), started().without_luck());
+        let hurried = |state: HubState| state.without_counts().without_luck();
+        assert_eq!(hurried(stopping()), hurried(started()));
+        assert_ne!(hurried(stopping()), hurried(waiting()));
     }
 
     #[test]
