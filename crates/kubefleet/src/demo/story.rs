@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use fleet_api::kinds::{Cluster, Obj, UpdateRun};
-use fleet_core::overview::{RunOverview, Wait};
+use fleet_core::overview::{GateState, RunOverview, Wait};
 use fleet_core::updaterun::Outcome;
 use fleet_hub::HubOptions;
 use fleet_runtime::Clock;
@@ -208,9 +208,12 @@ struct Verbs {
     verb: cli::Verb,
 }
 
+/// The approval is all that is left to wait for. A wait that is over by the clock but not yet in the run's status is
+/// still drawn as closed; nobody is asked in front of such a picture.
 fn awaits_approval(seen: &RunOverview) -> bool {
-    // The wait comes to its end first, so that the approval is all that is left to wait for.
-    matches!(seen.waits[..], [Wait::Approval { .. }])
+    let gates = seen.stages.iter().flat_map(|stage| stage.before.iter().chain(&stage.after));
+    let closed = gates.filter(|gate| gate.state == GateState::Closed).count();
+    closed == 1 && matches!(seen.waits[..], [Wait::Approval { .. }])
 }
 
 /// Stuck, and the cluster has told what is wrong.
@@ -237,4 +240,31 @@ async fn enter(question: &str) -> anyhow::Result<()> {
         let _ = pressed.send(());
     });
     press.await.context("nobody pressed Enter")
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet_core::overview::{Gate, GateTask};
+
+    use super::*;
+    use crate::cli::watch::samples::overview;
+
+    #[test]
+    fn nobody_is_asked_before_the_wait_is_drawn_as_passed() {
+        let mut run = overview();
+        run.waits = vec![Wait::Approval {
+            stage: "canary".to_owned(),
+            request: "web-1-after-canary".to_owned(),
+            since: None,
+            approved_generation: None,
+        }];
+        let task = GateTask::TimedWait { wait_time: "1s".to_owned() };
+        run.stages[0].after[0].state = GateState::Closed;
+        run.stages[0].after.push(Gate { task, state: GateState::Closed, since: None, until: None });
+        assert!(!awaits_approval(&run), "the wait is over by the clock only");
+        run.stages[0].after[1].state = GateState::Open;
+        assert!(awaits_approval(&run));
+        run.waits.clear();
+        assert!(!awaits_approval(&run));
+    }
 }

@@ -6,7 +6,7 @@
 mod follow;
 mod plain;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod screen;
 mod view;
 

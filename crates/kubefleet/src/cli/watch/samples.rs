@@ -4,7 +4,7 @@ use fleet_core::overview::{ClusterOverview, Gate, GateState, GateTask, RunOvervi
 use fleet_core::updaterun::{ClusterStep, Outcome, StageStep};
 
 /// A run that has just begun: one stage with two clusters and an approval after them.
-pub(super) fn overview() -> RunOverview {
+pub(crate) fn overview() -> RunOverview {
     let cluster = |name: &str| ClusterOverview {
         name: name.to_owned(),
         state: ClusterStep::Pending,
