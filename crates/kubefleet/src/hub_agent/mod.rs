@@ -1,9 +1,10 @@
 //! `kubefleet hub-agent`: the hub's controllers as a process, on any Kubernetes API server.
 //!
-//! Decides what is started in which order: probes and metrics at once, controllers when the server knows our kinds. Installs
-//! nothing. Never decides anything about the fleet.
+//! Decides what is started in which order: probes, metrics and webhooks at once, controllers when the server knows our kinds.
+//! Installs nothing that no flag asks for. Never decides anything about the fleet.
 
 mod settings;
+mod webhooks;
 
 use anyhow::Context as _;
 use fleet_hub::Hub;
@@ -16,7 +17,7 @@ use crate::agent::health::Checks;
 use crate::agent::process::{self, Stop};
 use crate::agent::{connect, logging, metrics, serving};
 use crate::output::print;
-use settings::Settings;
+use settings::{Settings, Surroundings};
 
 /// Who writes, in managed fields, events and access logs.
 const COMPONENT: &str = "fleet-hub-agent";
@@ -33,7 +34,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let tables = [settings::FLAGS, logging::FLAGS];
-    let settings = Flags::parse(&tables, &args.flags).and_then(|flags| Settings::of(&flags).map(|set| (set, flags)));
+    let settings = Flags::parse(&tables, &args.flags)
+        .and_then(|flags| Settings::of(&flags, &Surroundings::of_this_process()).map(|set| (set, flags)));
     let (settings, flags) = match settings {
         Ok(settings) => settings,
         Err(Refusal::HelpWanted) => return print(&format!("{HELP}{}", flags::help(&tables))),
@@ -63,10 +65,13 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     let config = connect::config(settings.kubeconfig.as_deref()).await?;
     let client = connect::client(config, COMPONENT, settings.limit)?;
     let mut registry = metrics::registry();
-    let (runtime, hub) = controllers(client.clone(), &settings, &mut registry)?;
+    let (mut runtime, hub) = controllers(client.clone(), &settings, &mut registry)?;
+    let checks = Checks::default();
+    checks.put("ping", || Ok(()));
+    let webhooks = webhooks::prepare(&settings.admission, &client, &mut runtime, &hub, &checks).await?;
     let missing = Missing::default();
     let needed = [definitions::ours(runtime.kinds(Side::MAIN)), hub.read_kinds()].concat();
-    let checks = checks(&missing, runtime.progress(), hub);
+    add_checks(&checks, &missing, runtime.progress(), hub);
     let work = async {
         if definitions::all_served(client, needed, &missing, stop.clone()).await {
             tracing::info!("controllers start");
@@ -78,6 +83,7 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
         () = work => {}
         () = serving::serve(probes, checks.page()) => {}
         () = serving::serve(scraped, metrics::page(registry)) => {}
+        () = webhooks::serve(webhooks) => {}
     }
     Ok(())
 }
@@ -85,7 +91,8 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
 /// The controllers, ready to run, and what they show of themselves.
 fn controllers(client: kube::Client, settings: &Settings, registry: &mut Registry) -> anyhow::Result<(Runtime, Hub)> {
     let told = |overlaps: Vec<Overlap>| overlaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let ownership = Ownership::new(fleet_hub::ownership()).map_err(|overlaps| anyhow::anyhow!(told(overlaps)));
+    let grants = fleet_hub::ownership().into_iter().chain(webhooks::OWNERSHIP);
+    let ownership = Ownership::new(grants).map_err(|overlaps| anyhow::anyhow!(told(overlaps)));
     let options = Options {
         component: COMPONENT.to_owned(),
         ownership: ownership.context("two controllers own the same field")?,
@@ -100,9 +107,7 @@ fn controllers(client: kube::Client, settings: &Settings, registry: &mut Registr
 }
 
 /// Ready: everything is known, so that this process acts, or could at any moment.
-fn checks(missing: &Missing, progress: Progress, hub: Hub) -> Checks {
-    let checks = Checks::default();
-    checks.put("ping", || Ok(()));
+fn add_checks(checks: &Checks, missing: &Missing, progress: Progress, hub: Hub) {
     let missing = missing.clone();
     checks.put("definitions", move || missing.check());
     checks.put("informer-cache", move || {
@@ -114,5 +119,4 @@ fn checks(missing: &Missing, progress: Progress, hub: Hub) -> Checks {
             Ok(())
         }
     });
-    checks
 }

@@ -1,11 +1,15 @@
 //! The hub agent's flags, and what they come to.
 //!
-//! Decides names, defaults and bounds (those of the Go agent), which flags mean nothing here, and which combinations are
-//! refused. Never reads anything but the command line and the machine's name.
+//! Decides names, defaults and bounds (those of the Go agent, but that nothing is installed unless it is asked for), which
+//! flags mean nothing here, and which combinations are refused. Never reads anything but the command line, a file that it
+//! names, and what the pod is told of itself.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fleet_api::admission;
+use fleet_api::admission::policies::PolicyConfig;
+use fleet_api::admission::webhooks::Connection;
 use fleet_api::well_known::leases;
 use fleet_core::placement::{ApiList, Apis, Propagation, SnapshotPace};
 use fleet_hub::HubOptions;
@@ -29,10 +33,44 @@ pub(super) struct Settings {
     pub(super) retry: Retry,
     pub(super) probes: String,
     pub(super) metrics: String,
+    pub(super) admission: Admission,
 }
 
-const NO_WEBHOOKS: &str = "this agent serves no admission webhooks";
-const NO_POLICIES: &str = "this agent manages no admission policies";
+/// What is refused on the hub beyond what the definitions of our kinds say.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Admission {
+    /// Absent where no webhooks are served.
+    pub(super) webhooks: Option<Webhooks>,
+    /// Absent where no policies are kept.
+    pub(super) policies: Option<PolicyConfig>,
+}
+
+/// How webhooks are served.
+#[derive(Debug, Clone)]
+pub(super) struct Webhooks {
+    pub(super) checks: admission::Settings,
+    pub(super) address: String,
+    /// The Service in front of this agent, and its namespace.
+    pub(super) service: String,
+    pub(super) namespace: String,
+    pub(super) connection: Connection,
+    /// Where cert-manager's files are; absent where the agent makes its own certificate.
+    pub(super) certificates: Option<PathBuf>,
+}
+
+/// What the pod is told of itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Surroundings {
+    pub(super) pod_namespace: Option<String>,
+}
+
+impl Surroundings {
+    pub(super) fn of_this_process() -> Self {
+        Self { pod_namespace: std::env::var(POD_NAMESPACE).ok().filter(|name| !name.is_empty()) }
+    }
+}
+
+const POD_NAMESPACE: &str = "POD_NAMESPACE";
 const EACH_FOR_ITSELF: &str = "what failed waits by itself, not in line with what else failed";
 const LEASE_IS_FREE: &str = "requests for the lease are never held back";
 
@@ -62,17 +100,44 @@ pub(super) const FLAGS: &[Flag] = &[
         between(Duration::from_hours(1), Duration::from_hours(12)),
         "nothing is repeated by time",
     ),
-    only("enable-webhook", "false", Shape::Bool, NO_WEBHOOKS),
-    idle("webhook-client-connection-type", "url", Shape::Text, NO_WEBHOOKS),
-    idle("webhook-service-name", "fleetwebhook", Shape::Text, NO_WEBHOOKS),
-    only("enable-guard-rail", "false", Shape::Bool, NO_WEBHOOKS),
-    idle("whitelisted-users", "", Shape::Text, NO_WEBHOOKS),
-    only("deny-modify-member-cluster-labels", "false", Shape::Bool, NO_WEBHOOKS),
-    acts("enable-workload", "false", Shape::Bool, "Workloads run on the hub; its volume claims are then not placed"),
-    only("enable-pdbs", "true", Shape::Bool, NO_WEBHOOKS),
-    only("use-cert-manager", "false", Shape::Bool, NO_WEBHOOKS),
-    only("enable-admission-policy-manager", "false", Shape::Bool, NO_POLICIES),
-    idle("admission-policy-manager-config", "", Shape::Text, NO_POLICIES),
+    acts(
+        "enable-webhook",
+        "false",
+        Shape::Bool,
+        "Serve admission webhooks and keep their configurations; needs POD_NAMESPACE",
+    ),
+    acts("webhook-client-connection-type", "url", Shape::Text, "How the API server reaches webhooks: url or service"),
+    acts("webhook-service-name", "fleetwebhook", Shape::Text, "The Service in front of this agent's webhooks"),
+    acts("webhook-bind-address", ":9443", Shape::Text, "Where webhooks are served; the Service's port is 9443"),
+    acts(
+        "webhook-cert-dir",
+        "/tmp/k8s-webhook-server/serving-certs",
+        Shape::Text,
+        "Where tls.crt and tls.key are that cert-manager keeps",
+    ),
+    acts(
+        "enable-guard-rail",
+        "false",
+        Shape::Bool,
+        "Let only administrators and service accounts touch the fleet's own",
+    ),
+    acts("whitelisted-users", "", Shape::Text, "Who else is an administrator for the guard rail: USER,..."),
+    acts(
+        "deny-modify-member-cluster-labels",
+        "false",
+        Shape::Bool,
+        "Let nobody but system:masters change labels of platform-managed members",
+    ),
+    acts("enable-workload", "false", Shape::Bool, "Pods may run on the hub; its volume claims are then not placed"),
+    acts("enable-pdbs", "true", Shape::Bool, "PodDisruptionBudgets may be created on the hub"),
+    acts(
+        "use-cert-manager",
+        "false",
+        Shape::Bool,
+        "cert-manager keeps the webhooks' certificate; needs --enable-workload",
+    ),
+    acts("enable-admission-policy-manager", "false", Shape::Bool, "Keep validating admission policies on the hub"),
+    acts("admission-policy-manager-config", "", Shape::Text, "File that says which policies, instead of all of them"),
     only("enable-v1beta1-apis", "true", Shape::Bool, "there is no other version"),
     acts("enable-cluster-inventory-apis", "true", Shape::Bool, "Keep a ClusterProfile for every member"),
     acts("enable-staged-update-run-apis", "true", Shape::Bool, "Carry out staged update runs"),
@@ -135,7 +200,7 @@ pub(super) const FLAGS: &[Flag] = &[
 
 impl Settings {
     /// What a command line comes to; every value is within its bounds already.
-    pub(super) fn of(flags: &Flags) -> Result<Self, Refusal> {
+    pub(super) fn of(flags: &Flags, surroundings: &Surroundings) -> Result<Self, Refusal> {
         let mut problems = Vec::new();
         let settings = Self {
             kubeconfig: Some(flags.text("kubeconfig")).filter(|path| !path.is_empty()).map(PathBuf::from),
@@ -166,6 +231,10 @@ impl Settings {
             },
             probes: flags.text("health-probe-bind-address").to_owned(),
             metrics: flags.text("metrics-bind-address").to_owned(),
+            admission: Admission {
+                webhooks: webhooks(flags, surroundings, &mut problems),
+                policies: policies(flags, &mut problems),
+            },
         };
         limit(flags, "leader-election", &mut problems);
         if settings.retry.first >= settings.retry.longest {
@@ -176,6 +245,72 @@ impl Settings {
         }
         if problems.is_empty() { Ok(settings) } else { Err(Refusal::Problems(problems)) }
     }
+}
+
+fn webhooks(flags: &Flags, surroundings: &Surroundings, problems: &mut Vec<Problem>) -> Option<Webhooks> {
+    let text = |name: &str| flags.text(name).to_owned();
+    let connection = Connection::read(&text("webhook-client-connection-type"));
+    if connection.is_none() {
+        let given = text("webhook-client-connection-type");
+        problems.push(Problem::new(format!("--webhook-client-connection-type={given} is neither url nor service")));
+    }
+    let by_cert_manager = flags.is_on("use-cert-manager");
+    if by_cert_manager && !flags.is_on("enable-workload") {
+        let what = "--use-cert-manager needs --enable-workload: cert-manager itself runs on the hub";
+        problems.push(Problem::new(what));
+    }
+    if !flags.is_on("enable-webhook") {
+        if flags.is_on("enable-guard-rail") {
+            problems.push(Problem::new("--enable-guard-rail needs --enable-webhook"));
+        }
+        return None;
+    }
+    if text("webhook-service-name").is_empty() {
+        problems.push(Problem::new("--webhook-service-name must not be empty with --enable-webhook"));
+    }
+    if surroundings.pod_namespace.is_none() {
+        problems.push(Problem {
+            what: format!("--enable-webhook needs the environment variable {POD_NAMESPACE}"),
+            hint: Some("set it to the namespace of the webhooks' Service, usually fleet-system".to_owned()),
+        });
+    }
+    let users = text("whitelisted-users");
+    Some(Webhooks {
+        checks: admission::Settings {
+            enable_webhook: true,
+            enable_guard_rail: flags.is_on("enable-guard-rail"),
+            whitelisted_users: users
+                .split(',')
+                .map(str::trim)
+                .filter(|user| !user.is_empty())
+                .map(Into::into)
+                .collect(),
+            deny_modify_member_cluster_labels: flags.is_on("deny-modify-member-cluster-labels"),
+            enable_workload: flags.is_on("enable-workload"),
+            enable_pdbs: flags.is_on("enable-pdbs"),
+            networking_agents_enabled: flags.is_on("networking-agents-enabled"),
+        },
+        address: text("webhook-bind-address"),
+        service: text("webhook-service-name"),
+        namespace: surroundings.pod_namespace.clone().unwrap_or_default(),
+        connection: connection.unwrap_or(Connection::Url),
+        certificates: by_cert_manager.then(|| PathBuf::from(flags.text("webhook-cert-dir"))),
+    })
+}
+
+fn policies(flags: &Flags, problems: &mut Vec<Problem>) -> Option<PolicyConfig> {
+    if !flags.is_on("enable-admission-policy-manager") {
+        return None;
+    }
+    let path = flags.text("admission-policy-manager-config");
+    if path.is_empty() {
+        return Some(PolicyConfig::standard());
+    }
+    let read = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    let config = read.and_then(|text| PolicyConfig::read(&text).map_err(|error| error.to_string()));
+    let told =
+        |error: String| problems.push(Problem::new(format!("--admission-policy-manager-config={path}: {error}")));
+    config.map_err(told).ok()
 }
 
 fn signed(duration: Duration) -> SignedDuration {
@@ -208,9 +343,17 @@ mod tests {
     use crate::agent::logging;
 
     fn settings(line: &str) -> Result<Settings, String> {
+        settings_in(line, &Surroundings::default())
+    }
+
+    fn in_a_pod() -> Surroundings {
+        Surroundings { pod_namespace: Some("fleet-system".to_owned()) }
+    }
+
+    fn settings_in(line: &str, surroundings: &Surroundings) -> Result<Settings, String> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let flags = Flags::parse(&[FLAGS, logging::FLAGS], &arguments);
-        flags.and_then(|flags| Settings::of(&flags)).map_err(|refusal| refusal.told())
+        flags.and_then(|flags| Settings::of(&flags, surroundings)).map_err(|refusal| refusal.told())
     }
 
     #[test]
@@ -220,16 +363,25 @@ mod tests {
         assert_eq!(settings.limit, Some(Limit { rate: 250.0, burst: 1000.0 }));
         assert_eq!((settings.election, settings.kubeconfig), (None, None));
         assert_eq!((settings.probes, settings.metrics), (":8081".to_owned(), ":8080".to_owned()));
+        let Admission { webhooks, policies } = settings.admission;
+        assert!(webhooks.is_none() && policies.is_none(), "nothing is installed unless it is asked for");
     }
 
     #[test]
     fn a_command_line_of_the_chart_is_understood() {
-        let settings = settings(
-            "--leader-elect=true --enable-webhook=false --enable-guard-rail=false --force-delete-wait-time=15m0s \
+        let settings = settings_in(
+            "--leader-elect=true --enable-webhook=true --webhook-service-name=fleetwebhook --enable-guard-rail=true \
+             --whitelisted-users=system:serviceaccount:fleet-system:hub-agent-sa --webhook-client-connection-type=service \
+             --enable-workload=false --use-cert-manager=false --force-delete-wait-time=15m0s \
              --cluster-unhealthy-threshold=3m0s -add_dir_header --v=2 --hub-api-qps=-1 --hub-api-burst=1000 \
              --skipped-propagating-namespaces=a;b --enable-resource-placement=false --max-fleet-size=200",
+            &in_a_pod(),
         )
         .unwrap();
+        let webhooks = settings.admission.webhooks.unwrap();
+        assert_eq!((webhooks.connection, webhooks.certificates), (Connection::Service, None));
+        assert_eq!(webhooks.checks.whitelisted_users, ["system:serviceaccount:fleet-system:hub-agent-sa"]);
+        assert!(webhooks.checks.enable_guard_rail && webhooks.checks.enable_pdbs);
         let election = settings.election.unwrap();
         assert_eq!((election.namespace.as_str(), election.name.as_str()), ("fleet-system", leases::HUB));
         assert_eq!(election.timing.lease, Duration::from_mins(1));
@@ -263,9 +415,40 @@ mod tests {
             "--rate-limiter-qps must not exceed --rate-limiter-bucket-size"
         );
         assert_eq!(refused("--resync-period=1m"), "--resync-period=1m is not between 1h and 12h");
+    }
+
+    #[test]
+    fn admission_is_refused_where_nobody_could_be_asked() {
+        let refused = |line| settings_in(line, &in_a_pod()).unwrap_err();
         assert_eq!(
-            refused("--enable-webhook=true"),
-            "--enable-webhook=true is not possible: this agent serves no admission webhooks"
+            settings("--enable-webhook").unwrap_err(),
+            "--enable-webhook needs the environment variable POD_NAMESPACE"
         );
+        assert_eq!(
+            refused("--enable-webhook --webhook-client-connection-type=mail --webhook-service-name="),
+            "--webhook-client-connection-type=mail is neither url nor service\n--webhook-service-name must not be empty with \
+             --enable-webhook"
+        );
+        assert_eq!(refused("--enable-guard-rail"), "--enable-guard-rail needs --enable-webhook");
+        assert_eq!(
+            refused("--use-cert-manager --enable-webhook"),
+            "--use-cert-manager needs --enable-workload: cert-manager itself runs on the hub"
+        );
+        let by_cert_manager =
+            settings_in("--enable-webhook --enable-workload --use-cert-manager --webhook-cert-dir=certs", &in_a_pod());
+        let certificates = by_cert_manager.unwrap().admission.webhooks.unwrap().certificates;
+        assert_eq!(certificates, Some(PathBuf::from("certs")));
+    }
+
+    #[test]
+    fn policies_are_the_standard_ones_or_those_of_a_file() {
+        let standard = settings("--enable-admission-policy-manager").unwrap().admission.policies;
+        assert_eq!(standard, Some(PolicyConfig::standard()));
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("policies.yaml");
+        let line = format!("--enable-admission-policy-manager --admission-policy-manager-config={}", file.display());
+        assert!(settings(&line).unwrap_err().starts_with("--admission-policy-manager-config="));
+        std::fs::write(&file, "{}").unwrap();
+        assert_eq!(settings(&line).unwrap().admission.policies, Some(PolicyConfig::default()));
     }
 }

@@ -14,7 +14,10 @@ use crate::objects::collection;
 
 const PATIENCE: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-const RIGHTS: &str = include_str!("../../../../config/rbac/hub-agent.yaml");
+const RIGHTS: [&str; 2] = [
+    include_str!("../../../../config/rbac/hub-agent.yaml"),
+    include_str!("../../../../config/rbac/hub-agent-admission.yaml"),
+];
 
 pub(crate) struct TestHub {
     server: Embedded,
@@ -44,7 +47,7 @@ impl TestHub {
         let path = directory.path().join("kubeconfig");
         std::fs::write(&path, text).unwrap();
         let hub = Self { server, _listening: listening, _directory: directory, kubeconfig: path, token: secret };
-        for object in fleet_api::yaml::documents(RIGHTS).unwrap() {
+        for object in RIGHTS.iter().flat_map(|file| fleet_api::yaml::documents(file).unwrap()) {
             hub.create(object).await;
         }
         hub
@@ -75,13 +78,24 @@ impl TestHub {
     pub(crate) async fn wait_for(&self, path: &str) -> Value {
         let begun = Instant::now();
         loop {
-            let request = http::Request::get(path).body(Vec::new()).unwrap();
-            match self.client().request::<Value>(request).await {
-                Ok(object) => return object,
-                Err(error) => assert!(begun.elapsed() < PATIENCE, "{path}: {error}"),
+            if let Some(object) = self.get(path).await {
+                return object;
             }
+            assert!(begun.elapsed() < PATIENCE, "there is nothing at {path}");
             tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
+        self.client().request(http::Request::get(path).body(Vec::new()).unwrap()).await.ok()
+    }
+
+    pub(crate) async fn delete(&self, path: &str) {
+        self.send(http::Request::delete(path), json!({})).await;
+    }
+
+    pub(crate) async fn json_patch(&self, path: &str, operations: Value) {
+        self.send(http::Request::patch(path).header("content-type", "application/json-patch+json"), operations).await;
     }
 
     fn client(&self) -> kube::Client {
@@ -89,11 +103,15 @@ impl TestHub {
         kube::Client::new(self.server.service(ROOT_CLUSTER, admin), "default")
     }
 
-    async fn create(&self, object: Value) {
+    pub(crate) async fn create(&self, object: Value) {
         let path = collection(&object);
-        let body = object.to_string().into_bytes();
-        let request = http::Request::post(&path).header("content-type", "application/json").body(body).unwrap();
-        let created = self.client().request::<Value>(request).await;
-        assert!(created.is_ok(), "{path}: {created:?}");
+        self.send(http::Request::post(&path).header("content-type", "application/json"), object).await;
+    }
+
+    async fn send(&self, request: http::request::Builder, body: Value) {
+        let request = request.body(body.to_string().into_bytes()).unwrap();
+        let what = format!("{} {}", request.method(), request.uri());
+        let done = self.client().request::<Value>(request).await;
+        assert!(done.is_ok(), "{what}: {done:?}");
     }
 }

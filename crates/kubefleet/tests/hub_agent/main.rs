@@ -3,6 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod admission;
 #[allow(dead_code, reason = "the tests of the member agent use the rest")]
 #[path = "../shared/agent.rs"]
 mod agent;

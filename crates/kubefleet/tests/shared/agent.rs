@@ -42,7 +42,10 @@ impl Agent {
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         arguments.push(&kubeconfig);
         arguments.extend(flags);
-        Self::spawn(command("hub-agent", &arguments))
+        let mut command = command("hub-agent", &arguments);
+        // Pods are told where they are.
+        command.env("POD_NAMESPACE", "fleet-system");
+        Self::spawn(command)
     }
 
     pub(crate) fn spawn(mut command: Command) -> Self {

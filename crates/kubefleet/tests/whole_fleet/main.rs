@@ -1,10 +1,11 @@
 //! Hub agent and three member agents as processes on four real kube-apiservers with their controller managers and one etcd,
 //! RBAC on, every agent with just the rights of `config/rbac` and those that it is granted on the hub. The chapters share the
-//! fleet, because its start takes longer than they do: the guides' worked examples in both scopes, drift, the death of the hub
-//! agent, a member that leaves. Ignored by default: an empty cache means building Kubernetes first.
+//! fleet, because its start takes longer than they do: what the hub agent's webhooks refuse and fill in, the guides' worked
+//! examples in both scopes, drift, the death of the hub agent, a member that leaves. Ignored by default: an empty cache means building Kubernetes first.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod admission;
 #[path = "../shared/agent.rs"]
 #[allow(dead_code, reason = "shared with tests that ask for more")]
 mod agent;
@@ -25,23 +26,34 @@ use examples::{CLUSTER_SCOPED, NAMESPACED};
 use fleet::Fleet;
 
 /// Changes are taken up at once. A run is stuck sooner than by default, but not before a person could have typed a command.
-const FLAGS: [&str; 3] = [
+/// The hub's API server asks this agent before it stores something; workloads may run there, so that their pods can be seen not to
+/// be placed.
+const FLAGS: [&str; 8] = [
     "--resource-snapshot-creation-minimum-interval=0s",
     "--resource-changes-collection-duration=0s",
     "--stuck-after=15s",
+    "--enable-webhook",
+    "--webhook-client-connection-type=service",
+    "--enable-guard-rail",
+    "--enable-workload",
+    "--enable-pdbs=false",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "builds Kubernetes from source when the cache is empty"]
-async fn the_guides_examples_drift_a_crash_and_a_leave_on_real_servers() {
+async fn admission_the_guides_examples_drift_a_crash_and_a_leave_on_real_servers() {
     let told = Told::begin();
-    let mut fleet = Fleet::start(&FLAGS).await;
+    let address = format!("--webhook-bind-address={}:9443", servers::webhook_host());
+    let flags = [&FLAGS[..], &[&address]].concat();
+    let mut fleet = Fleet::start(&flags).await;
     told.of("the fleet is together");
+    admission::the_api_server_asks_before_it_stores(&fleet).await;
+    told.of("admission was asked for");
     tokio::join!(guides::worked_example(&fleet, &CLUSTER_SCOPED), guides::worked_example(&fleet, &NAMESPACED));
     told.of("the worked examples are through");
     drifting::drift_is_seen_and_not_overwritten(&fleet).await;
     told.of("drift was seen");
-    crashing::a_rollout_survives_the_death_of_the_hub_agent(&mut fleet, &FLAGS).await;
+    crashing::a_rollout_survives_the_death_of_the_hub_agent(&mut fleet, &flags).await;
     told.of("the hub agent died and came back");
     drifting::who_leaves_keeps_what_it_has(&fleet).await;
     told.of("a member has left");

@@ -39,6 +39,25 @@ impl Person {
         self.runs(line, object.to_string()).await.unwrap_or_else(|error| panic!("{object:#}: {error}"));
     }
 
+    /// What kubectl says of an object that the server does not take, after the words that it begins every refusal with. A server
+    /// hears of new webhooks a moment after they are stored, so somebody may have to ask again; nothing is stored by asking.
+    pub(crate) async fn is_refused(&self, object: &Value) -> String {
+        let begun = Instant::now();
+        let said = loop {
+            match self.runs("kubectl create --dry-run=server -f -", object.to_string()).await {
+                Err(said) => break said,
+                Ok(_) => assert!(begun.elapsed() < PATIENCE, "it is never refused: {object:#}"),
+            }
+            tokio::time::sleep(TYPES_AGAIN_AFTER).await;
+        };
+        said.trim().trim_start_matches("Error from server (Forbidden): error when creating \"STDIN\": ").to_owned()
+    }
+
+    /// What a command line says that must fail.
+    pub(crate) async fn fails(&self, line: &str) -> String {
+        self.runs(line, String::new()).await.expect_err(line).trim().to_owned()
+    }
+
     /// Types a command line until it shows this table, of which the column of ages is left out. A dash is an empty cell.
     pub(crate) async fn sees_table(&self, line: &str, wanted: &[&str]) {
         self.sees(line, table, |shown| shown == wanted, &wanted.join("\n")).await;

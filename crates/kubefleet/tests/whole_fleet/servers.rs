@@ -13,8 +13,11 @@ use xtask::real::{Access, Options, RealCluster, Server, client, kubeconfig};
 use crate::agent::command;
 use crate::objects::{FREE_PORTS, collection};
 
-const HUB_RIGHTS: &str = include_str!("../../../../config/rbac/hub-agent.yaml");
-const MEMBER_RIGHTS: &str = include_str!("../../../../config/rbac/member-agent.yaml");
+const HUB_RIGHTS: [&str; 2] = [
+    include_str!("../../../../config/rbac/hub-agent.yaml"),
+    include_str!("../../../../config/rbac/hub-agent-admission.yaml"),
+];
+const MEMBER_RIGHTS: [&str; 1] = [include_str!("../../../../config/rbac/member-agent.yaml")];
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const MEMBER_CLUSTERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 const NAMESPACE: &str = "fleet-system";
@@ -35,6 +38,12 @@ pub(crate) struct Servers {
 /// Somebody who may do everything on one server.
 pub(crate) struct Admin(kube::Client);
 
+/// Where the hub agent serves webhooks. Their port is fixed, so every run of these tests has a loopback address of its own.
+pub(crate) fn webhook_host() -> String {
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    format!("127.{a}.{b}.{c}")
+}
+
 impl Servers {
     pub(crate) async fn start(members: &[&str]) -> Self {
         let options =
@@ -47,8 +56,13 @@ impl Servers {
         let members = members.iter().map(|&member| member.to_owned()).collect();
         let servers = Self { cluster, directory: tempfile::tempdir().unwrap(), admins, members };
         for (place, admin) in servers.admins.iter().enumerate() {
-            let rights = if place == 0 { HUB_RIGHTS } else { MEMBER_RIGHTS };
-            for object in fleet_api::yaml::documents(rights).unwrap() {
+            let rights = if place == 0 { &HUB_RIGHTS[..] } else { &MEMBER_RIGHTS[..] };
+            for mut object in rights.iter().flat_map(|file| fleet_api::yaml::documents(file).unwrap()) {
+                if object["kind"] == "Service" {
+                    // There is no network of pods here: the name leads to the agent's process.
+                    object["spec"] =
+                        json!({"type": "ExternalName", "externalName": webhook_host(), "ports": [{"port": 9443}]});
+                }
                 admin.create(&collection(&object), object).await;
             }
             for crd in all_crds().into_iter().filter(|crd| place == 0 || crd.file_name().contains("_appliedworks.")) {

@@ -1,0 +1,133 @@
+//! The server that API servers ask before they store something: HTTPS, POST, an AdmissionReview in and one out.
+//!
+//! Decides how much it bears and who is answered what when a question cannot be read. Never judges a request: the checks of
+//! `fleet_api::admission` do.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fleet_api::admission;
+use fleet_api::admission::webhooks::handler_at;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Body;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, header};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::wire;
+use super::world::Sources;
+
+/// API servers ask over one HTTP/2 connection each, or over one for every question at a time.
+const MOST_CONNECTIONS: usize = 256;
+const MOST_QUESTIONS_PER_CONNECTION: u32 = 250;
+/// An object of the size that etcd takes, twice: as it is and as it is to be; and room for escapes.
+const LARGEST_REVIEW: usize = 8 << 20;
+const LONGEST_HANDSHAKE: Duration = Duration::from_secs(5);
+/// How long a connection may wait for its next question. Longer than between two heartbeats of members.
+const LONGEST_SILENCE: Duration = Duration::from_mins(2);
+/// How often an HTTP/2 connection is asked whether it is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// No API server waits longer for an answer.
+const LONGEST_ANSWER: Duration = Duration::from_secs(10);
+/// Pause after the operating system could not hand out a connection (too many open files).
+const AFTER_TROUBLE: Duration = Duration::from_millis(100);
+
+/// Answers for as long as it is polled; connections end with it.
+pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, sources: Sources) {
+    let (tls, sources) = (TlsAcceptor::from(tls), Arc::new(sources));
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= MOST_CONNECTIONS {
+            connections.join_next().await;
+        }
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                connections.spawn(connection(stream, tls.clone(), sources.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be taken");
+                tokio::time::sleep(AFTER_TROUBLE).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, tls: TlsAcceptor, sources: Arc<Sources>) {
+    // Small answers must not wait for more to send.
+    let _ = stream.set_nodelay(true);
+    let Ok(Ok(stream)) = timeout(LONGEST_HANDSHAKE, tls.accept(stream)).await else { return };
+    let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let service = service_fn(move |request| {
+        let sources = sources.clone();
+        async move { Ok::<_, Infallible>(answered(request, &sources).await) }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(LONGEST_SILENCE);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MOST_QUESTIONS_PER_CONNECTION)
+        .keep_alive_interval(KEEP_ALIVE);
+    // The protocol is fixed by TLS, so that waiting for the first bytes has its limit.
+    let builder = if http2 { builder.http2_only() } else { builder.http1_only() };
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "a connection of an API server broke");
+    }
+}
+
+async fn answered<B>(request: Request<B>, sources: &Sources) -> Response<Full<Bytes>>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    match timeout(LONGEST_ANSWER, reviewed(request, sources)).await {
+        Ok(Ok(body)) => response(StatusCode::OK, "application/json", body),
+        Ok(Err((status, why))) => response(status, "text/plain; charset=utf-8", why + "\n"),
+        Err(_) => response(StatusCode::GATEWAY_TIMEOUT, "text/plain; charset=utf-8", "it took too long\n".to_owned()),
+    }
+}
+
+async fn reviewed<B>(request: Request<B>, sources: &Sources) -> Result<String, (StatusCode, String)>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    let path = request.uri().path().to_owned();
+    let handler = handler_at(&path).ok_or_else(|| (StatusCode::NOT_FOUND, "404 page not found".to_owned()))?;
+    if request.method() != Method::POST {
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "only POST is allowed".to_owned()));
+    }
+    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+    let body = Limited::new(request.into_body(), LARGEST_REVIEW).collect().await;
+    let body = body.map_err(|error| bad(format!("the review cannot be read: {error}")))?.to_bytes();
+    let question = wire::read(&body).map_err(bad)?;
+    let known = sources.ask(handler, &question.request).await;
+    let verdict = admission::serve(&path, &question.request, &known);
+    let verdict = verdict.ok_or_else(|| (StatusCode::NOT_FOUND, "404 page not found".to_owned()))?;
+    let asked = &question.request;
+    tracing::debug!(
+        path,
+        operation = asked.operation.as_str(),
+        namespace = asked.namespace,
+        name = asked.name,
+        user = asked.user.name,
+        allowed = verdict.is_allowed(),
+        message = verdict.message(),
+        "asked for admission"
+    );
+    Ok(wire::answer(&question, verdict).to_string())
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
+    response
+}

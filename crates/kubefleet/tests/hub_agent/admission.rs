@@ -1,0 +1,161 @@
+//! What the agent serves and keeps for admission. Our API server stores configurations and calls nobody, so the tests ask the
+//! webhook server themselves, as an API server would; `whole_fleet` has a real one in front of it.
+
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use crate::agent::Agent;
+use crate::hub::TestHub;
+
+const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+const OURS: &str = "fleet-validating-webhook-configuration";
+const GUARD_RAIL: &str = "fleet-guard-rail-webhook-configuration";
+const PODS: &str = "deny-pods-and-replicasets-outside-reserved-namespaces";
+const PATIENCE: Duration = Duration::from_mins(3);
+const ADDRESS: &str = "--webhook-bind-address=127.0.0.1:0";
+
+/// A client that trusts what an API server is told to trust, and expects the name that it would expect.
+async fn client_of_webhooks(agent: &mut Agent, configuration: &Value) -> kube::Client {
+    let address = agent.address_of("webhook-bind-address").await;
+    let bundle = configuration["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap();
+    let pem = base64::engine::general_purpose::STANDARD.decode(bundle).unwrap();
+    let body: String =
+        String::from_utf8(pem).unwrap().lines().filter(|line| !line.starts_with("-----")).collect::<Vec<_>>().concat();
+    let der = base64::engine::general_purpose::STANDARD.decode(body).unwrap();
+    let mut config = kube::Config::new(format!("https://{address}").parse().unwrap());
+    config.root_cert = Some(vec![der]);
+    config.tls_server_name = Some("fleetwebhook.fleet-system.svc".to_owned());
+    kube::Client::try_from(config).unwrap()
+}
+
+async fn ask(client: &kube::Client, path: &str, request: Value) -> Value {
+    let mut request = request;
+    request["uid"] = json!("42");
+    request["userInfo"] = json!({"username": "jane", "groups": ["dev"]});
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
+    let body = review.to_string().into_bytes();
+    let request = http::Request::post(path).header("content-type", "application/json").body(body).unwrap();
+    let mut answer: Value = client.request(request).await.unwrap();
+    assert_eq!((&answer["kind"], &answer["response"]["uid"]), (&json!("AdmissionReview"), &json!("42")), "{answer}");
+    answer["response"].take()
+}
+
+fn creation(kind: &str, plural: &str, object: &Value) -> Value {
+    json!({
+        "operation": "CREATE", "name": object["metadata"]["name"], "object": object,
+        "kind": {"group": "placement.kubernetes-fleet.io", "version": "v1beta1", "kind": kind},
+        "resource": {"group": "placement.kubernetes-fleet.io", "version": "v1beta1", "resource": plural},
+    })
+}
+
+fn placement(name: &str, kind: &str) -> Value {
+    json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
+        "metadata": {"name": name},
+        "spec": {
+            "resourceSelectors": [{"group": "", "version": "v1", "kind": kind, "name": "shop"}],
+            "policy": {"placementType": "PickFixed", "clusterNames": ["m1"]},
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_is_told_whom_to_ask_and_gets_the_answers_of_the_checks() {
+    let hub = TestHub::start().await;
+    hub.install_kinds().await;
+    let mut agent = Agent::start(hub.kubeconfig(), &["--enable-webhook", ADDRESS]);
+    agent.ready_when(|code, _| code == 200).await;
+    let configuration = hub.wait_for(&format!("{VALIDATING}/{OURS}")).await;
+    hub.wait_for(&format!("{MUTATING}/fleet-mutating-webhook-configuration")).await;
+    let by_url = &configuration["webhooks"][0]["clientConfig"]["url"];
+    assert_eq!(by_url, "https://fleetwebhook.fleet-system.svc.cluster.local:9443/validate--v1-pod");
+    assert_eq!(configuration["metadata"]["ownerReferences"][0]["name"], "fleet-system");
+
+    let client = client_of_webhooks(&mut agent, &configuration).await;
+    let base = "placement.kubernetes-fleet.io-v1beta1";
+    let placements = format!("/validate-{base}-clusterresourceplacement");
+    let fine = placement("web", "Namespace");
+    let asked = creation("ClusterResourcePlacement", "clusterresourceplacements", &fine);
+    let answer = ask(&client, &placements, asked.clone()).await;
+    assert_eq!(answer["allowed"], true, "{answer}");
+    let unknown = placement("web", "Nonsense");
+    let answer = ask(&client, &placements, creation("ClusterResourcePlacement", "x", &unknown)).await;
+    assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(403)), "{answer}");
+    assert_eq!(
+        answer["status"]["message"],
+        "deny create/update v1beta1 CRP has invalid fields failed to get GVR of the selector: no matches for kind \"Nonsense\" \
+         in version \"v1\""
+    );
+
+    let answer = ask(&client, &format!("/mutate-{base}-clusterresourceplacement"), asked).await;
+    let patch = base64::engine::general_purpose::STANDARD.decode(answer["patch"].as_str().unwrap()).unwrap();
+    let patch: Value = serde_json::from_slice(&patch).unwrap();
+    let limit = json!({"op": "add", "path": "/spec/revisionHistoryLimit", "value": 10});
+    assert!(patch.as_array().unwrap().contains(&limit), "{patch}");
+
+    // What a check must know of the hub is asked of the API server.
+    hub.create(fine).await;
+    let eviction = json!({"metadata": {"name": "e"}, "spec": {"placementName": "web", "clusterName": "m1"}});
+    let path = format!("/validate-{base}-clusterresourceplacementeviction");
+    let evictions = "clusterresourceplacementevictions";
+    let answer = ask(&client, &path, creation("ClusterResourcePlacementEviction", evictions, &eviction)).await;
+    assert_eq!(
+        answer["status"]["message"], "cluster resource placement policy type PickFixed is not supported",
+        "{answer}"
+    );
+    let nothing = http::Request::get("/validate--v1-pod").body(Vec::new()).unwrap();
+    assert!(client.request::<Value>(nothing).await.is_err(), "only reviews are answered");
+    assert!(agent.terminate().await.1.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_for_is_kept_and_what_is_not_is_removed() {
+    let hub = TestHub::start().await;
+    hub.install_kinds().await;
+    let flags = ["--enable-webhook", ADDRESS, "--enable-guard-rail", "--enable-admission-policy-manager"];
+    let mut first = Agent::start(hub.kubeconfig(), &flags);
+    let made = hub.wait_for(&format!("{VALIDATING}/{OURS}")).await;
+    hub.wait_for(&format!("{VALIDATING}/{GUARD_RAIL}")).await;
+    hub.wait_for(&format!("{POLICIES}/{PODS}")).await;
+    hub.wait_for(&format!("{BINDINGS}/{PODS}-binding")).await;
+
+    // Somebody takes it away, and somebody else makes it harmless.
+    let path = format!("{VALIDATING}/{OURS}");
+    hub.delete(&path).await;
+    let is_new = |found: &Value| found["metadata"]["uid"] != made["metadata"]["uid"];
+    let again = until(&hub, &path, |found| found.is_some_and(is_new)).await.unwrap();
+    assert_eq!(again["webhooks"], made["webhooks"]);
+    hub.json_patch(&path, json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}])).await;
+    until(&hub, &path, |found| found.is_some_and(|found| found["webhooks"] == made["webhooks"])).await;
+    let (_, metrics) = first.get_metrics("/metrics").await;
+    assert!(!metrics.contains("outcome=\"refused\""), "the rights of config/rbac are enough:\n{metrics}");
+    assert!(first.terminate().await.1.success());
+
+    // The next one has another certificate, and no guard rail.
+    let mut second = Agent::start(hub.kubeconfig(), &["--enable-webhook", ADDRESS]);
+    second.ready_when(|code, _| code == 200).await;
+    until(&hub, &format!("{VALIDATING}/{GUARD_RAIL}"), |found| found.is_none()).await;
+    let bundle = |object: &Value| object["webhooks"][0]["clientConfig"]["caBundle"].clone();
+    until(&hub, &path, |found| found.is_some_and(|found| bundle(found) != bundle(&made))).await;
+    let (_, metrics) = second.get_metrics("/metrics").await;
+    assert!(!metrics.contains("outcome=\"refused\""), "the rights of config/rbac are enough:\n{metrics}");
+    assert!(second.terminate().await.1.success());
+}
+
+/// Waits until what is at a path is like this; gives it.
+async fn until(hub: &TestHub, path: &str, is_so: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
+    let begun = Instant::now();
+    loop {
+        let found = hub.get(path).await;
+        if is_so(found.as_ref()) {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{path}: {found:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
