@@ -15,14 +15,14 @@ use fleet_api::kinds::{
     InternalMemberCluster, MemberCluster, ResourceBinding, ResourceOverrideSnapshot, ResourcePlacement,
     ResourceSnapshot, SchedulingPolicySnapshot, StagedUpdateRun, Work,
 };
-use fleet_api::well_known::{annotations, label_values, labels};
+use fleet_api::well_known::{annotations, label_values, labels, namespaces};
 use fleet_runtime::KindId;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::Value;
 
-use luck::{forget_stops_that_may_not_have_been_seen, normalise, normalise_on_member};
+use luck::{CLIENT_SIDE_APPLY, Strategies, forget_stops_that_may_not_have_been_seen, normalise, normalise_on_member};
 
 /// Objects by kind, namespace and name, as stored.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -160,9 +160,22 @@ impl HubState {
         Ok(Self(state))
     }
 
-    /// The same as text without luck and without what the member's own controllers say of it.
-    pub fn of_member_without_luck(&self, member: &str) -> String {
-        self.printed(&format!("{member}: "), normalise_on_member)
+    /// The same as text without luck and without what the member's own controllers say of it. `hub` is what the member was told.
+    pub fn of_member_without_luck(&self, member: &str, hub: &Self) -> String {
+        let told = hub.strategies_of(member);
+        self.printed(&format!("{member}: "), |object| normalise_on_member(object, &told))
+    }
+
+    /// How a member is to apply its Works, by their names.
+    fn strategies_of(&self, member: &str) -> Strategies {
+        let namespace = format!("{}{member}", namespaces::MEMBER_PREFIX);
+        let own = self.of_kind("Work").iter().filter(|work| work["metadata"]["namespace"] == *namespace);
+        let strategy = |work: &Value| {
+            let name = work["metadata"]["name"].as_str()?.to_owned();
+            let type_ = work["spec"]["applyStrategy"]["type"].as_str().unwrap_or(CLIENT_SIDE_APPLY);
+            Some((name, type_.to_owned()))
+        };
+        own.filter_map(strategy).collect()
     }
 }
 
@@ -286,7 +299,7 @@ mod tests {
                 "metadata": {"name": "web", "generation": ready, "annotations": {ROLLOUT_COUNT: ready.to_string()}},
                 "spec": {"image": image}, "status": {"ready": ready},
             });
-            state(vec![object]).of_member_without_luck("m1")
+            state(vec![object]).of_member_without_luck("m1", &HubState::default())
         };
         assert_eq!(workload("a", 1), workload("a", 2));
         assert_ne!(workload("a", 1), workload("b", 1));

@@ -235,7 +235,7 @@ impl Teller {
         let mut state = hub.without_luck();
         for member in self.world.members() {
             let on_member = HubState::read_member(&self.world.user_of(&member)).await?;
-            state.push_str(&on_member.of_member_without_luck(&member));
+            state.push_str(&on_member.of_member_without_luck(&member, &hub));
         }
         let trace = self.world.network().take_trace();
         let outcome = Outcome {

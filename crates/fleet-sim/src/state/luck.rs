@@ -2,6 +2,8 @@
 //!
 //! Decides what two worlds that were asked for the same may differ in, and takes it out. Never reads a server.
 
+use std::collections::BTreeMap;
+
 use fleet_api::names::BindingName;
 use fleet_api::well_known::{annotations, field_managers, labels};
 use serde_json::Value;
@@ -9,14 +11,20 @@ use serde_json::Value;
 /// How often a workload was given another template.
 pub(super) const ROLLOUT_COUNT: &str = "deployment.kubernetes.io/revision";
 
+/// What a member applies by unless it is told otherwise.
+pub(super) const CLIENT_SIDE_APPLY: &str = "ClientSideApply";
+
+/// How Works are to be applied, by their names.
+pub(super) type Strategies = BTreeMap<String, String>;
+
 /// The same for an object on a member: what the member's own controllers say of it is luck too.
-pub(super) fn normalise_on_member(object: &mut Value) {
+pub(super) fn normalise_on_member(object: &mut Value, told: &Strategies) {
     // Ledgers are told by the agent; everything else has a status of the member's own.
     let is_ledger = object["spec"].get("workNamespace").is_some();
     if let Some(fields) = object.as_object_mut().filter(|_| !is_ledger) {
         fields.remove("status");
     }
-    forget_relic_of_client_side_apply(object);
+    forget_relic_of_client_side_apply(object, told);
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         meta.remove("generation");
         if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
@@ -26,12 +34,22 @@ pub(super) fn normalise_on_member(object: &mut Value) {
     normalise(object);
 }
 
-/// What was applied last is written down by client-side apply alone. On an object that has come over to server-side apply it
+/// What was applied last is written down by client-side apply alone. On an object that has come over to another strategy it
 /// stays as it was, and is not there at all if the object came after the change: a limit may have held it back until then.
-fn forget_relic_of_client_side_apply(object: &mut Value) {
-    let managers = object["metadata"]["managedFields"].as_array();
-    let is_ours = |one: &Value| one["operation"] == "Apply" && one["manager"] == field_managers::WORK_APPLIER;
-    if !managers.is_some_and(|managers| managers.iter().any(is_ours)) {
+/// Where client-side apply is what the hub asks for, it must be there.
+fn forget_relic_of_client_side_apply(object: &mut Value, told: &Strategies) {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let works = owners.into_iter().flatten().filter(|owner| owner["kind"] == "AppliedWork");
+    let strategies: Vec<&String> = works.filter_map(|owner| told.get(owner["name"].as_str()?)).collect();
+    let is_relic = if strategies.is_empty() {
+        // Nobody asks for it any more; that it was once applied by the server stands in the object itself.
+        let managers = object["metadata"]["managedFields"].as_array();
+        let is_ours = |one: &Value| one["operation"] == "Apply" && one["manager"] == field_managers::WORK_APPLIER;
+        managers.is_some_and(|managers| managers.iter().any(is_ours))
+    } else {
+        strategies.iter().all(|strategy| *strategy != CLIENT_SIDE_APPLY)
+    };
+    if !is_relic {
         return;
     }
     let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
@@ -382,23 +400,39 @@ mod tests {
         let object = |uid: &str, value: &str| {
             let applied = json!({"metadata": {"ownerReferences": [{"name": "w", "uid": uid}]}, "data": value});
             let notes = json!({annotations::LAST_APPLIED: applied.to_string()});
-            state(vec![json!({"metadata": {"name": "m", "annotations": notes}})]).of_member_without_luck("m1")
+            let object = json!({"metadata": {"name": "m", "annotations": notes}});
+            state(vec![object]).of_member_without_luck("m1", &HubState::default())
         };
         assert_eq!(object("1", "a"), object("2", "a"));
         assert_ne!(object("1", "a"), object("1", "b"));
     }
 
     #[test]
-    fn what_was_last_applied_is_luck_once_server_side_apply_has_taken_over() {
-        let object = |operation: &str, notes: Value| {
-            let managers = json!([{"manager": "work-api-agent", "operation": operation}]);
-            let metadata = json!({"name": "m", "annotations": notes, "managedFields": managers});
-            state(vec![json!({"metadata": metadata})]).of_member_without_luck("m1")
+    fn what_was_last_applied_is_luck_once_another_strategy_has_taken_over() {
+        let hub = |strategy: &str| {
+            let metadata = json!({"name": "w", "namespace": "fleet-member-m1"});
+            let work = json!({"metadata": metadata, "spec": {"applyStrategy": {"type": strategy}}});
+            HubState([("Work".to_owned(), vec![work])].into())
         };
-        let relic = || json!({annotations::LAST_APPLIED: "{}"});
-        assert_eq!(object("Apply", relic()), object("Apply", json!({})));
-        assert_ne!(object("Update", relic()), object("Update", json!({})));
-        assert_ne!(object("Apply", json!({"note": "5"})), object("Apply", json!({})));
+        let object = |operation: &str, notes: Value, hub: &HubState| {
+            let managers = json!([{"manager": "work-api-agent", "operation": operation}]);
+            let owners = json!([{"kind": "AppliedWork", "name": "w"}]);
+            let metadata =
+                json!({"name": "m", "annotations": notes, "managedFields": managers, "ownerReferences": owners});
+            state(vec![json!({"metadata": metadata})]).of_member_without_luck("m1", hub)
+        };
+        let is_luck = |operation: &str, hub: &HubState| {
+            let relic = json!({annotations::LAST_APPLIED: "{}"});
+            object(operation, relic, hub) == object(operation, json!({}), hub)
+        };
+        assert!(is_luck("Apply", &hub("ServerSideApply")) && is_luck("Update", &hub("ServerSideApply")));
+        assert!(is_luck("Update", &hub("ReportDiff")));
+        assert!(!is_luck("Update", &hub("ClientSideApply")));
+        assert!(!is_luck("Apply", &hub("ClientSideApply")), "it has come back to client-side apply");
+        let nobody = HubState::default();
+        assert!(is_luck("Apply", &nobody) && !is_luck("Update", &nobody));
+        let by_server = hub("ServerSideApply");
+        assert_ne!(object("Apply", json!({"note": "5"}), &by_server), object("Apply", json!({}), &by_server));
     }
 
     #[test]
