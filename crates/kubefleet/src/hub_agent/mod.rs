@@ -68,7 +68,7 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     let (mut runtime, hub) = controllers(client.clone(), &settings, &mut registry)?;
     let checks = Checks::default();
     checks.put("ping", || Ok(()));
-    let webhooks = webhooks::prepare(&settings.admission, &client, &mut runtime, &hub, &checks).await?;
+    let webhooks = webhooks::prepare(&settings.admission, &client, &mut runtime, &hub, &checks, &mut registry).await?;
     let missing = Missing::default();
     let needed = [definitions::ours(runtime.kinds(Side::MAIN)), hub.read_kinds()].concat();
     add_checks(&checks, &missing, runtime.progress(), hub);

@@ -110,6 +110,15 @@ async fn an_api_server_is_told_whom_to_ask_and_gets_the_answers_of_the_checks() 
     );
     let nothing = http::Request::get("/validate--v1-pod").body(Vec::new()).unwrap();
     assert!(client.request::<Value>(nothing).await.is_err(), "only reviews are answered");
+    let (_, metrics) = agent.get_metrics("/metrics").await;
+    for sample in [
+        format!("controller_runtime_webhook_requests_total{{webhook=\"{placements}\",code=\"200\"}} 2"),
+        "controller_runtime_webhook_requests_total{webhook=\"/validate--v1-pod\",code=\"405\"} 1".to_owned(),
+        format!("controller_runtime_webhook_latency_seconds_count{{webhook=\"{placements}\"}} 2"),
+        format!("kubefleet_webhook_refusals_total{{webhook=\"{placements}\"}} 1"),
+    ] {
+        assert!(metrics.contains(&sample), "{sample} is not in\n{metrics}");
+    }
     assert!(agent.terminate().await.1.success());
 }
 

@@ -9,10 +9,12 @@
 //! | `world` | what checks ask about the hub |
 //! | `server` | HTTPS |
 //! | `certificate` | whose certificate it shows |
+//! | `metrics` | how often it is asked, and what it refuses |
 //! | `keeper` | the configurations and policies on the hub |
 
 mod certificate;
 mod keeper;
+mod metrics;
 mod server;
 mod wire;
 mod world;
@@ -23,6 +25,7 @@ use anyhow::Context as _;
 use fleet_api::admission::webhooks::CaBundle;
 use fleet_hub::Hub;
 use fleet_runtime::Runtime;
+use prometheus_client::registry::Registry;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 
@@ -31,6 +34,7 @@ pub(super) use keeper::OWNERSHIP;
 use super::settings::{Admission, Webhooks};
 use crate::agent::health::Checks;
 use crate::agent::serving;
+use metrics::Reviews;
 use world::Sources;
 
 /// A webhook server that is about to answer.
@@ -38,6 +42,7 @@ pub(super) struct Server {
     listener: TcpListener,
     tls: Arc<ServerConfig>,
     sources: Sources,
+    reviews: Reviews,
 }
 
 /// Opens the server's address and lets the controllers of this runtime keep what points to it. `None` where nothing is served.
@@ -47,6 +52,7 @@ pub(super) async fn prepare(
     runtime: &mut Runtime,
     hub: &Hub,
     checks: &Checks,
+    registry: &mut Registry,
 ) -> anyhow::Result<Option<Server>> {
     let mut ca = CaBundle::CertManager;
     let mut server = None;
@@ -57,7 +63,7 @@ pub(super) async fn prepare(
         ca = bundle;
         let sources = Sources { client: client.clone(), hub: hub.clone(), settings: webhooks.checks.clone() };
         checks.put("webhook-server", || Ok(()));
-        server = Some(Server { listener, tls, sources });
+        server = Some(Server { listener, tls, sources, reviews: Reviews::registered(registry) });
     }
     if admission.webhooks.is_some() || admission.policies.is_some() {
         let by_cert_manager = ca == CaBundle::CertManager && server.is_some();
@@ -82,7 +88,7 @@ fn identity(webhooks: &Webhooks, runtime: &Runtime) -> anyhow::Result<(CaBundle,
 /// Answers API servers for as long as it is polled.
 pub(super) async fn serve(server: Option<Server>) {
     match server {
-        Some(Server { listener, tls, sources }) => server::serve(listener, tls, sources).await,
+        Some(Server { listener, tls, sources, reviews }) => server::serve(listener, tls, sources, reviews).await,
         None => std::future::pending().await,
     }
 }

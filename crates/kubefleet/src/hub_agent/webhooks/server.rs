@@ -5,11 +5,11 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fleet_api::admission;
-use fleet_api::admission::webhooks::handler_at;
+use fleet_api::admission::webhooks::{Handler, handler_at};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Body;
 use hyper::service::service_fn;
@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use super::metrics::Reviews;
 use super::wire;
 use super::world::Sources;
 
@@ -37,12 +38,13 @@ const LONGEST_SILENCE: Duration = Duration::from_mins(2);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// No API server waits longer for an answer.
 const LONGEST_ANSWER: Duration = Duration::from_secs(10);
+const TEXT: &str = "text/plain; charset=utf-8";
 /// Pause after the operating system could not hand out a connection (too many open files).
 const AFTER_TROUBLE: Duration = Duration::from_millis(100);
 
 /// Answers for as long as it is polled; connections end with it.
-pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, sources: Sources) {
-    let (tls, sources) = (TlsAcceptor::from(tls), Arc::new(sources));
+pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, sources: Sources, reviews: Reviews) {
+    let (tls, desk) = (TlsAcceptor::from(tls), Arc::new(Desk { sources, reviews }));
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -51,7 +53,7 @@ pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, sources
         }
         match listener.accept().await {
             Ok((stream, _)) => {
-                connections.spawn(connection(stream, tls.clone(), sources.clone()));
+                connections.spawn(connection(stream, tls.clone(), desk.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "no connection can be taken");
@@ -61,14 +63,14 @@ pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, sources
     }
 }
 
-async fn connection(stream: TcpStream, tls: TlsAcceptor, sources: Arc<Sources>) {
+async fn connection(stream: TcpStream, tls: TlsAcceptor, desk: Arc<Desk>) {
     // Small answers must not wait for more to send.
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = timeout(LONGEST_HANDSHAKE, tls.accept(stream)).await else { return };
     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let service = service_fn(move |request| {
-        let sources = sources.clone();
-        async move { Ok::<_, Infallible>(answered(request, &sources).await) }
+        let desk = desk.clone();
+        async move { Ok::<_, Infallible>(desk.answered(request).await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(LONGEST_SILENCE);
@@ -84,45 +86,66 @@ async fn connection(stream: TcpStream, tls: TlsAcceptor, sources: Arc<Sources>) 
     }
 }
 
-async fn answered<B>(request: Request<B>, sources: &Sources) -> Response<Full<Bytes>>
-where
-    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
-{
-    match timeout(LONGEST_ANSWER, reviewed(request, sources)).await {
-        Ok(Ok(body)) => response(StatusCode::OK, "application/json", body),
-        Ok(Err((status, why))) => response(status, "text/plain; charset=utf-8", why + "\n"),
-        Err(_) => response(StatusCode::GATEWAY_TIMEOUT, "text/plain; charset=utf-8", "it took too long\n".to_owned()),
-    }
+/// Where questions are answered.
+struct Desk {
+    sources: Sources,
+    reviews: Reviews,
 }
 
-async fn reviewed<B>(request: Request<B>, sources: &Sources) -> Result<String, (StatusCode, String)>
-where
-    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
-{
-    let path = request.uri().path().to_owned();
-    let handler = handler_at(&path).ok_or_else(|| (StatusCode::NOT_FOUND, "404 page not found".to_owned()))?;
-    if request.method() != Method::POST {
-        return Err((StatusCode::METHOD_NOT_ALLOWED, "only POST is allowed".to_owned()));
+/// Why there is no answer.
+type Unanswered = (StatusCode, String);
+
+impl Desk {
+    async fn answered<B>(&self, request: Request<B>) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let begun = Instant::now();
+        let path = request.uri().path().to_owned();
+        // Paths of nothing are not counted: anybody could make them up.
+        let Some(handler) = handler_at(&path) else {
+            return response(StatusCode::NOT_FOUND, TEXT, "404 page not found\n".to_owned());
+        };
+        let answer = timeout(LONGEST_ANSWER, self.reviewed(&path, handler, request)).await;
+        let answer = answer.unwrap_or_else(|_| Err((StatusCode::GATEWAY_TIMEOUT, "it took too long".to_owned())));
+        let response = match answer {
+            Ok(review) => response(StatusCode::OK, "application/json", review),
+            Err((status, why)) => response(status, TEXT, why + "\n"),
+        };
+        self.reviews.answered(&path, response.status(), begun.elapsed());
+        response
     }
-    let bad = |why: String| (StatusCode::BAD_REQUEST, why);
-    let body = Limited::new(request.into_body(), LARGEST_REVIEW).collect().await;
-    let body = body.map_err(|error| bad(format!("the review cannot be read: {error}")))?.to_bytes();
-    let question = wire::read(&body).map_err(bad)?;
-    let known = sources.ask(handler, &question.request).await;
-    let verdict = admission::serve(&path, &question.request, &known);
-    let verdict = verdict.ok_or_else(|| (StatusCode::NOT_FOUND, "404 page not found".to_owned()))?;
-    let asked = &question.request;
-    tracing::debug!(
-        path,
-        operation = asked.operation.as_str(),
-        namespace = asked.namespace,
-        name = asked.name,
-        user = asked.user.name,
-        allowed = verdict.is_allowed(),
-        message = verdict.message(),
-        "asked for admission"
-    );
-    Ok(wire::answer(&question, verdict).to_string())
+
+    async fn reviewed<B>(&self, path: &str, handler: Handler, request: Request<B>) -> Result<String, Unanswered>
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        if request.method() != Method::POST {
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "only POST is allowed".to_owned()));
+        }
+        let bad = |why: String| (StatusCode::BAD_REQUEST, why);
+        let body = Limited::new(request.into_body(), LARGEST_REVIEW).collect().await;
+        let body = body.map_err(|error| bad(format!("the review cannot be read: {error}")))?.to_bytes();
+        let question = wire::read(&body).map_err(bad)?;
+        let asked = &question.request;
+        let known = self.sources.ask(handler, asked).await;
+        let verdict = admission::serve(path, asked, &known)
+            .ok_or_else(|| (StatusCode::NOT_FOUND, "404 page not found".to_owned()))?;
+        if !verdict.is_allowed() {
+            self.reviews.refused(path);
+        }
+        tracing::debug!(
+            path,
+            operation = asked.operation.as_str(),
+            namespace = asked.namespace,
+            name = asked.name,
+            user = asked.user.name,
+            allowed = verdict.is_allowed(),
+            message = verdict.message(),
+            "asked for admission"
+        );
+        Ok(wire::answer(&question, verdict).to_string())
+    }
 }
 
 fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
