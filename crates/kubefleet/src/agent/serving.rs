@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::output::Hinted;
@@ -83,30 +83,38 @@ async fn everywhere(port: &str) -> io::Result<TcpListener> {
 /// Serves for as long as it is polled; connections end with it.
 pub(crate) async fn serve(listener: Option<TcpListener>, page: Page) {
     let Some(listener) = listener else { return std::future::pending().await };
+    accept(listener, MOST_CONNECTIONS, |stream| connection(stream, page.clone())).await;
+}
+
+/// Takes connections for as long as it is polled, not more than so many at a time; they end with it.
+pub(crate) async fn accept<A>(listener: TcpListener, most: usize, attend: impl Fn(TcpStream) -> A)
+where
+    A: Future<Output = ()> + Send + 'static,
+{
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        if connections.len() >= MOST_CONNECTIONS {
+        if connections.len() >= most {
             connections.join_next().await;
         }
         match listener.accept().await {
             Ok((stream, _)) => {
-                let page = page.clone();
-                connections.spawn(async move {
-                    let service =
-                        service_fn(move |request| std::future::ready(Ok::<_, Infallible>(answered(&page, &request))));
-                    let mut server = hyper::server::conn::http1::Builder::new();
-                    server.timer(TokioTimer::new()).header_read_timeout(LONGEST_REQUEST);
-                    if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
-                        tracing::trace!(%error, "a connection to probes or metrics broke");
-                    }
-                });
+                connections.spawn(attend(stream));
             }
             Err(error) => {
                 tracing::warn!(%error, "no connection can be taken");
                 tokio::time::sleep(AFTER_TROUBLE).await;
             }
         }
+    }
+}
+
+async fn connection(stream: TcpStream, page: Page) {
+    let service = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(answered(&page, &request))));
+    let mut server = hyper::server::conn::http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(LONGEST_REQUEST);
+    if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+        tracing::trace!(%error, "a connection to probes or metrics broke");
     }
 }
 
@@ -126,7 +134,6 @@ fn answered(page: &Page, request: &Request<Incoming>) -> Response<Full<Bytes>> {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpStream;
 
     use super::*;
 

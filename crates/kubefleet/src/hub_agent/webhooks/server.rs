@@ -18,13 +18,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::metrics::Reviews;
 use super::wire;
 use super::world::Sources;
+use crate::agent::serving;
 
 /// API servers ask over one HTTP/2 connection each, or over one for every question at a time.
 const MOST_CONNECTIONS: usize = 256;
@@ -39,28 +39,11 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// No API server waits longer for an answer.
 const LONGEST_ANSWER: Duration = Duration::from_secs(10);
 const TEXT: &str = "text/plain; charset=utf-8";
-/// Pause after the operating system could not hand out a connection (too many open files).
-const AFTER_TROUBLE: Duration = Duration::from_millis(100);
 
 /// Answers for as long as it is polled; connections end with it.
 pub(super) async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, sources: Sources, reviews: Reviews) {
     let (tls, desk) = (TlsAcceptor::from(tls), Arc::new(Desk { sources, reviews }));
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        if connections.len() >= MOST_CONNECTIONS {
-            connections.join_next().await;
-        }
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                connections.spawn(connection(stream, tls.clone(), desk.clone()));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no connection can be taken");
-                tokio::time::sleep(AFTER_TROUBLE).await;
-            }
-        }
-    }
+    serving::accept(listener, MOST_CONNECTIONS, |stream| connection(stream, tls.clone(), desk.clone())).await;
 }
 
 async fn connection(stream: TcpStream, tls: TlsAcceptor, desk: Arc<Desk>) {
