@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use fleet_api::names::BindingName;
-use fleet_api::well_known::{annotations, field_managers, labels};
+use fleet_api::well_known::{annotations, labels};
 use serde_json::Value;
 
 /// How often a workload was given another template.
@@ -36,20 +36,12 @@ pub(super) fn normalise_on_member(object: &mut Value, told: &Strategies) {
 
 /// What was applied last is written down by client-side apply alone. On an object that has come over to another strategy it
 /// stays as it was, and is not there at all if the object came after the change: a limit may have held it back until then.
-/// Where client-side apply is what the hub asks for, it must be there.
+/// Where client-side apply is what the hub asks for, it must be there; of a member that has left, nobody asks for anything.
 fn forget_relic_of_client_side_apply(object: &mut Value, told: &Strategies) {
     let owners = object["metadata"]["ownerReferences"].as_array();
-    let works = owners.into_iter().flatten().filter(|owner| owner["kind"] == "AppliedWork");
-    let strategies: Vec<&String> = works.filter_map(|owner| told.get(owner["name"].as_str()?)).collect();
-    let is_relic = if strategies.is_empty() {
-        // Nobody asks for it any more; that it was once applied by the server stands in the object itself.
-        let managers = object["metadata"]["managedFields"].as_array();
-        let is_ours = |one: &Value| one["operation"] == "Apply" && one["manager"] == field_managers::WORK_APPLIER;
-        managers.is_some_and(|managers| managers.iter().any(is_ours))
-    } else {
-        strategies.iter().all(|strategy| *strategy != CLIENT_SIDE_APPLY)
-    };
-    if !is_relic {
+    let mut works = owners.into_iter().flatten().filter(|owner| owner["kind"] == "AppliedWork");
+    let strategy_of = |owner: &Value| told.get(owner["name"].as_str()?);
+    if works.any(|owner| strategy_of(owner).is_some_and(|strategy| strategy == CLIENT_SIDE_APPLY)) {
         return;
     }
     let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
@@ -297,6 +289,13 @@ mod tests {
     use super::super::{HubState, difference};
     use super::*;
 
+    /// Of the member `m1`, for the Work `w`.
+    fn hub_that_asks_for(strategy: &str) -> HubState {
+        let metadata = json!({"name": "w", "namespace": "fleet-member-m1"});
+        let work = json!({"metadata": metadata, "spec": {"applyStrategy": {"type": strategy}}});
+        HubState([("Work".to_owned(), vec![work])].into())
+    }
+
     fn state(objects: Vec<Value>) -> HubState {
         HubState(BTreeMap::from([("ClusterResourceBinding".to_owned(), objects)]))
     }
@@ -400,8 +399,9 @@ mod tests {
         let object = |uid: &str, value: &str| {
             let applied = json!({"metadata": {"ownerReferences": [{"name": "w", "uid": uid}]}, "data": value});
             let notes = json!({annotations::LAST_APPLIED: applied.to_string()});
-            let object = json!({"metadata": {"name": "m", "annotations": notes}});
-            state(vec![object]).of_member_without_luck("m1", &HubState::default())
+            let owners = json!([{"kind": "AppliedWork", "name": "w"}]);
+            let object = json!({"metadata": {"name": "m", "annotations": notes, "ownerReferences": owners}});
+            state(vec![object]).of_member_without_luck("m1", &hub_that_asks_for("ClientSideApply"))
         };
         assert_eq!(object("1", "a"), object("2", "a"));
         assert_ne!(object("1", "a"), object("1", "b"));
@@ -409,30 +409,20 @@ mod tests {
 
     #[test]
     fn what_was_last_applied_is_luck_once_another_strategy_has_taken_over() {
-        let hub = |strategy: &str| {
-            let metadata = json!({"name": "w", "namespace": "fleet-member-m1"});
-            let work = json!({"metadata": metadata, "spec": {"applyStrategy": {"type": strategy}}});
-            HubState([("Work".to_owned(), vec![work])].into())
-        };
-        let object = |operation: &str, notes: Value, hub: &HubState| {
-            let managers = json!([{"manager": "work-api-agent", "operation": operation}]);
+        let object = |notes: Value, hub: &HubState| {
             let owners = json!([{"kind": "AppliedWork", "name": "w"}]);
-            let metadata =
-                json!({"name": "m", "annotations": notes, "managedFields": managers, "ownerReferences": owners});
+            let metadata = json!({"name": "m", "annotations": notes, "ownerReferences": owners});
             state(vec![json!({"metadata": metadata})]).of_member_without_luck("m1", hub)
         };
-        let is_luck = |operation: &str, hub: &HubState| {
+        let is_luck = |hub: &HubState| {
             let relic = json!({annotations::LAST_APPLIED: "{}"});
-            object(operation, relic, hub) == object(operation, json!({}), hub)
+            object(relic, hub) == object(json!({}), hub)
         };
-        assert!(is_luck("Apply", &hub("ServerSideApply")) && is_luck("Update", &hub("ServerSideApply")));
-        assert!(is_luck("Update", &hub("ReportDiff")));
-        assert!(!is_luck("Update", &hub("ClientSideApply")));
-        assert!(!is_luck("Apply", &hub("ClientSideApply")), "it has come back to client-side apply");
-        let nobody = HubState::default();
-        assert!(is_luck("Apply", &nobody) && !is_luck("Update", &nobody));
-        let by_server = hub("ServerSideApply");
-        assert_ne!(object("Apply", json!({"note": "5"}), &by_server), object("Apply", json!({}), &by_server));
+        assert!(is_luck(&hub_that_asks_for("ServerSideApply")) && is_luck(&hub_that_asks_for("ReportDiff")));
+        assert!(!is_luck(&hub_that_asks_for("ClientSideApply")));
+        assert!(is_luck(&HubState::default()), "nobody asks for it any more");
+        let by_server = hub_that_asks_for("ServerSideApply");
+        assert_ne!(object(json!({"note": "5"}), &by_server), object(json!({}), &by_server));
     }
 
     #[test]
