@@ -1,8 +1,6 @@
 //! What the agent serves and keeps for admission. Our API server stores configurations and calls nobody, so the tests ask the
 //! webhook server themselves, as an API server would; `whole_fleet` has a real one in front of it.
 
-use std::time::{Duration, Instant};
-
 use base64::Engine as _;
 use serde_json::{Value, json};
 
@@ -16,7 +14,6 @@ const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const OURS: &str = "fleet-validating-webhook-configuration";
 const GUARD_RAIL: &str = "fleet-guard-rail-webhook-configuration";
 const PODS: &str = "deny-pods-and-replicasets-outside-reserved-namespaces";
-const PATIENCE: Duration = Duration::from_mins(3);
 const ADDRESS: &str = "--webhook-bind-address=127.0.0.1:0";
 
 /// A client that trusts what an API server is told to trust, and expects the name that it would expect.
@@ -137,10 +134,10 @@ async fn what_is_asked_for_is_kept_and_what_is_not_is_removed() {
     let path = format!("{VALIDATING}/{OURS}");
     hub.delete(&path).await;
     let is_new = |found: &Value| found["metadata"]["uid"] != made["metadata"]["uid"];
-    let again = until(&hub, &path, |found| found.is_some_and(is_new)).await.unwrap();
+    let again = hub.wait_until(&path, |found| found.is_some_and(is_new)).await.unwrap();
     assert_eq!(again["webhooks"], made["webhooks"]);
     hub.json_patch(&path, json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}])).await;
-    until(&hub, &path, |found| found.is_some_and(|found| found["webhooks"] == made["webhooks"])).await;
+    hub.wait_until(&path, |found| found.is_some_and(|found| found["webhooks"] == made["webhooks"])).await;
     let (_, metrics) = first.get_metrics("/metrics").await;
     assert!(!metrics.contains("outcome=\"refused\""), "the rights of config/rbac are enough:\n{metrics}");
     assert!(first.terminate().await.1.success());
@@ -148,23 +145,10 @@ async fn what_is_asked_for_is_kept_and_what_is_not_is_removed() {
     // The next one has another certificate, and no guard rail.
     let mut second = Agent::start(hub.kubeconfig(), &["--enable-webhook", ADDRESS]);
     second.ready_when(|code, _| code == 200).await;
-    until(&hub, &format!("{VALIDATING}/{GUARD_RAIL}"), |found| found.is_none()).await;
+    hub.wait_until(&format!("{VALIDATING}/{GUARD_RAIL}"), |found| found.is_none()).await;
     let bundle = |object: &Value| object["webhooks"][0]["clientConfig"]["caBundle"].clone();
-    until(&hub, &path, |found| found.is_some_and(|found| bundle(found) != bundle(&made))).await;
+    hub.wait_until(&path, |found| found.is_some_and(|found| bundle(found) != bundle(&made))).await;
     let (_, metrics) = second.get_metrics("/metrics").await;
     assert!(!metrics.contains("outcome=\"refused\""), "the rights of config/rbac are enough:\n{metrics}");
     assert!(second.terminate().await.1.success());
-}
-
-/// Waits until what is at a path is like this; gives it.
-async fn until(hub: &TestHub, path: &str, is_so: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
-    let begun = Instant::now();
-    loop {
-        let found = hub.get(path).await;
-        if is_so(found.as_ref()) {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{path}: {found:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

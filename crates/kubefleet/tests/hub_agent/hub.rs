@@ -76,17 +76,23 @@ impl TestHub {
 
     /// Waits until there is something at a path.
     pub(crate) async fn wait_for(&self, path: &str) -> Value {
+        self.wait_until(path, |found| found.is_some()).await.unwrap()
+    }
+
+    /// Waits until what is at a path is like this; gives it.
+    pub(crate) async fn wait_until(&self, path: &str, is_so: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
         let begun = Instant::now();
         loop {
-            if let Some(object) = self.get(path).await {
-                return object;
+            let found = self.get(path).await;
+            if is_so(found.as_ref()) {
+                return found;
             }
-            assert!(begun.elapsed() < PATIENCE, "there is nothing at {path}");
+            assert!(begun.elapsed() < PATIENCE, "{path}: {found:?}");
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
+    async fn get(&self, path: &str) -> Option<Value> {
         self.client().request(http::Request::get(path).body(Vec::new()).unwrap()).await.ok()
     }
 

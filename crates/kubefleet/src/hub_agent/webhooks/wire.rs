@@ -3,6 +3,7 @@
 //! Decides the form only. Never judges a request.
 
 use fleet_api::admission::{Code, Operation, Request, User, Verdict};
+use fleet_runtime::diff::json_patch;
 use kube::core::GroupVersionKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -108,7 +109,7 @@ pub(super) fn answer(question: &Question, verdict: Verdict) -> Value {
                 response["status"] = json!({"code": 200, "message": message});
             }
             let sent = question.request.object.as_ref();
-            if let Some(operations) = sent.zip(patched).map(|(sent, wanted)| filling(sent, &wanted))
+            if let Some(operations) = sent.zip(patched).map(|(sent, wanted)| json_patch(sent, &wanted, ""))
                 && !operations.is_empty()
             {
                 use base64::Engine as _;
@@ -125,35 +126,6 @@ pub(super) fn answer(question: &Question, verdict: Verdict) -> Value {
         }
     }
     json!({"apiVersion": question.api_version, "kind": "AdmissionReview", "response": response})
-}
-
-/// JSON patch operations that make `wanted` of `sent`. Made for defaults, which add and replace; where something is to go,
-/// what it is in is replaced as a whole.
-fn filling(sent: &Value, wanted: &Value) -> Vec<Value> {
-    let mut operations = Vec::new();
-    fill(sent, wanted, "", &mut operations);
-    operations
-}
-
-fn fill(sent: &Value, wanted: &Value, path: &str, operations: &mut Vec<Value>) {
-    match (sent, wanted) {
-        (Value::Object(before), Value::Object(after)) if before.keys().all(|key| after.contains_key(key)) => {
-            for (key, value) in after {
-                let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
-                match before.get(key) {
-                    Some(before) => fill(before, value, &path, operations),
-                    None => operations.push(json!({"op": "add", "path": path, "value": value})),
-                }
-            }
-        }
-        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
-            for (index, (before, after)) in before.iter().zip(after).enumerate() {
-                fill(before, after, &format!("{path}/{index}"), operations);
-            }
-        }
-        _ if sent == wanted => {}
-        _ => operations.push(json!({"op": "replace", "path": path, "value": wanted})),
-    }
 }
 
 #[cfg(test)]
@@ -257,7 +229,7 @@ mod tests {
             serde_json::from_slice::<Value>(&patch).unwrap(),
             json!([
                 {"op": "add", "path": "/a~1b/~0", "value": 0},
-                {"op": "replace", "path": "/cut", "value": {"x": 1}},
+                {"op": "remove", "path": "/cut/y"},
                 {"op": "add", "path": "/list/0/m", "value": 1},
                 {"op": "replace", "path": "/list/1/n", "value": 3},
             ])
