@@ -200,19 +200,11 @@ impl admission::World for Hub<'_> {
 
     fn service_exports(&self, namespace: &str) -> Result<Vec<ServiceExport>, LookupError> {
         let exports = self.entries(NETWORKING_GROUP, EXPORTS, Some(namespace));
-        Ok(exports.iter().map(|entry| service_export(&entry.parse())).collect())
+        Ok(exports.iter().map(|entry| ServiceExport::read(&entry.parse())).collect())
     }
 
     fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {
         let labels = self.stored("", "namespaces", namespace).map(|entry| entry.parse()["metadata"]["labels"].take());
         labels.and_then(|labels| serde_json::from_value(labels).ok()).unwrap_or_default()
-    }
-}
-
-fn service_export(export: &Value) -> ServiceExport {
-    let named = export["spec"]["serviceReference"]["namespacedName"].as_str().unwrap_or_default();
-    ServiceExport {
-        namespaced_name: named.to_owned(),
-        being_deleted: !export["metadata"]["deletionTimestamp"].is_null(),
     }
 }

@@ -1,11 +1,11 @@
 //! One request through all checks that are installed for it.
 //!
 //! Decides the order: defaults first, then every entry of the table in `webhooks`; the first refusal ends it. An API
-//! server calls `mutate` before its schemas and `validate` after them, a webhook server calls `serve` with the path that was
-//! asked for, and who has no schemas calls `review`.
+//! server calls `mutate` before its schemas and `validate` after them, a webhook server calls `judge` with what is served at the
+//! path that was asked for, and who has no schemas calls `review`.
 
 use super::verdict::Verdict;
-use super::webhooks::{Configuration, Handler, handler_at, is_installed, table};
+use super::webhooks::{Configuration, Handler, is_installed, table};
 use super::workloads;
 use super::world::{Operation, Request, World};
 use super::{defaults, disruption_budget, eviction, guard_rail, member_cluster, overrides, placement};
@@ -36,19 +36,13 @@ pub fn validate(request: &Request, world: &dyn World) -> Verdict {
     run(request, world, |configuration| !configuration.mutating)
 }
 
-/// The answer of the handler at a path of the webhook server, without the prefix that the API server adds itself.
-/// `None` where nothing is served.
-pub fn serve(path: &str, request: &Request, world: &dyn World) -> Option<Verdict> {
-    handler_at(path).map(|handler| handle(handler, request, world))
-}
-
 fn run(request: &Request, world: &dyn World, wanted: impl Fn(&Configuration) -> bool) -> Verdict {
     let mut current = request.clone();
     let mut last_message = String::new();
     let entries = table().iter().filter(|one| wanted(one)).flat_map(|one| &one.entries);
     for entry in entries.filter(|entry| is_installed(entry.handler, world.settings()) && entry.matches(request, world))
     {
-        match handle(entry.handler, &current, world).from_entry(&entry.name) {
+        match judge(entry.handler, &current, world).from_entry(&entry.name) {
             Verdict::Allowed { message, patched } => {
                 last_message = message;
                 current.object = patched.or(current.object);
@@ -60,7 +54,8 @@ fn run(request: &Request, world: &dyn World, wanted: impl Fn(&Configuration) -> 
     Verdict::Allowed { message: last_message, patched }
 }
 
-fn handle(handler: Handler, request: &Request, world: &dyn World) -> Verdict {
+/// The answer of one check, without the prefix that an API server adds itself.
+pub fn judge(handler: Handler, request: &Request, world: &dyn World) -> Verdict {
     match handler {
         Handler::FillPlacement => fill_placement(request),
         Handler::ClusterResourcePlacement => check_placement::<Cluster>(request, world),

@@ -117,6 +117,14 @@ pub struct ServiceExport {
     pub being_deleted: bool,
 }
 
+impl ServiceExport {
+    /// What an InternalServiceExport says.
+    pub fn read(export: &Value) -> Self {
+        let named = export["spec"]["serviceReference"]["namespacedName"].as_str().unwrap_or_default();
+        Self { namespaced_name: named.to_owned(), being_deleted: !export["metadata"]["deletionTimestamp"].is_null() }
+    }
+}
+
 /// Why a question could not be answered, in words for the user.
 pub type LookupError = String;
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::arbitrary::{json_like, placement_like};
 use super::super::small_world::{CRO, CRP, MEMBER, RO, RP, SmallWorld, object, request, roles};
+use super::super::webhooks::handler_at;
 use super::super::world::Settings;
 use super::*;
 
@@ -168,6 +169,9 @@ fn nothing_is_checked_when_nothing_is_installed() {
 #[test]
 fn a_served_path_answers_without_prefix() {
     let pod = request(Operation::Create, "/v1/Pod", workload("app"));
+    let serve = |path: &str, request: &Request, world: &SmallWorld| {
+        handler_at(path).map(|handler| judge(handler, request, world))
+    };
     let verdict = serve("/validate--v1-pod", &pod, &SmallWorld::default()).unwrap();
     expect!["Pod app/w creation is disallowed in the fleet hub cluster"].assert_eq(verdict.message());
     assert_eq!(serve("/nowhere", &pod, &SmallWorld::default()), None);

@@ -112,8 +112,7 @@ impl Desk {
         let question = wire::read(&body).map_err(bad)?;
         let asked = &question.request;
         let known = self.sources.ask(handler, asked).await;
-        let verdict = admission::serve(path, asked, &known)
-            .ok_or_else(|| (StatusCode::NOT_FOUND, "404 page not found".to_owned()))?;
+        let verdict = admission::judge(handler, asked, &known);
         if !verdict.is_allowed() {
             self.reviews.refused(path);
         }

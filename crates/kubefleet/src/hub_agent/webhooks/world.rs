@@ -88,7 +88,10 @@ impl Sources {
         let resource = ApiResource::from_gvk_with_plural(&kind, "internalserviceexports");
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
         match api.list(&ListParams::default()).await {
-            Ok(list) => Ok(list.items.iter().map(service_export).collect()),
+            Ok(list) => {
+                let values = list.items.iter().filter_map(|export| serde_json::to_value(export).ok());
+                Ok(values.map(|export| ServiceExport::read(&export)).collect())
+            }
             // Nobody exports anything where the kind does not exist.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
             Err(error) => Err(error.to_string()),
@@ -98,11 +101,6 @@ impl Sources {
 
 async fn list<K: Clone + Debug + DeserializeOwned>(api: Api<K>) -> Answer<Vec<K>> {
     api.list(&ListParams::default()).await.map(|list| list.items).map_err(|error| error.to_string())
-}
-
-fn service_export(export: &DynamicObject) -> ServiceExport {
-    let named = export.data["spec"]["serviceReference"]["namespacedName"].as_str().unwrap_or_default();
-    ServiceExport { namespaced_name: named.to_owned(), being_deleted: export.metadata.deletion_timestamp.is_some() }
 }
 
 fn read<T: Clone>(answer: Option<&Answer<T>>) -> Answer<T> {
