@@ -67,6 +67,9 @@ impl Graph {
     fn put(&mut self, place: Place, entry: &Entry) {
         let uids: Vec<Box<str>> = entry.index.owners.iter().map(|o| o.uid.clone()).collect();
         self.set_owners(&place, &uids);
+        // Whoever does not block its owner may have done so before.
+        let unblocked = entry.index.owners.iter().filter(|owner| !owner.block_deletion);
+        self.dirty.extend(unblocked.filter_map(|owner| self.waiting.get(&owner.uid)).cloned());
         let waits = entry.index.deleting && entry.index.has_finalizer(FOREGROUND);
         if waits {
             self.waiting.insert(entry.index.uid.clone(), place.clone());

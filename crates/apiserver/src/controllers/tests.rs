@@ -63,6 +63,22 @@ async fn foreground_deletion_waits_for_those_that_block() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dependent_that_stops_blocking_lets_its_owner_go() {
+    let f = Fixture::new().await;
+    let a = f.ok("POST", MAPS, config_map("a")).await;
+    let mut held = owned("held", &[owner(&a, true)]);
+    held["metadata"]["finalizers"] = json!(["x.y/z"]);
+    f.ok("POST", MAPS, held).await;
+    f.ok("DELETE", &format!("{MAPS}/a"), json!({"propagationPolicy": "Foreground"})).await;
+    f.eventually(&format!("{MAPS}/held"), |o| o["metadata"]["deletionTimestamp"].is_string()).await;
+    f.ok("GET", &format!("{MAPS}/a"), Value::Null).await;
+    let free = json!({"metadata": {"ownerReferences": [owner(&a, false)]}});
+    f.ok("PATCH merge", &format!("{MAPS}/held"), free).await;
+    f.eventually_gone(&format!("{MAPS}/a")).await;
+    f.ok("GET", &format!("{MAPS}/held"), Value::Null).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn orphaned_dependents_stay_without_the_reference() {
     let f = Fixture::new().await;
     let a = f.ok("POST", MAPS, config_map("a")).await;
