@@ -24,6 +24,7 @@ pub use options::{ApplierOptions, MemberOptions, Properties, ProviderOptions};
 pub use ownership::ownership;
 pub use provider::{PropertyProvider, Seen, Wants};
 
+use applier::Switch;
 use fleet_api::kinds::{InternalMemberCluster, Work};
 use fleet_runtime::{Cache, Counters, Kind, Runtime, Side};
 use prometheus_client::registry::Registry;
@@ -72,13 +73,11 @@ pub fn install(runtime: &mut Runtime, member: Side, options: &MemberOptions) -> 
     };
     let (applying, listener) = watch::channel(false);
     let processed = Processed::default();
-    let wake: membership::Wake = if options.applier.enabled {
-        let marks = applier::start(runtime, member, options, &caches, listener.clone(), processed.clone());
-        let works = caches.works.clone();
-        Box::new(move || works.keys().into_iter().for_each(|work| marks.mark(work)))
+    let applier = if options.applier.enabled {
+        applier::start(runtime, member, options, &caches, applying, processed.clone())
     } else {
-        Box::new(|| {})
+        Switch::idle(applying)
     };
-    let joins = membership::start(runtime, member, options, &caches, applying, wake);
+    let joins = membership::start(runtime, member, options, &caches, applier);
     Member { caches, applying: listener, joins, processed }
 }

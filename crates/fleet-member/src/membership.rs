@@ -22,9 +22,9 @@ use fleet_runtime::{
     Regarding, Runtime, Side, Triggers, Write,
 };
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use crate::Caches;
+use crate::applier::Switch;
 use crate::look::{Look, provider_started};
 use crate::options::{MemberOptions, Properties};
 use crate::ownership::MEMBERSHIP;
@@ -32,17 +32,13 @@ use crate::ownership::MEMBERSHIP;
 /// One agent looks after one cluster.
 const WORKERS: usize = 1;
 
-/// Called when Works are to be applied from now on.
-pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
-
-/// Starts the agent; gives the counters of joins and leaves. `applying` is the flag that the work applier looks at.
+/// Starts the agent; gives the counters of joins and leaves. It turns the work applier on and off.
 pub(crate) fn start(
     runtime: &mut Runtime,
     member: Side,
     options: &MemberOptions,
     caches: &Caches,
-    applying: watch::Sender<bool>,
-    wake: Wake,
+    applier: Switch,
 ) -> Counters {
     let counters = Counters::new([Counter::Joined, Counter::Left].map(shown));
     let own_mailbox = ObjectKey::namespaced(options.namespace.as_str(), options.cluster.as_str());
@@ -51,8 +47,7 @@ pub(crate) fn start(
         mailbox: own_mailbox.clone(),
         member,
         properties: options.properties.clone(),
-        applying,
-        wake,
+        applier,
         counters: counters.clone(),
         state: Mutex::default(),
     };
@@ -86,8 +81,7 @@ struct Agent {
     mailbox: ObjectKey,
     member: Side,
     properties: Properties,
-    applying: watch::Sender<bool>,
-    wake: Wake,
+    applier: Switch,
     counters: Counters,
     state: Mutex<State>,
 }
@@ -199,10 +193,7 @@ impl Agent {
             match act {
                 Act::StartApplier | Act::StopApplier => {
                     let runs = *act == Act::StartApplier;
-                    self.applying.send_replace(runs);
-                    if runs {
-                        (self.wake)();
-                    }
+                    self.applier.turn(runs);
                     state.memory.applier_running = runs;
                 }
                 Act::TakeSounding => state.look_due = true,

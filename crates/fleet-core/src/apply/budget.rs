@@ -41,20 +41,24 @@ pub struct Budget {
 impl Budget {
     /// How many of `wanted` single deletions may be made now; they are counted as made.
     pub fn take_some(&mut self, wanted: usize, limit: usize, now: Timestamp) -> usize {
-        let granted = wanted.min(limit.max(1).saturating_sub(self.spent_at(now)));
+        let granted = wanted.min(self.room(limit, now));
         self.spend(granted, now);
         granted
     }
 
-    /// Whether something may be deleted that goes as a whole. More than the limit at once may go only when nothing else
-    /// went for a whole window, or it would never go.
+    /// Whether all of `wanted` deletions, which happen together, may be made now; only then are they counted as made.
     pub fn take_all(&mut self, wanted: usize, limit: usize, now: Timestamp) -> bool {
-        let spent = self.spent_at(now);
-        let granted = spent == 0 || spent.saturating_add(wanted) <= limit;
+        let granted = wanted <= self.room(limit, now);
         if granted {
             self.spend(wanted, now);
         }
         granted
+    }
+
+    /// How many deletions may be made now.
+    pub fn room(&mut self, limit: usize, now: Timestamp) -> usize {
+        // A limit of nothing would keep everything for ever.
+        limit.max(1).saturating_sub(self.spent_at(now))
     }
 
     /// When there will be room that is not there now.

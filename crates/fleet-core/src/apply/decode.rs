@@ -166,6 +166,11 @@ impl<'a> Identity<'a> {
         known.then_some(Self { group, version, kind, namespace, name })
     }
 
+    /// The object itself, whichever of its kind's versions it is named in.
+    pub fn object(&self) -> (&'a str, &'a str, &'a str, &'a str) {
+        (self.group, self.kind, self.namespace, self.name)
+    }
+
     pub fn to_owned(&self) -> IdentityOf<String> {
         let Self { group, version, kind, namespace, name } = *self;
         IdentityOf {

@@ -48,6 +48,10 @@ pub fn operation(
     if let Some(version) = version {
         set_metadata(&mut wanted, "resourceVersion", version.clone());
     }
+    // As in a patch: what is meant is the object that was looked at.
+    if let Some(uid) = live.pointer("/metadata/uid") {
+        set_metadata(&mut wanted, "uid", uid.clone());
+    }
     let asked = strategy.strategy_type() == ApplyStrategyType::ServerSideApply && strategy.force();
     Ok(Operation::Apply { body: wanted, force: asked || is_managed_by_us_alone(live) })
 }
@@ -64,10 +68,8 @@ fn merged(mut wanted: Value, live: &Value, owner: &Owner, version: Option<&Value
     if patch.is_empty() {
         return Ok(Operation::Nothing);
     }
-    Ok(Operation::Patch(match version.and_then(Value::as_str) {
-        Some(version) => patch.locked_to(version),
-        None => patch,
-    }))
+    let uid = live.pointer("/metadata/uid").and_then(Value::as_str);
+    Ok(Operation::Patch(patch.meant_for(uid, version.and_then(Value::as_str))))
 }
 
 /// Whoever created the live object's fields before its first server-side apply.

@@ -1,12 +1,20 @@
 //! How a Work goes: what it placed goes first, then its ledger, then the Work itself is let go of.
 //!
 //! Decides from the Work, its ledger (the AppliedWork) and the time. Only a Work that the hub deletes has anything of its
-//! own deleted. Never deletes an object directly: the member's garbage collector follows the ledger.
+//! own deleted. What it placed goes by the member's garbage collector, which follows the ledger, unless that would be too much
+//! at once: then it goes in portions before.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use fleet_api::kinds::{AppliedWork, Work};
-use fleet_api::types::DeletePropagationPolicy;
+use fleet_api::types::{DeletePropagationPolicy, WorkResourceIdentifier};
 use fleet_api::well_known::{annotations, finalizers};
 use jiff::{SignedDuration, Timestamp};
+
+use super::decode::Identity;
+use super::records::records_of;
+use super::waves::wave_of;
 
 /// After this time a deletion that does not come to its end is helped. A minute to an hour.
 pub const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -45,6 +53,22 @@ pub fn farewell(work: &Work, ledger: Option<&AppliedWork>, stuck_after: SignedDu
         return Farewell::Unblock { again_at: now.checked_add(stuck_after).unwrap_or(Timestamp::MAX) };
     }
     Farewell::Wait { until: stuck_at }
+}
+
+/// The objects that may go with a Work's ledger, each once, in the order in which they are deleted where not all may go at
+/// once: what others need goes last, and a namespace after what is in it.
+pub fn going_with(work: &Work, ledger: &AppliedWork) -> Vec<WorkResourceIdentifier> {
+    let listed = ledger.status.iter().flat_map(|status| &status.applied_resources).map(|listed| &listed.identifier);
+    let recorded = records_of(work).iter().map(|record| &record.identifier);
+    let mut seen = BTreeSet::new();
+    let mut going: Vec<WorkResourceIdentifier> = recorded
+        .chain(listed)
+        .filter(|identifier| !identifier.name.is_empty())
+        .filter(|identifier| Identity::of(identifier).is_some_and(|identity| seen.insert(identity.object())))
+        .cloned()
+        .collect();
+    going.sort_by_key(|identifier| Reverse(wave_of(&identifier.group, &identifier.resource)));
+    going
 }
 
 /// Whether the placement is deleted and leaves its resources on the clusters.

@@ -14,7 +14,7 @@
 //! | `desired`, `sanitize`, `manifest_hash`, `last_applied`, `merge` | what is sent |
 //! | `compare` | drift and difference |
 //! | `availability`, `back_report` | what an applied object tells |
-//! | `status`, `tally` | the Work's status, the member's ledger, how both are counted |
+//! | `status`, `tally`, `measure` | the Work's status, the member's ledger, how both are counted |
 //! | `definitions` | custom resources whose definition comes with them |
 //! | `requeue`, `fights`, `priority` | when to look again, and at which Work first |
 //! | `farewell`, `budget` | how a Work goes, and how much may go at once |
@@ -30,6 +30,7 @@ pub mod farewell;
 pub mod fights;
 pub mod last_applied;
 pub mod manifest_hash;
+pub mod measure;
 pub mod merge;
 pub mod ownership;
 pub mod priority;

@@ -1,11 +1,12 @@
 //! Whose an object on the member is, and whether it may become or stay ours.
 //!
-//! Decides from owner references alone. An object is ours when it names our AppliedWork, by kind, name and uid; what is not
-//! ours is never written to and never deleted.
+//! Decides from owner references, and from what an object bears of our applies. An object is ours when it names our
+//! AppliedWork, by kind, name and uid; what is not ours is never written to and never deleted.
 
 use std::collections::BTreeSet;
 
 use fleet_api::kinds::AppliedWork;
+use fleet_api::well_known::{annotations, field_managers};
 use kube_names::{API_VERSION, KIND};
 use serde_json::{Map, Value, json};
 
@@ -66,15 +67,21 @@ pub enum TakeOverError {
     OwnedByAnotherWork,
 }
 
+/// The Works whose AppliedWorks own an object, as far as they are not among those that are known to be there.
+pub fn works_in_doubt(live: &Value, works: &BTreeSet<String>) -> BTreeSet<String> {
+    let names = owners(live).iter().filter(|reference| is_ledger(reference)).filter_map(|one| one["name"].as_str());
+    names.filter(|name| !name.is_empty() && !works.contains(*name)).map(str::to_owned).collect()
+}
+
 /// The owners that an object keeps when it becomes ours: all but AppliedWorks whose Work is no longer there.
 pub fn remaining_owners(
     live: &Value,
     owner: &Owner,
-    works: &BTreeSet<String>,
+    is_there: impl Fn(&str) -> bool,
     co_ownership: bool,
 ) -> Result<Vec<Value>, TakeOverError> {
     let is_left_behind =
-        |reference: &Value| is_ledger(reference) && reference["name"].as_str().is_none_or(|name| !works.contains(name));
+        |reference: &Value| is_ledger(reference) && reference["name"].as_str().is_none_or(|name| !is_there(name));
     let remaining: Vec<Value> = owners(live).iter().filter(|reference| !is_left_behind(reference)).cloned().collect();
     if !remaining.is_empty() && !co_ownership {
         return Err(TakeOverError::OwnedByOthers { owners: Value::Array(remaining).to_string() });
@@ -147,26 +154,47 @@ pub fn may_apply(
 pub enum Removal {
     /// It is not ours, or goes already.
     Leave,
-    /// Others own it too: only our reference goes.
+    /// Others own it too, or we have never written anything but ourselves as an owner into it: only our reference goes.
     LetGo { object: Value },
     /// Nobody else owns it.
     Delete { uid: String },
 }
 
-/// Decides whether an object that a Work no longer names is deleted: only if it is ours, and ours alone.
+/// Decides whether an object that a Work no longer names is deleted: only if it is ours alone, and was applied by us.
 pub fn removal(live: &Value, owner: &Owner) -> Removal {
-    let goes_already = live.pointer("/metadata/deletionTimestamp").is_some_and(|stamp| !stamp.is_null());
-    if goes_already || !owner.owns(live) {
+    if is_going(live) || !owner.owns(live) {
         return Removal::Leave;
     }
     let others: Vec<Value> = owners(live).iter().filter(|reference| !owner.is_named_by(reference)).cloned().collect();
-    if !others.is_empty() {
+    if !others.is_empty() || !was_applied(live) {
         return Removal::LetGo { object: with_owners(live, others) };
     }
-    match live.pointer("/metadata/uid").and_then(Value::as_str) {
-        Some(uid) if !uid.is_empty() => Removal::Delete { uid: uid.to_owned() },
-        _ => Removal::Leave,
-    }
+    uid_of(live).map_or(Removal::Leave, |uid| Removal::Delete { uid })
+}
+
+/// The uid of an object that the garbage collector deletes when our ledger goes: nobody else owns it.
+pub fn falls_with_ledger(live: &Value, owner: &Owner) -> Option<String> {
+    let ours_alone = owner.owns(live) && owners(live).iter().all(|reference| owner.is_named_by(reference));
+    uid_of(live).filter(|_| ours_alone && !is_going(live))
+}
+
+/// Whether an object bears a sign of an apply of ours: creations, patches and server-side applies all leave the hash and
+/// their manager's name. What was taken over and then only compared bears neither.
+fn was_applied(live: &Value) -> bool {
+    let texts = live.pointer("/metadata/annotations").and_then(Value::as_object);
+    let signed = [annotations::SPEC_HASH, annotations::LAST_APPLIED];
+    let managers = live.pointer("/metadata/managedFields").and_then(Value::as_array);
+    texts.is_some_and(|texts| signed.iter().any(|sign| texts.contains_key(*sign)))
+        || managers.into_iter().flatten().any(|entry| entry["manager"] == field_managers::WORK_APPLIER)
+}
+
+fn is_going(live: &Value) -> bool {
+    live.pointer("/metadata/deletionTimestamp").is_some_and(|stamp| !stamp.is_null())
+}
+
+/// What cannot be named exactly has none, and is not deleted.
+fn uid_of(live: &Value) -> Option<String> {
+    live.pointer("/metadata/uid").and_then(Value::as_str).filter(|uid| !uid.is_empty()).map(str::to_owned)
 }
 
 /// A live object that does not block the deletion of our AppliedWork any more, if it is one that another owner keeps.

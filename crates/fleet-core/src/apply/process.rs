@@ -2,7 +2,7 @@
 //! there is a result.
 //!
 //! Decides every step from the manifest, the strategy, ownership and the answers so far. Never asks anything itself: who
-//! carries it out sends what `Step::Ask` says and brings back the answer. Ends after at most four questions.
+//! carries it out sends what a `Step` says and brings back the answer. Ends after at most five questions.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::compare;
 use super::desired::{self, Operation};
 use super::manifest_hash;
-use super::ownership::{Owner, may_apply, remaining_owners, with_owners};
+use super::ownership::{Owner, may_apply, remaining_owners, with_owners, works_in_doubt};
 
 /// What one manifest is to become, and under which rules.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct Task<'a> {
     pub manifest: &'a Value,
     pub strategy: &'a ApplyStrategy,
     pub owner: &'a Owner,
-    /// Names of all Works of this member: an AppliedWork of any other name was left behind.
+    /// Names of Works that this member is known to have. An AppliedWork of any other name may have been left behind.
     pub works: &'a BTreeSet<String>,
 }
 
@@ -50,7 +50,10 @@ const UNPROCESSABLE: u16 = 422;
 /// What comes next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
+    /// To be asked of the member; the answer goes to `Process::answered`.
     Ask(Request),
+    /// To be asked of the hub: which of these Works are there? The answer goes to `Process::found`.
+    FindWorks(BTreeSet<String>),
     Done(Processed),
 }
 
@@ -94,7 +97,10 @@ const DIFF_FAILED: &str =
     "failed to calculate configuration diffs between the manifest object and the object from the member cluster: ";
 const DRIFT_FAILED: &str =
     "failed to calculate pre-apply drifts between the manifest and the object from the member cluster: ";
-const API_ERROR: &str = "failed to apply the manifest object: an error is returned by the API server: ";
+/// The class of an error, as all agents tell it. Server-side applies have words of their own.
+const API_ERROR: &str = "error returned by the API server: ";
+const SERVER_SIDE_APPLY: &str = "failed to apply the manifest object: an error is returned by the API server: ";
+const LEFT_BEHIND: &str = "failed to remove left-behind AppliedWork owner references: failed to get the Work object: ";
 
 /// The conversation about one manifest.
 #[derive(Debug)]
@@ -108,9 +114,10 @@ pub struct Process<'a> {
 #[derive(Debug)]
 enum Awaited {
     Nothing,
+    Works,
     Comparison(Purpose),
     TakeOver,
-    Write(&'static str),
+    Write { what: &'static str, class: &'static str },
 }
 
 /// Why manifest and live object are compared.
@@ -139,7 +146,7 @@ impl<'a> Process<'a> {
             Err(failure) => process.not_applied(
                 ManifestAppliedReason::FailedToFindObject,
                 format!(
-                    "failed to find the corresponding object for the manifest object in the member cluster: {failure}"
+                    "failed to find the corresponding object for the manifest object in the member cluster: {API_ERROR}{failure}"
                 ),
             ),
             Ok(live) => {
@@ -153,9 +160,7 @@ impl<'a> Process<'a> {
     /// Goes on with the answer to what was asked last.
     pub fn answered(&mut self, answer: Result<Value, ApiFailure>) -> Step {
         match std::mem::replace(&mut self.awaited, Awaited::Nothing) {
-            Awaited::Nothing => {
-                self.not_applied(ManifestAppliedReason::ApplyFailed, "an answer that nobody asked for".to_owned())
-            }
+            Awaited::Nothing | Awaited::Works => self.unasked(),
             Awaited::Comparison(purpose) => self.compared(purpose, Some(answer)),
             Awaited::TakeOver => match answer {
                 Ok(owned) => {
@@ -164,14 +169,32 @@ impl<'a> Process<'a> {
                 }
                 Err(failure) => self.not_applied(
                     ManifestAppliedReason::FailedToTakeOver,
-                    format!("{TAKE_OVER}failed to take over the object: {failure}"),
+                    format!("{TAKE_OVER}failed to take over the object: {API_ERROR}{failure}"),
                 ),
             },
-            Awaited::Write(what) => match answer {
+            Awaited::Write { what, class } => match answer {
                 Ok(applied) => self.applied(applied),
-                Err(failure) => self.not_applied(ManifestAppliedReason::ApplyFailed, format!("{APPLY}{what}{failure}")),
+                Err(failure) => {
+                    self.not_applied(ManifestAppliedReason::ApplyFailed, format!("{APPLY}{what}{class}{failure}"))
+                }
             },
         }
+    }
+
+    /// Goes on with those of the Works asked for that the hub has.
+    pub fn found(&mut self, works: Result<BTreeSet<String>, ApiFailure>) -> Step {
+        match (std::mem::replace(&mut self.awaited, Awaited::Nothing), works) {
+            (Awaited::Works, Ok(works)) => self.beside_other_owners(&works),
+            (Awaited::Works, Err(failure)) => self.not_applied(
+                ManifestAppliedReason::FailedToTakeOver,
+                format!("{TAKE_OVER}{LEFT_BEHIND}{API_ERROR}{failure}"),
+            ),
+            _ => self.unasked(),
+        }
+    }
+
+    fn unasked(&mut self) -> Step {
+        self.not_applied(ManifestAppliedReason::ApplyFailed, "an answer that nobody asked for".to_owned())
     }
 
     fn first(&mut self) -> Step {
@@ -180,7 +203,21 @@ impl<'a> Process<'a> {
         if strategy.when_to_take_over() == WhenToTakeOver::Never || owner.owns(live) {
             return self.ours_or_not();
         }
-        let remaining = match remaining_owners(live, owner, works, strategy.allow_co_ownership()) {
+        // No owner is dropped because its Work was not heard of.
+        let in_doubt = works_in_doubt(live, works);
+        if in_doubt.is_empty() {
+            return self.beside_other_owners(&in_doubt);
+        }
+        self.awaited = Awaited::Works;
+        Step::FindWorks(in_doubt)
+    }
+
+    /// Takes the object over as far as its owners allow it. `found` are Works that are there beside those known before.
+    fn beside_other_owners(&mut self, found: &BTreeSet<String>) -> Step {
+        let Task { strategy, owner, works, .. } = self.task;
+        let live = self.live.as_ref().unwrap_or(&Value::Null);
+        let is_there = |work: &str| works.contains(work) || found.contains(work);
+        let remaining = match remaining_owners(live, owner, is_there, strategy.allow_co_ownership()) {
             Ok(remaining) => remaining,
             Err(error) => {
                 return self.not_applied(ManifestAppliedReason::FailedToTakeOver, format!("{TAKE_OVER}{error}"));
@@ -241,7 +278,9 @@ impl<'a> Process<'a> {
             None => Ok(whole(false)),
             Some(Ok(wanted)) => Ok(Comparison { details: compare::differences(&wanted, live), degraded: false }),
             Some(Err(failure)) if failure.code == Some(UNPROCESSABLE) => Ok(whole(true)),
-            Some(Err(failure)) => Err(format!("failed to apply the manifest in dry-run mode: {API_ERROR}{failure}")),
+            Some(Err(failure)) => {
+                Err(format!("failed to apply the manifest in dry-run mode: {SERVER_SIDE_APPLY}{failure}"))
+            }
         };
         match purpose {
             Purpose::TakeOver { remaining } => self.take_over_compared(remaining, comparison),
@@ -307,16 +346,16 @@ impl<'a> Process<'a> {
             Ok(operation) => operation,
             Err(error) => return self.not_applied(failed, format!("{APPLY}{error}")),
         };
-        let what = match &operation {
+        let (what, class) = match &operation {
             Operation::Nothing => {
                 let live = self.live.take().unwrap_or_default();
                 return self.applied(live);
             }
-            Operation::Create(_) => "failed to create manifest object: ",
-            Operation::Patch { .. } => "failed to patch the manifest object: ",
-            Operation::Apply { .. } => API_ERROR,
+            Operation::Create(_) => ("failed to create manifest object: ", API_ERROR),
+            Operation::Patch { .. } => ("failed to patch the manifest object: ", API_ERROR),
+            Operation::Apply { .. } => (SERVER_SIDE_APPLY, ""),
         };
-        self.awaited = Awaited::Write(what);
+        self.awaited = Awaited::Write { what, class };
         Step::Ask(Request::Write(operation))
     }
 

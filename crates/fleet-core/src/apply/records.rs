@@ -24,19 +24,20 @@ pub fn left_overs(work: &Work, manifests: &[Manifest<'_>]) -> Vec<WorkResourceId
         return Vec::new();
     }
     let newer = is_newer_instruction(work);
-    let named: BTreeSet<Identity<'_>> =
-        manifests.iter().filter_map(|manifest| Identity::of(&manifest.identifier)).collect();
+    // By object, not by version: one that is named in another version of its kind is the same and stays.
+    let named: BTreeSet<_> =
+        manifests.iter().filter_map(|manifest| Some(Identity::of(&manifest.identifier)?.object())).collect();
     let is_left_over = |identifier: &WorkResourceIdentifier| {
         (newer || identifier.ordinal == NO_LONGER_NAMED)
             && !identifier.name.is_empty()
-            && Identity::of(identifier).is_some_and(|identity| !named.contains(&identity))
+            && Identity::of(identifier).is_some_and(|identity| !named.contains(&identity.object()))
     };
     let mut seen = BTreeSet::new();
     records_of(work)
         .iter()
         .map(|record| &record.identifier)
         .filter(|identifier| is_left_over(identifier))
-        .filter(|identifier| Identity::of(identifier).is_some_and(|identity| seen.insert(identity)))
+        .filter(|identifier| Identity::of(identifier).is_some_and(|identity| seen.insert(identity.object())))
         .cloned()
         .collect()
 }

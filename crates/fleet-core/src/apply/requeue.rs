@@ -6,6 +6,8 @@
 use std::time::Duration;
 
 use fleet_api::conditions::work::ManifestAppliedReason;
+use fleet_api::types::{ApplyStrategy, WhenToApply};
+use jiff::Timestamp;
 
 use super::process::Outcome;
 use super::status::{ManifestResult, word_of};
@@ -42,22 +44,38 @@ impl Default for Pace {
     }
 }
 
+/// First looks after the fixed interval: more would be polling.
+const FIXED_ATTEMPTS: std::ops::RangeInclusive<u32> = 1..=40;
+const FIXED_ATTEMPTS_ELSE: u32 = 1;
+/// Shorter intervals would be polling, too.
+const SHORTEST_SECONDS: f64 = 2.0;
+/// A smaller base hardly grows; a larger one reaches the longest interval at once.
+const BASE_MIN: f64 = 1.05;
+const BASE_MAX: f64 = 100.0;
+const BASE_ELSE: f64 = 1.2;
+/// An hour: what is looked at less often might as well not be looked at.
+const LONGEST_SECONDS_MAX: f64 = 3600.0;
+const LONGEST_SLOW_SECONDS_ELSE: f64 = 30.0;
+const LONGEST_SECONDS_ELSE: f64 = 900.0;
+
 impl Pace {
     /// The same with everything that is out of its limits replaced.
     #[must_use]
     pub fn checked(self) -> Self {
         let mut pace = self;
-        if !(1..=40).contains(&pace.attempts_with_fixed_delay) {
-            pace.attempts_with_fixed_delay = 1;
+        if !FIXED_ATTEMPTS.contains(&pace.attempts_with_fixed_delay) {
+            pace.attempts_with_fixed_delay = FIXED_ATTEMPTS_ELSE;
         }
-        pace.fixed_seconds = if pace.fixed_seconds >= 2.0 { pace.fixed_seconds } else { 2.0 };
+        // Not `max`: what is no number is replaced too.
+        pace.fixed_seconds = if pace.fixed_seconds >= SHORTEST_SECONDS { pace.fixed_seconds } else { SHORTEST_SECONDS };
         let (slow, fast) = (pace.slow_base, pace.fast_base);
-        if !(1.05 <= slow && slow <= fast && fast <= 100.0) {
-            (pace.slow_base, pace.fast_base) = (1.2, 1.2);
+        if !(BASE_MIN <= slow && slow <= fast && fast <= BASE_MAX) {
+            (pace.slow_base, pace.fast_base) = (BASE_ELSE, BASE_ELSE);
         }
         let (first, slow, longest) = (pace.initial_slow_seconds, pace.longest_slow_seconds, pace.longest_seconds);
-        if !(2.0 <= first && first <= slow && slow <= longest && longest <= 3600.0) {
-            (pace.initial_slow_seconds, pace.longest_slow_seconds, pace.longest_seconds) = (2.0, 30.0, 900.0);
+        if !(SHORTEST_SECONDS <= first && first <= slow && slow <= longest && longest <= LONGEST_SECONDS_MAX) {
+            (pace.initial_slow_seconds, pace.longest_slow_seconds, pace.longest_seconds) =
+                (SHORTEST_SECONDS, LONGEST_SLOW_SECONDS_ELSE, LONGEST_SECONDS_ELSE);
         }
         pace
     }
@@ -73,19 +91,33 @@ pub struct Requeue {
     last_seconds: f64,
     generation: i64,
     results: String,
+    /// When the next look is due.
+    due: Option<Timestamp>,
 }
 
 impl Requeue {
-    /// The interval until the next look. Starts over when the Work or what came of any manifest changed.
-    pub fn next(&mut self, pace: &Pace, generation: i64, results: &[ManifestResult], settled: bool) -> Duration {
+    /// When to look next. Starts over when the Work or what came of any manifest changed. A look that came for another reason
+    /// before it was due neither counts nor puts off the one that is.
+    pub fn next(
+        &mut self,
+        pace: &Pace,
+        generation: i64,
+        results: &[ManifestResult],
+        settled: bool,
+        now: Timestamp,
+    ) -> Timestamp {
         let key = key_of(results);
         if self.generation != generation || self.results != key {
-            *self = Self { counter: 0, last_seconds: 0.0, generation, results: key };
+            *self = Self { generation, results: key, ..Self::default() };
+        }
+        if let Some(due) = self.due.filter(|due| *due > now) {
+            return due;
         }
         let delay = self.delay(pace, settled).min(pace.longest_seconds);
         self.counter = (self.counter + 1).min(COUNTER_MAX);
         self.last_seconds = delay;
-        Duration::try_from_secs_f64(delay).unwrap_or(Duration::from_mins(1))
+        let delay = Duration::try_from_secs_f64(delay).unwrap_or(Duration::from_mins(1));
+        *self.due.insert(now.checked_add(delay).unwrap_or(Timestamp::MAX))
     }
 
     fn delay(&self, pace: &Pace, settled: bool) -> f64 {
@@ -125,9 +157,12 @@ fn key_of(results: &[ManifestResult]) -> String {
 }
 
 /// Whether something is wrong that no watch of the object tells the end of, so that it has to be tried again.
-pub fn is_worth_a_retry(result: &ManifestResult) -> bool {
+pub fn is_worth_a_retry(result: &ManifestResult, strategy: &ApplyStrategy) -> bool {
     use ManifestAppliedReason as Reason;
+    let heeds_drift = strategy.when_to_apply() == WhenToApply::IfNotDrifted;
     match &result.processed.outcome {
+        // What still differs after an apply is drift to the next look, and stops it.
+        Outcome::Applied if heeds_drift && !result.processed.drifts.is_empty() => true,
         Outcome::Applied | Outcome::NoDiffFound | Outcome::FoundDiff | Outcome::FoundDiffInDegradedMode => false,
         Outcome::AppliedWithFailedDriftDetection | Outcome::FailedToReportDiff { .. } => true,
         Outcome::NotApplied { reason, .. } => match reason {

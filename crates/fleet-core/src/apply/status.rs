@@ -11,8 +11,8 @@ use fleet_api::conditions::{Condition, ConditionState, decode, put, remove};
 use fleet_api::kinds::Work;
 use fleet_api::time::Time;
 use fleet_api::types::{
-    AppliedResourceMeta, AppliedWorkStatus, ApplyStrategyType, DiffDetails, DriftDetails, ManifestCondition,
-    PatchDetail, ReportBackStrategyType, WorkResourceIdentifier, WorkStatus,
+    AppliedResourceMeta, AppliedWorkStatus, ApplyStrategy, ApplyStrategyType, DiffDetails, DriftDetails,
+    ManifestCondition, PatchDetail, ReportBackStrategyType, WorkResourceIdentifier, WorkStatus,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::availability::Availability;
 use super::back_report;
 use super::decode::Identity;
+use super::measure::bytes_of;
 use super::process::{Outcome, Processed};
 use super::records::{kept_records, records_of};
 use super::requeue::is_worth_a_retry;
@@ -36,9 +37,9 @@ pub struct ManifestResult {
 impl ManifestResult {
     /// What of it has to be remembered so that it can be told again while neither the manifest nor the object changes.
     /// `None` where that would not do: it has to be tried again, or its content is looked at later.
-    pub fn kept(&self, whole_status: bool) -> Option<Self> {
+    pub fn kept(&self, strategy: &ApplyStrategy, whole_status: bool) -> Option<Self> {
         let live = self.processed.live.as_ref()?;
-        if is_worth_a_retry(self) || self.identifier.resource == CUSTOM_RESOURCE_DEFINITIONS {
+        if is_worth_a_retry(self, strategy) || self.identifier.resource == CUSTOM_RESOURCE_DEFINITIONS {
             return None;
         }
         let metadata = |field: &str| live.pointer(&format!("/metadata/{field}")).cloned().unwrap_or_default();
@@ -293,10 +294,13 @@ fn set_work_conditions(
     put_or_remove(conditions, reports.then_some(state), generation, now);
 }
 
+/// What stands before a status in the text of an object that has one.
+const STATUS_FIELD: &str = r#","status":"#;
+
 /// By how much the Work with this status is larger than may be stored.
 fn bytes_over_limit(work: &Work, status: &WorkStatus) -> Option<usize> {
-    let whole = work.clone().with_status(status.clone());
-    let bytes = serde_json::to_vec(&whole).map_or(0, |text| text.len());
+    let status_before = work.status.as_ref().map_or(0, |before| STATUS_FIELD.len() + bytes_of(before));
+    let bytes = bytes_of(work).saturating_sub(status_before) + STATUS_FIELD.len() + bytes_of(status);
     bytes.checked_sub(WORK_SIZE_LIMIT_BYTES).filter(|over| *over > 0)
 }
 

@@ -4,9 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fleet_api::types::WorkStatus;
+use fleet_api::kinds::Work;
+use fleet_api::types::{ManifestCondition, WorkStatus};
 use fleet_core::apply::budget::Budget;
 use fleet_core::apply::fights::Corrections;
+use fleet_core::apply::measure::fingerprint_of;
 use fleet_core::apply::requeue::Requeue;
 use fleet_core::apply::status::ManifestResult;
 use fleet_runtime::{KindId, ObjectKey, Revision};
@@ -40,16 +42,33 @@ struct OfWork {
     objects: BTreeMap<Place, Version>,
     /// What is to be counted when it is written.
     reported: Option<WorkStatus>,
+    /// The status that this agent has written last, or is about to.
+    told: Option<u64>,
+    /// Whether somebody else has written over what this agent writes into the Work.
+    overwritten: bool,
     /// What is heard of its objects while it is in hand; looked at when the run ends.
     heard: Option<BTreeMap<Place, Version>>,
 }
 
-/// What results go by, beside the objects themselves.
+/// What results go by, beside the objects themselves. A Work that was made anew has the generations of the one before, and a
+/// hub that was set back gives the same ones out twice, so its content counts too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Basis {
+    work: String,
     pub(super) generation: i64,
-    /// Of the ledger.
-    pub(super) uid: String,
+    content: u64,
+    ledger: String,
+}
+
+impl Basis {
+    pub(super) fn of(work: &Work, ledger: &str) -> Self {
+        Self {
+            work: work.metadata.uid.clone().unwrap_or_default(),
+            generation: work.generation(),
+            content: fingerprint_of(&work.spec),
+            ledger: ledger.to_owned(),
+        }
+    }
 }
 
 /// What a run learned about its Work.
@@ -84,11 +103,13 @@ impl Memory {
         heard.iter().any(|(place, version)| of_work.objects.get(place).is_some_and(|seen| is_news(seen, version)))
     }
 
-    /// An object that an earlier run of the same version left as it should be, and that had to be changed again.
+    /// An object that an earlier run of the same version left as it should be and that had to be changed again, or a Work
+    /// that somebody has written into what is ours to write.
     fn weigh_corrections(&mut self, work: &ObjectKey, learned: &Learned, now: Timestamp) {
         let Some(of_work) = self.works.get_mut(work) else { return };
         let was_there = |place: &Place| of_work.objects.get(place).is_some_and(Option::is_some);
-        if of_work.basis.as_ref() == Some(&learned.basis) && learned.changed.iter().any(was_there) {
+        let put_right = of_work.basis.as_ref() == Some(&learned.basis) && learned.changed.iter().any(was_there);
+        if put_right || std::mem::take(&mut of_work.overwritten) {
             of_work.corrections.note(learned.basis.generation, now);
         }
     }
@@ -123,6 +144,29 @@ impl Memory {
     pub(super) fn forget(&mut self, work: &ObjectKey) {
         self.unname(work);
         self.works.remove(work);
+    }
+
+    /// Whatever comes of the Works and their objects from now on, nobody listens. What was deleted stays counted.
+    pub(super) fn forget_all(&mut self) {
+        *self = Self { budget: std::mem::take(&mut self.budget), ..Self::default() };
+    }
+
+    /// This status is written into the Work, or about to be.
+    pub(super) fn tells(&mut self, work: &ObjectKey, status: &WorkStatus) {
+        self.works.entry(work.clone()).or_default().told = Some(told_by(status));
+    }
+
+    /// Whether a status is one that somebody else has written. `None` is none at all.
+    pub(super) fn is_foreign(&self, work: &ObjectKey, status: Option<&WorkStatus>) -> bool {
+        let told = self.works.get(work).and_then(|of_work| of_work.told);
+        told.is_some_and(|told| status.is_none_or(|status| told_by(status) != told))
+    }
+
+    /// Somebody else has written over what this agent writes into the Work.
+    pub(super) fn overwritten(&mut self, work: &ObjectKey) {
+        if let Some(of_work) = self.works.get_mut(work) {
+            of_work.overwritten = true;
+        }
     }
 
     fn unname(&mut self, work: &ObjectKey) {
@@ -173,6 +217,7 @@ impl Memory {
     }
 
     pub(super) fn report(&mut self, work: &ObjectKey, status: WorkStatus) {
+        self.tells(work, &status);
         self.works.entry(work.clone()).or_default().reported = Some(status);
     }
 
@@ -192,6 +237,15 @@ impl Memory {
     }
 }
 
+/// What a status tells, as a number. Without what is brought back from objects: servers store that in words of their own.
+fn told_by(status: &WorkStatus) -> u64 {
+    let of_manifest = |record: &'_ ManifestCondition| {
+        fingerprint_of(&(&record.identifier, &record.conditions, &record.drift_details, &record.diff_details))
+    };
+    let manifests: Vec<u64> = status.manifest_conditions.iter().map(of_manifest).collect();
+    fingerprint_of(&(&status.conditions, manifests))
+}
+
 /// Whether a version that is heard of is newer than the one that was seen. Late news of older versions is none.
 fn is_news(seen: &Version, heard: &Version) -> bool {
     match (seen, heard) {
@@ -205,6 +259,9 @@ fn is_news(seen: &Version, heard: &Version) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use fleet_api::types::WorkResourceIdentifier;
+    use fleet_core::apply::process::{Outcome, Processed};
+
     use super::*;
 
     fn place(name: &str) -> Place {
@@ -216,7 +273,7 @@ mod tests {
     }
 
     fn basis() -> Basis {
-        Basis { generation: 1, uid: "u".to_owned() }
+        Basis { work: "w".to_owned(), generation: 1, content: 1, ledger: "u".to_owned() }
     }
 
     fn learned(name: &str, seen: &str) -> Learned {
@@ -246,6 +303,53 @@ mod tests {
             memory.end(&work, Learned { basis, changed: vec![place("a")], ..learned("a", "5") }, NOW);
         }
         assert_eq!(memory.rests_until(&work, 8, NOW), None, "new versions are no fight");
+    }
+
+    #[test]
+    fn what_came_of_one_work_is_not_told_of_another() {
+        let (mut memory, key) = (Memory::default(), ObjectKey::namespaced("n", "w"));
+        let work = |uid: &str, data: &str| -> Work {
+            let manifest = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": data}});
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "w", "namespace": "n", "uid": uid, "generation": 1},
+                "spec": {"workload": {"manifests": [manifest]}},
+            }))
+            .unwrap()
+        };
+        let basis = Basis::of(&work("u1", "a"), "ledger");
+        let processed = Processed { outcome: Outcome::Applied, live: None, drifts: Vec::new(), diffs: Vec::new() };
+        let result = ManifestResult { identifier: WorkResourceIdentifier::default(), processed, availability: None };
+        let results = [(place("a"), result)].into();
+        memory.end(&key, Learned { basis, results, ..learned("a", "5") }, NOW);
+        let known = |memory: &Memory, work: &Work, ledger: &str| {
+            memory.known(&key, &Basis::of(work, ledger), &place("a"), "5").is_some()
+        };
+        assert!(known(&memory, &work("u1", "a"), "ledger"));
+        assert!(!known(&memory, &work("u2", "a"), "ledger"), "a Work that was made anew");
+        assert!(!known(&memory, &work("u1", "b"), "ledger"), "a hub that was set back gives the same generation again");
+        assert!(!known(&memory, &work("u1", "a"), "other"), "a ledger that was made anew");
+        memory.budget.take_some(3, 5, NOW);
+        memory.forget_all();
+        assert!(!known(&memory, &work("u1", "a"), "ledger"));
+        assert_eq!((memory.placed(), memory.budget.room(5, NOW)), (0, 2), "what was deleted stays counted");
+    }
+
+    #[test]
+    fn a_status_that_is_not_ours_is_noticed_and_putting_it_right_again_and_again_is_a_fight() {
+        let (mut memory, work) = (Memory::default(), ObjectKey::namespaced("n", "w"));
+        let ours = WorkStatus::default();
+        let mut theirs = ours.clone();
+        theirs.manifest_conditions.push(ManifestCondition::default());
+        assert!(!memory.is_foreign(&work, Some(&theirs)), "nothing was told yet");
+        memory.tells(&work, &ours);
+        assert!(!memory.is_foreign(&work, Some(&ours)));
+        assert!(memory.is_foreign(&work, Some(&theirs)) && memory.is_foreign(&work, None));
+        for _ in 0..9 {
+            assert_eq!(memory.rests_until(&work, 2, NOW), None);
+            memory.overwritten(&work);
+            memory.end(&work, learned("a", "5"), NOW);
+        }
+        assert!(memory.rests_until(&work, 1, NOW).is_some());
     }
 
     #[test]

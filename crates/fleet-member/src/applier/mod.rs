@@ -16,6 +16,7 @@ mod run;
 mod watching;
 mod wire;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use fleet_api::conditions::work::{WorkAvailable, WorkDiffReported};
 use fleet_api::kinds::{AppliedWork, Work};
 use fleet_api::types::WorkStatus;
 use fleet_core::apply::definitions::SERVED_WITHIN;
+use fleet_core::apply::farewell::is_held;
 use fleet_core::apply::priority::{HIGHEST, of_change};
 use fleet_core::apply::requeue::is_worth_a_retry;
 use fleet_core::apply::status::{ManifestResult, NewStatus, ledger_status, mirrors, work_status};
@@ -37,9 +39,9 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use self::memory::{Basis, Learned, Memory};
+use self::memory::{Learned, Memory};
 use self::removal::Parting;
-use self::run::{Run, version_of};
+use self::run::{Run, strategy_of, version_of, without_spec};
 use self::watching::{MAX_WATCHED_KINDS, choose};
 use self::wire::Place;
 use crate::Caches;
@@ -50,15 +52,47 @@ use crate::ownership::APPLIER;
 /// write instead of two.
 const INTERIM_WINDOW: Duration = Duration::from_secs(2);
 
-/// Starts the applier. Whoever learns that the member has joined marks all Works.
+/// What turns the applier on and off: whoever learns that the member has joined, or leaves.
+pub(crate) struct Switch {
+    applying: watch::Sender<bool>,
+    /// `None` where somebody else applies Works.
+    parts: Option<Parts>,
+}
+
+struct Parts {
+    works: Cache<Work>,
+    marks: Marks<ObjectKey>,
+    memory: Arc<Mutex<Memory>>,
+    objects: MetadataCaches,
+}
+
+impl Switch {
+    /// Of a member whose Works somebody else applies.
+    pub(crate) fn idle(applying: watch::Sender<bool>) -> Self {
+        Self { applying, parts: None }
+    }
+
+    /// From now on Works are applied, or left alone. What was known of them does not outlive a time in which nobody listened.
+    pub(crate) fn turn(&self, on: bool) {
+        self.applying.send_replace(on);
+        let Some(Parts { works, marks, memory, objects }) = &self.parts else { return };
+        memory.lock().forget_all();
+        objects.want(&BTreeSet::new());
+        if on {
+            works.keys().into_iter().for_each(|work| marks.mark(work));
+        }
+    }
+}
+
+/// Starts the applier, turned off.
 pub(crate) fn start(
     runtime: &mut Runtime,
     member: Side,
     options: &MemberOptions,
     caches: &Caches,
-    applying: watch::Receiver<bool>,
+    applying: watch::Sender<bool>,
     processed: Processed,
-) -> Marks<ObjectKey> {
+) -> Switch {
     let ledgers: Cache<AppliedWork> = runtime.cache(Kind::new().on(member));
     let discovery = runtime.discovery(member);
     let objects = runtime.metadata(member);
@@ -66,10 +100,13 @@ pub(crate) fn start(
     let namespace: Arc<str> = options.namespace.as_str().into();
     let decline = options.applier.decline;
     let triggers = Triggers::new()
-        .on_ranked(&caches.works, move |event, now| {
-            let first = decline.map_or(HIGHEST, |decline| of_change(event.old, decline, now));
-            let rank = Rank::try_from(HIGHEST - first).unwrap_or(Rank::MAX);
-            is_instruction(event).then(|| (event.key(), rank))
+        .on_ranked(&caches.works, {
+            let memory = memory.clone();
+            move |event, now| {
+                let first = decline.map_or(HIGHEST, |decline| of_change(event.old, decline, now));
+                let rank = Rank::try_from(HIGHEST - first).unwrap_or(Rank::MAX);
+                (is_instruction(event) || is_overwritten(event, &memory)).then(|| (event.key(), rank))
+            }
         })
         .on(&ledgers, move |event| is_going(event).then(|| ObjectKey::namespaced(namespace.clone(), event.key().name)))
         .on_metadata(&objects, {
@@ -88,14 +125,15 @@ pub(crate) fn start(
         works: caches.works.clone(),
         ledgers,
         discovery,
-        objects,
-        memory,
+        objects: objects.clone(),
+        memory: memory.clone(),
         member,
-        applying,
+        applying: applying.subscribe(),
         processed,
         options: options.applier.clone(),
     };
-    runtime.controller(applier, triggers, options.applier.works_at_once)
+    let marks = runtime.controller(applier, triggers, options.applier.works_at_once);
+    Switch { applying, parts: Some(Parts { works: caches.works.clone(), marks, memory, objects }) }
 }
 
 /// Whether the hub asks for something else now. What this agent reports in the same object is no instruction.
@@ -104,6 +142,22 @@ fn is_instruction(event: Event<'_, Work>) -> bool {
         let metadata = &work.metadata;
         (metadata.generation, metadata.uid.as_deref(), metadata.deletion_timestamp.is_some())
     })
+}
+
+/// Whether somebody else has taken away our hold on a Work, or has written over what we told of it. Nobody polls, so this is
+/// the one occasion to put it right.
+fn is_overwritten(event: Event<'_, Work>, memory: &Mutex<Memory>) -> bool {
+    let (Some(old), Some(new)) = (event.old, event.new) else { return false };
+    if new.metadata.deletion_timestamp.is_some() {
+        return false;
+    }
+    let key = event.key();
+    let lost_hold = is_held(old) && !is_held(new);
+    let overwritten = lost_hold || (old.status != new.status && memory.lock().is_foreign(&key, new.status.as_ref()));
+    if overwritten {
+        memory.lock().overwritten(&key);
+    }
+    overwritten
 }
 
 /// Whether a ledger goes or is gone. Its Work then has to let go too, or to begin anew.
@@ -181,9 +235,9 @@ impl Controller for Applier {
         }
         self.memory.lock().begin(key);
         if work.metadata.deletion_timestamp.is_some() {
-            return self.part(&work, hands).await.map(Visit::Parted);
+            return self.part(key, hands).await.map(Visit::Parted);
         }
-        Ok(self.run(Work::clone(&work), hands).await?.map_or(Visit::LedgerGoes, |run| Visit::Applied(Box::new(run))))
+        Ok(self.run(work, hands).await?.map_or(Visit::LedgerGoes, |run| Visit::Applied(Box::new(run))))
     }
 
     fn plan(&self, key: &ObjectKey, visit: Visit, moment: Moment) -> Actions {
@@ -228,8 +282,9 @@ impl Applier {
         }
         let new = work_status(&run.work, &run.results, &run.held, now);
         let mut actions = Actions::none();
+        let stored = without_spec(&run.work);
         if new.is_news {
-            let write = Write::status(&run.work, &run.work.clone().with_status(new.status.clone()));
+            let write = Write::status(&stored, &stored.clone().with_status(new.status.clone()));
             actions.write(if new.is_interim { write.coalesce(INTERIM_WINDOW) } else { write });
         }
         let ledger = run.ledger.clone().with_status(ledger_status(&run.results));
@@ -239,7 +294,7 @@ impl Applier {
         }
         self.memory.lock().report(key, new.status.clone());
         // A write of nothing, whose outcome is told only if everything before it succeeded.
-        actions.writes.push(Write::change(&run.work, &run.work).observed());
+        actions.writes.push(Write::change(&stored, &stored).observed());
         let next = if missed { Next::At(now) } else { self.next_look(key, run, &new, now) };
         actions.then(next)
     }
@@ -254,15 +309,15 @@ impl Applier {
     fn next_look(&self, key: &ObjectKey, run: &Run, new: &NewStatus, now: Timestamp) -> Next {
         let kept = run.room_at.map_or(Next::OnChange, Next::At);
         let all_watched = run.places().all(|place| self.objects.is_complete(&place.kind));
-        if all_watched && !run.results.iter().any(is_worth_a_retry) {
+        let strategy = strategy_of(&run.work);
+        if all_watched && !run.results.iter().any(|result| is_worth_a_retry(result, &strategy)) {
             return kept;
         }
         let (conditions, generation) = (&new.status.conditions, run.work.generation());
         let settled = decode::<WorkAvailable>(conditions, generation).is_true()
             || decode::<WorkDiffReported>(conditions, generation).is_true();
         let pace = &self.options.pace;
-        let delay = self.memory.lock().requeue(key).next(pace, generation, &run.results, settled);
-        kept.or(Next::At(now.checked_add(delay).unwrap_or(Timestamp::MAX)))
+        kept.or(Next::At(self.memory.lock().requeue(key).next(pace, generation, &run.results, settled, now)))
     }
 
     fn watch_what_is_needed(&self) {
@@ -279,12 +334,12 @@ impl Applier {
 fn learned(run: &Run) -> Learned {
     let seen =
         |result: &ManifestResult| Some((Place::of(&result.identifier)?, version_of(result.processed.live.as_ref())));
-    let kept = |result: &ManifestResult| Some((Place::of(&result.identifier)?, result.kept(mirrors(&run.work))?));
-    let uid = run.ledger.metadata.uid.clone().unwrap_or_default();
+    let (strategy, mirrors) = (strategy_of(&run.work), mirrors(&run.work));
+    let kept = |result: &ManifestResult| Some((Place::of(&result.identifier)?, result.kept(&strategy, mirrors)?));
     // Of several manifests for one object the first is the one that was applied.
     let first_of_each = || run.results.iter().rev();
     Learned {
-        basis: Basis { generation: run.work.generation(), uid },
+        basis: run.basis.clone(),
         objects: first_of_each().filter_map(seen).collect(),
         results: first_of_each().filter_map(kept).collect(),
         changed: run.changed.clone(),

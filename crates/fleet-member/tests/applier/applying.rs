@@ -20,6 +20,7 @@ on_any_server! {
     applier_s22_s23_fields_of_others_are_taken_by_force_only,
     applier_s73_s76_owners_that_are_not_allowed_stop_the_apply,
     a_change_that_the_member_refuses_is_told_in_its_own_words,
+    another_version_of_the_same_kind_names_the_same_object,
 }
 
 const MAPS: &str = "v1/configmaps";
@@ -333,5 +334,32 @@ async fn a_change_that_the_member_refuses_is_told_in_its_own_words(world: World)
     assert!(told.as_str().unwrap().contains("field is immutable"), "{told}");
     let live = world.member().get(DEPLOYMENTS, Some("app"), "web").await.unwrap();
     assert_eq!(live["spec"]["selector"]["matchLabels"], json!({"app": "web"}));
+    agent.stop().await;
+}
+
+async fn another_version_of_the_same_kind_names_the_same_object(world: World) {
+    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    let mut definition = widget_definition();
+    let mut older = definition["spec"]["versions"][0].clone();
+    (older["name"], older["storage"]) = (json!("v1beta1"), json!(false));
+    definition["spec"]["versions"].as_array_mut().unwrap().push(older);
+    world.member().create(DEFINITIONS, None, &definition).await;
+    let mut old = widget(json!({"n": 1}));
+    old["apiVersion"] = json!("example.com/v1beta1");
+    world.work("w", &[old], json!({})).await;
+    let agent = world.start();
+    world.shows("w", "Applied=True/AllManifestsApplied").await;
+    let before = world.member().get(WIDGETS, Some("app"), "a").await.unwrap();
+    world.work("w", &[widget(json!({"n": 2}))], json!({})).await;
+    until("the new version is applied", || async {
+        world.member().get(WIDGETS, Some("app"), "a").await.is_some_and(|live| live["spec"]["n"] == 2)
+    })
+    .await;
+    let version =
+        || async { world.stored("w").await["status"]["manifestConditions"][0]["identifier"]["version"].clone() };
+    until("the Work speaks of the new version", || async { version().await == "v1" }).await;
+    let after = world.member().get(WIDGETS, Some("app"), "a").await.unwrap();
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "it was neither deleted nor made anew");
+    assert_eq!(owners(&after), ["AppliedWork w"]);
     agent.stop().await;
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::weather::Weather;
 use crate::world::{
     Agent, DEPLOYMENTS, JOBS, World, config_map, deployment, job, make_available, namespace, on_any_server, pass, until,
 };
@@ -13,6 +14,7 @@ on_any_server! {
     applier_s37_a_new_version_is_not_stopped_by_drift,
     applier_s38_always_writes_over_drift,
     applier_s39_a_full_comparison_heeds_every_field,
+    applier_s39_what_the_server_adds_is_drift_from_the_second_look_on,
     applier_s41_a_full_comparison_tells_of_what_it_leaves,
     applier_s43_drift_that_the_member_would_not_let_us_undo_is_found_all_the_same,
     applier_s44_s45_drift_of_secrets_is_told_without_their_values,
@@ -101,6 +103,68 @@ async fn applier_s39_a_full_comparison_heeds_every_field(world: World) {
     agent.stop().await;
 }
 
+async fn applier_s39_what_the_server_adds_is_drift_from_the_second_look_on(world: World) {
+    world.work("w", &[namespace("app")], heeding("FullComparison")).await;
+    let agent = world.start();
+    world
+        .shows("w", "0 Namespace/app: Applied=False/FoundDrifts\n  drift /spec/finalizers member=[kubernetes] hub=-")
+        .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s42_drift_that_changes_keeps_the_time_at_which_it_was_first_seen() {
+    let world = World::new().await;
+    let agent = drifted(&world).await;
+    let details = || async {
+        let details = world.stored("w").await["status"]["manifestConditions"][1]["driftDetails"].clone();
+        let time = |field: &str| details[field].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        (time("firstDriftedObservedTime"), time("observationTime"))
+    };
+    let (first, seen) = details().await;
+    pass(Duration::from_mins(1)).await;
+    let edit =
+        json!({"spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "nginx", "image": "other"}]}}}});
+    world.member().patch(DEPLOYMENTS, Some("app"), "web", &edit).await;
+    world
+        .shows(
+            "w",
+            "1 Deployment/web: Applied=False/FoundDrifts\n  drift /spec/replicas member=3 hub=1\n  drift /spec/template/spec/containers/0/image member=other hub=nginx",
+        )
+        .await;
+    let (still, moved) = details().await;
+    assert_eq!(still, first);
+    assert!(moved.duration_since(seen) >= jiff::SignedDuration::from_mins(1), "{seen} {moved}");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn applier_s72_a_change_between_look_and_write_fails_and_is_looked_at_afresh() {
+    let world = World::new().await;
+    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    world.work("w", &[config_map("cm", json!({"k": "1"}))], heeding("PartialComparison")).await;
+    let weather = Weather::default();
+    let agent = world.start_in(&weather);
+    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    agent.settled().await;
+    let member = world.member();
+    weather.before("PATCH", "/configmaps/cm", async move {
+        member.patch(MAPS, Some("app"), "cm", &json!({"data": {"theirs": "x"}})).await;
+    });
+    world.work("w", &[config_map("cm", json!({"k": "2"}))], heeding("PartialComparison")).await;
+    until("the next look succeeds", || async {
+        let live = world.member().get(MAPS, Some("app"), "cm").await.unwrap();
+        live["data"] == json!({"k": "2", "theirs": "x"})
+    })
+    .await;
+    agent.settled().await;
+    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    assert!(weather.is_over());
+    let failed = ["ManifestApplyFailed", "Skipped", "Skipped", "NotFound", "NotFound"];
+    assert_eq!(agent.installed.processed.manifests.get(&failed), 1);
+    agent.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn applier_s40_s46_what_is_changed_is_put_right_at_once_without_a_word() {
     let world = World::new().await;
@@ -170,6 +234,16 @@ async fn applier_s44_s45_drift_of_secrets_is_told_without_their_values(world: Wo
              \x20 drift /data/k member=new hub=old\n\
              2 Secret/s: Applied=False/FoundDrifts\n\
              \x20 drift /data/k member=(redacted for security reasons) hub=(redacted for security reasons)",
+        )
+        .await;
+    world.strategy("w", heeding("FullComparison")["applyStrategy"].clone()).await;
+    world
+        .shows(
+            "w",
+            "2 Secret/s: Applied=False/FoundDrifts\n\
+             \x20 drift /data/fooStr member=(redacted for security reasons) hub=-\n\
+             \x20 drift /data/k member=(redacted for security reasons) hub=(redacted for security reasons)\n\
+             \x20 drift /type member=Opaque hub=-",
         )
         .await;
     agent.stop().await;

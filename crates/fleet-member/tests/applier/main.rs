@@ -8,6 +8,7 @@ mod basics;
 mod drift;
 mod hostile;
 mod leaving;
+mod pacing;
 mod real;
 mod reporting;
 mod safety;

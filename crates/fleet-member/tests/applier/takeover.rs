@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{DEPLOYMENTS, LEDGERS, World, config_map, deployment, namespace, on_any_server, owners, until};
+use crate::weather::Weather;
+use crate::world::{
+    DEPLOYMENTS, LEDGERS, NAMESPACE, WORKS, World, config_map, deployment, namespace, on_any_server, owners, until,
+};
 
 on_any_server! {
     applier_s24_everything_is_taken_over_and_what_is_not_ours_is_kept,
@@ -10,6 +13,7 @@ on_any_server! {
     applier_s26_a_full_comparison_counts_what_the_server_added,
     applier_s28_what_was_never_taken_over_survives_the_work,
     applier_s29_s30_never_is_never_until_it_is_allowed,
+    applier_s30_what_differs_is_not_taken_over_when_that_is_allowed_without_a_difference,
     applier_s31_s32_other_owners_have_to_be_allowed_and_keep_the_object,
     applier_s33_no_work_takes_from_another,
     applier_s34_owners_whose_work_is_gone_are_dropped,
@@ -140,6 +144,29 @@ async fn applier_s29_s30_never_is_never_until_it_is_allowed(world: World) {
     agent.stop().await;
 }
 
+async fn applier_s30_what_differs_is_not_taken_over_when_that_is_allowed_without_a_difference(world: World) {
+    let labelled = |value: &str| {
+        let mut namespace = namespace("app");
+        namespace["metadata"]["labels"] = json!({"foo": value});
+        namespace
+    };
+    world.member().create("v1/namespaces", None, &labelled("theirs")).await;
+    world.work("w", &[labelled("ours")], taking_over("Never")).await;
+    let agent = world.start();
+    world.shows("w", "0 Namespace/app: Applied=False/NotTakenOver").await;
+    world.strategy("w", json!({"whenToTakeOver": "IfNoDiff"})).await;
+    world
+        .reaches(
+            "w",
+            "Applied=False/SomeManifestsAreNotApplied\n\
+             0 Namespace/app: Applied=False/FailedToTakeOver\n  diff /metadata/labels/foo member=theirs hub=ours",
+        )
+        .await;
+    let live = world.member().get("v1/namespaces", None, "app").await.unwrap();
+    assert_eq!((owners(&live).len(), &live["metadata"]["labels"]["foo"]), (0, &json!("theirs")));
+    agent.stop().await;
+}
+
 /// A namespace that a ClusterRole owns.
 async fn owned_namespace(world: &World) {
     let role =
@@ -203,4 +230,83 @@ async fn applier_s34_owners_whose_work_is_gone_are_dropped(world: World) {
     let live = world.member().get(MAPS, Some("app"), "cm").await.unwrap();
     assert_eq!((owners(&live), &live["data"]["k"]), (vec!["AppliedWork w".to_owned()], &json!("new")));
     agent.stop().await;
+}
+
+/// A ConfigMap that the Work `old` has placed, as far as it says itself.
+async fn placed_by_old(world: &World) {
+    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    let ledger = json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "AppliedWork", "metadata": {"name": "old"},
+        "spec": {"workName": "old", "workNamespace": "fleet-member-m1"},
+    });
+    let ledger = world.member().create(LEDGERS, None, &ledger).await;
+    let mut there = config_map("cm", json!({"k": "old"}));
+    there["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "AppliedWork", "name": "old",
+        "uid": ledger["metadata"]["uid"], "blockOwnerDeletion": true,
+    }]);
+    world.member().create(MAPS, Some("app"), &there).await;
+}
+
+async fn is_left_to_old(world: &World) {
+    world.shows("w", "0 ConfigMap/cm: Applied=False/FailedToTakeOver").await;
+    let live = world.member().get(MAPS, Some("app"), "cm").await.unwrap();
+    assert_eq!((owners(&live), &live["data"]["k"]), (vec!["AppliedWork old".to_owned()], &json!("old")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_cannot_be_read_is_not_gone() {
+    let world = World::with_any_work().await;
+    placed_by_old(&world).await;
+    world.any_work("old", json!({"workload": 5})).await;
+    world.work("w", &[config_map("cm", json!({"k": "new"}))], json!({})).await;
+    let agent = world.start();
+    is_left_to_old(&world).await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_was_not_heard_of_yet_is_asked_for_before_its_object_is_taken() {
+    let world = World::new().await;
+    placed_by_old(&world).await;
+    world.work("w", &[config_map("cm", json!({"k": "new"}))], json!({})).await;
+    let weather = Weather::deaf();
+    let hub = world.hub();
+    weather.before("GET", "/configmaps/cm", async move {
+        let old = json!({
+            "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "Work",
+            "metadata": {"name": "old", "namespace": NAMESPACE}, "spec": {"workload": {"manifests": []}},
+        });
+        hub.create(WORKS, Some(NAMESPACE), &old).await;
+    });
+    let agent = world.start_in(&weather);
+    is_left_to_old(&world).await;
+    assert!(weather.is_over());
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_a_user_makes_anew_under_our_hands_is_the_users() {
+    for strategy in ["ClientSideApply", "ServerSideApply"] {
+        let world = World::new().await;
+        world.member().create("v1/namespaces", None, &namespace("app")).await;
+        let never = json!({"applyStrategy": {"type": strategy, "whenToTakeOver": "Never"}});
+        world.work("w", &[config_map("cm", json!({"k": "ours"}))], never.clone()).await;
+        let weather = Weather::default();
+        let agent = world.start_in(&weather);
+        world.shows("w", "Applied=True/AllManifestsApplied").await;
+        agent.settled().await;
+        let member = world.member();
+        weather.before("PATCH", "/configmaps/cm", async move {
+            member.delete(MAPS, Some("app"), "cm").await;
+            member.create(MAPS, Some("app"), &config_map("cm", json!({"k": "theirs"}))).await;
+        });
+        world.work("w", &[config_map("cm", json!({"k": "newer"}))], never).await;
+        world.shows("w", "0 ConfigMap/cm: Applied=False/NotTakenOver").await;
+        assert!(weather.is_over());
+        let live = world.member().get(MAPS, Some("app"), "cm").await.unwrap();
+        assert_eq!((owners(&live).len(), &live["data"]), (0, &json!({"k": "theirs"})), "{strategy}");
+        assert_eq!(live["metadata"].get("annotations"), None, "{strategy}");
+        agent.stop().await;
+    }
 }

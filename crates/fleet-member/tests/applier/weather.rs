@@ -1,8 +1,9 @@
-//! Connections on which requests and answers get lost, from a seed.
+//! Connections on which requests and answers get lost, from a seed; on which nothing new is heard; and on which somebody acts
+//! just before a request arrives.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use apiserver::http::LocalService;
@@ -18,11 +19,51 @@ const ONE_IN: u64 = 7;
 pub(crate) struct Weather {
     state: Arc<AtomicU64>,
     lost: Arc<AtomicU64>,
+    /// Whether watches bring nothing: what was listed is all that is known.
+    deaf: bool,
+    interruptions: Arc<Mutex<Vec<Interruption>>>,
 }
+
+/// What somebody does just before a request arrives.
+struct Interruption {
+    method: &'static str,
+    path_ends: &'static str,
+    act: Act,
+}
+
+type Act = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Weather {
     pub(crate) fn seeded(seed: u64) -> Self {
         Self { state: Arc::new(AtomicU64::new(seed)), ..Self::default() }
+    }
+
+    /// A day on which no watch brings anything.
+    pub(crate) fn deaf() -> Self {
+        Self { deaf: true, ..Self::default() }
+    }
+
+    /// Lets somebody act once, before the next request of this sort arrives.
+    pub(crate) fn before(
+        &self,
+        method: &'static str,
+        path_ends: &'static str,
+        act: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.interruptions.lock().unwrap().push(Interruption { method, path_ends, act: Box::pin(act) });
+    }
+
+    /// Whether everybody who was to act has done so.
+    pub(crate) fn is_over(&self) -> bool {
+        self.interruptions.lock().unwrap().is_empty()
+    }
+
+    fn interruption_of(&self, request: &Request<Body>) -> Option<Act> {
+        let mut all = self.interruptions.lock().unwrap();
+        let meant =
+            |one: &Interruption| request.method() == one.method && request.uri().path().ends_with(one.path_ends);
+        let found = all.iter().position(meant)?;
+        Some(all.remove(found).act)
     }
 
     pub(crate) fn calm_down(&self) {
@@ -71,8 +112,18 @@ impl Service<Request<Body>> for Stormy {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let watches = request.uri().query().is_some_and(|query| query.contains("watch="));
+        if watches && self.weather.deaf {
+            return Box::pin(std::future::pending());
+        }
         if watches {
             return Box::pin(self.inner.call(request));
+        }
+        if let Some(act) = self.weather.interruption_of(&request) {
+            let answer = self.inner.call(request);
+            return Box::pin(async move {
+                act.await;
+                answer.await
+            });
         }
         if self.weather.loses() {
             return Box::pin(std::future::pending());

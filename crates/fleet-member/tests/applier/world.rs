@@ -178,7 +178,7 @@ impl World {
         self.run(ApplierOptions::default(), weather)
     }
 
-    fn run(&self, applier: ApplierOptions, weather: &Weather) -> Agent {
+    pub(crate) fn run(&self, applier: ApplierOptions, weather: &Weather) -> Agent {
         let options = Options {
             component: "member-agent".to_owned(),
             clock: self.clock.clone(),

@@ -37,6 +37,29 @@ async fn placement_49_clusters_that_all_leave_keep_what_they_have_and_come_back_
 }
 
 #[tokio::test(start_paused = true)]
+async fn placement_49_what_changes_while_clusters_are_away_reaches_them_when_they_are_back() {
+    let fleet = Fleet::new(&["c1"]).await;
+    let path = format!("{CLUSTER_PLACEMENTS}/web");
+    let settings = format!("{MAPS}/settings");
+    fleet.place("web", json!({})).await;
+    fleet.all_good(&path, 1).await;
+    // Long enough for the agent to remember all that it may.
+    fleet.pass(std::time::Duration::from_mins(2)).await;
+    fleet.hub.delete(&format!("{MEMBERS}/c1")).await;
+    fleet.until("it has left", || async { !fleet.hub.has(&format!("{MEMBERS}/c1")).await }).await;
+    fleet.says(&path, "Scheduled=True", 0).await;
+    fleet.hub.patch(&settings, json!({"data": {"value": "2"}})).await;
+    fleet.pass(std::time::Duration::from_mins(2)).await;
+    let value = || async { fleet.on("c1").get(&settings).await.unwrap()["data"]["value"].clone() };
+    assert_eq!(value().await, "1", "nothing is applied to a cluster that has left");
+    // The same agent finds a Work of the same name and generation, with another content.
+    fleet.rejoin().await;
+    fleet.all_good(&path, 1).await;
+    assert_eq!(value().await, "2", "available is what was asked for");
+    fleet.world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_placement_abandons_stays_and_belongs_to_nobody() {
     let fleet = Fleet::new(&["c1"]).await;
     let path = format!("{CLUSTER_PLACEMENTS}/web");

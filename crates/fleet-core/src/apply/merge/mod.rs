@@ -39,12 +39,16 @@ impl Patch {
         self.body.is_empty()
     }
 
-    /// The same patch, refused by the server if the object has changed since it was read.
+    /// The same patch, refused by the server if the object is another one of that name by now, or, where a version is given,
+    /// has changed since it was read.
     #[must_use]
-    pub fn locked_to(mut self, resource_version: &str) -> Self {
-        let metadata = self.body.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-        if let Value::Object(metadata) = metadata {
-            metadata.insert("resourceVersion".to_owned(), Value::from(resource_version));
+    pub fn meant_for(mut self, uid: Option<&str>, resource_version: Option<&str>) -> Self {
+        for (field, value) in [("uid", uid), ("resourceVersion", resource_version)] {
+            let Some(value) = value else { continue };
+            let metadata = self.body.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(metadata) = metadata {
+                metadata.insert(field.to_owned(), Value::from(value));
+            }
         }
         self
     }

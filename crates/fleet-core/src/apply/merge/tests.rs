@@ -244,7 +244,7 @@ fn a_lock_is_part_of_the_patch() {
     let patch = three_way(&json!({}), &object(("v1", "ConfigMap"), json!({})), &config_map).unwrap();
     assert!(patch.is_empty());
     expect![[r#"{"metadata":{"resourceVersion":"5"}}"#]]
-        .assert_eq(&Value::Object(patch.locked_to("5").body).to_string());
+        .assert_eq(&Value::Object(patch.meant_for(None, Some("5")).body).to_string());
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::apply::ownership::Owner;
 use crate::apply::process::{ApiFailure, Outcome, Process, Processed, Request, Step, Task};
 
 /// No conversation is longer.
-const QUESTIONS_MAX: usize = 4;
+const QUESTIONS_MAX: usize = 5;
 
 fn owner() -> Owner {
     Owner { name: "w".into(), uid: "u-w".into() }
@@ -50,11 +50,13 @@ struct Member {
     live: Option<Value>,
     dry_run_refused: Option<ApiFailure>,
     write_refused: Option<ApiFailure>,
+    /// Works that the hub has, though nobody has heard of them yet; or why it cannot be asked.
+    unheard: Result<BTreeSet<String>, ApiFailure>,
 }
 
 impl Member {
     fn with(live: Option<Value>) -> Self {
-        Self { live, dry_run_refused: None, write_refused: None }
+        Self { live, dry_run_refused: None, write_refused: None, unheard: Ok(BTreeSet::new()) }
     }
 
     fn answer(&mut self, request: Request) -> Result<Value, ApiFailure> {
@@ -122,10 +124,14 @@ fn lead(manifest: &Value, strategy: Value, works: &[&str], member: &mut Member) 
             Step::Done(processed) => return (asked, processed),
             Step::Ask(request) => {
                 asked.push(word(&request));
-                assert!(asked.len() <= QUESTIONS_MAX, "{asked:?}");
                 step = process.answered(member.answer(request));
             }
+            Step::FindWorks(names) => {
+                asked.push("find-works");
+                step = process.found(member.unheard.clone().map(|unheard| &unheard & &names));
+            }
         }
+        assert!(asked.len() <= QUESTIONS_MAX, "{asked:?}");
     }
 }
 
@@ -254,7 +260,7 @@ fn applier_s31_s33_s34_owners_decide_who_may_take_over() {
         &["w"],
         owned_by(&[other]),
         expect![[r#"
-        take-over patch
+        find-works take-over patch
         Applied
     "#]],
     );
@@ -394,6 +400,7 @@ fn applier_s72_a_change_between_look_and_write_is_a_failure_that_is_tried_again(
     let (_, step) = Process::begin(task, Ok(member.live.clone()));
     let Step::Ask(Request::Write(Operation::Patch(patch))) = step else { panic!("{step:?}") };
     assert_eq!(patch.body["metadata"]["resourceVersion"], "7", "the version that was looked at is a precondition");
+    assert_eq!(patch.body["metadata"]["uid"], "u-cm", "and so is the object");
     member.write_refused = Some(refused(409, "the object has been modified"));
     check(
         &map("new"),
@@ -402,7 +409,98 @@ fn applier_s72_a_change_between_look_and_write_is_a_failure_that_is_tried_again(
         member,
         expect![[r#"
         patch
-        NotApplied { reason: ApplyFailed, error: "failed to apply the manifest: failed to patch the manifest object: the object has been modified" }
+        NotApplied { reason: ApplyFailed, error: "failed to apply the manifest: failed to patch the manifest object: error returned by the API server: the object has been modified" }
+    "#]],
+    );
+}
+
+#[test]
+fn a_write_is_meant_for_the_object_that_was_looked_at_under_every_strategy() {
+    for (strategy, versioned) in [
+        (json!({}), false),
+        (json!({"type": "ServerSideApply"}), false),
+        (json!({"type": "ServerSideApply", "whenToApply": "IfNotDrifted"}), true),
+    ] {
+        let strategy: ApplyStrategy = serde_json::from_value(strategy).unwrap();
+        let (manifest, owner, works) = (map("new"), owner(), BTreeSet::new());
+        let task = Task { manifest: &manifest, strategy: &strategy, owner: &owner, works: &works };
+        let (_, step) = Process::begin(task, Ok(Some(live("old", &[owner.reference()]))));
+        let body = match step {
+            Step::Ask(Request::Write(Operation::Patch(patch))) => Value::Object(patch.body),
+            Step::Ask(Request::Write(Operation::Apply { body, .. })) => body,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((&body["metadata"]["uid"], body["metadata"]["resourceVersion"] == "7"), (&json!("u-cm"), versioned));
+    }
+}
+
+#[test]
+fn errors_of_the_api_server_are_told_with_their_class() {
+    let away = || Some(refused(500, "etcd is away"));
+    let mut creating = Member::with(None);
+    creating.write_refused = away();
+    check(
+        &map("a"),
+        json!({}),
+        &["w"],
+        creating,
+        expect![[r#"
+        create
+        NotApplied { reason: ApplyFailed, error: "failed to apply the manifest: failed to create manifest object: error returned by the API server: etcd is away" }
+    "#]],
+    );
+    let mut taking_over = Member::with(Some(live("a", &[])));
+    taking_over.write_refused = away();
+    check(
+        &map("a"),
+        json!({}),
+        &["w"],
+        taking_over,
+        expect![[r#"
+        take-over
+        NotApplied { reason: FailedToTakeOver, error: "failed to take over a pre-existing object: failed to take over the object: error returned by the API server: etcd is away" }
+    "#]],
+    );
+    // Server-side applies have words of their own.
+    let mut applying = Member::with(Some(live("old", &[owner().reference()])));
+    applying.write_refused = away();
+    check(
+        &map("a"),
+        json!({"type": "ServerSideApply"}),
+        &["w"],
+        applying,
+        expect![[r#"
+        apply-forced
+        NotApplied { reason: ApplyFailed, error: "failed to apply the manifest: failed to apply the manifest object: an error is returned by the API server: etcd is away" }
+    "#]],
+    );
+}
+
+#[test]
+fn no_owner_is_dropped_because_its_work_was_not_heard_of() {
+    let owned = || Member::with(Some(live("a", &[reference("old", "u-old")])));
+    let mut unheard = owned();
+    unheard.unheard = Ok(["old".to_owned()].into());
+    check(
+        &map("a"),
+        json!({}),
+        &["w"],
+        unheard,
+        expect![[r#"
+        find-works
+        NotApplied { reason: FailedToTakeOver, error: "failed to take over a pre-existing object: the object is already owned by some other sources(s) and co-ownership is disallowed (existingOwnerRefs: [{\"apiVersion\":\"placement.kubernetes-fleet.io/v1beta1\",\"kind\":\"AppliedWork\",\"name\":\"old\",\"uid\":\"u-old\"}])" }
+    "#]],
+    );
+    let mut silent = owned();
+    silent.unheard = Err(refused(503, "the hub is away"));
+    check(
+        &map("a"),
+        json!({}),
+        &["w"],
+        silent,
+        expect![[r#"
+        find-works
+        NotApplied { reason: FailedToTakeOver, error: "failed to take over a pre-existing object: failed to remove left-behind AppliedWork owner references: failed to get the Work object: error returned by the API server: the hub is away" }
     "#]],
     );
 }
@@ -484,7 +582,8 @@ fn a_member_that_cannot_be_read_is_no_member_without_the_object() {
     let task = Task { manifest: &manifest, strategy: &strategy, owner: &owner, works: &works };
     let (_, step) = Process::begin(task, Err(refused(500, "etcd is away")));
     let Step::Done(processed) = step else { panic!("{step:?}") };
-    let error = "failed to find the corresponding object for the manifest object in the member cluster: etcd is away";
+    let error = "failed to find the corresponding object for the manifest object in the member cluster: \
+                 error returned by the API server: etcd is away";
     let reason = fleet_api::conditions::work::ManifestAppliedReason::FailedToFindObject;
     assert_eq!(processed.outcome, Outcome::NotApplied { reason, error: error.into() });
 }
@@ -519,6 +618,7 @@ proptest! {
             match step {
                 Step::Done(_) => return Ok(()),
                 Step::Ask(_) => step = process.answered(answer.map_err(|code| refused(code, "no"))),
+                Step::FindWorks(names) => step = process.found(answer.map(|_| names).map_err(|code| refused(code, "no"))),
             }
         }
         prop_assert!(matches!(step, Step::Done(_)), "it does not end");

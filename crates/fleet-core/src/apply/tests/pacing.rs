@@ -1,6 +1,7 @@
 //! When Works are looked at again, and how fast objects may go.
 
 use fleet_api::conditions::work::ManifestAppliedReason;
+use fleet_api::types::{ApplyStrategy, PatchDetail, WhenToApply};
 use jiff::{SignedDuration, Timestamp};
 
 use super::reporting::result;
@@ -12,8 +13,14 @@ use crate::apply::requeue::{Pace, Requeue, is_worth_a_retry};
 fn gaps(pace: &Pace, settled: bool, runs: usize) -> Vec<f64> {
     let availability = if settled { Availability::Available } else { Availability::NotYet };
     let results = [result(0, "a", Outcome::Applied, Some(availability))];
-    let mut requeue = Requeue::default();
-    (0..runs).map(|_| (requeue.next(pace, 1, &results, settled).as_secs_f64() * 1000.0).round() / 1000.0).collect()
+    let (mut requeue, mut now) = (Requeue::default(), at(0));
+    let mut gap = || {
+        let next = requeue.next(pace, 1, &results, settled, now);
+        let gap = next.duration_since(now).as_secs_f64();
+        now = next;
+        (gap * 1000.0).round() / 1000.0
+    };
+    (0..runs).map(|_| gap()).collect()
 }
 
 fn steep() -> Pace {
@@ -61,8 +68,13 @@ fn applier_s68_a_change_starts_over() {
         let reason = ManifestAppliedReason::ApplyFailed;
         [result(0, "a", Outcome::NotApplied { reason, error: error.into() }, None)]
     };
-    let mut requeue = Requeue::default();
-    let mut next = |generation, results: &[_]| requeue.next(&Pace::default(), generation, results, true).as_secs();
+    let (mut requeue, mut now) = (Requeue::default(), at(0));
+    let mut next = |generation, results: &[_]| {
+        let next = requeue.next(&Pace::default(), generation, results, true, now);
+        let gap = next.duration_since(now).as_secs();
+        now = next;
+        gap
+    };
     for _ in 0..40 {
         next(1, &available);
     }
@@ -70,6 +82,14 @@ fn applier_s68_a_change_starts_over() {
     assert_eq!([next(2, &available), next(2, &available)], [5, 2], "a new generation");
     assert_eq!([next(2, &waiting), next(2, &waiting)], [5, 2], "another result");
     assert_eq!([next(2, &failed("a")), next(2, &failed("b"))], [5, 2], "other words are no other result");
+}
+
+#[test]
+fn a_look_before_its_time_neither_counts_nor_puts_off_the_next() {
+    let results = [result(0, "a", Outcome::Applied, Some(Availability::Available))];
+    let mut requeue = Requeue::default();
+    let mut next = |second| requeue.next(&Pace::default(), 1, &results, true, at(second)).as_second();
+    assert_eq!([next(0), next(1), next(4), next(5), next(6), next(7)], [5, 5, 5, 7, 7, 10]);
 }
 
 #[test]
@@ -97,7 +117,7 @@ fn a_pace_out_of_its_limits_is_put_right() {
 #[test]
 fn what_a_watch_tells_the_end_of_is_not_retried() {
     let outcome = |reason| Outcome::NotApplied { reason, error: String::new() };
-    let retried = |reason| is_worth_a_retry(&result(0, "a", outcome(reason), None));
+    let retried = |reason| is_worth_a_retry(&result(0, "a", outcome(reason), None), &ApplyStrategy::default());
     for reason in [
         ManifestAppliedReason::FoundDrifts,
         ManifestAppliedReason::NotTakenOver,
@@ -107,7 +127,13 @@ fn what_a_watch_tells_the_end_of_is_not_retried() {
         assert!(!retried(reason), "{reason}");
     }
     assert!(retried(ManifestAppliedReason::ApplyFailed) && retried(ManifestAppliedReason::FailedToTakeOver));
-    assert!(!is_worth_a_retry(&result(0, "a", Outcome::Applied, Some(Availability::NotYet))));
+    let always = ApplyStrategy::default();
+    let mut applied = result(0, "a", Outcome::Applied, Some(Availability::NotYet));
+    assert!(!is_worth_a_retry(&applied, &always));
+    applied.processed.drifts = vec![PatchDetail { path: "/spec/x".into(), ..PatchDetail::default() }];
+    assert!(!is_worth_a_retry(&applied, &always), "what is left on the member stays as it is");
+    let heeding = ApplyStrategy { when_to_apply: Some(WhenToApply::IfNotDrifted), ..ApplyStrategy::default() };
+    assert!(is_worth_a_retry(&applied, &heeding), "to the next look it is drift");
 }
 
 fn at(second: i64) -> Timestamp {
@@ -124,8 +150,10 @@ fn at_most_so_much_is_deleted_within_a_minute() {
     assert_eq!(budget.take_some(9, 5, at(60)), 3);
     assert_eq!(budget.take_some(9, 5, at(70)), 2);
     assert!(!budget.take_all(1, 5, at(71)));
-    assert!(budget.take_all(100, 5, at(71 + 60)), "what is larger than the limit goes when nothing else went");
-    assert!(!budget.take_all(1, 5, at(71 + 61)));
+    assert!(!budget.take_all(6, 5, at(71 + 60)), "what is larger than the limit does not go at once, ever");
+    assert_eq!(budget.room(5, at(71 + 60)), 5, "what is refused is not counted");
+    assert!(budget.take_all(4, 5, at(71 + 60)));
+    assert!(!budget.take_all(2, 5, at(71 + 61)) && budget.take_all(1, 5, at(71 + 61)));
     assert_eq!(Budget::default().take_some(4, 0, at(0)), 1, "a limit of nothing would keep everything for ever");
 }
 

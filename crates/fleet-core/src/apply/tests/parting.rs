@@ -6,8 +6,8 @@ use fleet_api::kinds::{AppliedWork, Work};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::apply::farewell::{Farewell, farewell};
-use crate::apply::ownership::{Owner, Removal, removal, unblocked};
+use crate::apply::farewell::{Farewell, farewell, going_with};
+use crate::apply::ownership::{Owner, Removal, falls_with_ledger, removal, unblocked};
 
 const DELETED: &str = "2026-01-01T00:00:00Z";
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -68,12 +68,37 @@ fn a_placement_that_abandons_its_resources_leaves_them() {
     );
 }
 
+#[test]
+fn what_others_need_goes_last_and_everything_once() {
+    let of = |group: &str, kind: &str, resource: &str, name: &str| json!({"ordinal": 0, "group": group, "version": "v1", "kind": kind, "resource": resource, "name": name});
+    let namespace = of("", "Namespace", "namespaces", "app");
+    let web = of("apps", "Deployment", "deployments", "web");
+    let mut held = json!(work(&[OURS], true, None));
+    let records =
+        [&namespace, &web, &of("example.com", "Widget", "widgets", "a"), &of("", "ConfigMap", "configmaps", "")];
+    held["status"] = json!({"conditions": [], "manifestConditions":
+        records.map(|identifier| json!({"identifier": identifier, "conditions": []}))});
+    let mut older = web.clone();
+    older["version"] = json!("v1beta1");
+    let map = of("", "ConfigMap", "configmaps", "cm");
+    let mut ledger = json!(ledger(false));
+    ledger["status"] = json!({"appliedResources": [older, map]});
+    let names: Vec<String> =
+        going_with(&serde_json::from_value(held).unwrap(), &serde_json::from_value(ledger).unwrap())
+            .into_iter()
+            .map(|identifier| identifier.name)
+            .collect();
+    assert_eq!(names, ["a", "web", "cm", "app"]);
+}
+
 fn owner() -> Owner {
     Owner { name: "w".into(), uid: "u".into() }
 }
 
+/// An object that was applied by us.
 fn object(owners: &[Value]) -> Value {
-    json!({"metadata": {"name": "a", "uid": "u-a", "ownerReferences": owners}})
+    let texts = json!({"kubernetes-fleet.io/spec-hash": "h"});
+    json!({"metadata": {"name": "a", "uid": "u-a", "ownerReferences": owners, "annotations": texts}})
 }
 
 fn foreign() -> Value {
@@ -97,6 +122,40 @@ fn applier_s08_s09_only_what_is_ours_alone_is_deleted() {
     without_uid["metadata"].as_object_mut().unwrap().remove("uid");
     assert_eq!(removal(&without_uid, &owner()), Removal::Leave, "what cannot be named exactly is not deleted");
     assert_eq!(removal(&json!(null), &owner()), Removal::Leave);
+}
+
+#[test]
+fn what_bears_no_sign_of_an_apply_is_given_back_and_not_deleted() {
+    let ours = owner().reference();
+    let mut taken_over = object(from_ref(&ours));
+    taken_over["metadata"].as_object_mut().unwrap().remove("annotations");
+    taken_over["metadata"]["managedFields"] = json!([{"manager": "member-agent"}, {"manager": "kubectl"}]);
+    let Removal::LetGo { object: free } = removal(&taken_over, &owner()) else { panic!() };
+    assert_eq!(free["metadata"].get("ownerReferences"), None);
+    assert_eq!(
+        falls_with_ledger(&taken_over, &owner()).as_deref(),
+        Some("u-a"),
+        "with the ledger it goes all the same"
+    );
+    // Each sign alone will do: users take annotations away, and servers may keep no managers.
+    let mut managed = taken_over.clone();
+    managed["metadata"]["managedFields"][1]["manager"] = json!("work-api-agent");
+    let mut described = taken_over.clone();
+    described["metadata"]["annotations"] = json!({"kubernetes-fleet.io/last-applied-configuration": ""});
+    for applied in [managed, described] {
+        assert_eq!(removal(&applied, &owner()), Removal::Delete { uid: "u-a".into() });
+    }
+}
+
+#[test]
+fn what_others_own_too_does_not_fall_with_the_ledger() {
+    let ours = owner().reference();
+    assert_eq!(falls_with_ledger(&object(from_ref(&ours)), &owner()).as_deref(), Some("u-a"));
+    assert_eq!(falls_with_ledger(&object(&[ours.clone(), foreign()]), &owner()), None);
+    assert_eq!(falls_with_ledger(&object(&[]), &owner()), None);
+    let mut going = object(&[ours]);
+    going["metadata"]["deletionTimestamp"] = json!(DELETED);
+    assert_eq!(falls_with_ledger(&going, &owner()), None, "it goes already");
 }
 
 #[test]

@@ -82,6 +82,18 @@ fn a_manifest_whose_kind_is_not_served_keeps_its_object() {
 }
 
 #[test]
+fn an_object_that_is_named_in_another_version_of_its_kind_stays() {
+    let mut work = work(3, &["a"], Some(2), &[("a", "Applied"), ("b", "Applied")]);
+    for record in &mut work.status.as_mut().unwrap().manifest_conditions {
+        record.identifier.version = "v1beta1".into();
+    }
+    assert_eq!(going(&work), ["b"]);
+    // Of another group it is another object.
+    work.status.as_mut().unwrap().manifest_conditions[0].identifier.group = "example.com".into();
+    assert_eq!(going(&work), ["a", "b"]);
+}
+
+#[test]
 fn nothing_is_removed_while_only_differences_are_reported() {
     let mut work = work(3, &[], Some(2), &[("a", "Applied")]);
     work.spec.apply_strategy = serde_json::from_value(json!({"type": "ReportDiff"})).unwrap();
