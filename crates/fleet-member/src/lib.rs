@@ -9,10 +9,12 @@
 //! | `membership` | the shell of `fleet_core::membership::agent` |
 //! | `applier/` | the shell of `fleet_core::apply`: Works become objects on the member |
 //! | `provider` | what property providers are shown, and what they tell |
+//! | `asking` | starting and asking a provider, with deadlines |
 //! | `look` | asking the member's API server how its cluster is |
 //! | `ownership` | which controller writes which field |
 
 mod applier;
+mod asking;
 mod look;
 mod membership;
 mod options;
@@ -22,7 +24,7 @@ mod provider;
 pub use applier::Processed;
 pub use options::{ApplierOptions, MemberOptions, Properties, ProviderOptions};
 pub use ownership::ownership;
-pub use provider::{PropertyProvider, Seen, Wants};
+pub use provider::{Pending, PropertyProvider, Seen, Wants};
 
 use applier::Switch;
 use fleet_api::kinds::{InternalMemberCluster, Work};

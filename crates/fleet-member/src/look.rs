@@ -1,14 +1,14 @@
 //! One look at the member's cluster: is its API server ready, and what does it have.
 //!
 //! Decides what is asked and how long an answer may take. What cannot be had is part of the look, never an error: the hub
-//! is to hear of it. Never decides what the answers amount to: that is `fleet_core::membership::properties`.
+//! is to hear of it. Never decides what the answers amount to: that is `fleet_core::membership::properties`, or a provider.
 
 use std::time::Duration;
 
 use fleet_api::conditions::member::PropertyProviderStarted;
 use fleet_core::membership::agent::{COLLECTION_DEADLINE, Collected, Method, Probe, collection_method};
 use fleet_core::membership::properties::{NamespaceFacts, NodeFacts, PODS_MAX, PodFacts, ProviderAnswer, built_in};
-use fleet_runtime::{Error, Reader};
+use fleet_runtime::{Error, Hands, Reader, Side};
 use futures::future::join;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::options::Properties;
-use crate::provider::{PropertyProvider, Seen};
+use crate::asking::Asking;
+use crate::provider::{PropertyProvider, Seen, Wants};
 
 /// The API server's own word on whether it is ready.
 const READINESS: &str = "/readyz";
@@ -33,14 +33,9 @@ const RUNNING_PODS: &str =
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) probe: Probe,
-    found: Found,
-}
-
-#[derive(Debug)]
-enum Found {
-    Inventory(Inventory),
-    TimedOut,
-    Failed(String),
+    /// How the start of the property provider went; `None` where there is none.
+    pub(crate) provider: Option<PropertyProviderStarted>,
+    pub(crate) collected: Collected,
 }
 
 /// What the cluster has.
@@ -56,33 +51,36 @@ struct Inventory {
 }
 
 impl Look {
-    /// Asks the member's API server.
-    pub(crate) async fn take(member: &Reader, properties: &Properties) -> Self {
-        let (probe, found) = join(probe(member), collect(member, properties)).await;
-        Self { probe, found }
-    }
-
-    /// What was found, as the hub is told.
-    pub(crate) fn collected(&self, properties: &Properties, now: Timestamp) -> Collected {
-        let method = collection_method(provider_started(properties).as_ref());
-        match (&self.found, properties) {
-            (Found::Inventory(inventory), properties) => match properties.provider() {
-                Some(provider) => Collected::ByProvider(inventory.by_provider(provider, now)),
-                None => inventory.built_in(now),
-            },
-            (Found::TimedOut, _) if method == Method::Provider => Collected::ProviderTimedOut,
-            (Found::TimedOut, _) => Collected::Failed { error: "the cluster did not answer in time".to_owned() },
-            (Found::Failed(error), _) => Collected::Failed { error: error.clone() },
-        }
+    /// Asks the member's API server, and the provider if there is one.
+    pub(crate) async fn take(hands: &Hands<'_>, member: Side, provider: Option<&Asking>) -> Self {
+        let reader = hands.reader().on(member);
+        let (probe, (provider, collected)) = join(probe(&reader), collect(hands, &reader, provider)).await;
+        Self { probe, provider, collected }
     }
 }
 
-/// The provider is part of this process, so it has always started.
-pub(crate) fn provider_started(properties: &Properties) -> Option<PropertyProviderStarted> {
-    match properties {
-        Properties::BuiltIn => None,
-        Properties::Provider(_) | Properties::PlugIn(_) => Some(PropertyProviderStarted::Started),
-    }
+async fn collect(
+    hands: &Hands<'_>,
+    member: &Reader,
+    asking: Option<&Asking>,
+) -> (Option<PropertyProviderStarted>, Collected) {
+    let started = match asking {
+        Some(asking) => Some(asking.started().await),
+        None => None,
+    };
+    let asking = asking.filter(|_| collection_method(started.as_ref()) == Method::Provider);
+    let wants = asking.map(|asking| asking.provider.wants());
+    let collected = match (timeout(COLLECTION_DEADLINE.unsigned_abs(), take_inventory(member, wants)).await, asking) {
+        (Ok(Ok(inventory)), None) => inventory.built_in(hands.moment().now),
+        (Ok(Ok(inventory)), Some(asking)) => {
+            let (provider, now) = (asking.provider.clone(), hands.moment().now);
+            asking.ask(Box::pin(async move { inventory.by_provider(&*provider, now).await })).await
+        }
+        (Ok(Err(error)), _) => Collected::Failed { error: error.with_causes() },
+        (Err(_), Some(_)) => Collected::ProviderTimedOut,
+        (Err(_), None) => Collected::Failed { error: "the cluster did not answer in time".to_owned() },
+    };
+    (started, collected)
 }
 
 async fn probe(member: &Reader) -> Probe {
@@ -92,18 +90,10 @@ async fn probe(member: &Reader) -> Probe {
     }
 }
 
-async fn collect(member: &Reader, properties: &Properties) -> Found {
-    let deadline = Duration::try_from(COLLECTION_DEADLINE).unwrap_or(PROBE_DEADLINE);
-    match timeout(deadline, take_inventory(member, properties)).await {
-        Ok(Ok(inventory)) => Found::Inventory(inventory),
-        Ok(Err(error)) => Found::Failed(error.with_causes()),
-        Err(_) => Found::TimedOut,
-    }
-}
-
-async fn take_inventory(member: &Reader, properties: &Properties) -> Result<Inventory, Error> {
+/// `wants` is what a provider wants to be shown; without one the built-in method is content with little.
+async fn take_inventory(member: &Reader, wants: Option<Wants>) -> Result<Inventory, Error> {
     let nodes = all(member, "/api/v1/nodes", usize::MAX, |node: Node| node).await?;
-    let (pods, namespaces) = match properties.provider().map(PropertyProvider::wants) {
+    let (pods, namespaces) = match wants {
         None => (Some(("/api/v1/pods", PODS_MAX)), false),
         Some(wants) => (wants.pods.then_some((RUNNING_PODS, usize::MAX)), wants.namespaces),
     };
@@ -125,16 +115,17 @@ impl Inventory {
         built_in(&self.node_facts(), pods, self.version.as_deref(), now)
     }
 
-    fn by_provider(&self, provider: &dyn PropertyProvider, now: Timestamp) -> ProviderAnswer {
+    async fn by_provider(&self, provider: &dyn PropertyProvider, now: Timestamp) -> ProviderAnswer {
         let namespaces: Option<Vec<_>> =
             self.namespaces.as_ref().map(|all| all.iter().map(NamespaceFacts::of).collect());
+        let nodes = self.node_facts();
         let seen = Seen {
-            nodes: &self.node_facts(),
+            nodes: &nodes,
             pods: self.pods.as_deref(),
             namespaces: namespaces.as_deref(),
             version: self.version.as_deref(),
         };
-        provider.tell(&seen, now)
+        provider.tell(seen, now).await
     }
 
     fn node_facts(&self) -> Vec<NodeFacts<'_>> {

@@ -1,7 +1,7 @@
 //! Runs membership on the member: joins, keeps the hub informed, leaves.
 //!
 //! Decides what wakes the agent and how each act of a plan is carried out. A look at the cluster takes two rounds: a plan
-//! asks for it, the next `fetch` takes it, and the plan after that makes the report. Never decides when to look or what
+//! asks for it, the next `converse` takes it, and the plan after that makes the report. Never decides when to look or what
 //! to report: that is `fleet_core::membership::agent`.
 
 use std::sync::Arc;
@@ -13,20 +13,21 @@ use fleet_api::types::ClusterState;
 use fleet_api::well_known::{finalizers, metrics};
 use fleet_core::membership::Counter;
 use fleet_core::membership::agent::{
-    FIRST_RETRY_AFTER, MailboxFacts, Memory, Observed, Outcome as Stand, Plan, Setback, Sounding, WorkFacts,
+    FIRST_RETRY_AFTER, MailboxFacts, Memory, Observed, Order, Outcome as Stand, Plan, Setback, Sounding, WorkFacts,
     Write as Act, plan,
 };
 use fleet_core::plan::Wake as Until;
 use fleet_runtime::{
-    Actions, Controller, CounterName, Counters, Error, Event, KubeEvent, Moment, Next, ObjectKey, Outcome, Reader,
+    Actions, Controller, CounterName, Counters, Error, Event, Hands, KubeEvent, Moment, Next, ObjectKey, Outcome,
     Regarding, Runtime, Side, Triggers, Write,
 };
 use parking_lot::Mutex;
 
 use crate::Caches;
 use crate::applier::Switch;
-use crate::look::{Look, provider_started};
-use crate::options::{MemberOptions, Properties};
+use crate::asking::Asking;
+use crate::look::Look;
+use crate::options::MemberOptions;
 use crate::ownership::MEMBERSHIP;
 
 /// One agent looks after one cluster.
@@ -46,7 +47,7 @@ pub(crate) fn start(
         caches: caches.clone(),
         mailbox: own_mailbox.clone(),
         member,
-        properties: options.properties.clone(),
+        provider: options.properties.provider().map(Asking::new),
         applier,
         counters: counters.clone(),
         state: Mutex::default(),
@@ -80,7 +81,8 @@ struct Agent {
     caches: Caches,
     mailbox: ObjectKey,
     member: Side,
-    properties: Properties,
+    /// The property provider, if there is one.
+    provider: Option<Asking>,
     applier: Switch,
     counters: Counters,
     state: Mutex<State>,
@@ -102,8 +104,8 @@ struct State {
 enum Awaited {
     #[default]
     Nothing,
-    /// Works that are let go of, for what the hub asks in this generation.
-    Releases { generation: i64 },
+    /// Works that are let go of, for this order of the hub.
+    Releases { order: Order },
     /// A report that, once it is written, counts.
     Report(Counter),
 }
@@ -113,11 +115,11 @@ impl Controller for Agent {
     type Key = ClusterName;
     type Facts = Option<Look>;
 
-    async fn fetch(&self, _: &ClusterName, reader: &Reader) -> Result<Option<Look>, Error> {
+    async fn converse(&self, _: &ClusterName, hands: &Hands<'_>) -> Result<Option<Look>, Error> {
         if !self.state.lock().look_due {
             return Ok(None);
         }
-        Ok(Some(Look::take(&reader.on(self.member), &self.properties).await))
+        Ok(Some(Look::take(hands, self.member, self.provider.as_ref()).await))
     }
 
     fn plan(&self, _: &ClusterName, look: Option<Look>, moment: Moment) -> Actions {
@@ -128,11 +130,12 @@ impl Controller for Agent {
         let mut state = self.state.lock();
         let Some(mailbox) = self.caches.mailboxes.get(&self.mailbox) else { return Actions::none() };
         if let Some(look) = look {
-            let (generation, now) = (mailbox.generation(), moment.now);
-            let collected = look.collected(&self.properties, now);
-            let provider = provider_started(&self.properties);
-            state.memory.sounding =
-                Some(Sounding::next(&state.memory, generation, now, look.probe, provider, collected));
+            let Look { probe, provider, collected } = look;
+            let sounding = Sounding::next(&state.memory, Order::of(&mailbox), moment.now, probe, provider, collected);
+            if let Some(error) = sounding.new_failure(state.memory.sounding.as_ref()) {
+                tracing::warn!(error, "what the cluster has cannot be collected; what was told of it last stays");
+            }
+            state.memory.sounding = Some(sounding);
         }
         state.look_due = false;
         let seed = *state.seed.get_or_insert(moment.seed);
@@ -155,13 +158,12 @@ impl Controller for Agent {
                 self.counters.count(counter.name());
                 None
             }
-            Awaited::Releases { generation } => {
+            Awaited::Releases { order } => {
                 let failures: Vec<_> =
                     outcomes.into_iter().filter_map(Result::err).filter(|error| !error.is_not_found()).collect();
                 let failed = failures.iter().find(|error| !error.is_conflict());
                 if let Some(error) = failed {
-                    state.memory.setback =
-                        Some(Setback::next(&state.memory, generation, error.with_causes(), moment.now));
+                    state.memory.setback = Some(Setback::next(&state.memory, order, error.with_causes(), moment.now));
                 } else if failures.is_empty() {
                     state.memory.setback = None;
                 }
@@ -205,7 +207,7 @@ impl Agent {
             return actions.then(Next::At(moment.now));
         }
         if !actions.writes.is_empty() {
-            state.awaited = Awaited::Releases { generation: mailbox.generation() };
+            state.awaited = Awaited::Releases { order: Order::of(mailbox) };
             return actions;
         }
         if !matches!(plan.report.outcome, Stand::SetBack { .. }) {

@@ -102,11 +102,11 @@ pub enum Properties {
 }
 
 impl Properties {
-    pub(crate) fn provider(&self) -> Option<&dyn PropertyProvider> {
+    pub(crate) fn provider(&self) -> Option<Arc<dyn PropertyProvider>> {
         match self {
             Self::BuiltIn => None,
-            Self::Provider(provider) => Some(provider),
-            Self::PlugIn(provider) => Some(provider.as_ref()),
+            Self::Provider(provider) => Some(Arc::new(provider.clone())),
+            Self::PlugIn(provider) => Some(provider.clone()),
         }
     }
 }

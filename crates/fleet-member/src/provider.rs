@@ -5,6 +5,8 @@
 //! provider that needs more brings it along.
 
 use std::fmt;
+use std::future::ready;
+use std::pin::Pin;
 
 use fleet_core::membership::properties::{AzureFacts, NamespaceFacts, NodeFacts, PodFacts, ProviderAnswer, azure};
 use jiff::Timestamp;
@@ -30,12 +32,22 @@ pub struct Wants {
     pub namespaces: bool,
 }
 
-/// A source of properties. It is asked once a heartbeat, on the thread of the agent: it must answer at once, from what it is
-/// shown or has gathered before.
+/// What a provider does in its own time.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A source of properties. It may wait for others, and is not waited for longer than the agent's deadlines; but it runs on the
+/// agent's own threads and must not block them.
 pub trait PropertyProvider: fmt::Debug + Send + Sync {
     fn wants(&self) -> Wants;
 
-    fn tell(&self, cluster: &Seen<'_>, now: Timestamp) -> ProviderAnswer;
+    /// Gets ready, once in the life of an agent, before it is asked for the first time. One that fails or takes too long is
+    /// never asked; the built-in method then takes its place. The default has nothing to prepare.
+    fn start(&self) -> Pending<'_, Result<(), String>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// Tells of the cluster, once a heartbeat. An answer that comes too late is dropped.
+    fn tell<'a>(&'a self, cluster: Seen<'a>, now: Timestamp) -> Pending<'a, ProviderAnswer>;
 }
 
 /// The names of Azure's provider, without asking Azure: there are no prices, hence no costs.
@@ -44,7 +56,7 @@ impl PropertyProvider for ProviderOptions {
         Wants { pods: self.available_resources, namespaces: self.namespaces }
     }
 
-    fn tell(&self, cluster: &Seen<'_>, now: Timestamp) -> ProviderAnswer {
+    fn tell<'a>(&'a self, cluster: Seen<'a>, now: Timestamp) -> Pending<'a, ProviderAnswer> {
         let facts = AzureFacts {
             nodes: cluster.nodes,
             pods: cluster.pods,
@@ -53,6 +65,6 @@ impl PropertyProvider for ProviderOptions {
             certificate_authority: self.certificate_authority.as_deref(),
             prices: None,
         };
-        azure(&facts, now)
+        Box::pin(ready(azure(&facts, now)))
     }
 }

@@ -4,6 +4,8 @@
 
 mod fleet;
 
+use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fleet::{Fleet, Mood, condition, json_of, pass, patch, until};
@@ -12,7 +14,7 @@ use fleet_api::time::Time;
 use fleet_api::types::PropertyValue;
 use fleet_api::well_known::{finalizers, namespaces};
 use fleet_core::membership::properties::ProviderAnswer;
-use fleet_member::{MemberOptions, Properties, PropertyProvider, ProviderOptions, Seen, Wants};
+use fleet_member::{MemberOptions, Pending, Properties, PropertyProvider, ProviderOptions, Seen, Wants};
 use fleet_runtime::KindId;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::Role;
@@ -157,11 +159,12 @@ impl PropertyProvider for Racks {
         Wants { namespaces: true, ..Wants::default() }
     }
 
-    fn tell(&self, cluster: &Seen<'_>, now: jiff::Timestamp) -> ProviderAnswer {
+    fn tell<'a>(&'a self, cluster: Seen<'a>, now: jiff::Timestamp) -> Pending<'a, ProviderAnswer> {
         let shown =
             format!("{} of {:?} {}", cluster.nodes.len(), cluster.pods.map(<[_]>::len), cluster.namespaces.is_some());
         let value = PropertyValue { value: shown, observation_time: Time::new(now) };
-        ProviderAnswer { properties: [("example.com/racks".to_owned(), value)].into(), ..ProviderAnswer::default() }
+        let properties = [("example.com/racks".to_owned(), value)].into();
+        Box::pin(ready(ProviderAnswer { properties, ..ProviderAnswer::default() }))
     }
 }
 
@@ -169,13 +172,137 @@ impl PropertyProvider for Racks {
 async fn a_provider_that_is_plugged_in_is_shown_what_it_wants_and_tells_the_hub() {
     let fleet = Fleet::new().await;
     fleet.add_node("m1", "n1").await;
-    let options = MemberOptions::new("m1").unwrap().telling(Properties::PlugIn(std::sync::Arc::new(Racks)));
+    let options = MemberOptions::new("m1").unwrap().telling(Properties::PlugIn(Arc::new(Racks)));
     let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&options, watch::channel(Mood::Fine).1));
     fleet.invite("m1").await;
     fleet.wait_for("m1", "ClusterPropertyCollectionSucceeded", "True PropertiesCollected").await;
     let status = json_of(&fleet.members().get("m1").await.unwrap())["status"].clone();
     assert_eq!(condition(&status, "ClusterPropertyProviderStarted"), "True Started");
     assert_eq!(status["properties"]["example.com/racks"]["value"], "1 of None true");
+    agent.stop().await;
+    hub.stop().await;
+}
+
+/// A provider that waits for somebody at its start or at every question.
+#[derive(Debug)]
+struct Hanging {
+    starts: watch::Receiver<bool>,
+    answers: watch::Receiver<bool>,
+    /// Questions that were put to it.
+    asked: std::sync::atomic::AtomicUsize,
+}
+
+impl Hanging {
+    /// With those who let it go on.
+    fn new(starts: bool, answers: bool) -> (Arc<Self>, watch::Sender<bool>, watch::Sender<bool>) {
+        let ((start, starts), (answer, answers)) = (watch::channel(starts), watch::channel(answers));
+        (Arc::new(Self { starts, answers, asked: std::sync::atomic::AtomicUsize::default() }), start, answer)
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+async fn comes_true(mut truth: watch::Receiver<bool>) {
+    truth.wait_for(|is_true| *is_true).await.unwrap();
+}
+
+impl PropertyProvider for Hanging {
+    fn wants(&self) -> Wants {
+        Wants::default()
+    }
+
+    fn start(&self) -> Pending<'_, Result<(), String>> {
+        Box::pin(async {
+            comes_true(self.starts.clone()).await;
+            Ok(())
+        })
+    }
+
+    fn tell<'a>(&'a self, _: Seen<'a>, now: jiff::Timestamp) -> Pending<'a, ProviderAnswer> {
+        self.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Box::pin(async move {
+            comes_true(self.answers.clone()).await;
+            let value = PropertyValue { value: "7".to_owned(), observation_time: Time::new(now) };
+            let properties = [("example.com/racks".to_owned(), value)].into();
+            ProviderAnswer { properties, ..ProviderAnswer::default() }
+        })
+    }
+}
+
+/// What the hub knows of the member: one of its conditions with its message.
+async fn told(fleet: &Fleet, type_: &str) -> String {
+    let status = json_of(&fleet.members().get("m1").await.unwrap())["status"].clone();
+    let conditions = status["conditions"].as_array().unwrap().clone();
+    let found = conditions.iter().find(|condition| condition["type"] == type_).cloned().unwrap_or_default();
+    format!("{} {}", condition(&status, type_), found["message"].as_str().unwrap_or_default())
+}
+
+async fn last_heartbeat(fleet: &Fleet) -> jiff::Timestamp {
+    let member = json_of(&fleet.members().get("m1").await.unwrap());
+    member["status"]["agentStatus"][0]["lastReceivedHeartbeat"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_57_a_provider_whose_start_hangs_is_replaced_by_the_built_in_method() {
+    let fleet = Fleet::new().await;
+    fleet.add_node("m1", "n1").await;
+    let (provider, start, _answer) = Hanging::new(false, true);
+    let options = MemberOptions::new("m1").unwrap().telling(Properties::PlugIn(provider.clone()));
+    let hub = fleet.start_hub();
+    fleet.invite("m1").await;
+    let begun = tokio::time::Instant::now();
+    let agent = fleet.start_member_with(&options, watch::channel(Mood::Fine).1);
+    fleet.joined("m1").await;
+    let waited = begun.elapsed();
+    assert!((Duration::from_secs(10)..Duration::from_secs(12)).contains(&waited), "{waited:?}");
+    assert_eq!(
+        told(&fleet, "ClusterPropertyProviderStarted").await,
+        "False TimedOut The property provider does not start up in time"
+    );
+    let status = json_of(&fleet.members().get("m1").await.unwrap())["status"].clone();
+    assert_eq!(status["properties"]["kubernetes-fleet.io/node-count"]["value"], "1");
+    assert_eq!(status["resourceUsage"]["capacity"]["cpu"], "4");
+    // It is not tried again, also when it could.
+    start.send_replace(true);
+    let beat = last_heartbeat(&fleet).await;
+    pass(Duration::from_mins(5)).await;
+    assert!(last_heartbeat(&fleet).await > beat);
+    assert_eq!(
+        (provider.asked(), fleet.condition("m1", "ClusterPropertyProviderStarted").await),
+        (0, "False TimedOut".to_owned())
+    );
+    agent.stop().await;
+    hub.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_does_not_answer_holds_up_no_heartbeat_and_is_not_buried_in_questions() {
+    let fleet = Fleet::new().await;
+    let (provider, _start, answer) = Hanging::new(true, false);
+    let options = MemberOptions::new("m1").unwrap().telling(Properties::PlugIn(provider.clone()));
+    let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&options, watch::channel(Mood::Fine).1));
+    fleet.invite("m1").await;
+    fleet.joined("m1").await;
+    let collection = "ClusterPropertyCollectionSucceeded";
+    assert_eq!(told(&fleet, collection).await, "False TimedOut The property provider does not respond in time");
+    until("three questions are open", || async { provider.asked() == 3 }).await;
+    fleet.wait_for("m1", collection, "False TooManyCalls").await;
+    assert_eq!(
+        told(&fleet, collection).await,
+        "False TooManyCalls There are too many on-going calls to the property provider; will retry if some calls return"
+    );
+    let beat = last_heartbeat(&fleet).await;
+    pass(Duration::from_mins(10)).await;
+    let beats = last_heartbeat(&fleet).await.duration_since(beat).as_secs();
+    assert!(beats > 500, "heartbeats go on: {beats} s");
+    assert_eq!(provider.asked(), 3);
+    answer.send_replace(true);
+    fleet.wait_for("m1", collection, "True PropertiesCollected").await;
+    assert_eq!(provider.asked(), 4);
+    let status = json_of(&fleet.members().get("m1").await.unwrap())["status"].clone();
+    assert_eq!(status["properties"]["example.com/racks"]["value"], "7");
     agent.stop().await;
     hub.stop().await;
 }

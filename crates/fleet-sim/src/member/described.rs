@@ -3,12 +3,13 @@
 //! Decides that they come on top of what every agent tells of its nodes. Never looks at anything but what it is shown.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 
 use fleet_api::time::Time;
 use fleet_api::types::PropertyValue;
 use fleet_core::membership::agent::Collected;
 use fleet_core::membership::properties::{ProviderAnswer, built_in};
-use fleet_member::{PropertyProvider, Seen, Wants};
+use fleet_member::{Pending, PropertyProvider, Seen, Wants};
 use jiff::Timestamp;
 
 /// Properties by name, the same at every heartbeat.
@@ -22,7 +23,13 @@ impl PropertyProvider for Described {
         Wants { pods: true, namespaces: false }
     }
 
-    fn tell(&self, cluster: &Seen<'_>, now: Timestamp) -> ProviderAnswer {
+    fn tell<'a>(&'a self, cluster: Seen<'a>, now: Timestamp) -> Pending<'a, ProviderAnswer> {
+        Box::pin(ready(self.answer(&cluster, now)))
+    }
+}
+
+impl Described {
+    fn answer(&self, cluster: &Seen<'_>, now: Timestamp) -> ProviderAnswer {
         let pods = cluster.pods.unwrap_or_default();
         let observation_time = Time::new(now);
         let said = self
@@ -47,7 +54,7 @@ mod tests {
     fn what_is_said_comes_on_top_of_what_is_seen() {
         let properties = BTreeMap::from([("example.com/region".to_owned(), "west".to_owned())]);
         let seen = Seen { nodes: &[], pods: None, namespaces: None, version: Some("v1.34.0") };
-        let answer = Described { properties }.tell(&seen, Timestamp::UNIX_EPOCH);
+        let answer = Described { properties }.answer(&seen, Timestamp::UNIX_EPOCH);
         let told: Vec<String> =
             answer.properties.iter().map(|(name, property)| format!("{name}={}", property.value)).collect();
         assert_eq!(told, ["example.com/region=west", "k8s.io/k8s-version=v1.34.0", "kubernetes-fleet.io/node-count=0"]);

@@ -37,7 +37,7 @@ pub(super) fn valid_until<'s>(
     now: Timestamp,
 ) -> Option<(&'s Sounding, Timestamp)> {
     let until = next_beat(sounding, mailbox.heartbeat_period_seconds, seed);
-    let counts = sounding.generation == mailbox.generation && sounding.taken_at <= now && now < until;
+    let counts = sounding.order.is_that_of(mailbox) && sounding.taken_at <= now && now < until;
     counts.then_some((sounding, until))
 }
 
@@ -47,7 +47,7 @@ pub(super) fn setback<'m>(
     mailbox: &MailboxFacts<'_>,
     now: Timestamp,
 ) -> Option<(&'m Setback, Timestamp)> {
-    let setback = memory.setback_in(mailbox.generation)?;
+    let setback = memory.setback_of(mailbox)?;
     let retry_at = after(setback.at, backoff(setback.in_a_row).min(RETRY_AT_LEAST_EVERY));
     (setback.at <= now && now < retry_at).then_some((setback, retry_at))
 }

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 
 pub use beat::{FIRST_RETRY_AFTER, next_beat};
 pub use observed::{
-    Collected, MailboxFacts, Memory, Method, Observed, Probe, Setback, Sounding, WorkFacts, collection_method,
+    Collected, MailboxFacts, Memory, Method, Observed, Order, Probe, Setback, Sounding, WorkFacts, collection_method,
 };
 pub use report::{Outcome, Report};
 

@@ -26,8 +26,27 @@ pub struct Observed<'a> {
     pub seed: u64,
 }
 
+/// One order of the hub: a letter box in one of its generations. A letter box that was made anew counts from one again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// The uid of the letter box.
+    mailbox: String,
+    generation: i64,
+}
+
+impl Order {
+    pub fn of(mailbox: &InternalMemberCluster) -> Self {
+        Self { mailbox: mailbox.metadata.uid.clone().unwrap_or_default(), generation: mailbox.generation() }
+    }
+
+    pub(super) fn is_that_of(&self, mailbox: &MailboxFacts<'_>) -> bool {
+        self.mailbox == mailbox.uid && self.generation == mailbox.generation
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct MailboxFacts<'a> {
+    pub uid: &'a str,
     pub generation: i64,
     pub state: &'a ClusterState,
     pub heartbeat_period_seconds: i32,
@@ -37,6 +56,7 @@ pub struct MailboxFacts<'a> {
 impl<'a> MailboxFacts<'a> {
     pub fn of(mailbox: &'a InternalMemberCluster) -> Self {
         Self {
+            uid: mailbox.metadata.uid.as_deref().unwrap_or_default(),
             generation: mailbox.generation(),
             state: &mailbox.spec.state,
             heartbeat_period_seconds: mailbox.spec.heartbeat_period_seconds(),
@@ -74,16 +94,16 @@ pub struct Memory {
 
 impl Memory {
     /// A setback in what the hub asks for now.
-    pub(super) fn setback_in(&self, generation: i64) -> Option<&Setback> {
-        self.setback.as_ref().filter(|setback| setback.generation == generation)
+    pub(super) fn setback_of(&self, mailbox: &MailboxFacts<'_>) -> Option<&Setback> {
+        self.setback.as_ref().filter(|setback| setback.order.is_that_of(mailbox))
     }
 }
 
 /// A failed attempt to join or to leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setback {
-    /// Of the letter box.
-    pub generation: i64,
+    /// What the hub asked for.
+    pub order: Order,
     pub error: String,
     pub at: Timestamp,
     /// How many attempts have failed since one succeeded, this one included.
@@ -92,17 +112,18 @@ pub struct Setback {
 
 impl Setback {
     /// The one that follows what is remembered.
-    pub fn next(memory: &Memory, generation: i64, error: String, at: Timestamp) -> Self {
-        let before = memory.setback_in(generation).map_or(0, |setback| setback.in_a_row);
-        Self { generation, error, at, in_a_row: before.saturating_add(1) }
+    pub fn next(memory: &Memory, order: Order, error: String, at: Timestamp) -> Self {
+        let same_order = memory.setback.as_ref().filter(|setback| setback.order == order);
+        let before = same_order.map_or(0, |setback| setback.in_a_row);
+        Self { order, error, at, in_a_row: before.saturating_add(1) }
     }
 }
 
 /// One look at the cluster: what a heartbeat tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sounding {
-    /// Of the letter box.
-    pub generation: i64,
+    /// What the hub asked for.
+    pub order: Order,
     pub taken_at: Timestamp,
     pub probe: Probe,
     /// How the start of the property provider went; `None` where none is configured.
@@ -116,7 +137,7 @@ impl Sounding {
     /// The one that follows what is remembered.
     pub fn next(
         memory: &Memory,
-        generation: i64,
+        order: Order,
         taken_at: Timestamp,
         probe: Probe,
         provider: Option<PropertyProviderStarted>,
@@ -125,7 +146,14 @@ impl Sounding {
         let failed = !probe.is_healthy() || matches!(collected, Collected::Failed { .. });
         let before = memory.sounding.as_ref().map_or(0, |sounding| sounding.failed_in_a_row);
         let failed_in_a_row = if failed { before.saturating_add(1) } else { 0 };
-        Self { generation, taken_at, probe, provider, collected, failed_in_a_row }
+        Self { order, taken_at, probe, provider, collected, failed_in_a_row }
+    }
+
+    /// Why nothing could be collected, unless the look before failed for the same reason.
+    pub fn new_failure(&self, before: Option<&Self>) -> Option<&str> {
+        let Collected::Failed { error } = &self.collected else { return None };
+        let is_known = before.is_some_and(|before| before.collected == self.collected);
+        (!is_known).then_some(error)
     }
 }
 

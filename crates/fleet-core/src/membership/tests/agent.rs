@@ -1,12 +1,14 @@
 //! When a member's agent acts: joining, heartbeats, retries, leaving.
 
 use expect_test::{Expect, expect};
+use fleet_api::kinds::InternalMemberCluster;
+use fleet_api::types::{ClusterState, InternalMemberClusterSpec};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
 use super::render::{agent_text, agents_text};
 use super::world::{START, World};
-use crate::membership::agent::{Collected, Memory, Probe, Sounding, next_beat};
+use crate::membership::agent::{Collected, Memory, Order, Probe, Sounding, next_beat};
 use crate::plan::Wake;
 
 fn heartbeats(world: &World) -> String {
@@ -181,6 +183,41 @@ fn leaving_that_fails_is_told_and_tried_again() {
 }
 
 #[test]
+fn a_letter_box_that_was_made_anew_is_a_new_order() {
+    let mut world = World::joined();
+    world.pass(5);
+    assert!(world.agent_plan().is_idle());
+    // The same generation, and nothing told in it.
+    let mailbox = world.mailbox.as_mut().unwrap();
+    mailbox.metadata.uid = Some("another".to_owned());
+    mailbox.status = None;
+    assert_eq!(agent_text(&world.agent_plan()), "look\nSoundingDue");
+    world.agent_acts();
+    let beat = format!("MemberAgent {} ", fleet_api::time::Time::new(world.now));
+    assert!(heartbeats(&world).starts_with(&beat), "{}", heartbeats(&world));
+    // Nor does it wait because of what failed under the one before.
+    world.order("Leave");
+    world.place("a-work");
+    world.obstacle = Some("the hub is away".to_owned());
+    world.carry_out_agent(&world.agent_plan());
+    assert!(world.agent_plan().writes.is_empty(), "it waits for its time");
+    world.mailbox.as_mut().unwrap().metadata.uid = Some("yet another".to_owned());
+    assert!(!world.agent_plan().writes.is_empty());
+}
+
+#[test]
+fn a_collection_that_fails_is_news_once() {
+    let failed = |error: &str| Collected::Failed { error: error.to_owned() };
+    let with = |collected| Sounding { collected, ..sounding(Timestamp::UNIX_EPOCH, 0) };
+    let (first, second, fine) = (with(failed("forbidden")), with(failed("away")), with(Collected::TooManyCalls));
+    assert_eq!(first.new_failure(None), Some("forbidden"));
+    assert_eq!(first.new_failure(Some(&fine)), Some("forbidden"));
+    assert_eq!(first.new_failure(Some(&first)), None);
+    assert_eq!(second.new_failure(Some(&first)), Some("away"));
+    assert_eq!(fine.new_failure(Some(&first)), None);
+}
+
+#[test]
 fn an_order_that_nobody_understands_changes_nothing() {
     let mut world = World::joined();
     world.order("Hibernate");
@@ -199,7 +236,9 @@ fn without_a_letter_box_what_runs_goes_on() {
 fn sounding(taken_at: Timestamp, failed_in_a_row: u32) -> Sounding {
     let probe = Probe::Answered { status_code: 200 };
     let collected = Collected::ProviderTimedOut;
-    let mut sounding = Sounding::next(&Memory::default(), 1, taken_at, probe, None, collected);
+    let spec = InternalMemberClusterSpec { state: ClusterState::Join, heartbeat_period_seconds: None };
+    let order = Order::of(&InternalMemberCluster::named("m1", spec));
+    let mut sounding = Sounding::next(&Memory::default(), order, taken_at, probe, None, collected);
     sounding.failed_in_a_row = failed_in_a_row;
     sounding
 }

@@ -14,7 +14,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::{Value, json};
 
-use crate::membership::agent::{self, Collected, Memory, Probe, Setback, Sounding};
+use crate::membership::agent::{self, Collected, Memory, Order, Probe, Setback, Sounding};
 use crate::membership::{hub, profile, properties};
 use crate::plan::{Wake, lint};
 
@@ -355,10 +355,10 @@ impl World {
 
     /// As the shell does: a write that fails ends the plan and is remembered; when all succeed, that is forgotten.
     pub(crate) fn carry_out_agent(&mut self, plan: &agent::Plan) {
-        let generation = self.mailbox.as_ref().map_or(0, Obj::generation);
         for write in &plan.writes {
             if let Err(error) = self.write_agent(write) {
-                self.memory.setback = Some(Setback::next(&self.memory, generation, error, self.now));
+                let order = Order::of(self.mailbox.as_ref().unwrap());
+                self.memory.setback = Some(Setback::next(&self.memory, order, error, self.now));
                 return;
             }
         }
@@ -378,10 +378,10 @@ impl World {
             agent::Write::StartApplier => self.memory.applier_running = true,
             agent::Write::StopApplier => self.memory.applier_running = false,
             agent::Write::TakeSounding => {
-                let generation = self.mailbox.as_ref().unwrap().generation();
+                let order = Order::of(self.mailbox.as_ref().unwrap());
                 self.memory.sounding = Some(Sounding::next(
                     &self.memory,
-                    generation,
+                    order,
                     self.now,
                     self.probe,
                     self.provider.clone(),
