@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     logging::start(flags.integer("v"));
     for (flag, why) in &flags.idle {
-        tracing::info!(flag, why, "a flag has no effect");
+        tracing::warn!(flag, why, "a flag has no effect");
     }
     process::run(|stop| serve(settings, stop))
 }

@@ -16,7 +16,7 @@ use jiff::SignedDuration;
 
 use crate::agent::connect::{Limit, limit};
 use crate::agent::election::election;
-use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, acts, between, count, idle, number, only, rate};
+use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, acts, between, count, idle, number, rate};
 use crate::agent::flags::{Flag, Flags, Problem, Refusal, Shape};
 
 /// What the flags come to.
@@ -90,7 +90,7 @@ pub(super) const FLAGS: &[Flag] = &[
     acts("metrics-bind-address", ":8090", Shape::Text, "A second address for /metrics; 0 turns it off"),
     acts("member-api-qps", "250", rate(10.0, 10_000.0), "Requests a second to the member; negative means no limit"),
     acts("member-api-burst", "1000", count(10, 20_000), "Requests to the member at once"),
-    only("enable-pprof", "false", Shape::Bool, NO_PROFILES),
+    idle("enable-pprof", "false", Shape::Bool, NO_PROFILES),
     idle("pprof-port", "6065", count(1, 65_535), NO_PROFILES),
     idle("hub-pprof-port", "6066", count(1, 65_535), NO_PROFILES),
     acts("leader-elect", "false", Shape::Bool, "Act only while holding a lease on the member"),
@@ -327,7 +327,8 @@ mod tests {
     fn a_command_line_of_the_chart_is_understood() {
         let settings = settings(
             "--leader-elect=true --v=5 -add_dir_header --tls-insecure=false --use-ca-auth=true --property-provider=azure \
-             --region=eastus --cloud-config=/etc/kubernetes/provider/config.json --hub-pprof-port=6066 --pprof-port=6065 \
+             --region=eastus --cloud-config=/etc/kubernetes/provider/config.json --enable-pprof=true --pprof-port=6065 \
+             --hub-pprof-port=6066 \
              --enable-namespace-collection-in-property-provider=true --enable-work-applier-priority-queue=true \
              --work-applier-priority-linear-equation-coeff-a=-3 --work-applier-priority-linear-equation-coeff-b=100 \
              --work-applier-requeue-rate-limiter-max-fast-backoff-delay-seconds=90 --metrics-bind-address= \
@@ -359,7 +360,6 @@ mod tests {
                 "--work-applier-requeue-rate-limiter-fixed-delay-seconds=1",
                 "--work-applier-requeue-rate-limiter-fixed-delay-seconds=1 is not between 2 and 300",
             ),
-            ("--enable-pprof", "--enable-pprof=true is not possible: this agent serves no profiles"),
             ("--kube-config=x", "there is no flag --kube-config"),
         ] {
             assert_eq!(settings(line).unwrap_err(), why);
