@@ -1,4 +1,5 @@
-//! A placement reaches all members, drift is seen and told, a member that leaves keeps what it has.
+//! A placement reaches all members, drift is seen and told, a member that leaves keeps what it has and takes up what has changed
+//! when it is back.
 
 use serde_json::{Value, json};
 
@@ -30,18 +31,32 @@ pub(crate) async fn drift_is_seen_and_not_overwritten(fleet: &Fleet) {
 }
 
 /// `member3` leaves the fleet that [`drift_is_seen_and_not_overwritten`] has left behind.
-pub(crate) async fn who_leaves_keeps_what_it_has(fleet: &Fleet) {
+pub(crate) async fn who_leaves_keeps_what_it_has_and_takes_up_what_changed_when_it_is_back(fleet: &Fleet) {
     let servers = &fleet.servers;
-    let member3 = format!("{MEMBER_CLUSTERS}/member3");
-    servers.hub().delete(&member3).await;
-    until("member3 has left", || async { servers.hub().get(&member3).await.is_none() }).await;
+    leave(servers, "member3").await;
     assert_eq!(colour(servers, "member3").await, "green", "what is placed stays");
+    servers.hub().merge(SETTINGS, json!({"data": {"colour": "blue"}})).await;
+    for member in ["member1", "member2"] {
+        until(&format!("{member} has the new colour"), || async { colour(servers, member).await == "blue" }).await;
+    }
+    assert_eq!(colour(servers, "member3").await, "green", "nothing is applied to a member that has left");
+    // Its agent was there all the time.
+    servers.admit("member3").await;
+    until("member3 has the new colour", || async { colour(servers, "member3").await == "blue" }).await;
+    until("the placement is available", || is_available(servers, "web")).await;
 
+    leave(servers, "member3").await;
     servers.hub().delete(&format!("{PLACEMENTS}/web")).await;
     for member in ["member1", "member2"] {
         until("it is taken back", || async { servers.member(member).get(SETTINGS).await.is_none() }).await;
     }
-    assert_eq!(colour(servers, "member3").await, "green", "nobody takes back what has left");
+    assert_eq!(colour(servers, "member3").await, "blue", "nobody takes back what has left");
+}
+
+async fn leave(servers: &Servers, member: &str) {
+    let path = format!("{MEMBER_CLUSTERS}/{member}");
+    servers.hub().delete(&path).await;
+    until(&format!("{member} has left"), || async { servers.hub().get(&path).await.is_none() }).await;
 }
 
 /// A placement of a namespace on all members, which may all change at once.

@@ -1,7 +1,7 @@
 //! Hub agent and three member agents as processes on four real kube-apiservers with their controller managers and one etcd,
 //! RBAC on, every agent with just the rights of `config/rbac` and those that it is granted on the hub. The chapters share the
 //! fleet, because its start takes longer than they do: what the hub agent's webhooks refuse and fill in, the guides' worked
-//! examples in both scopes, drift, the death of the hub agent, a member that leaves. Ignored by default: an empty cache means building Kubernetes first.
+//! examples in both scopes, drift, the death of the hub agent, a member that leaves and comes back. Ignored by default: an empty cache means building Kubernetes first.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -55,8 +55,8 @@ async fn admission_the_guides_examples_drift_a_crash_and_a_leave_on_real_servers
     told.of("drift was seen");
     crashing::a_rollout_survives_the_death_of_the_hub_agent(&mut fleet, &flags).await;
     told.of("the hub agent died and came back");
-    drifting::who_leaves_keeps_what_it_has(&fleet).await;
-    told.of("a member has left");
+    drifting::who_leaves_keeps_what_it_has_and_takes_up_what_changed_when_it_is_back(&fleet).await;
+    told.of("a member has left, come back and left again");
     fleet.end().await;
 }
 

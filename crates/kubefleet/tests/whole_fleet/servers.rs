@@ -120,6 +120,11 @@ impl Servers {
     pub(crate) async fn invite(&self, member: &str) {
         let accounts = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
         self.hub().create(&accounts, json!({"metadata": {"name": member}})).await;
+        self.admit(member).await;
+    }
+
+    /// The MemberCluster alone, of a member whose agent has an account already.
+    pub(crate) async fn admit(&self, member: &str) {
         let identity = json!({"kind": "ServiceAccount", "name": member, "namespace": NAMESPACE});
         let object = json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
             "metadata": {"name": member}, "spec": {"identity": identity, "heartbeatPeriodSeconds": 5}});
