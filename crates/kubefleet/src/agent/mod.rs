@@ -7,6 +7,7 @@
 //! | `flags` | Go's way to write flags, as a table | `Flags::parse(&[HUB, LOGGING], &arguments)?`, then `flags.duration("…")` |
 //! | `logging` | `-v` and klog's other flags | `logging::start(flags.integer("v"))` |
 //! | `connect` | which API server, and how fast | `connect::config(path).await?`, `connect::client(config, limit)?` |
+//! | `token_file` | as whom, where a file says so | `with_token_from(client, file)` |
 //! | `definitions` | waits until a server knows our kinds | `definitions::all_served(client, &needed, &missing, stop).await` |
 //! | `health` | `/healthz`, `/readyz` | `Checks::default().add("caches", …)`, `checks.page()` |
 //! | `metrics` | `/metrics` | `metrics::page(registry)` |
@@ -25,3 +26,4 @@ pub(crate) mod process;
 pub(crate) mod serving;
 pub(crate) mod signals;
 mod throttle;
+pub(crate) mod token_file;

@@ -12,6 +12,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use super::environment::Environment;
 use super::settings::Settings;
 use crate::agent::connect;
+use crate::agent::token_file::with_token_from;
 use crate::output::Hinted;
 
 /// Who writes, in managed fields, events and access logs.
@@ -79,7 +80,11 @@ fn pem(der: &[u8]) -> String {
 }
 
 /// How the hub is reached.
-struct Hub(kube::Config);
+struct Hub {
+    config: kube::Config,
+    /// The file with everybody's token; absent where the configuration says who asks.
+    token: Option<PathBuf>,
+}
 
 impl Hub {
     async fn of(settings: &Settings, environment: &Environment<'_>) -> anyhow::Result<Self> {
@@ -87,34 +92,33 @@ impl Hub {
             let file = Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read the hub's kubeconfig {}", path.display()))?;
             let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-            return Ok(Self(
-                config.with_context(|| format!("the hub's kubeconfig {} cannot be used", path.display()))?,
-            ));
+            let config = config.with_context(|| format!("the hub's kubeconfig {} cannot be used", path.display()))?;
+            return Ok(Self { config, token: None });
         }
         let mut config = environment.hub(settings.tls_insecure)?;
         if settings.use_ca_auth {
             let (key, certificate) = environment.identity()?;
             config.auth_info.client_key = Some(key);
             config.auth_info.client_certificate = Some(certificate);
-        } else {
-            let token = environment.token_file().await?;
-            config.auth_info.token_file = Some(token.to_string_lossy().into_owned());
+            return Ok(Self { config, token: None });
         }
-        Ok(Self(config))
+        Ok(Self { config, token: Some(environment.token_file().await?) })
     }
 
     /// A client as the member whose token this is, or as whoever the agent is.
     fn client(&self, token: Option<&Path>, settings: &Settings) -> anyhow::Result<kube::Client> {
-        let mut config = self.0.clone();
-        if let Some(token) = token {
-            config.auth_info = kube::config::AuthInfo {
-                token_file: Some(token.to_string_lossy().into_owned()),
-                ..kube::config::AuthInfo::default()
-            };
+        let mut config = self.config.clone();
+        if token.is_some() {
+            config.auth_info = kube::config::AuthInfo::default();
         }
+        let client = connect::client(config, COMPONENT, None).context("the hub cannot be reached")?;
+        let client = match token.or(self.token.as_deref()) {
+            Some(file) => with_token_from(client, file.to_owned()),
+            None => client,
+        };
         // Members of a directory are limited one by one, not all together.
         let limit = settings.hub_limit.filter(|_| token.is_some() || settings.members.is_none());
-        connect::client(config, COMPONENT, limit).context("the hub cannot be reached")
+        Ok(connect::limited(client, limit))
     }
 }
 

@@ -75,7 +75,8 @@ impl Fleet {
         .await;
         self.install_kinds(member).await;
         let token = self.server.issue_token(ROOT_CLUSTER, User::authenticated(member, []));
-        std::fs::write(self.path(&format!("{member}.token")), token.expose()).unwrap();
+        // As `kubectl create token` writes it.
+        std::fs::write(self.path(&format!("{member}.token")), format!("{}\n", token.expose())).unwrap();
         std::fs::write(self.path(member), self.own_kubeconfig(member).await).unwrap();
     }
 
@@ -104,7 +105,7 @@ impl Fleet {
     }
 
     pub(crate) fn token(&self, member: &str) -> String {
-        std::fs::read_to_string(self.path(&format!("{member}.token"))).unwrap()
+        std::fs::read_to_string(self.path(&format!("{member}.token"))).unwrap().trim().to_owned()
     }
 
     fn agent(&self, flags: &[&str]) -> Command {
