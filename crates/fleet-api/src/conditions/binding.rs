@@ -1,12 +1,16 @@
 //! Conditions of a binding, which a placement repeats in the entry of that cluster.
 //!
-//! Decides their words and sentences for one cluster. Never aggregates over clusters (see `placement`).
+//! Decides their words and sentences for one cluster, and which of them only say that a step is under way. Never
+//! aggregates over clusters (see `placement`).
 //!
 //! A state named `Undecided` never stands on a binding: a placement says it about a cluster whose binding is missing
 //! or has no current condition. Reasons without states are understood on a binding but written by no current release;
 //! they count as progress, not as failure.
 
+use std::fmt::Display;
+
 use super::state::condition;
+use super::{Condition, Reason};
 
 condition! {
     /// Whether this cluster may take over the resources named in the binding.
@@ -122,4 +126,43 @@ condition! {
             AllReported: "All corresponding work objects have reported diff";
         }
     }
+}
+
+/// Gives each condition type a reader of those of its states that are False because a step is not decided yet: by reason, or
+/// by the sentence where a failure has the same reason.
+macro_rules! under_way {
+    ($($state:ident: $reasons:ident { $($reason:ident $(as $undecided:ident)?),* };)+) => {
+        $(
+            impl $state {
+                /// Whether a condition that is False says that the step is under way, not that it failed.
+                pub(super) fn is_under_way(condition: &Condition) -> bool {
+                    match $reasons::recognise(condition.status, &condition.reason) {
+                        $(
+                            Some($reasons::$reason) => true
+                                $(&& is_sentence_of(|work| Self::$undecided { work }, &condition.message))?,
+                        )*
+                        _ => false,
+                    }
+                }
+            }
+        )+
+    };
+}
+
+under_way! {
+    BindingRolloutStarted: BindingRolloutStartedReason { NotStartedYet };
+    BindingOverridden: BindingOverriddenReason { Pending };
+    BindingWorkSynchronized: BindingWorkSynchronizedReason { NotYet };
+    BindingApplied: BindingAppliedReason { Pending, InProgress, NotAllApplied as WorkUndecided };
+    BindingAvailable: BindingAvailableReason { NotYet, NotAllAvailable as WorkUndecided };
+    BindingDiffReported: BindingDiffReportedReason { InProgress, NotAllReported as WorkUndecided };
+}
+
+/// Whether a message is the sentence of such a state, whichever Work it names.
+fn is_sentence_of<T: Display>(state: impl Fn(String) -> T, message: &str) -> bool {
+    /// Stands in no message.
+    const WORK: &str = "\0";
+    let sentence = state(WORK.to_owned()).to_string();
+    let (before, after) = sentence.split_once(WORK).unwrap_or((&sentence, ""));
+    message.strip_prefix(before).is_some_and(|rest| rest.ends_with(after))
 }

@@ -108,6 +108,12 @@ impl RolloutStep {
         list::find(conditions, self.type_word()).filter(|condition| condition.observed_generation == generation)
     }
 
+    /// Whether a condition of this step on a binding says that it was tried and failed. One that is False may also mean
+    /// that the step is still to be tried or that the member is not done with it, and then nothing is decided.
+    pub fn has_failed(self, condition: &Condition) -> bool {
+        condition.status == ConditionStatus::False && !with_step!(self, B, _P => B::is_under_way(condition))
+    }
+
     /// What an entry says when the binding says nothing current.
     pub fn undecided(self, generation: i64) -> Finding {
         with_step!(self, B, _P => B::Undecided.finding(generation))

@@ -4,7 +4,10 @@
 //! allowed.
 
 use fleet_api::conditions::Condition;
-use fleet_api::conditions::binding::BindingAvailable;
+use fleet_api::conditions::binding::{
+    BindingApplied, BindingAppliedReason, BindingAvailable, BindingAvailableReason, BindingDiffReported,
+    BindingOverridden, BindingOverriddenReason, BindingWorkSynchronized, BindingWorkSynchronizedReason,
+};
 use fleet_api::conditions::decode;
 use fleet_api::conditions::eviction::{EvictionExecuted, EvictionValid};
 use fleet_api::kinds::{
@@ -14,8 +17,6 @@ use fleet_api::types::{
     BindingState, PlacementDisruptionBudgetSpec, PlacementEvictionStatus, PlacementSpec, PlacementType,
 };
 use fleet_api::well_known::annotations;
-
-use crate::rollout::health::{failure, is_diff_only};
 
 /// Everything that one plan is made from.
 #[derive(Debug, Clone)]
@@ -94,7 +95,7 @@ pub struct BindingFacts<'a> {
     pub placed: bool,
     /// Whether all of it is available, and it is not being deleted.
     pub available: bool,
-    /// Whether it failed, or only reports differences: taking it away costs nothing.
+    /// Whether it counts as failed, or only reports differences: taking it away costs nothing.
     pub free: bool,
 }
 
@@ -118,9 +119,27 @@ impl<'a> BindingFacts<'a> {
                 BindingState::Scheduled | BindingState::Other(_) => false,
             },
             available: !deleting && decode::<BindingAvailable>(conditions, generation).is_true(),
-            free: failure(conditions, generation).is_some() || is_diff_only(conditions, generation),
+            free: counts_as_failed(conditions, generation) || is_diff_only(conditions, generation),
         }
     }
+}
+
+/// Whether any step is False, be it that the member is not done with it: somebody asked for this very binding to go, and what
+/// a budget counts, the available ones, stays as it is. Reasons that no release writes mean that a step is still to be tried.
+fn counts_as_failed(conditions: &[Condition], generation: i64) -> bool {
+    let overridden = decode::<BindingOverridden>(conditions, generation);
+    let synchronized = decode::<BindingWorkSynchronized>(conditions, generation);
+    let applied = decode::<BindingApplied>(conditions, generation);
+    let available = decode::<BindingAvailable>(conditions, generation);
+    (overridden.is_false() && overridden.reason() != Some(BindingOverriddenReason::Pending))
+        || (synchronized.is_false() && synchronized.reason() != Some(BindingWorkSynchronizedReason::NotYet))
+        || (applied.is_false() && applied.reason() != Some(BindingAppliedReason::Pending))
+        || (available.is_false() && available.reason() != Some(BindingAvailableReason::NotYet))
+}
+
+/// Whether differences are reported instead of resources applied; such a cluster is not changed at all.
+fn is_diff_only(conditions: &[Condition], generation: i64) -> bool {
+    decode::<BindingDiffReported>(conditions, generation).current().is_some()
 }
 
 fn name<F: Family>(object: &Obj<F, Cluster>) -> &str {

@@ -16,13 +16,13 @@
 //! | `report` | what was found out, as values |
 //!
 //! Two things are stricter than in other releases, so that the limits hold whatever happens in between: a cluster has the
-//! resources, and counts against maxSurge, also while it fails; and one of which nothing is known is never disturbed while
-//! too few others are ready. Two are kinder: what is known not to be available, or not wanted and never placed, or on a
+//! resources, and counts against maxSurge, also while it fails; and one of which nothing is known, or which is not done with
+//! what it was given, is never disturbed while too few others are ready. Two are kinder: what is known not to be available, or not wanted and never placed, or on a
 //! cluster that left the fleet, is removed without a charge; and a cluster that must wait for its own cleanup holds back no other.
 
 mod abandon;
 mod classify;
-pub(crate) mod health;
+mod health;
 mod limits;
 mod observed;
 mod pick;

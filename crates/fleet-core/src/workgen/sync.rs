@@ -87,24 +87,26 @@ fn content_changes<'a>(
         };
     };
     let binding = &observed.binding;
-    let pinned = Pinned::find(binding.cluster_overrides, binding.overrides, &observed.overrides)?;
     let stamp = Stamp::of(binding, group.index);
     let slots = group.slots(observed)?;
     let find = |slot: &Slot<'_>| own.iter().copied().find(|work| work.name == slot.name);
+    let is_made = |slot: &&Slot<'_>| find(slot).is_some_and(|work| stamp.is_on(work));
+    let missing: Vec<_> = slots.iter().filter(|slot| !is_made(slot)).collect();
     let mut writes = Vec::new();
-    for slot in &slots {
-        let existing = find(slot);
-        if existing.is_some_and(|work| stamp.is_on(work)) {
-            continue;
-        }
+    if !missing.is_empty() {
+        // Only now: overrides are deleted and their history is trimmed, and what was made from them stays right.
+        let pinned = Pinned::find(binding.cluster_overrides, binding.overrides, &observed.overrides)?;
         if observed.content == Content::Identities {
             return Ok(Changes::NotKnown);
         }
-        if existing.is_none() {
-            check_name_is_free(observed, &slot.name)?;
+        for slot in missing {
+            let existing = find(slot);
+            if existing.is_none() {
+                check_name_is_free(observed, &slot.name)?;
+            }
+            let manifests = slot.manifests(&pinned, target, observed.scopes)?;
+            writes.push(write_of(observed, slot, existing, stamp.clone(), manifests));
         }
-        let manifests = slot.manifests(&pinned, target, observed.scopes)?;
-        writes.push(write_of(observed, slot, existing, stamp.clone(), manifests));
     }
     if let Some(answer) = observed.refusal.filter(|_| !writes.is_empty()) {
         return Err(SyncError::Refused { answer: answer.to_owned() });

@@ -113,9 +113,9 @@ impl<S: Scope> Changes<S> {
         self.caches.bindings.keys_by(by::CLUSTER, event.key().name())
     }
 
-    /// Override snapshots never change, but they may come late or be deleted.
+    /// Override snapshots never change, but they may come late. One that goes is no news: what was made from it stays.
     pub(super) fn on_override_snapshot<F: Family, X: Scope>(&self, event: Event<'_, Obj<F, X>>) -> Vec<ObjectKey> {
-        if event.old.is_some() && event.new.is_some() {
+        if event.old.is_some() {
             return Vec::new();
         }
         self.caches.bindings.keys_by(by::PIN, &pin(&event.key()))

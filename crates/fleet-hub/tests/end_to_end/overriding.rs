@@ -1,8 +1,11 @@
 //! Overrides reach the Works of the clusters that they are for.
 
+use std::time::Duration;
+
 use expect_test::expect;
 use serde_json::{Value, json};
 
+use crate::members::Fares;
 use crate::world::{PLACEMENT, World, conditions, shop};
 
 fn cluster_override(name: &str, rules: Value) -> Value {
@@ -48,42 +51,119 @@ async fn annotations(world: &World) -> String {
     works.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
+/// What the binding of each cluster says last, by cluster.
+async fn last_words(world: &World) -> String {
+    let mut lines = Vec::new();
+    for cluster in ["c1", "c2", "c3"] {
+        let said = conditions(&world.binding("web", cluster).await["status"]["conditions"]);
+        lines.push(format!("{cluster}: {}", said.last().unwrap()));
+    }
+    lines.join("\n")
+}
+
+/// Longer than any status is held back.
+const SLOW: Duration = Duration::from_secs(10);
+
 #[tokio::test(start_paused = true)]
-async fn placement_62_63_64_an_override_comes_changes_and_goes() {
-    let world = World::new(&["c1", "c2"]).await;
+async fn placement_62_63_64_an_override_comes_changes_and_goes_one_cluster_after_the_other() {
+    let world = World::new(&["c1", "c2", "c3"]).await;
     world.config_map("settings", "1").await;
     let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
     let rules = |value: &str| json!([patching(Value::Null, "/metadata/annotations", json!({"note": value}))]);
     world.create(&overrides, cluster_override("notes", rules("a"))).await;
-    world.place("web", shop()).await;
+    let mut spec = shop();
+    spec["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+    world.place("web", spec).await;
     let (running, members) = (world.start(), world.members());
     running.at_rest(&members).await;
     expect![[r#"
         fleet-member-c1: {"note":"a"} {"note":"a"}
-        fleet-member-c2: {"note":"a"} {"note":"a"}"#]]
+        fleet-member-c2: {"note":"a"} {"note":"a"}
+        fleet-member-c3: {"note":"a"} {"note":"a"}"#]]
     .assert_eq(&annotations(&world).await);
     let entry = world.placement("web").await["status"]["placementStatuses"][0].take();
     assert_eq!(entry["applicableClusterResourceOverrides"], json!(["notes-0"]));
     assert_eq!(conditions(&entry["conditions"])[2], "Overridden=True OverriddenSucceeded");
 
+    members.say(|_| Fares::Silent);
     world.patch(&format!("{overrides}/notes"), json!({"spec": {"policy": {"overrideRules": rules("b")}}})).await;
+    tokio::time::sleep(SLOW).await;
+    expect![[r#"
+        fleet-member-c1: {"note":"b"} {"note":"b"}
+        fleet-member-c2: {"note":"a"} {"note":"a"}
+        fleet-member-c3: {"note":"a"} {"note":"a"}"#]]
+    .assert_eq(&annotations(&world).await);
+    members.say(|_| Fares::Available);
     running.at_rest(&members).await;
     expect![[r#"
         fleet-member-c1: {"note":"b"} {"note":"b"}
-        fleet-member-c2: {"note":"b"} {"note":"b"}"#]]
+        fleet-member-c2: {"note":"b"} {"note":"b"}
+        fleet-member-c3: {"note":"b"} {"note":"b"}"#]]
     .assert_eq(&annotations(&world).await);
     let status = world.placement("web").await["status"].take();
     assert_eq!(status["observedResourceIndex"], "0", "the resources have not changed");
     assert_eq!(status["placementStatuses"][0]["applicableClusterResourceOverrides"], json!(["notes-1"]));
 
+    members.say(|_| Fares::Silent);
     world.delete(&format!("{overrides}/notes")).await;
+    tokio::time::sleep(SLOW).await;
+    assert!(world.list(&format!("{PLACEMENT}/clusterresourceoverridesnapshots")).await.is_empty());
+    expect![[r#"
+        fleet-member-c1: null null
+        fleet-member-c2: {"note":"b"} {"note":"b"}
+        fleet-member-c3: {"note":"b"} {"note":"b"}"#]]
+    .assert_eq(&annotations(&world).await);
+    expect![[r"
+        c1: Applied=False ApplyInProgress
+        c2: Available=True AllWorkAreAvailable
+        c3: Available=True AllWorkAreAvailable"]]
+    .assert_eq(&last_words(&world).await);
+    members.say(|_| Fares::Available);
     running.at_rest(&members).await;
     expect![[r"
         fleet-member-c1: null null
-        fleet-member-c2: null null"]]
+        fleet-member-c2: null null
+        fleet-member-c3: null null"]]
     .assert_eq(&annotations(&world).await);
-    assert!(world.list(&format!("{PLACEMENT}/clusterresourceoverridesnapshots")).await.is_empty());
     assert_eq!(world.conditions("web").await[2], "ClusterResourcePlacementOverridden=True NoOverrideSpecified");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_63_clusters_that_are_held_back_stay_available_when_the_history_of_their_override_is_trimmed() {
+    let world = World::new(&["c1", "c2", "c3"]).await;
+    let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
+    let rules = |value: &str| json!([patching(Value::Null, "/metadata/annotations", json!({"note": value}))]);
+    world.create(&overrides, cluster_override("notes", rules("first"))).await;
+    let mut spec = shop();
+    spec["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+    world.place("web", spec).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    members.only("c1", Fares::NotAvailable);
+    for edit in 0..12 {
+        let rules = rules(&format!("edit {edit}"));
+        world.patch(&format!("{overrides}/notes"), json!({"spec": {"policy": {"overrideRules": rules}}})).await;
+        running.at_rest(&members).await;
+    }
+    let snapshots = world.list(&format!("{PLACEMENT}/clusterresourceoverridesnapshots")).await;
+    assert!(snapshots.iter().all(|one| one["metadata"]["name"] != "notes-0"), "trimmed");
+    expect![[r#"
+        fleet-member-c1: {"note":"edit 11"}
+        fleet-member-c2: {"note":"first"}
+        fleet-member-c3: {"note":"first"}"#]]
+    .assert_eq(&annotations(&world).await);
+    members.say(|work| {
+        let is_first = work.metadata.namespace.as_deref() == Some("fleet-member-c1");
+        if is_first { Fares::NotAvailable } else { Fares::Untrackable }
+    });
+    running.at_rest(&members).await;
+    expect![[r"
+        c1: Available=False NotAllWorkAreAvailable
+        c2: Available=True NotAllWorkAreAvailabilityTrackable
+        c3: Available=True NotAllWorkAreAvailabilityTrackable"]]
+    .assert_eq(&last_words(&world).await);
     running.stop().await;
     members.stop().await;
 }
@@ -145,7 +225,7 @@ async fn placement_67_an_override_that_cannot_be_applied_is_explained() {
     expect![[r#"Overridden=False Failed to apply the override rules on the resources: ClusterResourceOverrideSnapshot "notes-0" failed to apply on Namespace "shop": add operation does not apply: doc is missing path: "/metadata/annotations/note": missing value (overrideRules[0].jsonPatchOverrides[0], path "/metadata/annotations/note", cluster "c1")"#]]
         .assert_eq(&said().await);
     let writes = running.metrics.writes();
-    tokio::time::sleep(std::time::Duration::from_mins(10)).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
     running.at_rest(&members).await;
     assert_eq!(running.metrics.writes(), writes, "no retry loop");
     running.stop().await;
@@ -172,7 +252,7 @@ async fn placement_68_works_that_the_server_refuses_are_explained_and_tried_agai
     );
     let (writes, placement_says) = (running.metrics.writes(), world.conditions("web").await);
     assert_eq!(placement_says[3], "ClusterResourcePlacementWorkSynchronized=False WorkNotSynchronizedYet");
-    tokio::time::sleep(std::time::Duration::from_mins(20)).await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
     running.at_rest(&members).await;
     assert!(running.metrics.writes() - writes <= 5, "tried again only now and then");
     world
@@ -339,7 +419,7 @@ async fn placement_74_what_is_in_an_envelope_is_overridden_and_the_envelope_is_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_75_a_pinned_override_that_is_gone_is_told_and_not_looked_for_again_and_again() {
+async fn placement_75_a_pinned_override_that_is_gone_is_missed_only_when_a_work_has_to_be_made() {
     let world = World::new(&["c1"]).await;
     let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
     let rules = json!([patching(Value::Null, "/metadata/annotations", json!({"note": "a"}))]);
@@ -351,23 +431,30 @@ async fn placement_75_a_pinned_override_that_is_gone_is_told_and_not_looked_for_
     world.edit("web", json!({"strategy": {"type": "External"}})).await;
     running.at_rest(&members).await;
     world.delete(&format!("{overrides}/notes")).await;
+    members.say(|_| Fares::NotAvailable);
     running.at_rest(&members).await;
     let last = || async {
         let mut all = world.binding("web", "c1").await["status"]["conditions"].as_array().cloned().unwrap();
         let last = all.pop().unwrap();
         format!("{}={} {}", last["type"].as_str().unwrap(), last["status"].as_str().unwrap(), last["message"])
     };
+    expect![[r#"Available=False "Work object web-work is not yet available""#]].assert_eq(&last().await);
+    expect![[r#"fleet-member-c1: {"note":"a"}"#]].assert_eq(&annotations(&world).await);
+
+    members.say(|_| Fares::Available);
+    world.delete(&format!("{PLACEMENT}/namespaces/fleet-member-c1/works/web-work")).await;
+    running.at_rest(&members).await;
     expect![[r#"Overridden=False "Failed to apply the override rules on the resources: clusterResourceOverrideSnapshot notes-0 is not found""#]]
         .assert_eq(&last().await);
-    expect![[r#"fleet-member-c1: {"note":"a"}"#]].assert_eq(&annotations(&world).await);
     let before = (running.metrics.writes(), running.metrics.reads());
-    tokio::time::sleep(std::time::Duration::from_mins(20)).await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
     running.at_rest(&members).await;
     assert_eq!((running.metrics.writes(), running.metrics.reads()), before, "no retry loop");
 
     world.create(&overrides, cluster_override("notes", rules)).await;
     running.at_rest(&members).await;
     assert!(last().await.starts_with("Available=True"), "{}", last().await);
+    expect![[r#"fleet-member-c1: {"note":"a"}"#]].assert_eq(&annotations(&world).await);
     running.stop().await;
     members.stop().await;
 }

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::rollout::{Rollouts, is_known_unavailable};
+use super::rollout::Rollouts;
 use super::shadow::{Change, Id, SCOPES, Shadow, current, is_deleting, is_true, parent, text};
 use crate::world::HUB;
 
@@ -28,7 +28,7 @@ pub(super) fn broken(shadow: &Shadow, rollouts: &Rollouts, change: &Change) -> O
     if !asked {
         return Some(format!("{} is taken off {cluster}, which nobody asked for", id.name));
     }
-    if is_known_unavailable(binding) || is_true(current(binding, "DiffReported")) {
+    if counts_as_failed(binding) || is_true(current(binding, "DiffReported")) {
         return None;
     }
     let budget = &shadow.get(&Id::on_hub("clusterresourceplacementdisruptionbudgets", "", &id.name))?["spec"];
@@ -43,6 +43,12 @@ pub(super) fn broken(shadow: &Shadow, rollouts: &Rollouts, change: &Change) -> O
         (None, None) => false,
     };
     (!allowed).then(|| format!("{} is taken off {cluster} with {available} others available: {budget}", id.name))
+}
+
+/// Evictions ask no budget for a binding of which anything is False, be it only that a step is under way.
+fn counts_as_failed(binding: &Value) -> bool {
+    let steps = ["Overridden", "WorkSynchronized", "Applied", "Available", "DiffReported"];
+    steps.iter().any(|step| current(binding, step).is_some_and(|one| one["status"] == "False"))
 }
 
 fn scaled(value: &Value, of: usize) -> Option<usize> {

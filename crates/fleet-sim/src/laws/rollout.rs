@@ -19,6 +19,15 @@ use crate::world::HUB;
 /// Why a binding counts as available whose resources nobody can look at.
 const UNTRACKABLE: &str = "NotAllWorkAreAvailabilityTrackable";
 
+/// How sentences end that say of a step that it is not decided yet.
+const UNDER_WAY: [&str; 5] = [
+    "are being applied",
+    "is in progress",
+    "has not yet completed the apply op",
+    "has not yet completed availability check",
+    "has not yet completed diff reporting",
+];
+
 /// What is remembered of bindings and limits.
 #[derive(Debug)]
 pub(super) struct Rollouts {
@@ -241,10 +250,15 @@ pub(super) fn is_available(binding: &Value) -> bool {
     is_true(current(binding, "Available")) || is_true(current(binding, "DiffReported"))
 }
 
-/// Whether its present content is known to have failed: then nothing is lost by giving it another.
-pub(super) fn is_known_unavailable(binding: &Value) -> bool {
+/// Whether its present content is known to have failed: then nothing is lost by giving it another. What is under way is
+/// not known to fail, and may serve all the same.
+fn is_known_unavailable(binding: &Value) -> bool {
     let steps = ["Overridden", "WorkSynchronized", "Applied", "Available", "DiffReported"];
-    steps.iter().any(|step| current(binding, step).is_some_and(|one| one["status"] == "False"))
+    let has_failed = |one: &Value| {
+        let is_under_way = UNDER_WAY.iter().any(|words| text(&one["message"]).ends_with(words));
+        one["status"] == "False" && !is_under_way
+    };
+    steps.iter().any(|step| current(binding, step).is_some_and(has_failed))
 }
 
 fn clusters<'a>(bindings: impl Iterator<Item = (&'a Id, &'a Value)>) -> usize {

@@ -147,6 +147,22 @@ fn whoever_fails_on_its_own_counts_for_a_while_and_whoever_has_failed_may_be_mov
 }
 
 #[test]
+fn whoever_is_not_done_with_a_step_is_not_known_to_have_failed() {
+    let mut told = Told::of(rolling(json!({"maxUnavailable": 1})));
+    told.binding("POST", binding("a", "Bound", 0, 1));
+    let mut said = saying(binding("a", "Bound", 0, 1), "Applied", "False");
+    said["status"]["conditions"][0]["message"] = "Work object web-work has failed to apply".into();
+    told.binding("PATCH", said);
+    told.binding("PATCH", binding("a", "Bound", 1, 2));
+    told.check(expect![""]);
+    let mut said = saying(binding("a", "Bound", 1, 2), "Applied", "False");
+    said["status"]["conditions"][0]["message"] = "Resources are being applied".into();
+    told.binding("PATCH", said);
+    told.binding("PATCH", binding("a", "Bound", 2, 3));
+    told.check(expect!["maxUnavailable: web is disturbed on a and only 0 others of 2 are ready"]);
+}
+
+#[test]
 fn whoever_is_given_up_counts_until_the_hub_should_have_looked_at_it() {
     let told_after = |seconds: u64| {
         let mut told = Told::of(rolling(json!({"maxUnavailable": 2})));

@@ -1,5 +1,8 @@
 //! Laws of reading and writing conditions, over every state of every type.
 
+use std::fmt::Write as _;
+
+use expect_test::expect;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -192,4 +195,41 @@ fn a_message_is_cut_to_what_the_schema_takes() {
     let finding = |length: usize| AgentJoined::FailedToJoin { error: "é".repeat(length) }.finding(1);
     assert_eq!(finding(MESSAGE_LIMIT_CHARACTERS).message().chars().count(), MESSAGE_LIMIT_CHARACTERS);
     assert_eq!(finding(MESSAGE_LIMIT_CHARACTERS + 1), finding(MESSAGE_LIMIT_CHARACTERS));
+}
+
+#[test]
+fn what_is_under_way_on_a_binding_has_not_failed() {
+    let steps = RolloutStep::APPLYING.iter().chain([&RolloutStep::DiffReported]);
+    let types = all_types();
+    let mut table = String::new();
+    for step in steps {
+        let type_ = types.iter().find(|one| one.object == "binding" && one.words == [step.type_word()]).unwrap();
+        for reason in &type_.reasons {
+            for state in &reason.states {
+                let condition = list_of([(state.finding)(1)]).remove(0);
+                let failed = step.has_failed(&condition);
+                assert!(reason.status == ConditionStatus::False || !failed, "{}", condition.message);
+                if failed {
+                    writeln!(table, "{} {}: {}", condition.type_, condition.reason, condition.message).unwrap();
+                }
+            }
+        }
+        // Words of other releases: those that were never written mean that it is still to be tried.
+        let mut condition = list_of([(type_.reasons[0].states[0].finding)(1)]).remove(0);
+        condition.status = ConditionStatus::False;
+        "FromTheFuture".clone_into(&mut condition.reason);
+        assert!(step.has_failed(&condition));
+        for reason in type_.reasons.iter().filter(|one| one.states.is_empty()) {
+            reason.word.clone_into(&mut condition.reason);
+            assert!(!step.has_failed(&condition), "{}", reason.word);
+        }
+    }
+    expect![[r"
+        Overridden OverriddenFailed: Failed to apply the override rules on the resources: {detail}
+        WorkSynchronized SyncWorkFailed: Failed to synchronize the work to the latest: {detail}
+        Applied NotAllWorkHaveBeenApplied: Work object {work} has failed to apply
+        Available NotAllWorkAreAvailable: Work object {work} is not yet available
+        DiffReported NotAllWorkHaveDiffReported: Work object {work} has failed to report diff
+    "]]
+    .assert_eq(&table);
 }

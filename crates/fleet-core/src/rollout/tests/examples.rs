@@ -32,13 +32,27 @@ fn failed_ones_are_updated_free_of_charge() {
          b Bound @0 ready
          c Bound @0 override-failed
          d Bound @0 ready
-         e Bound @0 applying",
+         e Bound @0 diff-failing",
         expect![[r"
             a to web-1-snapshot
             c to web-1-snapshot
             e to web-1-snapshot
             b held back
             d held back"]],
+    );
+}
+
+#[test]
+fn whoever_is_not_done_yet_is_not_disturbed_while_too_few_are_ready() {
+    check(
+        "n=5 u=1",
+        "a Bound @0 applying held
+         b Bound @0 partly-applied held
+         c Bound @0 checking held
+         d Bound @0 ready held
+         e Bound @0 reporting held
+         f Bound @0 apply-failed",
+        expect!["f to web-1-snapshot"],
     );
 }
 

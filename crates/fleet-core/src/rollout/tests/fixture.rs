@@ -34,6 +34,11 @@ pub(crate) enum Fares {
     Silent,
     /// The Works were just written.
     Applying,
+    /// Some Works are applied and the member is not done with the others.
+    PartlyApplied,
+    /// Applied, and the member has not looked yet whether it works.
+    Checking,
+    ApplyFailed,
     Ready,
     Failing,
     OverrideFailed,
@@ -41,6 +46,8 @@ pub(crate) enum Fares {
     Untrackable,
     /// Differences are reported, nothing is applied.
     Diff,
+    /// Differences are being looked for.
+    Reporting,
     DiffFailing,
 }
 
@@ -49,11 +56,15 @@ impl Fares {
         Some(match word {
             "silent" => Fares::Silent,
             "applying" => Fares::Applying,
+            "partly-applied" => Fares::PartlyApplied,
+            "checking" => Fares::Checking,
+            "apply-failed" => Fares::ApplyFailed,
             "ready" => Fares::Ready,
             "failing" => Fares::Failing,
             "override-failed" => Fares::OverrideFailed,
             "untrackable" => Fares::Untrackable,
             "diff" => Fares::Diff,
+            "reporting" => Fares::Reporting,
             "diff-failing" => Fares::DiffFailing,
             _ => return None,
         })
@@ -320,18 +331,22 @@ pub(crate) fn report(conditions: &mut Vec<Condition>, fares: Fares, generation: 
     match fares {
         Fares::Silent | Fares::OverrideFailed => {}
         Fares::Applying => findings.push(BindingApplied::InProgress.finding(generation)),
-        Fares::Ready | Fares::Failing | Fares::Untrackable => {
+        Fares::PartlyApplied => findings.push(BindingApplied::WorkUndecided { work: work() }.finding(generation)),
+        Fares::ApplyFailed => findings.push(BindingApplied::WorkFailed { work: work() }.finding(generation)),
+        Fares::Ready | Fares::Failing | Fares::Untrackable | Fares::Checking => {
             findings.push(BindingApplied::AllApplied.finding(generation));
             findings.push(
                 match fares {
                     Fares::Ready => BindingAvailable::AllAvailable,
                     Fares::Untrackable => BindingAvailable::WorkNotTrackable { work: work() },
+                    Fares::Checking => BindingAvailable::WorkUndecided { work: work() },
                     _ => BindingAvailable::WorkNotAvailable { work: work() },
                 }
                 .finding(generation),
             );
         }
         Fares::Diff => findings.push(BindingDiffReported::AllReported.finding(generation)),
+        Fares::Reporting => findings.push(BindingDiffReported::WorkUndecided { work: work() }.finding(generation)),
         Fares::DiffFailing => findings.push(BindingDiffReported::WorkFailed { work: work() }.finding(generation)),
     }
     // What was found on other content is forgotten, and its time with it.

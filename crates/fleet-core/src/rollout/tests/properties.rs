@@ -21,6 +21,9 @@ fn bindings() -> impl Strategy<Value = String> {
     let health = prop::sample::select(vec![
         "silent",
         "applying",
+        "partly-applied",
+        "checking",
+        "apply-failed",
         "ready",
         "ready",
         "ready",

@@ -71,7 +71,7 @@ fn a_removal_waits_for_others_to_be_ready() {
         expect![[r"
             Waiting { waiting: 1 }
             1 ready and 2 carrying of 1 wanted (maxUnavailable 0, maxSurge 1)
-            web-a Unavailable(Applied) UpToDate
+            web-a Unknown UpToDate
             web-b Ready waits: maxUnavailable allows no removal until other clusters are ready"]],
     );
 }

@@ -82,6 +82,26 @@ fn placement_33_new_content_waits_until_clusters_report_under_the_new_strategy()
 }
 
 #[test]
+fn placement_33_an_edit_while_clusters_take_over_a_new_strategy_reaches_no_more_than_may_be_unavailable() {
+    let mut world = World::new("u=1", &THREE_READY.replace("@0", "@1"));
+    world.edit("u=1 apply=ServerSideApply");
+    drop(world.run());
+    world.report("c1 c2 c3", Fares::Applying);
+    world.latest = Some(2);
+    expect![[r"
+        c1 held back
+        c2 held back
+        c3 held back"]]
+    .assert_eq(&writes_text(&world.run()));
+    world.report("c1", Fares::Ready);
+    assert!(world.run().is_idle());
+    world.report("c2", Fares::Ready);
+    expect!["c3 to web-2-snapshot"].assert_eq(&writes_text(&world.run()));
+    world.report("c3", Fares::Ready);
+    expect!["c1 to web-2-snapshot"].assert_eq(&writes_text(&world.run()));
+}
+
+#[test]
 fn placement_40_a_bad_image_stops_at_one_cluster() {
     let world = bad_image();
     assert_eq!(world.plan().report.outcome, Outcome::Waiting { waiting: 2 });

@@ -172,10 +172,34 @@ fn placement_75_a_pinned_snapshot_that_is_gone_fails_without_a_loop() {
     let mut world = overridden(Overrides::default().cro("a-0", &on_shop(&annotate("a", "b"))), "a-0");
     world.settle();
     world.overrides = Overrides::default();
+    world.works.clear();
     world.settle();
     expect!["RolloutStarted=True Overridden=False"].assert_eq(&short_status(world.status()));
     expect!["Failed to apply the override rules on the resources: clusterResourceOverrideSnapshot a-0 is not found"]
         .assert_eq(&world.status().conditions[1].message);
-    assert_eq!(world.works.len(), 1, "what is there stays");
     assert!(world.plan().is_idle());
+}
+
+#[test]
+fn placement_64_75_works_stay_right_although_the_override_that_they_were_made_with_is_gone() {
+    let overrides = Overrides::default()
+        .cro("a-0", &on_shop(&annotate("a", "b")))
+        .ro("shop/b-0", &on_settings(&annotate("c", "d")));
+    let mut world = overridden(overrides, "a-0 shop/b-0");
+    world.settle();
+    world.all_say("Applied Available");
+    world.settle();
+    let told = short_status(world.status());
+    world.overrides = Overrides::default();
+    assert!(world.plan().is_idle(), "{:#?}", world.plan());
+    world.all_say("Applied Available=False");
+    world.settle();
+    expect!["RolloutStarted=True Overridden=True WorkSynchronized=True Applied=True Available=False"]
+        .assert_eq(&short_status(world.status()));
+    world.apply_strategy("{type: ServerSideApply}");
+    world.settle();
+    world.all_say("Applied Available");
+    world.settle();
+    assert_eq!(short_status(world.status()), told, "how to apply it may still change");
+    expect![[r#"{"a":"b"} {"a":"b","c":"d"}"#]].assert_eq(&annotations(&world));
 }
