@@ -1,7 +1,9 @@
 //! `drain`: takes everything off one member cluster and keeps new placements away.
 //!
 //! Carries out the plans of `fleet_core::eviction::drain` until nothing more will be tried, and says what became of each
-//! placement. Whether an eviction is allowed is the hub's decision. Namespaced placements cannot be evicted and stay.
+//! placement. Decides the exit code: under the name that other releases have for it, `draincluster`, a drain that left
+//! something is no error, because scripts rely on it. Whether an eviction is allowed is the hub's decision. Namespaced
+//! placements cannot be evicted and stay.
 
 use std::fmt::Write as _;
 use std::pin::pin;
@@ -42,6 +44,19 @@ pub(crate) struct Args {
     hub: HubFlags,
 }
 
+pub(crate) const EXAMPLE_OF_OTHER_RELEASES: &str = "\
+Examples:
+  kubefleet draincluster --hub-cluster-context hub --cluster-name member1
+
+Exit code 0: it is over, and the last lines say whether anything is still there.";
+
+/// What a drain makes of placements that stay on the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhatStays {
+    IsAnError,
+    IsTold,
+}
+
 /// Which member cluster, and how long it may take.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterFlags {
@@ -65,11 +80,11 @@ impl ClusterFlags {
     }
 }
 
-pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) async fn run(args: &Args, what_stays: WhatStays) -> anyhow::Result<()> {
     let name = args.cluster.name()?;
     let draining = async {
         let hub = args.hub.connect().await?;
-        drain(&hub, name).await
+        drain(&hub, name, what_stays).await
     };
     match tokio::time::timeout(args.cluster.timeout, draining).await {
         Ok(outcome) => outcome,
@@ -81,7 +96,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-async fn drain(hub: &Hub, name: &str) -> anyhow::Result<()> {
+async fn drain(hub: &Hub, name: &str, what_stays: WhatStays) -> anyhow::Result<()> {
     let mut member: MemberCluster = hub.find::<Member, Cluster>("member cluster", name).await?;
     let cluster = ClusterName::parse(name)?;
     let seeds = Seeds::Random;
@@ -99,7 +114,8 @@ async fn drain(hub: &Hub, name: &str) -> anyhow::Result<()> {
         };
         let step = plan(&observed);
         if step.writes.is_empty() && step.report.is_over() {
-            return conclude(name, &step.report, &evictions, &placements);
+            tell(name, &step.report, &evictions, &placements)?;
+            return conclude(name, &step.report, what_stays);
         }
         for write in step.writes {
             match write {
@@ -167,7 +183,8 @@ async fn await_verdicts(hub: &Hub, ours: &mut [ClusterResourcePlacementEviction]
     Ok(())
 }
 
-fn conclude(
+/// What became of each placement.
+fn tell(
     name: &str,
     report: &Report,
     evictions: &[ClusterResourcePlacementEviction],
@@ -195,13 +212,21 @@ fn conclude(
     for binding in &report.unattributed {
         print(&format!("binding {binding} does not say which placement it belongs to\n"))?;
     }
+    Ok(())
+}
+
+fn conclude(name: &str, report: &Report, what_stays: WhatStays) -> anyhow::Result<()> {
     let reminder = format!("reminder: uncordon the cluster {name} to remove cordon taint if needed\n");
+    let failed = format!("drain was not successful for cluster {name}");
     if report.is_drained() {
         return print(&format!("drain was successful for cluster {name}\n{reminder}"));
     }
+    if what_stays == WhatStays::IsTold {
+        return print(&format!("{failed}\n{reminder}"));
+    }
     print(&reminder)?;
     Err(Hinted {
-        what: format!("drain was not successful for cluster {name}"),
+        what: failed,
         hint: format!("`kubectl get crpe` shows what was refused; {} uncordon {name} undoes the taint", program()),
     }
     .into())

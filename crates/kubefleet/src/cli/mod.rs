@@ -40,6 +40,8 @@ use std::pin::Pin;
 
 use anyhow::Context as _;
 
+use drain::WhatStays;
+
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Verb {
     #[command(visible_alias = "get")]
@@ -54,8 +56,13 @@ pub(crate) enum Verb {
     Rollback(start::RollbackArgs),
     Diff(difference::DiffArgs),
     History(difference::HistoryArgs),
-    #[command(visible_alias = "draincluster")]
     Drain(drain::Args),
+    /// The same as `drain` for scripts that were written for other releases
+    ///
+    /// Taints the cluster, then evicts every ClusterResourcePlacement from it. Disruption budgets are respected. What stays
+    /// on the cluster is told and is no error.
+    #[command(name = "draincluster", after_help = drain::EXAMPLE_OF_OTHER_RELEASES)]
+    DrainCluster(drain::Args),
     #[command(visible_alias = "uncordoncluster")]
     Uncordon(uncordon::Args),
 }
@@ -81,7 +88,8 @@ impl Verb {
             Verb::Rollback(args) => Box::pin(start::rollback(args)),
             Verb::Diff(args) => Box::pin(difference::diff(args)),
             Verb::History(args) => Box::pin(difference::history(args)),
-            Verb::Drain(args) => Box::pin(drain::run(args)),
+            Verb::Drain(args) => Box::pin(drain::run(args, WhatStays::IsAnError)),
+            Verb::DrainCluster(args) => Box::pin(drain::run(args, WhatStays::IsTold)),
             Verb::Uncordon(args) => Box::pin(uncordon::run(args)),
         }
     }

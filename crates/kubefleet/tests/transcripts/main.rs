@@ -36,6 +36,7 @@ scripts! {
     namespaced
     overrides
     drain
+    scheduling_49_a_drain_that_a_budget_blocks
     mistakes
     diagnose
 }

@@ -6,7 +6,7 @@ use crate::fleet::Fleet;
 use crate::script::{Object, Script, Step};
 
 /// A command line for every verb that speaks with a hub.
-const LINES: [&str; 14] = [
+const LINES: [&str; 15] = [
     "status",
     "watch web-1",
     "diagnose",
@@ -20,6 +20,7 @@ const LINES: [&str; 14] = [
     "diff web",
     "history web",
     "drain member1",
+    "draincluster member1",
     "uncordon member1",
 ];
 

@@ -188,7 +188,8 @@ mod tests {
     use crate::cli::completion::place::find;
 
     /// Arguments that take anything that somebody likes to type.
-    const FREE: &[&str] = &["approve timeout", "drain timeout", "uncordon timeout", "run name", "rollback name"];
+    const FREE: &[&str] =
+        &["approve timeout", "drain timeout", "draincluster timeout", "uncordon timeout", "run name", "rollback name"];
     const FREE_ELSEWHERE: &[&str] =
         &["up members", "up listen", "diagnose refused", "hub-agent flags", "member-agent flags"];
 
