@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::keys::{parent_of, placement_of, placement_of_work};
 use crate::options::HubOptions;
 use crate::placement::interests;
+use crate::report_back::reported_back;
 use crate::scheduler::{OPEN, is_open};
 use crate::updaterun::{Stand, strategy_of};
 
@@ -26,8 +27,12 @@ use crate::updaterun::{Stand, strategy_of};
 pub mod by {
     /// Snapshots, bindings and evictions by the key of their placement.
     pub const PLACEMENT: &str = "placement";
+    /// Resource snapshots by placement and index, see `group_value`.
+    pub const GROUP: &str = "group";
     /// Placements by what they may select, see `placement::interest`.
     pub const INTEREST: &str = "interest";
+    /// Placements that want statuses back, by each resource that they select, see `report_back::reported_back`.
+    pub const REPORTED_BACK: &str = "reported back";
     /// Policy snapshots that a change in the fleet may matter to, under `scheduler::OPEN`.
     pub const OPEN: &str = "open";
     /// Bindings by the cluster that they are for.
@@ -209,7 +214,8 @@ impl<S: Scope> PlacementCaches<S> {
         let resource_snapshots = Kind::<Obj<Snapshot, S>>::new()
             .slim(names_only)
             .packed()
-            .index(by::PLACEMENT, |snapshot| parent_of(snapshot).iter().map(ToString::to_string).collect());
+            .index(by::PLACEMENT, |snapshot| parent_of(snapshot).iter().map(ToString::to_string).collect())
+            .index(by::GROUP, |snapshot| group_value(snapshot).into_iter().collect());
         let bindings = Kind::<Obj<Binding, S>>::new()
             .packed()
             .index(by::PLACEMENT, |binding| parent_of(binding).iter().map(ToString::to_string).collect())
@@ -222,12 +228,19 @@ impl<S: Scope> PlacementCaches<S> {
                 cluster.chain(namespaced).map(|snapshot| pin(&snapshot)).collect()
             });
         Self {
-            placements: runtime.cache(Kind::new().index(by::INTEREST, interests)),
+            placements: runtime
+                .cache(Kind::new().index(by::INTEREST, interests).index(by::REPORTED_BACK, reported_back)),
             policy_snapshots: runtime.cache(policy_snapshots),
             resource_snapshots: runtime.cache(resource_snapshots),
             bindings: runtime.cache(bindings),
         }
     }
+}
+
+/// Under which value `by::GROUP` has a snapshot; `None` for one that does not say where it belongs.
+pub(crate) fn group_value<S: Scope>(snapshot: &Obj<Snapshot, S>) -> Option<String> {
+    let index = snapshot.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX)?;
+    Some(format!("{} {index}", parent_of(snapshot)?))
 }
 
 /// A Work's manifests are the bulk of a hub, and only members read them.

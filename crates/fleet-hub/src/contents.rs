@@ -8,11 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use fleet_api::kinds::{Obj, Scope, Snapshot};
+use fleet_api::names::{NamespaceName, PlacementKey};
 use fleet_api::well_known::{annotations, labels};
-use fleet_runtime::{Error, ObjectKey, Reader};
+use fleet_runtime::{Cache, Error, ObjectKey, Reader};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
+use crate::caches::{by, group_value};
+use crate::keys::parent_of;
 use crate::meta;
 
 type Parts<S> = OnceCell<Vec<Obj<Snapshot, S>>>;
@@ -22,8 +25,8 @@ type Parts<S> = OnceCell<Vec<Obj<Snapshot, S>>>;
 pub(crate) struct GroupId(Vec<(ObjectKey, Option<String>)>);
 
 impl GroupId {
-    pub(crate) fn of<S: Scope>(group: &[&Obj<Snapshot, S>]) -> Self {
-        Self(group.iter().map(|one| (ObjectKey::of(*one), one.metadata.uid.clone())).collect())
+    pub(crate) fn of<'a, S: Scope>(group: impl IntoIterator<Item = &'a Obj<Snapshot, S>>) -> Self {
+        Self(group.into_iter().map(|one| (ObjectKey::of(one), one.metadata.uid.clone())).collect())
     }
 }
 
@@ -88,6 +91,20 @@ pub(crate) fn group_of<'a, S: Scope>(
     };
     let parts = snapshots.iter().map(Arc::as_ref).filter(is_part);
     std::iter::once(&**master).chain(parts).collect()
+}
+
+/// The same from the cache. Looks at no other group of the placement.
+pub(crate) fn group_in<S: Scope>(
+    snapshots: &Cache<Obj<Snapshot, S>>,
+    placement: &PlacementKey,
+    master: &str,
+) -> Vec<Arc<Obj<Snapshot, S>>> {
+    let key = ObjectKey::new(placement.namespace.as_ref().map(NamespaceName::as_str), master);
+    let found = snapshots.get(&key).filter(|master| parent_of(&**master).as_ref() == Some(placement));
+    let Some(master) = found else { return Vec::new() };
+    let group = group_value(&master).map(|group| snapshots.by(by::GROUP, &group)).unwrap_or_default();
+    let parts = group.into_iter().filter(|part| meta::name(&**part) != meta::name(&*master));
+    std::iter::once(master.clone()).chain(parts).collect()
 }
 
 /// Whether all snapshots of a group are there, as its master says.

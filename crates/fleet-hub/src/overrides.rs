@@ -1,13 +1,15 @@
 //! Freezes overrides into snapshots, for overrides of one scope.
 //!
 //! Decides what is observed and how each write of a plan becomes a request. Nothing is done about an override of which
-//! something cannot be read. Never decides which snapshots there shall be: that is `fleet_core::overrides`.
+//! something cannot be read. That one cannot be frozen is told by an event on it. Never decides which snapshots there shall
+//! be: that is `fleet_core::overrides`.
 
+use fleet_api::conditions::events::OverrideEvent;
 use fleet_api::kinds::{Family, Obj, Scope, ScopeKind};
 use fleet_api::names::OverrideName;
 use fleet_api::types::OverrideSnapshotSpec;
 use fleet_api::well_known::{finalizers, labels};
-use fleet_core::overrides::{Observed, OverrideFacts, OverrideSpec, SnapshotFacts, Write as Planned, plan};
+use fleet_core::overrides::{Observed, Outcome, OverrideFacts, OverrideSpec, SnapshotFacts, Write as Planned, plan};
 use fleet_runtime::{Actions, Controller, Event, Moment, ObjectKey, Runtime, Triggers, Write};
 
 use crate::caches::{OverrideCaches, by};
@@ -15,6 +17,7 @@ use crate::membership::changed;
 use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
+use crate::telling::told;
 
 /// Starts the controller for one scope.
 pub(crate) fn start<O, F, S>(runtime: &mut Runtime, options: &HubOptions, caches: &OverrideCaches<O, F, S>)
@@ -28,8 +31,8 @@ where
 }
 
 fn on_override<O: Family, S: Scope>(event: Event<'_, Obj<O, S>>) -> Option<ObjectKey> {
-    let looked_at = |one: &Obj<O, S>| (one.generation(), meta::is_deleting(one), one.metadata.finalizers.clone());
-    event.changed(looked_at).then(|| event.key())
+    let is_news = event.changed(|one| (one.generation(), meta::is_deleting(one), &one.metadata.finalizers));
+    is_news.then(|| event.key())
 }
 
 /// Snapshots are ours, but others can change or delete them.
@@ -38,11 +41,7 @@ fn on_snapshot<F: Family, S: Scope>(event: Event<'_, Obj<F, S>>) -> Vec<ObjectKe
         let name = one.metadata.labels.as_ref()?.get(labels::PARENT_OVERRIDE)?;
         Some(ObjectKey::new(one.metadata.namespace.as_deref(), name))
     };
-    if event.changed(|one| one.metadata.labels.clone()) {
-        event.sides().filter_map(parent).collect()
-    } else {
-        Vec::new()
-    }
+    if event.changed(|one| &one.metadata.labels) { event.sides().filter_map(parent).collect() } else { Vec::new() }
 }
 
 struct Overrides<O: Family, F: Family, S: Scope> {
@@ -68,7 +67,9 @@ where
         }
         let Some(override_) = self.caches.overrides.get(key) else { return Actions::none() };
         let Ok(name) = OverrideName::parse(key.name()) else {
-            return Actions { note: Some("no snapshot can have such a name".to_owned()), ..Actions::none() };
+            let told = told(&OverrideEvent::NameTooLong { longest: OverrideName::MAX_BYTES }, &*override_);
+            let note = Some("no snapshot can have such a name".to_owned());
+            return Actions { events: vec![told], note, ..Actions::none() };
         };
         let snapshots = self.caches.snapshots.by(by::OVERRIDE, &key.to_string());
         let observed = Observed {
@@ -92,6 +93,9 @@ where
                 }
                 Planned::DeleteSnapshot { snapshot: name } => snapshot(name).map(Write::delete),
             });
+        }
+        if let Outcome::Stopped(fault) = &plan.report.outcome {
+            actions.events.push(told(&OverrideEvent::Stopped { fault: fault.to_string() }, &*override_));
         }
         actions.note = Some(format!("{:?}", plan.report.outcome));
         actions

@@ -1,6 +1,7 @@
 //! Copies statuses that members send back to the resources on the hub, for placements of one scope.
 //!
-//! Decides when that is looked at: only for placements that ask for it. Reads the resources that a status is for, and
+//! Decides when that is looked at: only for placements that ask for it, when a member says something new or a resource is
+//! made anew. Who else writes a resource's status is not interfered with. Reads the resources that a status is for, and
 //! writes nothing but their status. Never decides which status counts: that is `fleet_core::workgen::report_back`.
 
 use std::collections::BTreeMap;
@@ -10,12 +11,12 @@ use std::time::Duration;
 
 use fleet_api::kinds::{Binding, Obj, Placement, Scope, ScopeKind, Work};
 use fleet_api::names::{ClusterName, MemberNamespace, PlacementKey};
-use fleet_api::types::{ReportBackDestination, ReportBackStrategyType, ResourceIdentifier};
-use fleet_core::workgen::report_back::{Observed, Write as Planned, plan, wanted};
+use fleet_api::types::ResourceIdentifier;
+use fleet_core::workgen::report_back::{Observed, Write as Planned, is_asked_for, plan, wanted};
 use fleet_core::workgen::{BindingFacts, WorkFacts};
 use fleet_runtime::{
-    Actions, Cache, Controller, Error, Event, KindId, Moment, Next, ObjectKey, Outcome, PatchFormat, Reader, Runtime,
-    Triggers, Write,
+    Actions, Cache, Controller, Error, Event, KindId, MetadataObject, Moment, Next, ObjectKey, Outcome, PatchFormat,
+    Reader, Runtime, Triggers, Write,
 };
 use serde_json::{Value, json};
 
@@ -37,30 +38,30 @@ pub(crate) fn start<S: Scope>(
     scope: &PlacementCaches<S>,
     world: &World,
 ) {
-    let (of_works, of_bindings) = (scope.placements.clone(), scope.placements.clone());
+    let (of_works, of_bindings, of_resources) =
+        (scope.placements.clone(), scope.placements.clone(), scope.placements.clone());
     let triggers = Triggers::new()
         .on(&scope.placements, on_placement)
         .on(&scope.bindings, move |event| on_binding(&of_bindings, event))
         .on(&caches.works, move |event| on_work(&of_works, event))
+        .on_metadata(world.metadata(), move |kind, event| on_resource(&of_resources, kind, event))
         .on_discovery(world.discovery(), Vec::new);
     let controller = ReportBack { caches: scope.clone(), works: caches.works.clone(), world: world.clone() };
     runtime.controller(controller, triggers, options.placement_workers());
 }
 
 fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Option<PlacementKey> {
-    let looked_at = |one: &Obj<Placement, S>| {
-        (one.generation(), one.status.as_ref().map(|status| status.selected_resources.clone()))
-    };
-    let placement = event.new.filter(|placement| asks(placement))?;
-    key_of(placement).filter(|_| event.changed(looked_at))
+    let placement = event.new.filter(|placement| is_asked_for(&placement.spec))?;
+    let is_news = event.changed(|one| (one.generation(), one.status.as_ref().map(|status| &status.selected_resources)));
+    key_of(placement).filter(|_| is_news)
 }
 
 fn on_binding<S: Scope>(
     placements: &Cache<Obj<Placement, S>>,
     event: Event<'_, Obj<Binding, S>>,
 ) -> Option<PlacementKey> {
-    let looked_at = |one: &Obj<Binding, S>| (one.spec.state.clone(), meta::is_deleting(one));
-    let key = event.new.or(event.old).filter(|_| event.changed(looked_at)).and_then(parent_of)?;
+    let is_news = event.changed(|one| (&one.spec.state, meta::is_deleting(one)));
+    let key = event.new.or(event.old).filter(|_| is_news).and_then(parent_of)?;
     Some(key).filter(|key| concerns(placements, key))
 }
 
@@ -69,19 +70,39 @@ fn on_work<S: Scope>(placements: &Cache<Obj<Placement, S>>, event: Event<'_, Wor
     if key.namespace.is_some() != (S::KIND == ScopeKind::Namespaced) || !concerns(placements, &key) {
         return None;
     }
-    event.changed(|work| (work.status.clone(), work.generation())).then_some(key)
+    event.changed(|work| (&work.status, work.generation())).then_some(key)
+}
+
+/// One that was made anew has no status yet, and need not be selected anew.
+fn on_resource<S: Scope>(
+    placements: &Cache<Obj<Placement, S>>,
+    kind: &KindId,
+    event: Event<'_, MetadataObject>,
+) -> Vec<PlacementKey> {
+    if event.new.is_none() || !event.changed(|one| &one.metadata.uid) {
+        return Vec::new();
+    }
+    let key = event.key();
+    let resource =
+        resource_value(&kind.group, &kind.version, &kind.kind, key.namespace().unwrap_or_default(), key.name());
+    let asking = placements.keys_by(by::REPORTED_BACK, &resource);
+    asking.iter().filter_map(|key| PlacementKey::parse(&key.to_string()).ok()).collect()
+}
+
+/// Under which values `by::REPORTED_BACK` has a placement.
+pub(crate) fn reported_back<S: Scope>(placement: &Obj<Placement, S>) -> Vec<String> {
+    let selected = placement.status.iter().flat_map(|status| &status.selected_resources);
+    let value =
+        |one: &ResourceIdentifier| resource_value(&one.group, &one.version, &one.kind, &one.namespace, &one.name);
+    selected.filter(|_| is_asked_for(&placement.spec)).map(value).collect()
+}
+
+fn resource_value(group: &str, version: &str, kind: &str, namespace: &str, name: &str) -> String {
+    format!("{group}/{version}/{kind} {namespace}/{name}")
 }
 
 fn concerns<S: Scope>(placements: &Cache<Obj<Placement, S>>, key: &PlacementKey) -> bool {
-    placements.get(&object_key(key)).is_some_and(|placement| asks(&placement))
-}
-
-fn asks<S: Scope>(placement: &Obj<Placement, S>) -> bool {
-    let strategy = placement.spec.strategy.as_ref().and_then(|strategy| strategy.report_back_strategy);
-    strategy.is_some_and(|strategy| {
-        strategy.type_ == ReportBackStrategyType::Mirror
-            && strategy.destination == Some(ReportBackDestination::OriginalResource)
-    })
+    placements.get(&object_key(key)).is_some_and(|placement| is_asked_for(&placement.spec))
 }
 
 struct ReportBack<S: Scope> {
@@ -159,7 +180,7 @@ impl<S: Scope> Controller for ReportBack<S> {
 impl<S: Scope> ReportBack<S> {
     /// `None` for a placement that is not there or does not ask for anything.
     fn see(&self, key: &PlacementKey) -> Option<Seen<S>> {
-        let placement = self.caches.placements.get(&object_key(key)).filter(|placement| asks(placement))?;
+        let placement = self.caches.placements.get(&object_key(key)).filter(|one| is_asked_for(&one.spec))?;
         let bindings = self.caches.bindings.by(by::PLACEMENT, &key.to_string());
         let namespace = |binding: &Arc<Obj<Binding, S>>| {
             MemberNamespace::of(&ClusterName::parse(&binding.spec.target_cluster).ok()?).ok()

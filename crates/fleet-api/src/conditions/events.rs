@@ -157,6 +157,16 @@ events! {
 }
 
 events! {
+    /// On an override of either kind, when it cannot have the effect that its author expects.
+    OverrideEvent {
+        Warning "OverrideNotFrozen" => NameTooLong { longest: usize }:
+            "The override has no effect: its snapshots carry its name in a label, which takes no more than {longest} bytes; create it again under a shorter name";
+        Warning "OverrideNotFrozen" => Stopped { fault: String }:
+            "The override cannot be frozen into a snapshot: {fault}; delete that snapshot to recover";
+    }
+}
+
+events! {
     /// On a MemberCluster.
     MemberClusterEvent {
         Normal "NamespaceCreated" => NamespaceCreated: "Namespace was created";

@@ -34,9 +34,10 @@ impl WorkSpec {
 
     /// This spec as a JSON merge patch after which nothing of the one before is left, whatever that was: whoever has
     /// not read the manifests that are stored can replace them.
-    pub fn replacing(&self) -> Value {
+    pub fn replacing(self) -> Value {
         let mut patch = self.replacing_strategies();
-        patch["workload"] = json!({"manifests": self.manifests()});
+        let manifests = self.workload.map(|workload| workload.manifests).unwrap_or_default();
+        patch["workload"]["manifests"] = Value::Array(manifests.into_iter().map(|manifest| manifest.0).collect());
         patch
     }
 
@@ -268,7 +269,7 @@ mod tests {
             others.iter().map(|other| (full.clone(), spec(other))).chain([(spec("{}"), full.clone())])
         {
             let mut stored = serde_json::to_value(&before).unwrap();
-            merge(&mut stored, &after.replacing());
+            merge(&mut stored, &after.clone().replacing());
             let stored: WorkSpec = serde_json::from_value(stored).unwrap();
             assert_eq!((stored.manifests(), &stored.apply_strategy), (after.manifests(), &after.apply_strategy));
             assert_eq!(stored.report_back_strategy, after.report_back_strategy);

@@ -3,7 +3,7 @@
 //! Decides the keys of a resource: a ClusterResourceOverride meets a namespaced resource through its Namespace, a
 //! ResourceOverride by its own name, and both look into envelopes. Never decides whether an override matches.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use fleet_api::types::{EmbeddedObject, EnvelopeType};
@@ -74,19 +74,32 @@ impl ResourceKey {
     }
 }
 
-/// The keys of everything that a group of resource snapshots holds. Snapshots never change, so neither do these.
+/// The keys of everything that a group of resource snapshots holds. Snapshots never change, so neither do these as long as
+/// the hub knows the same of the kinds in them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidates {
     /// What ClusterResourceOverrides may select.
     pub cluster: BTreeSet<ResourceKey>,
     /// What ResourceOverrides may select.
     pub namespaced: BTreeSet<ResourceKey>,
+    /// What the hub knew of the kinds of objects without namespace: whether they have none by nature.
+    scopes: BTreeMap<Named, bool>,
 }
+
+/// Group, version and kind.
+type Named = (String, String, String);
 
 /// Only envelopes of this version are looked into.
 const ENVELOPE_VERSION: &str = "v1beta1";
 
 impl Candidates {
+    /// Whether they would be the same with these scopes.
+    pub fn hold_for(&self, scopes: &dyn Scopes) -> bool {
+        let is_same =
+            |((group, version, kind), known): (&Named, &bool)| scopes.is_cluster_scoped(group, version, kind) == *known;
+        self.scopes.iter().all(is_same)
+    }
+
     /// From the whole content of all snapshots of a group.
     pub fn of<'r>(resources: impl IntoIterator<Item = &'r EmbeddedObject>, scopes: &dyn Scopes) -> Self {
         let mut candidates = Self::default();
@@ -100,8 +113,17 @@ impl Candidates {
     }
 
     fn add(&mut self, resource: &EmbeddedObject, scopes: &dyn Scopes) {
-        self.cluster.extend(ResourceKey::for_cluster_overrides(resource, scopes));
+        self.add_for_cluster_overrides(resource, scopes);
         self.namespaced.extend(ResourceKey::for_overrides(resource));
+    }
+
+    fn add_for_cluster_overrides(&mut self, resource: &EmbeddedObject, scopes: &dyn Scopes) {
+        let key = ResourceKey::for_cluster_overrides(resource, scopes);
+        if resource.namespace().is_empty() {
+            let ResourceKey { group, version, kind, .. } = ResourceKey::of(resource);
+            self.scopes.insert((group, version, kind), key.is_some());
+        }
+        self.cluster.extend(key);
     }
 
     /// Entries that do not belong where they are have no keys: opening the envelope will fail.
@@ -114,7 +136,7 @@ impl Candidates {
             self.namespaced.extend(own.filter_map(|object| ResourceKey::for_overrides(&object)));
         } else {
             let own = objects.filter(|object| object.namespace().is_empty());
-            self.cluster.extend(own.filter_map(|object| ResourceKey::for_cluster_overrides(&object, scopes)));
+            own.for_each(|object| self.add_for_cluster_overrides(&object, scopes));
         }
     }
 }

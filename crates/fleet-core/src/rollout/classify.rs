@@ -11,8 +11,9 @@ use jiff::Timestamp;
 
 use super::health::{Health, health};
 use super::limits::Limits;
-use super::observed::{BindingFacts, ClusterOverrides, LatestSnapshot, Observed, Overrides, PinnedOverrides};
+use super::observed::{BindingFacts, ClusterOverrides, LatestSnapshot, Observed, Overrides};
 use super::report::{ContentWait, Outdated, Wait};
+use crate::overrides::Pins;
 
 /// A binding with what it needs.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub(super) enum Need<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Content<'a> {
     pub snapshot: &'a str,
-    pub overrides: PinnedOverrides,
+    pub overrides: Pins,
 }
 
 /// Why no cluster's content is known, if that is so.
@@ -128,7 +129,7 @@ fn content<'a>(observed: &'a Observed<'a>, binding: &BindingFacts<'_>) -> Result
         return Err(Wait::Content(content_wait(observed).unwrap_or(ContentWait::NoSnapshot)));
     };
     let overrides = match matched.get(binding.cluster) {
-        None => PinnedOverrides::default(),
+        None => Pins::default(),
         Some(ClusterOverrides::ClusterGone) => return Err(Wait::ClusterGone),
         Some(ClusterOverrides::Pinned(pinned)) => pinned.clone(),
     };

@@ -39,9 +39,7 @@ use jiff::Timestamp;
 pub use abandon::is_settled as abandonment_is_settled;
 pub use health::Health;
 pub use limits::Budget;
-pub use observed::{
-    BindingFacts, ClusterOverrides, LatestSnapshot, Observed, Overrides, PinnedOverrides, PlacementFacts,
-};
+pub use observed::{BindingFacts, ClusterOverrides, LatestSnapshot, Observed, Overrides, PlacementFacts};
 pub use report::{ClusterReport, ContentWait, Fault, Outcome, Outdated, Report, Standing, Wait};
 pub use writes::{Move, Write, announce};
 

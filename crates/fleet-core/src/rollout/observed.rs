@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 
 use fleet_api::conditions::Condition;
 use fleet_api::kinds::{Binding, Family, Obj, Placement, Scope, Snapshot};
-use fleet_api::types::{BindingState, DeletePropagationPolicy, NamespacedName, PlacementSpec, ResourceBindingSpec};
+use fleet_api::types::{BindingState, DeletePropagationPolicy, PlacementSpec, ResourceBindingSpec};
 use fleet_api::well_known::annotations;
+
+use crate::overrides::Pins;
 
 /// Everything that one plan is made from.
 #[derive(Debug, Clone)]
@@ -75,14 +77,7 @@ pub enum Overrides<'a> {
 pub enum ClusterOverrides {
     /// Some override matches the content, but the cluster whose labels decide is no longer in the fleet.
     ClusterGone,
-    Pinned(PinnedOverrides),
-}
-
-/// Override snapshots as a binding names them, in the order in which they are applied.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PinnedOverrides {
-    pub cluster_overrides: Vec<String>,
-    pub overrides: Vec<NamespacedName>,
+    Pinned(Pins),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -129,9 +124,9 @@ impl<'a> BindingFacts<'a> {
         self.spec.resource_snapshot_name == snapshot
     }
 
-    pub(super) fn has_overrides(&self, wanted: &PinnedOverrides) -> bool {
-        self.spec.cluster_resource_override_snapshots.as_deref().unwrap_or_default() == wanted.cluster_overrides
-            && self.spec.resource_override_snapshots.as_deref().unwrap_or_default() == wanted.overrides
+    pub(super) fn has_overrides(&self, wanted: &Pins) -> bool {
+        let spec = self.spec;
+        wanted.are_on(spec.resource_override_snapshots.as_deref(), spec.cluster_resource_override_snapshots.as_deref())
     }
 }
 

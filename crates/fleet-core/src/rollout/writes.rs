@@ -9,7 +9,7 @@ use fleet_api::types::{ApplyStrategy, BindingState, ResourceBindingSpec};
 use jiff::Timestamp;
 
 use super::classify::{Case, Content, Need};
-use super::observed::PinnedOverrides;
+use crate::overrides::Pins;
 use crate::plan::ObjectWrite;
 
 /// One write to a binding.
@@ -56,13 +56,13 @@ impl ObjectWrite for Write {
 pub struct Move {
     pub binding: String,
     pub snapshot: String,
-    pub overrides: PinnedOverrides,
+    pub overrides: Pins,
     pub strategy: ApplyStrategy,
 }
 
 impl Move {
     pub fn apply_to(&self, spec: &mut ResourceBindingSpec) {
-        let PinnedOverrides { cluster_overrides, overrides } = self.overrides.clone();
+        let Pins { cluster_overrides, overrides } = self.overrides.clone();
         spec.state = BindingState::Bound;
         spec.resource_snapshot_name.clone_from(&self.snapshot);
         spec.cluster_resource_override_snapshots = Some(cluster_overrides).filter(|names| !names.is_empty());

@@ -18,6 +18,8 @@ use fleet_api::well_known::{annotations, finalizers, label_values, labels};
 use jiff::SignedDuration;
 
 use super::note::Note;
+/// The override snapshots that a run pins on one cluster.
+pub use crate::overrides::Pins as MatchedOverrides;
 use crate::placement::{self, PlacementFacts};
 
 /// Everything that one plan is made from. Lists are in any order; all objects are of the run's scope and namespace.
@@ -96,13 +98,6 @@ impl Overrides for NoOverrides {
     fn matching(&self, _: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, String> {
         Ok(vec![MatchedOverrides::default(); clusters.len()])
     }
-}
-
-/// The override snapshots that apply to one cluster, in any order.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct MatchedOverrides {
-    pub cluster_overrides: Vec<String>,
-    pub overrides: Vec<NamespacedName>,
 }
 
 #[derive(Debug, Clone, Copy)]

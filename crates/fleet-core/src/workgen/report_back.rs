@@ -141,7 +141,8 @@ fn sent_back<'a>(observed: &Observed<'a>) -> Result<BTreeMap<ResourceIdentifier,
     Ok(statuses.filter(|(resource, _)| observed.selected.contains(resource)).collect())
 }
 
-fn is_asked_for(spec: &PlacementSpec) -> bool {
+/// Whether a placement asks for statuses to be copied to its resources on the hub.
+pub fn is_asked_for(spec: &PlacementSpec) -> bool {
     let strategy = spec.strategy.as_ref().and_then(|strategy| strategy.report_back_strategy);
     strategy.is_some_and(|strategy| {
         strategy.type_ == ReportBackStrategyType::Mirror

@@ -103,14 +103,14 @@ pub struct NewWork {
 }
 
 impl NewWork {
-    pub fn object(&self) -> Work {
+    pub fn into_object(self) -> Work {
         let spec = WorkSpec {
-            workload: Some(Workload { manifests: self.manifests.clone() }),
-            apply_strategy: self.strategies.apply.clone(),
+            workload: Some(Workload { manifests: self.manifests }),
+            apply_strategy: self.strategies.apply,
             report_back_strategy: self.strategies.report_back,
         };
-        let mut object = Obj::named(self.name.clone(), spec).in_namespace(self.namespace.clone());
-        object.metadata.labels = Some(self.labels.clone().into_iter().chain([self.stamp.label()]).collect());
+        let mut object = Obj::named(self.name, spec).in_namespace(self.namespace);
+        object.metadata.labels = Some(self.labels.into_iter().chain([self.stamp.label()]).collect());
         object.metadata.annotations = Some(self.stamp.annotations());
         object
     }
@@ -154,31 +154,16 @@ pub struct NewContent {
 impl WorkChange {
     /// As a JSON merge patch. It says everything that is to be so, not a difference: the manifests that are stored need
     /// not be known.
-    pub fn merge_patch(&self) -> Value {
-        let mut spec = WorkSpec {
-            workload: None,
-            apply_strategy: self.strategies.apply.clone(),
-            report_back_strategy: self.strategies.report_back,
-        };
-        let Some(NewContent { stamp, manifests }) = &self.content else {
+    pub fn into_merge_patch(self) -> Value {
+        let Strategies { apply: apply_strategy, report_back: report_back_strategy } = self.strategies;
+        let Some(NewContent { stamp, manifests }) = self.content else {
+            let spec = WorkSpec { workload: None, apply_strategy, report_back_strategy };
             return json!({"spec": spec.replacing_strategies()});
         };
-        spec.workload = Some(Workload { manifests: manifests.clone() });
+        let spec = WorkSpec { workload: Some(Workload { manifests }), apply_strategy, report_back_strategy };
         let (index_label, index) = stamp.label();
-        json!({
-            "metadata": {"labels": {index_label: index}, "annotations": stamp.annotations()},
-            "spec": spec.replacing(),
-        })
-    }
-
-    /// The Work after the change.
-    pub fn put_into(&self, work: &mut Work) {
-        work.spec.apply_strategy.clone_from(&self.strategies.apply);
-        work.spec.report_back_strategy = self.strategies.report_back;
-        if let Some(NewContent { stamp, manifests }) = &self.content {
-            work.spec.workload = Some(Workload { manifests: manifests.clone() });
-            work.metadata.labels.get_or_insert_default().extend([stamp.label()]);
-            work.metadata.annotations.get_or_insert_default().extend(stamp.annotations());
-        }
+        let mut patch = json!({"metadata": {"labels": {index_label: index}, "annotations": stamp.annotations()}});
+        patch["spec"] = spec.replacing();
+        patch
     }
 }

@@ -6,15 +6,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fleet_api::conditions::events::{EventType, FleetEvent as _, PlacementEvent};
+use fleet_api::conditions::events::PlacementEvent;
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, PolicySnapshot, Scope, Snapshot};
 use fleet_api::names::PlacementKey;
 use fleet_api::types::PlacementStatus;
 use fleet_api::well_known::{annotations, finalizers};
 use fleet_core::placement::{StatusCopy, Write as Planned, owner_of};
-use fleet_runtime::{KubeEvent, Regarding, Write};
+use fleet_runtime::{KubeEvent, Write};
 
 use crate::meta;
+use crate::telling::told;
 
 /// How long a status may wait in which nothing but single clusters has moved. Clusters report one by one, each several
 /// times; readers do not notice so short a delay.
@@ -108,12 +109,7 @@ impl<S: Scope> Performer<'_, S> {
     }
 
     pub(super) fn event(&self, event: &PlacementEvent) -> KubeEvent {
-        KubeEvent {
-            regarding: Regarding::of(self.placement),
-            warning: event.event_type() == EventType::Warning,
-            reason: event.reason_word(),
-            message: event.to_string(),
-        }
+        told(event, self.placement)
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use fleet_api::conditions::Condition;
 use fleet_api::kinds::{Binding, Family, MemberCluster, Obj, Placement, Scope, ScopeKind, Snapshot};
 use fleet_api::names::{NamespaceName, PlacementKey, PlacementName};
 use fleet_api::types::{OverrideSnapshotSpec, PlacementScope};
@@ -31,20 +32,19 @@ pub(super) fn on_snapshot<S: Scope>(event: Event<'_, Obj<Snapshot, S>>) -> BTree
 }
 
 pub(super) fn on_binding<S: Scope>(event: Event<'_, Obj<Binding, S>>) -> BTreeSet<PlacementKey> {
-    let looked_at = |binding: &Obj<Binding, S>| {
-        let abandoned = meta::annotation(binding, annotations::DELETE_PROPAGATION).map(str::to_owned);
-        let conditions = binding.status.iter().flat_map(|status| &status.conditions);
-        let conditions: Vec<_> = conditions
-            .map(|one| {
-                (one.type_.clone(), one.status, one.reason.clone(), one.observed_generation, one.last_transition_time)
-            })
-            .collect();
-        (parent_of(binding), binding.generation(), meta::is_deleting(binding), abandoned, conditions)
-    };
     if !event.changed(looked_at) {
         return BTreeSet::new();
     }
     event.sides().filter_map(parent_of).collect()
+}
+
+/// Of a binding: whose it is, what it asks for, and what is said of it but for the sentences.
+fn looked_at<S: Scope>(binding: &Obj<Binding, S>) -> impl PartialEq {
+    let conditions = binding.status.iter().flat_map(|status| &status.conditions);
+    let said = |one: &Condition| (one.status, one.observed_generation, one.last_transition_time);
+    let conditions: Vec<_> = conditions.map(|one| (one.type_.as_str(), one.reason.as_str(), said(one))).collect();
+    let abandoned = meta::annotation(binding, annotations::DELETE_PROPAGATION);
+    (parent_of(binding), binding.generation(), meta::is_deleting(binding), abandoned, conditions)
 }
 
 /// Members matter through their labels, by which overrides choose, and by not being there.
@@ -56,7 +56,7 @@ pub(super) struct MemberChanges<S: Scope> {
 impl<S: Scope> MemberChanges<S> {
     pub(super) fn concerned(&self, event: Event<'_, MemberCluster>) -> BTreeSet<PlacementKey> {
         // While members are listed for the first time, every placement is looked at anyway.
-        if !self.members.is_synced() || !event.changed(|member| member.metadata.labels.clone()) {
+        if !self.members.is_synced() || !event.changed(|member| &member.metadata.labels) {
             return BTreeSet::new();
         }
         let bindings = self.bindings.by(by::CLUSTER, event.key().name());

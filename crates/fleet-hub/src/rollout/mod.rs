@@ -17,7 +17,7 @@ use fleet_api::kinds::{Binding, MemberCluster, Obj, Placement, Scope, ScopeKind,
 use fleet_api::names::PlacementKey;
 use fleet_api::types::{DeletePropagationPolicy, RolloutStrategyType};
 use fleet_api::well_known::annotations;
-use fleet_core::overrides::Candidates;
+use fleet_core::overrides::{Candidates, Scopes};
 use fleet_core::plan::{ObjectWrite as _, Wake};
 use fleet_core::rollout::{
     BindingFacts, LatestSnapshot, Observed, Overrides, PlacementFacts, Plan, Write as Planned, announce, plan,
@@ -54,6 +54,8 @@ pub(crate) fn start<S: Scope>(
     let members = MemberChanges { members: caches.members.clone(), bindings: scope.bindings.clone() };
     let changes = || OverrideChanges { placements: scope.placements.clone() };
     let (frozen_cluster, frozen, live_cluster, live) = (changes(), changes(), changes(), changes());
+    let memory = Memory::default();
+    let (remembered, kinds) = (memory.clone(), world.clone());
     let triggers = Triggers::new()
         .on(&scope.placements, on_placement)
         .on(&scope.resource_snapshots, on_snapshot)
@@ -63,14 +65,14 @@ pub(crate) fn start<S: Scope>(
         .on(&caches.overrides.snapshots, move |event| frozen.on_snapshot(event))
         .on(&caches.cluster_overrides.overrides, move |event| live_cluster.on_override(event))
         .on(&caches.overrides.overrides, move |event| live.on_override(event))
-        .on_discovery(world.discovery(), Vec::new);
+        .on_discovery(world.discovery(), move || remembered.outdated(&kinds.scopes()));
     let rollouts = Rollouts {
         caches: scope.clone(),
         members: caches.members.clone(),
         overriding: Overriding { cluster: caches.cluster_overrides.clone(), namespaced: caches.overrides.clone() },
         world: world.clone(),
         contents: Contents::default(),
-        memory: Mutex::default(),
+        memory,
     };
     runtime.controller(rollouts, triggers, options.rollout_workers())
 }
@@ -81,8 +83,32 @@ struct Rollouts<S: Scope> {
     overriding: Overriding,
     world: World,
     contents: Contents<S>,
-    /// What overrides may select in the latest snapshots. Names only.
-    memory: Mutex<BTreeMap<PlacementKey, Selectable>>,
+    memory: Memory,
+}
+
+/// What overrides may select in the latest snapshots. Names only.
+#[derive(Debug, Clone, Default)]
+struct Memory(Arc<Mutex<BTreeMap<PlacementKey, Selectable>>>);
+
+impl Memory {
+    fn keep(&self, key: &PlacementKey, selectable: &Selectable) {
+        self.0.lock().insert(key.clone(), selectable.clone());
+    }
+
+    fn forget(&self, key: &PlacementKey) {
+        self.0.lock().remove(key);
+    }
+
+    /// What is remembered of this group, unless it was found out with other kinds on the hub.
+    fn of(&self, key: &PlacementKey, group: &GroupId, scopes: &dyn Scopes) -> Option<Selectable> {
+        self.0.lock().get(key).filter(|known| known.group == *group && known.candidates.hold_for(scopes)).cloned()
+    }
+
+    /// Placements of which something else would be found out now that the hub has other kinds.
+    fn outdated(&self, scopes: &dyn Scopes) -> Vec<PlacementKey> {
+        let known = self.0.lock();
+        known.iter().filter(|(_, one)| !one.candidates.hold_for(scopes)).map(|(key, _)| key.clone()).collect()
+    }
 }
 
 /// What overrides may select in one group of snapshots.
@@ -124,14 +150,14 @@ impl<S: Scope> Controller for Rollouts<S> {
                     Selectable { group, candidates }
                 }
             };
-            self.memory.lock().insert(key.clone(), selectable.clone());
+            self.memory.keep(key, &selectable);
             Ok(Some(selectable))
         }
     }
 
     fn plan(&self, key: &PlacementKey, selectable: Option<Selectable>, moment: Moment) -> Actions {
         let Some(placement) = self.caches.placements.get(&object_key(key)) else {
-            self.memory.lock().remove(key);
+            self.memory.forget(key);
             return Actions::none();
         };
         let snapshots = self.caches.resource_snapshots.by(by::PLACEMENT, &key.to_string());
@@ -172,16 +198,17 @@ impl<S: Scope> Rollouts<S> {
         if !is_complete(&group) {
             return Need::Nothing;
         }
-        let id = GroupId::of(&group);
-        if let Some(known) = self.memory.lock().get(key).filter(|known| known.group == id) {
-            return Need::Known(known.clone());
+        let id = GroupId::of(group.iter().copied());
+        let scopes = self.world.scopes();
+        if let Some(known) = self.memory.of(key, &id, &scopes) {
+            return Need::Known(known);
         }
         // The names that are at hand do, unless something is wrapped.
         if meta::annotation(group[0], annotations::NUMBER_OF_ENVELOPES).is_none_or(|count| count != "0") {
             return Need::Read(id);
         }
         let resources = group.iter().flat_map(|one| &one.spec.selected_resources);
-        Need::Known(Selectable { group: id, candidates: Arc::new(Candidates::of(resources, &self.world.scopes())) })
+        Need::Known(Selectable { group: id, candidates: Arc::new(Candidates::of(resources, &scopes)) })
     }
 
     /// A member that cannot be read is there all the same.
@@ -199,7 +226,7 @@ impl<S: Scope> Rollouts<S> {
         selectable: Option<&Selectable>,
         clusters: impl Iterator<Item = &'a str>,
     ) -> Overrides<'a> {
-        match selectable.filter(|selectable| selectable.group == GroupId::of(group)) {
+        match selectable.filter(|selectable| selectable.group == GroupId::of(group.iter().copied())) {
             Some(selectable) => held.matched(key, &selectable.candidates, clusters, &self.members),
             None => Overrides::Unsettled,
         }

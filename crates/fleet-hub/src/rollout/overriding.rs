@@ -2,7 +2,8 @@
 //!
 //! Decides which overrides are looked at: those of every namespace for a cluster-scoped placement, those of its own for a
 //! namespaced one. An override that has no snapshot yet and would match makes a rollout wait: otherwise clusters would get
-//! the resources twice, first without it. Never decides what matches: that is `fleet_core::overrides`.
+//! the resources twice, first without it. One that can never have a snapshot is waited for by nobody. Never decides what
+//! matches: that is `fleet_core::overrides`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,11 +12,11 @@ use fleet_api::kinds::{
     Cluster, ClusterOverride, ClusterOverrideSnapshot, Family, MemberCluster, Namespaced, NamespacedOverride,
     NamespacedOverrideSnapshot, Obj, Scope,
 };
-use fleet_api::names::{NamespaceName, PlacementKey};
+use fleet_api::names::{NamespaceName, OverrideName, PlacementKey};
 use fleet_api::types::Base64;
 use fleet_api::well_known::labels;
 use fleet_core::overrides::{Candidates, Matched, OverrideSpec, OverrideSpecRef, SnapshotFacts, Target};
-use fleet_core::rollout::{ClusterOverrides, Overrides, PinnedOverrides};
+use fleet_core::rollout::{ClusterOverrides, Overrides};
 use fleet_runtime::{Cache, ObjectKey};
 
 use crate::caches::OverrideCaches;
@@ -36,7 +37,7 @@ pub(crate) struct Held {
     no_hash: Base64,
 }
 
-/// Overrides of one scope: the latest snapshots, and those that have none.
+/// Overrides of one scope: the latest snapshots, and those that are about to have their first.
 #[derive(Debug)]
 struct Set<O: Family, F: Family, S: Scope> {
     latest: Vec<Arc<Obj<F, S>>>,
@@ -63,7 +64,10 @@ impl<O: Family, F: Family, S: Scope> Set<O, F, S> {
         let is_latest = |one: &Arc<Obj<F, S>>| meta::is_latest(&**one) && !meta::is_deleting(&**one);
         let latest: Vec<_> = snapshots.into_iter().filter(is_latest).collect();
         let frozen: BTreeSet<ObjectKey> = latest.iter().filter_map(|one| parent(one)).collect();
-        let is_unfrozen = |one: &Arc<Obj<O, S>>| !meta::is_deleting(&**one) && !frozen.contains(&ObjectKey::of(&**one));
+        let is_unfrozen = |one: &Arc<Obj<O, S>>| {
+            let is_to_be = !meta::is_deleting(&**one) && OverrideName::parse(meta::name(&**one)).is_ok();
+            is_to_be && !frozen.contains(&ObjectKey::of(&**one))
+        };
         Self { unfrozen: overrides.into_iter().filter(is_unfrozen).collect(), latest }
     }
 
@@ -100,11 +104,7 @@ impl Held {
         }
         let pinned = |cluster: &str| match members.get(&ObjectKey::cluster(cluster)) {
             None => ClusterOverrides::ClusterGone,
-            Some(member) => {
-                let pins = matched.pins(&Target::of(&member));
-                let (cluster_overrides, overrides) = (pins.cluster_overrides, pins.overrides);
-                ClusterOverrides::Pinned(PinnedOverrides { cluster_overrides, overrides })
-            }
+            Some(member) => ClusterOverrides::Pinned(matched.pins(&Target::of(&member))),
         };
         Overrides::Matched(clusters.map(|cluster| (cluster, pinned(cluster))).collect())
     }

@@ -323,7 +323,7 @@ impl<S: Scope> StagedRuns<S> {
         if let Some(index) = index.or_else(newest)
             && !self.overriding.hold(&key).is_empty()
         {
-            let group = GroupId::of(&group(&snapshots, &key, index));
+            let group = GroupId::of(group(&snapshots, &key, index));
             facts.snapshots = Some(self.contents.read(group, reader).await?);
         }
         Ok(())

@@ -55,10 +55,7 @@ impl Overrides for Latest<'_> {
             }
         };
         let of_cluster = |cluster: &&str| match found.get(cluster) {
-            Some(ClusterOverrides::Pinned(pinned)) => MatchedOverrides {
-                cluster_overrides: pinned.cluster_overrides.clone(),
-                overrides: pinned.overrides.clone(),
-            },
+            Some(ClusterOverrides::Pinned(pinned)) => pinned.clone(),
             Some(ClusterOverrides::ClusterGone) | None => MatchedOverrides::default(),
         };
         Ok(clusters.iter().map(of_cluster).collect())

@@ -4,28 +4,31 @@
 //! news to it. Never plans.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use fleet_api::conditions::binding::BindingRolloutStarted;
-use fleet_api::conditions::decode;
+use fleet_api::conditions::binding::{BindingOverridden, BindingRolloutStarted};
+use fleet_api::conditions::{Condition, decode};
 use fleet_api::kinds::{Binding, Family, MemberCluster, Obj, Placement, Scope, ScopeKind, Snapshot, Work};
 use fleet_api::names::{ClusterName, MemberNamespace};
-use fleet_api::well_known::labels;
 use fleet_runtime::{Cache, Event, ObjectKey};
 
-use crate::caches::{PlacementCaches, by, pin};
+use crate::caches::{PlacementCaches, by, group_value, pin};
 use crate::keys::{binding_of_work, key_of, parent_of, placement_of_work};
 use crate::meta;
 
 /// Of its status, others write whether its rollout has started.
 pub(super) fn on_binding<S: Scope>(event: Event<'_, Obj<Binding, S>>) -> Option<ObjectKey> {
-    let looked_at = |binding: &Obj<Binding, S>| {
+    let is_news = event.changed(|binding| {
         let metadata = &binding.metadata;
-        let conditions = binding.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let started = decode::<BindingRolloutStarted>(conditions, binding.generation()).status();
-        let marks = (metadata.labels.clone(), metadata.annotations.clone(), metadata.finalizers.clone());
+        let started = decode::<BindingRolloutStarted>(conditions(binding), binding.generation()).status();
+        let marks = (&metadata.labels, &metadata.annotations, &metadata.finalizers);
         (binding.generation(), meta::is_deleting(binding), started, marks)
-    };
-    event.changed(looked_at).then(|| event.key())
+    });
+    is_news.then(|| event.key())
+}
+
+fn conditions<S: Scope>(binding: &Obj<Binding, S>) -> &[Condition] {
+    binding.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default()
 }
 
 /// Changes of what bindings depend on.
@@ -71,25 +74,23 @@ impl<S: Scope> Changes<S> {
 
     /// Its group may be complete now, or it counts as the latest, or it is gone before Works were made from it.
     pub(super) fn on_resource_snapshot(&self, event: Event<'_, Obj<Snapshot, S>>) -> Vec<ObjectKey> {
-        let looked_at = |one: &Obj<Snapshot, S>| (one.metadata.labels.clone(), one.metadata.annotations.clone());
         // While they are listed for the first time, every binding is looked at anyway.
-        if !self.caches.resource_snapshots.is_synced() || !event.changed(looked_at) {
+        if !self.caches.resource_snapshots.is_synced()
+            || !event.changed(|one| (&one.metadata.labels, &one.metadata.annotations))
+        {
             return Vec::new();
         }
-        let Some(snapshot) = event.new.or(event.old) else { return Vec::new() };
-        let Some(placement) = parent_of(snapshot) else { return Vec::new() };
-        let index = |name: &str| {
-            let key = ObjectKey::new(snapshot.metadata.namespace.as_deref(), name);
-            let master = self.caches.resource_snapshots.get(&key)?;
-            master.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX).cloned()
-        };
-        let own = snapshot.metadata.labels.as_ref().and_then(|labels| labels.get(labels::RESOURCE_INDEX));
-        let names_it = |binding: &Obj<Binding, S>| {
+        let Some(placement) = event.new.or(event.old).and_then(parent_of) else { return Vec::new() };
+        // Bindings name the master, which may be any of the group, and is not there any more if it is the one that went.
+        let groups = event.sides().filter_map(group_value);
+        let parts = groups.flat_map(|group| self.caches.resource_snapshots.keys_by(by::GROUP, &group));
+        let names: BTreeSet<ObjectKey> = parts.chain([event.key()]).collect();
+        let names_one = |binding: &Obj<Binding, S>| {
             let named = &binding.spec.resource_snapshot_name;
-            named == meta::name(snapshot) || (!named.is_empty() && index(named).as_ref() == own)
+            names.contains(&ObjectKey::new(binding.metadata.namespace.as_deref(), named))
         };
         let bindings = self.caches.bindings.by(by::PLACEMENT, &placement.to_string());
-        bindings.iter().filter(|binding| names_it(binding)).map(|binding| ObjectKey::of(&**binding)).collect()
+        bindings.iter().filter(|binding| names_one(binding)).map(|binding| ObjectKey::of(&**binding)).collect()
     }
 
     /// Of the placement matters who rolls out, and whether statuses are sent back.
@@ -105,12 +106,23 @@ impl<S: Scope> Changes<S> {
         key.map(|key| self.caches.bindings.keys_by(by::PLACEMENT, &key.to_string())).unwrap_or_default()
     }
 
-    /// Of a member matters whether it is there to stay.
+    /// Of a member matters whether it is there to stay. Its labels matter where overrides that speak of them have not
+    /// succeeded; what was made with other labels stays as it is.
     pub(super) fn on_member(&self, event: Event<'_, MemberCluster>) -> Vec<ObjectKey> {
-        if !self.members.is_synced() || !event.changed(meta::is_deleting) {
+        if !self.members.is_synced() {
             return Vec::new();
         }
-        self.caches.bindings.keys_by(by::CLUSTER, event.key().name())
+        let cluster = event.key();
+        if event.changed(meta::is_deleting) {
+            return self.caches.bindings.keys_by(by::CLUSTER, cluster.name());
+        }
+        if !event.changed(|member| &member.metadata.labels) {
+            return Vec::new();
+        }
+        let bindings = self.caches.bindings.by(by::CLUSTER, cluster.name());
+        let is_open =
+            |one: &&Arc<Obj<Binding, S>>| !decode::<BindingOverridden>(conditions(one), one.generation()).is_true();
+        bindings.iter().filter(is_open).map(|binding| ObjectKey::of(&**binding)).collect()
     }
 
     /// Override snapshots never change, but they may come late. One that goes is no news: what was made from it stays.

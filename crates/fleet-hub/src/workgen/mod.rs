@@ -18,16 +18,15 @@ mod seen;
 use std::future::Future;
 use std::time::Duration;
 
-use fleet_api::conditions::events::{BindingEvent, EventType, FleetEvent as _};
-use fleet_api::kinds::{Binding, Obj, Scope, ScopeKind, Work};
+use fleet_api::kinds::{Scope, ScopeKind, Work};
 use fleet_api::types::DeletePropagationPolicy;
 use fleet_api::well_known::{annotations, finalizers};
 use fleet_core::workgen::{
     Content as Depth, Observed, Outcome as Stand, Plan, SyncError, WorkChange, Write as Planned, needs_content, plan,
 };
 use fleet_runtime::{
-    Actions, Controller, Error, KindId, KubeEvent, Marks, Moment, Next, ObjectKey, Outcome, PatchFormat, Reader,
-    Regarding, Runtime, Triggers, Write,
+    Actions, Controller, Error, KindId, Marks, Moment, Next, ObjectKey, Outcome, PatchFormat, Reader, Runtime,
+    Triggers, Write,
 };
 
 use crate::caches::{Caches, PlacementCaches};
@@ -37,6 +36,7 @@ use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
 use crate::placement::World;
+use crate::telling::told;
 use changes::Changes;
 use refusals::Refusals;
 use seen::{Observer, Seen};
@@ -152,7 +152,7 @@ impl<S: Scope> WorkGenerator<S> {
 
 fn carry_out<S: Scope>(seen: &Seen<S>, plan: Plan) -> Actions {
     let mut actions = Actions::none();
-    for planned in &plan.writes {
+    for planned in plan.writes {
         actions.writes.extend(request(seen, planned));
     }
     if let Some(new) = plan.status {
@@ -161,7 +161,7 @@ fn carry_out<S: Scope>(seen: &Seen<S>, plan: Plan) -> Actions {
         let write = Write::status(&*seen.binding, &told);
         actions.write(if new.interim { write.coalesce(INTERIM_WINDOW) } else { write });
     }
-    actions.events.extend(plan.report.events.iter().map(|event| told(event, &seen.binding)));
+    actions.events.extend(plan.report.events.iter().map(|event| told(event, &*seen.binding)));
     if let Stand::Failed(error) = &plan.report.outcome
         && !matches!(error, SyncError::WorkStillGoing { .. })
     {
@@ -172,39 +172,30 @@ fn carry_out<S: Scope>(seen: &Seen<S>, plan: Plan) -> Actions {
 }
 
 /// `None` for a Work that was not observed, of which no plan speaks.
-fn request<S: Scope>(seen: &Seen<S>, planned: &Planned) -> Option<Write> {
+fn request<S: Scope>(seen: &Seen<S>, planned: Planned) -> Option<Write> {
     let binding = &*seen.binding;
     match planned {
         Planned::HoldBinding => Some(Write::change(binding, &meta::with_finalizer(binding, finalizers::WORK))),
         Planned::ReleaseBinding => Some(Write::change(binding, &meta::without_finalizer(binding, finalizers::WORK))),
-        Planned::CreateWork(new) => Some(Write::create(&new.object()).explained()),
+        Planned::CreateWork(new) => Some(Write::create(&new.into_object()).explained()),
         Planned::ChangeWork(change) => seen.work(&change.name).map(|work| patched(work, change)),
-        Planned::AbandonWork { work } => seen.work(work).map(|work| {
+        Planned::AbandonWork { work } => seen.work(&work).map(|work| {
             changed(work, |work| {
                 let word = DeletePropagationPolicy::Abandon.as_str().to_owned();
                 meta::annotate(work, annotations::DELETE_PROPAGATION, word);
             })
         }),
-        Planned::DeleteWork { work } => seen.work(work).map(Write::delete),
+        Planned::DeleteWork { work } => seen.work(&work).map(Write::delete),
     }
 }
 
 /// Says everything that is to be so of the Work that was seen, whatever its member has reported since.
-fn patched(work: &Work, change: &WorkChange) -> Write {
-    let mut body = change.merge_patch();
+fn patched(work: &Work, change: WorkChange) -> Write {
+    let mut body = change.into_merge_patch();
     if let Some(uid) = &work.metadata.uid {
         body["metadata"]["uid"] = uid.as_str().into();
     }
     Write::patch_raw(KindId::of::<Work>(), ObjectKey::of(work), PatchFormat::Merge, body).explained()
-}
-
-fn told<S: Scope>(event: &BindingEvent, binding: &Obj<Binding, S>) -> KubeEvent {
-    KubeEvent {
-        regarding: Regarding::of(binding),
-        warning: event.event_type() == EventType::Warning,
-        reason: event.reason_word(),
-        message: event.to_string(),
-    }
 }
 
 /// How much of the snapshots is at hand.

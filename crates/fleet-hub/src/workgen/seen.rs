@@ -16,7 +16,7 @@ use fleet_core::workgen::{BindingFacts, Observed, ReportBack, Start, WorkFacts};
 use fleet_runtime::{Cache, ObjectKey};
 
 use crate::caches::{Caches, PlacementCaches, by, works_at};
-use crate::contents::{GroupId, group_of};
+use crate::contents::{GroupId, group_in};
 use crate::keys::{object_key, parent_of};
 use crate::meta;
 
@@ -38,7 +38,7 @@ pub(super) struct Seen<S: Scope> {
     leaving: bool,
     namespace: MemberNamespace,
     works: Vec<Arc<Work>>,
-    /// All of the placement, with names only.
+    /// The group that the binding names, its master first, with names only; none if there is no such master.
     snapshots: Vec<Arc<Obj<Snapshot, S>>>,
     cluster_overrides: Vec<Arc<ClusterResourceOverrideSnapshot>>,
     overrides: Vec<Arc<ResourceOverrideSnapshot>>,
@@ -74,7 +74,7 @@ impl<S: Scope> Observer<S> {
             member: self.member(&spec.target_cluster),
             leaving: self.leaves(&spec.target_cluster),
             works: self.works.by(by::PLACEMENT_AND_MEMBER, &works_at(&placement_key, namespace.as_str())),
-            snapshots: self.caches.resource_snapshots.by(by::PLACEMENT, &placement_key.to_string()),
+            snapshots: group_in(&self.caches.resource_snapshots, &placement_key, &spec.resource_snapshot_name),
             cluster_overrides: pinned_cluster.filter_map(|key| self.cluster_overrides.get(&key)).collect(),
             overrides: pinned.filter_map(|key| self.overrides.get(&key)).collect(),
             key: placement_key,
@@ -129,16 +129,16 @@ impl<S: Scope> Seen<S> {
         let whole = |facts: &ResourceSnapshotFacts<'_>| {
             content?.iter().find(|one| meta::name(*one) == facts.name).map(|one| one.spec.selected_resources.as_slice())
         };
-        let facts = group_of(&self.snapshots, &self.binding.spec.resource_snapshot_name).into_iter();
-        facts
-            .map(ResourceSnapshotFacts::of)
+        self.snapshots
+            .iter()
+            .map(|one| ResourceSnapshotFacts::of(&**one))
             .map(|facts| ResourceSnapshotFacts { resources: whole(&facts).unwrap_or(facts.resources), ..facts })
             .collect()
     }
 
     /// The snapshots that the binding names.
     pub(super) fn group(&self) -> GroupId {
-        GroupId::of(&group_of(&self.snapshots, &self.binding.spec.resource_snapshot_name))
+        GroupId::of(self.snapshots.iter().map(Arc::as_ref))
     }
 
     pub(super) fn work(&self, name: &str) -> Option<&Work> {

@@ -90,8 +90,7 @@ impl Overrides for ForPlacement<'_> {
         let matched = Matched::new(self.placement, &candidates, self.snapshots.iter().copied());
         let of_cluster = |name: &&str| {
             let member = self.members.iter().find(|one| one.metadata.name.as_deref() == Some(*name));
-            let pins = member.map(|member| matched.pins(&Target::of(member))).unwrap_or_default();
-            MatchedOverrides { cluster_overrides: pins.cluster_overrides, overrides: pins.overrides }
+            member.map(|member| matched.pins(&Target::of(member))).unwrap_or_default()
         };
         Ok(clusters.iter().map(of_cluster).collect())
     }

@@ -8,7 +8,9 @@ use expect_test::{expect, expect_file};
 use regex::Regex;
 
 use super::*;
-use crate::conditions::events::{AgentEvent, BindingEvent, FleetEvent, MemberClusterEvent, PlacementEvent, RunEvent};
+use crate::conditions::events::{
+    AgentEvent, BindingEvent, FleetEvent, MemberClusterEvent, OverrideEvent, PlacementEvent, RunEvent,
+};
 use crate::conditions::per_cluster::{RolloutStep, Tally};
 
 #[test]
@@ -34,6 +36,7 @@ fn the_whole_vocabulary_is_as_published() {
     events_of::<PlacementEvent>("placement", &mut table);
     events_of::<RunEvent>("update run", &mut table);
     events_of::<BindingEvent>("binding", &mut table);
+    events_of::<OverrideEvent>("override", &mut table);
     events_of::<MemberClusterEvent>("member cluster", &mut table);
     events_of::<AgentEvent>("internal member cluster", &mut table);
     expect_file!["../table.txt"].assert_eq(table.trim_start());

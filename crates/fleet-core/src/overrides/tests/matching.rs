@@ -8,7 +8,7 @@ use fleet_api::well_known::{label_values, labels};
 use super::fixture::{
     KnownKinds, Member, Overrides, annotate, bare, envelope, labelled, on_settings, on_shop, resource,
 };
-use crate::overrides::{Candidates, Matched, Pins};
+use crate::overrides::{Candidates, Matched, Pins, Scopes};
 
 fn pins(placement: &str, resources: &[EmbeddedObject], overrides: &Overrides, member: &str) -> Pins {
     let placement = PlacementKey::parse(placement).unwrap();
@@ -186,4 +186,32 @@ fn pins_are_compared_with_a_binding_as_lists() {
     let pins = Pins { cluster_overrides: vec!["a-0".to_owned()], ..Pins::default() };
     assert!(pins.are_on(None, Some(&["a-0".to_owned()])));
     assert!(!pins.are_on(None, None));
+}
+
+/// A hub on which a kind has just been installed.
+#[derive(Debug)]
+struct WithGadgets;
+
+impl Scopes for WithGadgets {
+    fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> bool {
+        kind == "Gadget" || KnownKinds.is_cluster_scoped(group, version, kind)
+    }
+}
+
+#[test]
+fn candidates_hold_until_the_hub_knows_something_else_of_their_kinds() {
+    let content = |objects: &[&str]| -> Vec<_> { objects.iter().map(|text| bare(text)).collect() };
+    let plain = content(&["Namespace shop", "ConfigMap shop/settings", "Gadget shop/lamp"]);
+    let candidates = Candidates::of(&plain, &KnownKinds);
+    assert!(candidates.hold_for(&WithGadgets), "one with a namespace is no question of scope");
+    for resources in
+        [content(&["Gadget lamp"]), vec![envelope("ClusterResourceEnvelope box", &content(&["Gadget lamp"]))]]
+    {
+        let candidates = Candidates::of(&resources, &KnownKinds);
+        assert!(candidates.hold_for(&KnownKinds));
+        assert!(!candidates.hold_for(&WithGadgets), "installed");
+        let candidates = Candidates::of(&resources, &WithGadgets);
+        assert!(candidates.hold_for(&WithGadgets));
+        assert!(!candidates.hold_for(&KnownKinds), "removed");
+    }
 }

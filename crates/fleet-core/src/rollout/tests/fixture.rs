@@ -19,10 +19,10 @@ use fleet_api::well_known::annotations;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::overrides::Pins;
 use crate::plan::lint;
 use crate::rollout::{
-    BindingFacts, ClusterOverrides, LatestSnapshot, Observed, Overrides, PinnedOverrides, PlacementFacts, Plan, Write,
-    announce, plan,
+    BindingFacts, ClusterOverrides, LatestSnapshot, Observed, Overrides, PlacementFacts, Plan, Write, announce, plan,
 };
 
 pub(crate) const START: &str = "2026-11-15T12:00:00Z";
@@ -299,8 +299,7 @@ impl World {
     }
 
     pub(crate) fn pin(&mut self, cluster: &str, cluster_override: &str) {
-        let pinned =
-            PinnedOverrides { cluster_overrides: vec![cluster_override.to_owned()], ..PinnedOverrides::default() };
+        let pinned = Pins { cluster_overrides: vec![cluster_override.to_owned()], ..Pins::default() };
         self.overrides.as_mut().unwrap().insert(cluster.to_owned(), ClusterOverrides::Pinned(pinned));
     }
 }
