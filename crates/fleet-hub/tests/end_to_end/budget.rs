@@ -96,3 +96,27 @@ async fn a_step_is_told_of_in_between_only_if_it_takes_longer_than_a_second_and_
     running.stop().await;
     members.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_several_slow_steps_each_is_told_once() {
+    let world = World::new(&["c1"]).await;
+    world.config_map("settings", "1").await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let statuses = || running.metrics.writes_of(&KindId::of::<ClusterResourceBinding>(), "status", "ok");
+    let before = statuses();
+    let slow = Duration::from_secs(30);
+    members.say(|_| Fares::Silent);
+    world.patch("/api/v1/namespaces/shop/configmaps/settings", json!({"data": {"value": "2"}})).await;
+    tokio::time::sleep(slow).await;
+    assert_eq!(statuses() - before, 1, "that it is being applied");
+    members.say(|_| Fares::NotAvailable);
+    tokio::time::sleep(slow).await;
+    assert_eq!(statuses() - before, 2, "that it is applied and not available yet");
+    members.say(|_| Fares::Available);
+    running.at_rest(&members).await;
+    assert_eq!(statuses() - before, 3, "and the end");
+    running.stop().await;
+    members.stop().await;
+}

@@ -6,7 +6,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 
 use crate::members::Fares;
-use crate::world::{PLACEMENT, World, conditions, shop};
+use crate::world::{DEFINITIONS, MEMBERS, PLACEMENT, World, conditions, shop};
 
 fn cluster_override(name: &str, rules: Value) -> Value {
     let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});
@@ -44,7 +44,7 @@ fn patching(labels: Value, path: &str, value: Value) -> Value {
 async fn annotations(world: &World) -> String {
     let works = world.list(&format!("{PLACEMENT}/works")).await;
     let text = |work: &Value| {
-        let manifests = work["spec"]["workload"]["manifests"].as_array().unwrap().iter();
+        let manifests = work["spec"]["workload"]["manifests"].as_array().into_iter().flatten();
         let notes: Vec<_> = manifests.map(|one| one["metadata"]["annotations"].to_string()).collect();
         format!("{}: {}", work["metadata"]["namespace"].as_str().unwrap(), notes.join(" "))
     };
@@ -192,11 +192,126 @@ async fn placement_66_70_73_each_cluster_gets_its_own_values() {
         fleet-member-c2: {"c2":"yes"}"#]]
     .assert_eq(&annotations(&world).await);
     // A member whose labels change gets what is for it now.
-    world.patch(&format!("{}/c2", crate::world::MEMBERS), json!({"metadata": {"labels": {"env": "prod"}}})).await;
+    world.patch(&format!("{}/c2", MEMBERS), json!({"metadata": {"labels": {"env": "prod"}}})).await;
     running.at_rest(&members).await;
     expect![[r#"
         fleet-member-c1: {"env":"prod","where":"c1"}
         fleet-member-c2: {"env":"prod","where":"c2"}"#]]
+    .assert_eq(&annotations(&world).await);
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_70_a_label_that_an_override_misses_is_noticed_when_it_comes_and_not_when_it_changes() {
+    let world = World::new(&["c1", "c2"]).await;
+    let region = |value: &str| json!({"metadata": {"labels": {"region": value}}});
+    world.patch(&format!("{MEMBERS}/c2"), region("eu")).await;
+    let value = json!({"region": "${MEMBER-CLUSTER-LABEL-KEY-region}"});
+    let rules = json!([patching(Value::Null, "/metadata/annotations", value)]);
+    world.create(&format!("{PLACEMENT}/clusterresourceoverrides"), cluster_override("notes", rules)).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    expect![[r#"fleet-member-c2: {"region":"eu"}"#]].assert_eq(&annotations(&world).await);
+    let message = world.binding("web", "c1").await["status"]["conditions"][1]["message"].take();
+    assert!(message.as_str().unwrap().contains("label key region not found on cluster c1"), "{message}");
+
+    for (cluster, value) in [("c1", "us"), ("c2", "asia")] {
+        world.patch(&format!("{MEMBERS}/{cluster}"), region(value)).await;
+    }
+    running.at_rest(&members).await;
+    expect![[r#"
+        fleet-member-c1: {"region":"us"}
+        fleet-member-c2: {"region":"eu"}"#]]
+    .assert_eq(&annotations(&world).await);
+    assert_eq!(world.conditions("web").await[5], "ClusterResourcePlacementAvailable=True ResourceAvailable");
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_override_that_can_never_be_frozen_is_told_and_holds_up_nobody() {
+    let world = World::new(&["c1"]).await;
+    let name = "n".repeat(64);
+    let rules = json!([patching(Value::Null, "/metadata/annotations", json!({"note": "a"}))]);
+    world.create(&format!("{PLACEMENT}/clusterresourceoverrides"), cluster_override(&name, rules)).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    assert_eq!(world.conditions("web").await[5], "ClusterResourcePlacementAvailable=True ResourceAvailable");
+    expect!["fleet-member-c1: null"].assert_eq(&annotations(&world).await);
+    let events = world.list("/api/v1/events").await;
+    let about: Vec<_> = events.iter().filter(|event| event["involvedObject"]["name"] == name.as_str()).collect();
+    assert_eq!(about.len(), 1, "{events:?}");
+    assert_eq!((&about[0]["type"], &about[0]["reason"]), (&json!("Warning"), &json!("OverrideNotFrozen")));
+    expect!["The override has no effect: its snapshots carry its name in a label, which takes no more than 63 bytes; create it again under a shorter name"]
+        .assert_eq(about[0]["message"].as_str().unwrap());
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_override_that_somebody_has_broken_says_so() {
+    let world = World::new(&["c1"]).await;
+    let overrides = format!("{PLACEMENT}/clusterresourceoverrides");
+    let rules = |note: &str| json!([patching(Value::Null, "/metadata/annotations", json!({"note": note}))]);
+    world.create(&overrides, cluster_override("notes", rules("a"))).await;
+    world.place("web", shop()).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let snapshot = format!("{PLACEMENT}/clusterresourceoverridesnapshots/notes-0");
+    world.patch(&snapshot, json!({"metadata": {"labels": {"kubernetes-fleet.io/override-index": "none"}}})).await;
+    running.at_rest(&members).await;
+    let events = world.list("/api/v1/events").await;
+    let about = events.iter().find(|event| event["reason"] == "OverrideNotFrozen").unwrap();
+    expect![[r#"The override cannot be frozen into a snapshot: override snapshot "notes-0" does not say which index it has; delete that snapshot to recover"#]]
+        .assert_eq(about["message"].as_str().unwrap());
+    world.delete(&snapshot).await;
+    world.patch(&format!("{overrides}/notes"), json!({"spec": {"policy": {"overrideRules": rules("b")}}})).await;
+    running.at_rest(&members).await;
+    expect![[r#"fleet-member-c1: {"note":"b"}"#]].assert_eq(&annotations(&world).await);
+    running.stop().await;
+    members.stop().await;
+}
+
+/// A kind without namespaces that users bring along.
+fn gadgets() -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({"metadata": {"name": "gadgets.test.io"}, "spec": {"group": "test.io", "scope": "Cluster",
+        "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_override_meets_what_is_in_an_envelope_as_soon_as_the_hub_knows_its_kind() {
+    let world = World::new(&["c1"]).await;
+    let gadget = json!({"apiVersion": "test.io/v1", "kind": "Gadget", "metadata": {"name": "lamp"}});
+    let envelope = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourceEnvelope",
+        "metadata": {"name": "box"}, "data": {"lamp": gadget}});
+    world.create(&format!("{PLACEMENT}/clusterresourceenvelopes"), envelope).await;
+    let rules = json!([patching(Value::Null, "/metadata/annotations", json!({"note": "a"}))]);
+    let mut lamps = cluster_override("lamps", rules);
+    let selector = json!({"group": "test.io", "version": "v1", "kind": "Gadget", "name": "lamp"});
+    lamps["spec"]["clusterResourceSelectors"] = json!([selector]);
+    world.create(&format!("{PLACEMENT}/clusterresourceoverrides"), lamps).await;
+    let term = json!({"group": "placement.kubernetes-fleet.io", "version": "v1beta1", "kind": "ClusterResourceEnvelope",
+        "name": "box"});
+    world.place("web", json!({"resourceSelectors": [term]})).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    // A kind that the hub does not know may have namespaces.
+    expect![[r"
+        fleet-member-c1: 
+        fleet-member-c1: null"]]
+    .assert_eq(&annotations(&world).await);
+
+    world.create(DEFINITIONS, gadgets()).await;
+    running.hub_learns().await;
+    running.at_rest(&members).await;
+    expect![[r#"
+        fleet-member-c1: 
+        fleet-member-c1: {"note":"a"}"#]]
     .assert_eq(&annotations(&world).await);
     running.stop().await;
     members.stop().await;

@@ -1,11 +1,14 @@
 //! What placements say of their clusters, where they say it, and how often.
 
+use std::time::Duration;
+
+use expect_test::expect;
 use fleet_api::kinds::ClusterResourcePlacement;
 use fleet_runtime::KindId;
 use serde_json::json;
 
 use crate::members::Fares;
-use crate::world::{PLACEMENT, World, conditions, shop};
+use crate::world::{MEMBERS, PLACEMENT, World, conditions, shop};
 
 #[tokio::test(start_paused = true)]
 async fn placement_31_of_two_placements_of_one_object_the_second_fails_alone() {
@@ -191,4 +194,37 @@ async fn placement_27_28_placements_say_how_scheduling_went() {
         ]
     );
     running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_26_named_clusters_that_cannot_be_had_are_entries_without_a_name() {
+    let world = World::new(&["silent", "left"]).await;
+    // Longer ago than a cluster may be silent.
+    tokio::time::sleep(Duration::from_mins(6)).await;
+    world.heartbeat("left").await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    world.delete(&format!("{MEMBERS}/left")).await;
+    let mut spec = shop();
+    spec["policy"] = json!({"placementType": "PickFixed", "clusterNames": ["silent", "left", "nobody"]});
+    world.place("web", spec).await;
+    running.at_rest(&members).await;
+    assert_eq!(world.conditions("web").await, ["ClusterResourcePlacementScheduled=False SchedulingPolicyUnfulfilled"]);
+    let entries = world.placement("web").await["status"]["placementStatuses"].as_array().unwrap().clone();
+    let told: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            let [said] = entry["conditions"].as_array().unwrap().as_slice() else { panic!("{entry}") };
+            assert!(entry.get("clusterName").is_none(), "{entry}");
+            assert_eq!(conditions(&entry["conditions"]), ["Scheduled=False ScheduleFailed"]);
+            said["message"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    expect![[r#"
+        Cluster "silent" is not eligible for resource placement yet: cluster is not connected to the fleet: no recent heartbeat signals (last received 6.07 minutes ago)
+        Cluster "left" is not eligible for resource placement yet: cluster has left the fleet
+        Specified cluster "nobody" is not found"#]].assert_eq(&told.join("\n"));
+    assert!(world.list(&format!("{PLACEMENT}/clusterresourcebindings")).await.is_empty());
+    running.stop().await;
+    members.stop().await;
 }

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use fleet_hub::HubOptions;
 use serde_json::{Value, json};
 
 use crate::members::Fares;
 use crate::world::{MEMBERS, PLACEMENT, World, conditions, shop, shop_on};
 
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
 const WORKS_OF_C1: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/fleet-member-c1/works";
+/// Longer than any status is held back.
+const SLOW: Duration = Duration::from_secs(10);
 
 fn envelope(name: &str, data: Value) -> Value {
     json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourceEnvelope",
@@ -94,6 +98,36 @@ async fn placement_33_another_apply_strategy_reaches_all_clusters_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn placement_33_an_edit_waits_for_clusters_that_are_not_done_with_another_apply_strategy() {
+    let world = World::new(&["c1", "c2", "c3"]).await;
+    let mut spec = shop();
+    spec["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+    world.place("web", spec).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    members.say(|_| Fares::Silent);
+    world.edit("web", json!({"strategy": {"applyStrategy": {"type": "ServerSideApply"}}})).await;
+    tokio::time::sleep(SLOW).await;
+    for cluster in ["c1", "c2", "c3"] {
+        let said = conditions(&world.binding("web", cluster).await["status"]["conditions"]);
+        assert_eq!(said.last().unwrap(), "Applied=False ApplyInProgress");
+    }
+    world.config_map("settings", "1").await;
+    tokio::time::sleep(SLOW).await;
+    assert_eq!(world.works().await, ["c1/web-work: shop", "c2/web-work: shop", "c3/web-work: shop"]);
+    // With two that are ready, the third adds nothing to them and may be overtaken; no other may.
+    members.only("c3", Fares::Silent);
+    tokio::time::sleep(SLOW).await;
+    assert_eq!(world.works().await, ["c1/web-work: shop", "c2/web-work: shop", "c3/web-work: shop settings"]);
+    members.say(|_| Fares::Available);
+    running.at_rest(&members).await;
+    let all = ["c1/web-work: shop settings", "c2/web-work: shop settings", "c3/web-work: shop settings"];
+    assert_eq!(world.works().await, all);
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn placement_42_56_what_a_cluster_has_stays_although_its_snapshot_is_gone() {
     let world = World::new(&["c1", "c2"]).await;
     world.config_map("settings", "1").await;
@@ -136,7 +170,40 @@ async fn placement_42_56_what_a_cluster_has_stays_although_its_snapshot_is_gone(
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_45_46_a_cluster_that_is_given_up_is_cleaned_before_it_gets_anything_again() {
+async fn placement_46_a_cluster_that_is_picked_again_waits_until_its_old_binding_is_gone() {
+    let world = World::new(&["c1", "c2"]).await;
+    let on = |cluster: &str| json!({"policy": {"placementType": "PickFixed", "clusterNames": [cluster]}});
+    let mut spec = shop();
+    spec["policy"] = on("c1")["policy"].take();
+    spec["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+    world.place("web", spec).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let old = world.binding("web", "c1").await;
+    let old_path = format!("{PLACEMENT}/clusterresourcebindings/{}", old["metadata"]["name"].as_str().unwrap());
+    let mut finalizers = old["metadata"]["finalizers"].as_array().unwrap().clone();
+    finalizers.push(json!("test.io/stuck"));
+    world.patch(&old_path, json!({"metadata": {"finalizers": finalizers}})).await;
+    world.edit("web", on("c2")).await;
+    running.at_rest(&members).await;
+    assert_eq!(world.bindings("web").await, "c2=Bound");
+    assert!(!world.get(&old_path).await.unwrap()["metadata"]["deletionTimestamp"].is_null());
+
+    world.edit("web", on("c1")).await;
+    running.at_rest(&members).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled");
+    assert!(!world.works().await.iter().any(|work| work.starts_with("c1/")));
+    world.patch(&old_path, json!({"metadata": {"finalizers": []}})).await;
+    running.at_rest(&members).await;
+    assert_eq!(world.bindings("web").await, "c1=Bound");
+    assert_eq!(world.works().await, ["c1/web-work: shop"]);
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_45_a_cluster_that_is_given_up_is_cleaned_before_it_gets_anything_again() {
     let world = World::new(&["c1", "c2"]).await;
     let on = |cluster: &str| json!({"policy": {"placementType": "PickFixed", "clusterNames": [cluster]}});
     let mut spec = shop();
@@ -228,12 +295,13 @@ async fn a_status_comes_back_to_the_resource_that_was_placed() {
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "app"},
         "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
-    world.create("/apis/apps/v1/namespaces/shop/deployments", deployment).await;
+    world.create(DEPLOYMENTS, deployment.clone()).await;
     let mut spec = shop_on(1);
     let report_back = json!({"type": "Mirror", "destination": "OriginalResource"});
     spec["strategy"] = json!({"type": "RollingUpdate", "reportBackStrategy": report_back});
     world.place("web", spec).await;
-    let (running, members) = (world.start(), world.members());
+    // Changes are collected for a while before they are taken for content.
+    let (running, members) = (world.start_with(HubOptions::default()), world.members());
     members.say(|_| Fares::Silent);
     running.at_rest(&members).await;
     let work = world.get(&format!("{WORKS_OF_C1}/web-work")).await.unwrap();
@@ -249,8 +317,8 @@ async fn a_status_comes_back_to_the_resource_that_was_placed() {
     let status = json!({"status": {"conditions": [applied], "manifestConditions": [manifest]}});
     world.patch(&format!("{WORKS_OF_C1}/web-work/status"), status).await;
     running.at_rest(&members).await;
-    let app = world.get("/apis/apps/v1/namespaces/shop/deployments/app").await.unwrap();
-    assert_eq!(app["status"], json!({"replicas": 3, "observedGeneration": 1}));
+    let told = json!({"replicas": 3, "observedGeneration": 1});
+    assert_eq!(world.get(&format!("{DEPLOYMENTS}/app")).await.unwrap()["status"], told);
     assert_eq!(
         world.placement("web").await["status"]["observedResourceIndex"],
         "0",
@@ -260,6 +328,18 @@ async fn a_status_comes_back_to_the_resource_that_was_placed() {
     world.heartbeat("c1").await;
     running.at_rest(&members).await;
     assert_eq!(running.metrics.writes(), writes);
+
+    // Whoever else writes the status is not fought with.
+    world.patch(&format!("{DEPLOYMENTS}/app/status"), json!({"status": {"replicas": 1}})).await;
+    running.at_rest(&members).await;
+    assert_eq!(running.metrics.writes(), writes);
+
+    // The same content made anew is no change of content either, and has no status yet.
+    world.delete(&format!("{DEPLOYMENTS}/app")).await;
+    world.create(DEPLOYMENTS, deployment).await;
+    running.at_rest(&members).await;
+    assert_eq!(world.get(&format!("{DEPLOYMENTS}/app")).await.unwrap()["status"], told);
+    assert_eq!(world.placement("web").await["status"]["observedResourceIndex"], "0");
     running.stop().await;
     members.stop().await;
 }

@@ -6,5 +6,6 @@
 mod coming_and_going;
 mod fleet;
 mod placed_twice;
+mod rolling;
 mod shaping;
 mod statuses;
