@@ -1,7 +1,7 @@
 //! The programs: parses the command line and hands over to one module per verb. Decides nothing itself.
 //!
 //! `kubefleet` has all verbs. By its other name, `kubectl-fleet`, it is kubectl's plugin and has the verbs that speak with a
-//! hub. `kubefleet-member-agent` is the verb `member-agent` alone.
+//! hub. `kubefleet-member-agent` is the verb `member-agent` alone, and `refresh-token` beside it.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -17,6 +17,7 @@ mod hub_agent;
 mod member_agent;
 mod nearest;
 mod output;
+mod refresh_token;
 mod up;
 
 /// Place resources on many Kubernetes clusters, and roll changes out in stages.
@@ -36,6 +37,7 @@ enum Verb {
     Completion(cli::completion::Args),
     HubAgent(hub_agent::Args),
     MemberAgent(member_agent::Args),
+    RefreshToken(refresh_token::Args),
     Crds(crds::Args),
 }
 
@@ -103,17 +105,21 @@ pub fn run() -> ExitCode {
             Verb::Completion(args) => cli::completion::run(&args, Cli::tree(), "kubefleet"),
             Verb::HubAgent(args) => hub_agent::run(&args),
             Verb::MemberAgent(args) => member_agent::run(&args),
+            Verb::RefreshToken(args) => refresh_token::run(&args),
             Verb::Crds(args) => crds::run(&args),
         }
     };
     output::report(outcome)
 }
 
-/// The program `kubefleet-member-agent`.
+/// The program `kubefleet-member-agent`: the agent, or its side-car if the first word says so.
 pub fn run_member_agent() -> ExitCode {
-    let flags: Result<Vec<String>, OsString> = std::env::args_os().skip(1).map(OsString::into_string).collect();
-    output::report(match flags {
+    let words: Result<Vec<String>, OsString> = std::env::args_os().skip(1).map(OsString::into_string).collect();
+    output::report(match words {
+        Ok(words) if words.first().is_some_and(|word| word == refresh_token::VERB) => {
+            refresh_token::run(&refresh_token::Args { words: words.into_iter().skip(1).collect() })
+        }
         Ok(flags) => member_agent::run(&member_agent::Args { flags }),
-        Err(flag) => Err(member_agent::unreadable(&flag)),
+        Err(word) => Err(member_agent::unreadable(&word)),
     })
 }

@@ -13,6 +13,7 @@
 //! | `metrics` | `/metrics` | `metrics::page(registry)` |
 //! | `serving` | a small HTTP server for both | `serving::listen(&address).await?`, `serving::serve(listener, page)` |
 //! | `signals` | SIGTERM and Ctrl-C | `Signals::listen()?`, then `signals.asked_to_stop().await` |
+//! | `patience` | a few more tries | `patience::tried(|| ask()).await?` |
 //! | `process` | one thread pool, and an end that does not wait for ever | `process::run(|signals| async …)` |
 
 pub(crate) mod connect;
@@ -22,6 +23,7 @@ pub(crate) mod flags;
 pub(crate) mod health;
 pub(crate) mod logging;
 pub(crate) mod metrics;
+pub(crate) mod patience;
 pub(crate) mod process;
 pub(crate) mod serving;
 pub(crate) mod signals;

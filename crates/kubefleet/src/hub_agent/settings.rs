@@ -90,7 +90,7 @@ pub(super) const FLAGS: &[Flag] = &[
     idle("leader-election-burst", "1000", count(10, 2000), LEASE_IS_FREE),
     acts("health-probe-bind-address", ":8081", Shape::Text, "Where /healthz and /readyz are served; 0 turns them off"),
     acts("metrics-bind-address", ":8080", Shape::Text, "Where /metrics is served; 0 turns it off"),
-    only("enable-pprof", "false", Shape::Bool, NO_PROFILES),
+    idle("enable-pprof", "false", Shape::Bool, NO_PROFILES),
     idle("pprof-port", "6065", count(1, 65_535), NO_PROFILES),
     acts("hub-api-qps", "250", rate(10.0, 10_000.0), "Requests a second to the API server; negative for no limit"),
     acts("hub-api-burst", "1000", count(10, 20_000), "Requests at once to the API server after a rest"),

@@ -9,7 +9,6 @@ mod members;
 mod settings;
 
 use std::ffi::OsStr;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use fleet_api::kinds::PLACEMENT_GROUP;
@@ -20,6 +19,7 @@ use futures::future::join_all;
 use crate::agent::definitions::{self, Missing};
 use crate::agent::flags::{self, Flags, Refusal};
 use crate::agent::health::Checks;
+use crate::agent::patience::tried;
 use crate::agent::process::{self, Stop};
 use crate::agent::{logging, metrics, serving};
 use crate::output::{Hinted, Misused, print};
@@ -163,30 +163,17 @@ fn ledger() -> fleet_runtime::KindId {
     fleet_runtime::KindId::new(PLACEMENT_GROUP, "v1beta1", "AppliedWork", "appliedworks")
 }
 
-/// How often the member is asked for the ledger's kind at the start, and how the pause between grows.
-const LEDGER_LOOKS: u32 = 4;
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const PAUSE_GROWTH: u32 = 5;
-
 /// The member must know the kind of the ledger: without it nothing that is placed could be taken back.
 async fn ledgers_are_served(member: &kube::Client) -> anyhow::Result<()> {
-    let mut pause = FIRST_PAUSE;
-    for _ in 1..LEDGER_LOOKS {
-        if ledgers_are_missing(member).await.is_none() {
-            return Ok(());
-        }
-        tokio::time::sleep(pause).await;
-        pause *= PAUSE_GROWTH;
-    }
-    let Some(why) = ledgers_are_missing(member).await else { return Ok(()) };
-    Err(Hinted { what: why, hint: format!("on the member: {}", definitions::HOW_TO_INSTALL) }.into())
+    let told = |why| Hinted { what: why, hint: format!("on the member: {}", definitions::HOW_TO_INSTALL) };
+    Ok(tried(|| ledgers_are_seen(member)).await.map_err(told)?)
 }
 
-/// Why the ledger's kind is not to be had; none if it is.
-async fn ledgers_are_missing(member: &kube::Client) -> Option<String> {
+/// Why the ledger's kind is not to be had, if it is not.
+async fn ledgers_are_seen(member: &kube::Client) -> Result<(), String> {
     match member.list_api_group_resources(&format!("{PLACEMENT_GROUP}/v1beta1")).await {
-        Ok(served) if served.resources.iter().any(|resource| resource.name == "appliedworks") => None,
-        Ok(_) => Some("the member's API server does not know AppliedWorks".to_owned()),
-        Err(error) => Some(format!("the member's API server cannot be asked for AppliedWorks: {error}")),
+        Ok(served) if served.resources.iter().any(|resource| resource.name == "appliedworks") => Ok(()),
+        Ok(_) => Err("the member's API server does not know AppliedWorks".to_owned()),
+        Err(error) => Err(format!("the member's API server cannot be asked for AppliedWorks: {error}")),
     }
 }

@@ -4,6 +4,7 @@
 use super::versions;
 use crate::console;
 use anyhow::{Context, Result, bail};
+use std::fmt::Write as _;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,13 +15,14 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// How often the compiler is looked at; short enough that a warm build does not feel slow.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Where the four programs are.
+/// Where the five programs are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binaries {
     pub etcd: PathBuf,
     pub kube_apiserver: PathBuf,
     pub kube_controller_manager: PathBuf,
     pub kubectl: PathBuf,
+    pub helm: PathBuf,
 }
 
 impl Binaries {
@@ -31,16 +33,18 @@ impl Binaries {
             kube_apiserver: kubernetes.join("kube-apiserver"),
             kube_controller_manager: kubernetes.join("kube-controller-manager"),
             kubectl: kubernetes.join("kubectl"),
+            helm: cache.join(format!("helm-{}", versions::HELM)).join("helm"),
         }
     }
 
-    /// Name and path of each, in the order in which they start.
-    pub fn each(&self) -> [(&'static str, &Path); 4] {
+    /// Name and path of each, in the order in which they start; then those that people type.
+    pub fn each(&self) -> [(&'static str, &Path); 5] {
         [
             ("etcd", &self.etcd),
             ("kube-apiserver", &self.kube_apiserver),
             ("kube-controller-manager", &self.kube_controller_manager),
             ("kubectl", &self.kubectl),
+            ("helm", &self.helm),
         ]
     }
 
@@ -77,6 +81,7 @@ pub fn ensure() -> Result<Binaries> {
     if !binaries.complete() {
         build_etcd(&cache, &binaries)?;
         build_kubernetes(&cache, &binaries)?;
+        build_helm(&cache, &binaries)?;
     }
     if !binaries.complete() {
         bail!("the build ended without all programs in {}", cache.display());
@@ -85,18 +90,21 @@ pub fn ensure() -> Result<Binaries> {
 }
 
 fn build_etcd(cache: &Path, binaries: &Binaries) -> Result<()> {
-    if binaries.etcd.is_file() {
+    build_one(cache, &binaries.etcd, ("etcd", versions::ETCD), "-s -w", "go.etcd.io/etcd/server/v3")
+}
+
+fn build_helm(cache: &Path, binaries: &Binaries) -> Result<()> {
+    build_one(cache, &binaries.helm, ("helm", versions::HELM), &helm_link_flags(), "helm.sh/helm/v3/cmd/helm")
+}
+
+/// A module of this name that makes one program of the same name.
+fn build_one(cache: &Path, program: &Path, (name, version): (&str, &str), flags: &str, package: &str) -> Result<()> {
+    if program.is_file() {
         return Ok(());
     }
     let staging = tempfile::tempdir_in(cache).context("create a build directory")?;
-    go_build(
-        &format!("etcd {}", versions::ETCD),
-        "etcd",
-        "-s -w",
-        &staging.path().join("etcd"),
-        &["go.etcd.io/etcd/server/v3"],
-    )?;
-    publish(staging.path(), &binaries.etcd)
+    go_build(&format!("{name} {version}"), name, flags, &staging.path().join(name), &[package])?;
+    publish(staging.path(), program)
 }
 
 fn build_kubernetes(cache: &Path, binaries: &Binaries) -> Result<()> {
@@ -121,9 +129,27 @@ fn build_kubernetes(cache: &Path, binaries: &Binaries) -> Result<()> {
     Ok(())
 }
 
-fn kubernetes_link_flags() -> String {
+/// The first two numbers of the release of Kubernetes.
+fn kubernetes_major_minor() -> (&'static str, &'static str) {
     let mut parts = versions::KUBERNETES.trim_start_matches('v').split('.');
-    let (major, minor) = (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"));
+    (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"))
+}
+
+/// Helm is told its own release, and for which Kubernetes it renders where it is not told otherwise.
+fn helm_link_flags() -> String {
+    let (major, minor) = kubernetes_major_minor();
+    let mut flags = format!("-s -w -X helm.sh/helm/v3/internal/version.version={}", versions::HELM);
+    for package in ["pkg/chartutil", "pkg/lint/rules"] {
+        for (name, value) in [("Major", major), ("Minor", minor)] {
+            // Writing to a string cannot fail.
+            let _ = write!(flags, " -X helm.sh/helm/v3/{package}.k8sVersion{name}={value}");
+        }
+    }
+    flags
+}
+
+fn kubernetes_link_flags() -> String {
+    let (major, minor) = kubernetes_major_minor();
     let stamps = [
         ("gitVersion", versions::KUBERNETES),
         ("gitMajor", major),
@@ -207,6 +233,8 @@ mod tests {
     fn link_flags_stamp_the_version_and_nothing_of_the_machine() {
         expect!["-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34 -X k8s.io/component-base/version.gitTreeState=clean -X k8s.io/component-base/version.buildDate=2026-02-10T00:00:00Z"]
             .assert_eq(&kubernetes_link_flags());
+        expect!["-s -w -X helm.sh/helm/v3/internal/version.version=v3.19.5 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=34"]
+            .assert_eq(&helm_link_flags());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Build, cache and start real kube-apiserver, kube-controller-manager, kubectl and etcd on loopback.
+/// Build, cache and start real kube-apiserver, kube-controller-manager, kubectl, etcd and helm on loopback.
 #[derive(Debug, Args)]
 pub struct RealApiserver {
     #[command(subcommand)]

@@ -69,6 +69,7 @@ pub struct RealCluster {
     /// One context per server, named `real-0`, `real-1`, …; the first is current.
     pub kubeconfig_path: PathBuf,
     pub kubectl_path: PathBuf,
+    pub helm_path: PathBuf,
     /// Client certificate of an administrator (`kubernetes-admin` in `system:masters`) and its key.
     pub admin_certificate_path: PathBuf,
     pub admin_key_path: PathBuf,
@@ -107,6 +108,7 @@ impl RealCluster {
             token: plane.token.clone(),
             kubeconfig_path: directory.path().join("kubeconfig"),
             kubectl_path: binaries.kubectl.clone(),
+            helm_path: binaries.helm.clone(),
             admin_certificate_path: plane.pki.admin_certificate.clone(),
             admin_key_path: plane.pki.admin_key.clone(),
             servers: Vec::new(),

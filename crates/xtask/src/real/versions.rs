@@ -7,10 +7,12 @@ use std::path::PathBuf;
 pub const KUBERNETES: &str = "v1.34.4";
 /// Release of the etcd behind them.
 pub const ETCD: &str = "v3.6.5";
+/// Release of Helm: the last one that is made for this release of Kubernetes.
+pub const HELM: &str = "v3.19.5";
 /// Stamped into the binaries so that one source gives one byte sequence; the day itself means nothing.
 pub const BUILD_DATE: &str = "2026-02-10T00:00:00Z";
 
-/// The directory that holds the two Go modules.
+/// The directory that holds the three Go modules.
 pub fn module_root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../hack/real")
 }
@@ -27,6 +29,7 @@ mod tests {
     fn go_modules_pin_the_versions_named_here() {
         assert!(go_mod("kubernetes").contains(&format!("k8s.io/kubernetes {KUBERNETES}\n")));
         assert!(go_mod("etcd").contains(&format!("go.etcd.io/etcd/server/v3 {ETCD}\n")));
+        assert!(go_mod("helm").contains(&format!("helm.sh/helm/v3 {HELM}\n")));
     }
 
     #[test]
@@ -36,5 +39,11 @@ mod tests {
             go_mod("kubernetes").lines().filter(|l| l.contains("=>")).map(str::to_owned).collect();
         assert!(replaced.len() > 20, "{} replacements", replaced.len());
         assert!(replaced.iter().all(|line| line.ends_with(&release)), "{replaced:?}");
+    }
+
+    #[test]
+    fn helm_speaks_with_the_client_of_the_same_release() {
+        let release = KUBERNETES.replacen("v1.", "v0.", 1);
+        assert!(go_mod("helm").contains(&format!("\tk8s.io/client-go {release} ")));
     }
 }

@@ -16,8 +16,18 @@ use serde_json::{Value, json};
 /// Where the notes are kept, below the workspace.
 const NOTES: &str = "target/xtask-test.json";
 /// What outside of `crates` decides how programs are built and what they are given.
-const SHARED_INPUTS: &[&str] =
-    &[".cargo", "Cargo.lock", "Cargo.toml", "config", "docs/STAGED-UPDATE.md", "examples", "rust-toolchain.toml"];
+const SHARED_INPUTS: &[&str] = &[
+    ".cargo",
+    "Cargo.lock",
+    "Cargo.toml",
+    "Containerfile",
+    "charts",
+    "config",
+    "docs/INSTALL.md",
+    "docs/STAGED-UPDATE.md",
+    "examples",
+    "rust-toolchain.toml",
+];
 /// Directories that hold results, never inputs.
 const NOT_AN_INPUT: &[&str] = &["target", ".git"];
 

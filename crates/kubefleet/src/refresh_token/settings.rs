@@ -1,0 +1,133 @@
+//! The flags of `refresh-token`, and what they come to.
+//!
+//! Decides names and defaults (those of the Go side-car) and what must be given. Never reads anything but the command line and
+//! where a managed identity is asked for.
+
+use std::path::PathBuf;
+
+use fleet_runtime::ObjectKey;
+
+use super::azure::Identity;
+use super::source::Source;
+use crate::agent::flags::rows::acts;
+use crate::agent::flags::{self, Flag, Flags, Problem, Refusal, Shape};
+use crate::agent::logging;
+
+/// What the command line comes to.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) source: Source,
+    pub(super) file: PathBuf,
+    /// Of the cluster that has the Secret; absent where the environment or the pod says.
+    pub(super) kubeconfig: Option<PathBuf>,
+}
+
+/// The application that API servers of AKS are known by.
+const DEFAULT_SCOPE: &str = "6dae42f8-4368-4678-94ff-3960e28e3630";
+
+const COMMON: &[Flag] = &[acts("file-path", "/config/token", Shape::Text, "Where the token is written")];
+
+const SECRET: &[Flag] = &[
+    acts("name", "", Shape::Text, "Name of the Secret; required"),
+    acts("namespace", "", Shape::Text, "Namespace of the Secret; required"),
+    acts("kubeconfig", "", Shape::Text, "Path of a kubeconfig; without it KUBECONFIG, then the pod's service account"),
+];
+
+const AZURE: &[Flag] = &[
+    acts("clientid", "", Shape::Text, "Client id of the managed identity; required"),
+    acts("scope", DEFAULT_SCOPE, Shape::Text, "What the token is for"),
+];
+
+pub(super) fn help() -> String {
+    let of = |title: &str, table| format!("Flags{title}:\n{}", flags::help(&[table]));
+    [of(" of secret", SECRET), of(" of azure", AZURE), of("", COMMON), flags::help(&[logging::FLAGS])].concat()
+}
+
+/// What a command line says: where the token comes from, which is the first word that is no flag, and flags around it.
+/// `endpoint` is where a managed identity is asked for, if that is not the usual place.
+pub(super) fn read(words: &[String], endpoint: Option<&str>) -> Result<(Settings, Flags), Refusal> {
+    let place = words.iter().position(|word| !word.starts_with('-')).unwrap_or(words.len());
+    let mut rest = words.to_vec();
+    let from = if place < rest.len() { Some(rest.remove(place)) } else { None };
+    let parsed = |table| Flags::parse(&[table, COMMON, logging::FLAGS], &rest);
+    let (source, flags) = match from.as_deref() {
+        Some("secret") => {
+            let flags = parsed(SECRET)?;
+            let [namespace, name] = required(&flags, ["namespace", "name"])?;
+            (Source::Secret(ObjectKey::namespaced(namespace, name)), flags)
+        }
+        Some("azure") => {
+            let flags = parsed(AZURE)?;
+            let [client_id] = required(&flags, ["clientid"])?;
+            let identity = Identity::new(client_id, flags.text("scope"), endpoint).map_err(refused)?;
+            (Source::Azure(identity), flags)
+        }
+        _ if words.iter().any(|word| matches!(word.as_str(), "-h" | "--help")) => return Err(Refusal::HelpWanted),
+        Some(other) => return Err(refused(format!("{other:?} is neither secret nor azure"))),
+        None => return Err(refused("it is not said where the token comes from: secret or azure".to_owned())),
+    };
+    // Only one of the tables has it.
+    let kubeconfig = matches!(source, Source::Secret(_)).then(|| flags.text("kubeconfig"));
+    let kubeconfig = kubeconfig.filter(|path| !path.is_empty()).map(PathBuf::from);
+    Ok((Settings { source, file: flags.text("file-path").into(), kubeconfig }, flags))
+}
+
+fn refused(what: String) -> Refusal {
+    Refusal::Problems(vec![Problem::new(what)])
+}
+
+/// The values of flags that must be given; all that are missing are told at once.
+fn required<const N: usize>(flags: &Flags, names: [&'static str; N]) -> Result<[String; N], Refusal> {
+    let missing: Vec<Problem> = names
+        .iter()
+        .filter(|name| flags.text(name).is_empty())
+        .map(|name| Problem::new(format!("--{name} is required")))
+        .collect();
+    if missing.is_empty() { Ok(names.map(|name| flags.text(name).to_owned())) } else { Err(Refusal::Problems(missing)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_line(line: &str) -> Result<Settings, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        read(&words, None).map(|(settings, _)| settings).map_err(|refusal| refusal.told())
+    }
+
+    #[test]
+    fn a_command_line_of_the_chart_is_understood() {
+        let settings =
+            read_line("secret --name=hub-kubeconfig-secret --namespace=default --file-path=/config/token --v=5").unwrap();
+        let Source::Secret(key) = settings.source else { panic!("{:?}", settings.source) };
+        assert_eq!(key, ObjectKey::namespaced("default", "hub-kubeconfig-secret"));
+        assert_eq!((settings.file, settings.kubeconfig), (PathBuf::from("/config/token"), None));
+
+        let settings = read_line("azure --clientid=me").unwrap();
+        let Source::Azure(identity) = settings.source else { panic!("{:?}", settings.source) };
+        assert_eq!(identity, Identity::new("me".to_owned(), DEFAULT_SCOPE, None).unwrap());
+        assert_eq!(settings.file, PathBuf::from("/config/token"));
+    }
+
+    #[test]
+    fn the_source_may_stand_behind_flags_and_share_its_name_with_a_value() {
+        let settings = read_line("--v=2 secret --name secret --namespace azure --kubeconfig=/k --file-path t").unwrap();
+        let Source::Secret(key) = settings.source else { panic!("{:?}", settings.source) };
+        assert_eq!(key, ObjectKey::namespaced("azure", "secret"));
+        assert_eq!((settings.file, settings.kubeconfig), (PathBuf::from("t"), Some(PathBuf::from("/k"))));
+    }
+
+    #[test]
+    fn what_is_missing_or_unknown_is_named() {
+        let refused = |line| read_line(line).unwrap_err();
+        assert_eq!(refused("secret"), "--namespace is required\n--name is required");
+        assert_eq!(refused("azure --clientid="), "--clientid is required");
+        assert_eq!(refused("azure --name=x"), "there is no flag --name");
+        assert_eq!(refused("--v=5"), "it is not said where the token comes from: secret or azure");
+        assert_eq!(refused("vault"), "\"vault\" is neither secret nor azure");
+        assert_eq!((refused("--help"), refused("secret -h")), ("help".to_owned(), "help".to_owned()));
+        for flag in ["--name", "--clientid", "--scope", "--file-path", "--kubeconfig", "--v"] {
+            assert!(help().contains(&format!("  {flag}")), "{flag}");
+        }
+    }
+}
