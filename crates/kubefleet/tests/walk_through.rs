@@ -1,78 +1,23 @@
 //! `docs/STAGED-UPDATE.md`, typed command by command: with a real kubectl, in one shell, beside a `kubefleet up`.
 //!
 //! `KUBECTL=PATH cargo test -p kubefleet --test walk_through -- --ignored`; `cargo xtask real-apiserver` builds one.
-//! In the page's blocks of kind `console`, `$ ` begins a command, `> ` goes on with it, and everything else is what must be
-//! printed: blanks count once, `…` stands for anything in a line, and alone for any lines.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "shared/page.rs"]
+mod page;
 #[path = "shared/shell.rs"]
 mod shell;
 
 use std::path::Path;
 
+use page::steps;
 use shell::{Shell, start_up, workplace};
 
 /// The command that stays in a terminal of its own.
 const UP: &str = "kubefleet up";
 /// What `diagnose` ends with when it finds something.
 const FOUND: &str = "3";
-
-#[derive(Debug, PartialEq, Eq)]
-struct Step {
-    line: usize,
-    command: String,
-    output: Vec<String>,
-}
-
-fn steps(page: &str) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    let mut inside = false;
-    for (index, line) in page.lines().enumerate() {
-        if line.starts_with("```") {
-            inside = line == "```console";
-            continue;
-        }
-        if !inside {
-            continue;
-        }
-        if let Some(command) = line.strip_prefix("$ ") {
-            steps.push(Step { line: index + 1, command: command.to_owned(), output: Vec::new() });
-            continue;
-        }
-        let step = steps.last_mut().expect("a block begins with a command");
-        match line.strip_prefix("> ") {
-            Some(more) => step.command = format!("{}\n{more}", step.command),
-            None => step.output.push(line.to_owned()),
-        }
-    }
-    steps
-}
-
-/// Whether lines are as the page says.
-fn fits(expected: &[String], seen: &[String]) -> bool {
-    match expected.split_first() {
-        None => seen.is_empty(),
-        Some((any, rest)) if any.trim() == "…" => (0..=seen.len()).any(|skipped| fits(rest, &seen[skipped..])),
-        Some((line, rest)) => {
-            seen.split_first().is_some_and(|(first, others)| line_fits(line, first) && fits(rest, others))
-        }
-    }
-}
-
-fn line_fits(expected: &str, seen: &str) -> bool {
-    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (expected, seen) = (squeezed(expected), squeezed(seen));
-    let parts: Vec<&str> = expected.split('…').map(str::trim).collect();
-    let [first, others @ ..] = &parts[..] else { return false };
-    let Some((last, middle)) = others.split_last() else { return expected == seen };
-    let Some(mut rest) = seen.strip_prefix(first) else { return false };
-    for part in middle {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
-}
 
 #[test]
 #[ignore = "needs a kubectl, named by KUBECTL"]
@@ -84,45 +29,14 @@ fn the_page_about_a_staged_update_by_hand_is_true_with_kubectl() {
     let path = workplace(directory.path());
     let mut shell = Shell::start(directory.path(), &path);
     let mut running = Vec::new();
-    for Step { line, command, output } in steps {
+    for step in steps {
+        let command = &step.command;
         if command == UP {
             running.push(start_up(directory.path()));
             continue;
         }
-        let (seen, code) = shell.types(&command);
+        let (seen, code) = shell.types(command);
         let may_find = command.starts_with("kubefleet diagnose") || command.starts_with("kubectl fleet diagnose");
-        let ended_well = code == "0" || may_find && code == FOUND;
-        assert!(ended_well, "line {line}: {command}\nended with {code}:\n{}", seen.join("\n"));
-        assert!(
-            fits(&output, &seen),
-            "line {line}: {command}\nprinted\n{}\nwhere the page says\n{}",
-            seen.join("\n"),
-            output.join("\n")
-        );
+        step.must_fit(&seen, code == "0" || may_find && code == FOUND);
     }
-}
-
-#[test]
-fn pages_are_read_as_people_read_them() {
-    let page = "text\n```console\n$ a \\\n>   b\none\n$ c\n```\n```yaml\n$ no command\n```\n";
-    let step = |line, command: &str, output: &[&str]| Step {
-        line,
-        command: command.to_owned(),
-        output: output.iter().map(|line| (*line).to_owned()).collect(),
-    };
-    assert_eq!(steps(page), [step(3, "a \\\n  b", &["one"]), step(6, "c", &[])]);
-}
-
-#[test]
-fn what_the_page_leaves_open_may_be_anything_and_nothing_else_may() {
-    let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<String>>();
-    let check = |expected: &[&str], seen: &[&str]| fits(&texts(expected), &texts(seen));
-    assert!(check(&["NAME  AGE", "web  …"], &["NAME   AGE", "web    4s"]));
-    assert!(check(&["a … c … e"], &["a b c d e"]));
-    assert!(check(&["a", "…", "z"], &["a", "b", "c", "z"]));
-    assert!(check(&["…"], &[]));
-    assert!(!check(&["web  True"], &["web  False"]));
-    assert!(!check(&["a … c"], &["a b"]));
-    assert!(!check(&["a"], &["a", "b"]));
-    assert!(!check(&["a", "b"], &["a"]));
 }

@@ -64,9 +64,7 @@ mod tests {
         for (name, files) in generated() {
             let entries = fs::read_dir(workspace_root().join(name)).unwrap().map(|entry| entry.unwrap());
             let committed: BTreeMap<String, String> = entries
-                .map(|entry| {
-                    (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap())
-                })
+                .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
                 .collect();
             assert!(committed == files, "{name} is not what `cargo xtask codegen` writes");
         }

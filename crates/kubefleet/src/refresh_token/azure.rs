@@ -42,7 +42,9 @@ impl Identity {
 
     /// A way to the endpoint that no other request uses: one that broke is never taken again.
     pub(super) fn client(&self) -> Result<kube::Client, kube::Error> {
-        kube::Client::try_from(kube::Config::new(self.endpoint.clone()))
+        // Whoever asks decides when to ask again.
+        let config = kube::Config { default_retry: false, ..kube::Config::new(self.endpoint.clone()) };
+        kube::Client::try_from(config)
     }
 
     /// The token as it is now, or why there is none.
@@ -55,7 +57,8 @@ impl Identity {
         let answer = asked.await.map_err(|error| format!("the managed identity cannot be asked for: {error}"))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), LONGEST_ANSWER_BYTES).collect().await;
-        let body = body.map_err(|error| format!("the answer about the managed identity broke off: {error}"))?.to_bytes();
+        let body =
+            body.map_err(|error| format!("the answer about the managed identity broke off: {error}"))?.to_bytes();
         if status.is_success() {
             return read(&body, now).ok_or_else(|| "the answer about the managed identity holds no token".to_owned());
         }
@@ -126,7 +129,8 @@ mod tests {
     async fn the_endpoint_is_asked_as_it_wants_to_be() {
         let body = r#"{"access_token": "t", "expires_on": "4600", "token_type": "Bearer"}"#;
         let (request, token) = asked("app", "200 OK", body).await;
-        let line = "GET /metadata/identity/oauth2/token?api-version=2018-02-01&resource=app&client_id=me+%26+you HTTP/1.1\r\n";
+        let line =
+            "GET /metadata/identity/oauth2/token?api-version=2018-02-01&resource=app&client_id=me+%26+you HTTP/1.1\r\n";
         assert!(request.starts_with(line), "{request}");
         assert!(request.to_lowercase().contains("\r\nmetadata: true\r\n"), "{request}");
         assert_eq!(token, Ok(Token::new("t".to_owned(), at(4600))));
@@ -137,9 +141,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_is_told_with_its_reason_and_without_what_else_was_said() {
-        let (_, refused) =
-            asked("app", "400 Bad Request", r#"{"error": "invalid_request", "error_description": "Identity not found"}"#)
-                .await;
+        let (_, refused) = asked(
+            "app",
+            "400 Bad Request",
+            r#"{"error": "invalid_request", "error_description": "Identity not found"}"#,
+        )
+        .await;
         let told = "there is no token of the managed identity: 400 Bad Request (invalid_request: Identity not found)";
         assert_eq!(refused, Err(told.to_owned()));
         let (_, refused) = asked("app", "503 Service Unavailable", "<html>").await;

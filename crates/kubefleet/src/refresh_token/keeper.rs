@@ -33,8 +33,7 @@ impl Controller for Keeper {
 
     async fn converse(&self, _: &&'static str, hands: &Hands<'_>) -> Result<Timestamp, Error> {
         let fetched = tokio::time::timeout(LONGEST_FETCH, tried(|| self.source.token(hands))).await;
-        let token =
-            fetched.map_err(|_| Error::Other(format!("no token within {} s", LONGEST_FETCH.as_secs())))??;
+        let token = fetched.map_err(|_| Error::Other(format!("no token within {} s", LONGEST_FETCH.as_secs())))??;
         let written = token.write(&self.file).map_err(|error| {
             Error::Other(format!("the token cannot be written to {}: {error}", self.file.display()))
         })?;

@@ -47,7 +47,8 @@ mod tests {
 
     #[test]
     fn nothing_secret_is_held() {
-        let mut secret = json!({"kind": "Secret", "metadata": {"name": "a"}, "type": "Opaque", "data": {"token": "aHVzaA=="}});
+        let mut secret =
+            json!({"kind": "Secret", "metadata": {"name": "a"}, "type": "Opaque", "data": {"token": "aHVzaA=="}});
         without_content(&mut secret);
         assert_eq!(secret, json!({"kind": "Secret", "metadata": {"name": "a"}}));
     }

@@ -98,7 +98,8 @@ mod tests {
     #[test]
     fn a_command_line_of_the_chart_is_understood() {
         let settings =
-            read_line("secret --name=hub-kubeconfig-secret --namespace=default --file-path=/config/token --v=5").unwrap();
+            read_line("secret --name=hub-kubeconfig-secret --namespace=default --file-path=/config/token --v=5")
+                .unwrap();
         let Source::Secret(key) = settings.source else { panic!("{:?}", settings.source) };
         assert_eq!(key, ObjectKey::namespaced("default", "hub-kubeconfig-secret"));
         assert_eq!((settings.file, settings.kubeconfig), (PathBuf::from("/config/token"), None));

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::runtime;
 use super::settings::Settings;
 use super::source::Source;
-use super::runtime;
 
 const MOMENT: Duration = Duration::from_millis(10);
 

@@ -91,6 +91,10 @@ impl Agent {
         address.split_whitespace().next().unwrap().parse().unwrap()
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

@@ -1,14 +1,20 @@
 //! Hub agent and three member agents as processes on four real kube-apiservers with their controller managers and one etcd,
-//! RBAC on, every agent with just the rights of `config/rbac` and those that it is granted on the hub. The chapters share the
-//! fleet, because its start takes longer than they do: what the hub agent's webhooks refuse and fill in, the guides' worked
-//! examples in both scopes, drift, the death of the hub agent, a member that leaves and comes back. Ignored by default: an empty cache means building Kubernetes first.
+//! RBAC on, every agent with just the rights of its chart, which are those of `config/rbac`, and those that it is granted on the
+//! hub. The chapters share the fleet, because its start takes longer than they do: what the hub agent's webhooks refuse and fill in,
+//! the guides' worked examples in both scopes, drift, the death of the hub agent, a member that leaves and comes back. Ignored by default: an
+//! empty cache means building Kubernetes first.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../shared/admin.rs"]
+mod admin;
 mod admission;
 #[path = "../shared/agent.rs"]
 #[allow(dead_code, reason = "shared with tests that ask for more")]
 mod agent;
+#[path = "../shared/chart.rs"]
+#[allow(dead_code, reason = "shared with tests that ask for more")]
+mod chart;
 mod crashing;
 mod drifting;
 mod examples;

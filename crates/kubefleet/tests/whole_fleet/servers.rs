@@ -1,31 +1,24 @@
-//! Four real API servers: a hub with our kinds and the hub agent's rights, and members that know the ledger's kind and the member
-//! agent's rights.
+//! Four real API servers: a hub and members, each with the kinds and the agent's account and rights that its chart installs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use fleet_api::kinds::all_crds;
 use serde_json::{Value, json};
 use xtask::real::{Access, Options, RealCluster, Server, client, kubeconfig};
 
+use crate::admin::NAMESPACE;
+pub(crate) use crate::admin::{Admin, PATIENCE, condition, until};
 use crate::agent::command;
+use crate::chart;
 use crate::objects::{FREE_PORTS, collection};
 
-const HUB_RIGHTS: [&str; 2] = [
-    include_str!("../../../../config/rbac/hub-agent.yaml"),
-    include_str!("../../../../config/rbac/hub-agent-admission.yaml"),
-];
-const MEMBER_RIGHTS: [&str; 1] = [include_str!("../../../../config/rbac/member-agent.yaml")];
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const MEMBER_CLUSTERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
-const NAMESPACE: &str = "fleet-system";
-const HUB_AGENT: &str = "kubefleet-hub-agent";
-const MEMBER_AGENT: &str = "kubefleet-member-agent";
-/// What takes seconds may take minutes on a machine that is busy with building.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const NAMESPACES: &str = "/api/v1/namespaces";
+/// The service accounts of the charts.
+const HUB_AGENT: &str = "hub-agent-sa";
+const MEMBER_AGENT: &str = "member-agent-sa";
 
 pub(crate) struct Servers {
     cluster: RealCluster,
@@ -34,9 +27,6 @@ pub(crate) struct Servers {
     admins: Vec<Admin>,
     members: Vec<String>,
 }
-
-/// Somebody who may do everything on one server.
-pub(crate) struct Admin(kube::Client);
 
 /// Where the hub agent serves webhooks. Their port is fixed, so every run of these tests has a loopback address of its own.
 pub(crate) fn webhook_host() -> String {
@@ -56,17 +46,19 @@ impl Servers {
         let members = members.iter().map(|&member| member.to_owned()).collect();
         let servers = Self { cluster, directory: tempfile::tempdir().unwrap(), admins, members };
         for (place, admin) in servers.admins.iter().enumerate() {
-            let rights = if place == 0 { &HUB_RIGHTS[..] } else { &MEMBER_RIGHTS[..] };
-            for mut object in rights.iter().flat_map(|file| fleet_api::yaml::documents(file).unwrap()) {
+            let namespace = json!({"metadata": {"name": NAMESPACE}});
+            admin.create(NAMESPACES, namespace).await;
+            let chart = if place == 0 { "hub-agent" } else { "member-agent" };
+            // The agents run as processes of the test.
+            let installed =
+                chart::rendered(chart, "").expect(chart).into_iter().filter(|one| one["kind"] != "Deployment");
+            for mut object in installed {
                 if object["kind"] == "Service" {
                     // There is no network of pods here: the name leads to the agent's process.
                     object["spec"] =
                         json!({"type": "ExternalName", "externalName": webhook_host(), "ports": [{"port": 9443}]});
                 }
                 admin.create(&collection(&object), object).await;
-            }
-            for crd in all_crds().into_iter().filter(|crd| place == 0 || crd.file_name().contains("_appliedworks.")) {
-                admin.create(DEFINITIONS, crd.object).await;
             }
         }
         let is_served = |definition: &Value| condition(&definition["status"], "Established") == Some("True".to_owned());
@@ -157,67 +149,7 @@ impl Servers {
     }
 }
 
-impl Admin {
-    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
-        self.0.request(http::Request::get(path).body(Vec::new()).unwrap()).await.ok()
-    }
-
-    pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
-        self.get(path).await.unwrap_or_default()["items"].as_array().cloned().unwrap_or_default()
-    }
-
-    pub(crate) async fn create(&self, path: &str, object: Value) -> Value {
-        self.request("POST", path, "application/json", object).await
-    }
-
-    pub(crate) async fn merge(&self, path: &str, change: Value) {
-        self.request("PATCH", path, "application/merge-patch+json", change).await;
-    }
-
-    /// Whether there was something to change.
-    pub(crate) async fn try_merge(&self, path: &str, change: Value) -> bool {
-        self.send("PATCH", path, "application/merge-patch+json", change).await.is_ok()
-    }
-
-    pub(crate) async fn delete(&self, path: &str) {
-        self.request("DELETE", path, "application/json", json!({})).await;
-    }
-
-    async fn request(&self, method: &str, path: &str, format: &str, body: Value) -> Value {
-        let answer = self.send(method, path, format, body).await;
-        answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
-    }
-
-    async fn send(&self, method: &str, path: &str, format: &str, body: Value) -> kube::Result<Value> {
-        let request = http::Request::builder().method(method).uri(path).header("content-type", format);
-        self.0.request(request.body(body.to_string().into_bytes()).unwrap()).await
-    }
-
-    /// A token of a service account of the fleet's namespace.
-    async fn token(&self, account: &str) -> String {
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
-        let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-            "spec": {"expirationSeconds": 3600}});
-        let answer = self.create(&path, body).await;
-        answer["status"]["token"].as_str().unwrap().to_owned()
-    }
-}
-
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) {
-    let begun = Instant::now();
-    while !is_so().await {
-        assert!(begun.elapsed() < PATIENCE, "never: {what}");
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
-
 fn text(cluster: &RealCluster, server: &Server, token: &str) -> String {
     let server = Server { url: server.url.clone(), token: token.to_owned(), context: "it".to_owned() };
     kubeconfig(&Access { servers: &[server], namespace: None }, &cluster.ca_pem)
-}
-
-/// The status of a condition.
-pub(crate) fn condition(status: &Value, type_: &str) -> Option<String> {
-    let found = status["conditions"].as_array()?.iter().find(|one| one["type"] == type_)?;
-    Some(found["status"].as_str()?.to_owned())
 }

@@ -87,6 +87,8 @@ const PARTS: &[Part] = &[
                 "whole_fleet",
                 "--test",
                 "applier",
+                "--test",
+                "charts",
                 "--",
                 "--ignored",
                 "--nocapture",

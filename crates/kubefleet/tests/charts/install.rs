@@ -1,0 +1,168 @@
+//! `docs/INSTALL.md`, typed command by command on two real API servers with their controllers, the agents running as the charts'
+//! pods say; and everything that can be rendered, taken by a real API server.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use xtask::real::{Access, Options, RealCluster, Server, client, kubeconfig};
+
+use crate::admin::Admin;
+use crate::chart::{HELM, root};
+use crate::file;
+use crate::kubelet::{Kubelet, Logs};
+use crate::page::steps;
+use crate::shell::Shell;
+use crate::values::{HUB_ALL, MEMBER_ALL};
+
+/// The clusters of the page.
+const CONTEXTS: [&str; 2] = ["hub", "east"];
+
+struct Clusters {
+    cluster: RealCluster,
+    servers: Vec<Server>,
+    directory: tempfile::TempDir,
+    logs: Logs,
+}
+
+impl Clusters {
+    async fn start() -> Self {
+        let options = Options { count: 2, controller_manager: true, workloads: true, ..Options::default() };
+        let cluster = RealCluster::start(&options).await.expect("real control planes start");
+        let named = cluster.servers.iter().zip(CONTEXTS);
+        let servers = named.map(|(server, name)| Server { context: name.to_owned(), ..server.clone() }).collect();
+        Self { cluster, servers, directory: tempfile::tempdir().unwrap(), logs: Arc::new(Mutex::new(String::new())) }
+    }
+
+    async fn kubelet(&self, server: &Server) -> Kubelet {
+        let text = kubeconfig(&Access { servers: std::slice::from_ref(server), namespace: None }, &self.cluster.ca_pem);
+        let directory = self.directory.path().join("pods").join(&server.context);
+        Kubelet {
+            admin: Admin(client(&text).await.unwrap()),
+            server: server.clone(),
+            ca_pem: self.cluster.ca_pem.clone(),
+            directory,
+            logs: self.logs.clone(),
+            pods: std::collections::BTreeMap::new(),
+        }
+    }
+
+    /// A shell in a clone of the repository, with the programs that the page uses and a kubeconfig.
+    fn shell(&self) -> Shell {
+        let directory = self.directory.path();
+        let programs = directory.join("bin");
+        std::fs::create_dir(&programs).unwrap();
+        let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, directory.join(name)).unwrap();
+        link(&root().join("charts"), "charts");
+        link(&self.cluster.kubectl_path, "bin/kubectl");
+        link(&HELM, "bin/helm");
+        link(Path::new(env!("CARGO_BIN_EXE_kubefleet")), "bin/kubefleet");
+        let config = kubeconfig(&Access { servers: &self.servers, namespace: None }, &self.cluster.ca_pem);
+        std::fs::write(directory.join("kubeconfig"), config).unwrap();
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+        let mut shell = Shell::start(directory, &path);
+        shell.types("export KUBECONFIG=$PWD/kubeconfig; chmod 600 kubeconfig; unset HTTPS_PROXY https_proxy");
+        shell
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "builds Kubernetes from source when the cache is empty"]
+async fn the_page_about_installing_is_true_on_real_servers_with_helm() {
+    let clusters = Clusters::start().await;
+    let mut kubelets = JoinSet::new();
+    for server in &clusters.servers {
+        kubelets.spawn(clusters.kubelet(server).await.run());
+    }
+    let steps = steps(&file("docs/INSTALL.md"));
+    assert!(steps.len() > 20, "the page has commands");
+    let mut shell = tokio::task::block_in_place(|| clusters.shell());
+    for step in steps {
+        let begun = Instant::now();
+        let (seen, code) = tokio::task::block_in_place(|| shell.types(&step.command));
+        if code != "0" {
+            // What the agents have to say about it.
+            kubelets.shutdown().await;
+        }
+        step.must_fit(&seen, code == "0");
+        told(&step.command, begun.elapsed());
+        if let Some(ended) = kubelets.try_join_next() {
+            panic!("a kubelet has ended: {ended:?}");
+        }
+    }
+    let logs = clusters.logs.lock().unwrap().clone();
+    assert!(logs.contains("there is a new token"), "the side-car ran:\n{logs}");
+    for complaint in ["forbidden", "Forbidden", "panicked"] {
+        let lines: Vec<&str> = logs.lines().filter(|line| line.contains(complaint)).collect();
+        assert!(lines.is_empty(), "{lines:#?}");
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "shown only when asked for or when the test fails")]
+fn told(command: &str, took: Duration) {
+    eprintln!("{:>4} s  {}", took.as_secs(), command.lines().next().unwrap_or_default());
+}
+
+/// A kind of cert-manager's, as far as a chart needs to know it.
+fn definition_of(kind: &str) -> String {
+    let plural = format!("{}s", kind.to_lowercase());
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.cert-manager.io")},
+        "spec": {"group": "cert-manager.io", "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
+    .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "builds Kubernetes from source when the cache is empty"]
+async fn a_real_server_takes_what_is_rendered_and_upgrades_it_both_ways_with_helm() {
+    let clusters = Clusters::start().await;
+    let mut shell = tokio::task::block_in_place(|| clusters.shell());
+    let mut types = |command: &str| {
+        let (seen, code) = tokio::task::block_in_place(|| shell.types(command));
+        assert_eq!(code, "0", "{command}\n{}", seen.join("\n"));
+        seen.join("\n")
+    };
+    for (name, text) in [("hub.yaml", HUB_ALL), ("east.yaml", MEMBER_ALL)] {
+        std::fs::write(clusters.directory.path().join(name), text).unwrap();
+    }
+    for kind in ["Issuer", "Certificate"] {
+        let name = format!("{kind}.json");
+        std::fs::write(clusters.directory.path().join(&name), definition_of(kind)).unwrap();
+        types(&format!("kubectl --context hub apply -f {name}"));
+    }
+    types("kubectl --context hub wait crd --all --for=condition=Established --timeout=60s");
+    for (context, agent) in [("hub", "hub-agent"), ("east", "member-agent")] {
+        let place = format!("--kube-context {context} --namespace fleet-elsewhere");
+        types(&format!("kubectl --context {context} create namespace fleet-system"));
+        types(&format!("helm install {agent} charts/{agent} {place} --create-namespace --values {context}.yaml"));
+        types(&format!("helm upgrade {agent} charts/{agent} {place} --set namespace=fleet-elsewhere"));
+        types(&format!("helm upgrade {agent} charts/{agent} {place} --values {context}.yaml"));
+        let strict =
+            "kubectl --context {context} apply --dry-run=server --validate=strict -f -".replace("{context}", context);
+        types(&format!("helm template {agent} charts/{agent} --values {context}.yaml | {strict}"));
+        types(&format!("helm template {agent} charts/{agent} --set namespace=fleet-elsewhere | {strict}"));
+    }
+    definitions_stay_whose_they_are(&mut types);
+}
+
+/// Definitions outlive their release, belong to it again, and are left alone where they are somebody else's.
+fn definitions_stay_whose_they_are(types: &mut impl FnMut(&str) -> String) {
+    let count = "kubectl --context hub get crd -o name | grep -c kubernetes-fleet.io";
+    let helm = |verb: &str| format!("helm {verb} --kube-context hub --namespace fleet-elsewhere");
+    types(&helm("uninstall hub-agent"));
+    assert_eq!(types(count), "26");
+    types(&helm("install hub-agent charts/hub-agent --set namespace=fleet-elsewhere"));
+    types(&helm("uninstall hub-agent"));
+    types("kubefleet crds | kubectl --context hub delete --ignore-not-found -f -");
+    types("kubefleet crds | kubectl --context hub apply --server-side -f -");
+    types(&helm("install another charts/hub-agent --set namespace=fleet-elsewhere"));
+    let owners =
+        "kubectl --context hub get crd -o jsonpath='{.items[*].metadata.annotations.meta\\.helm\\.sh/release-name}'";
+    assert_eq!(types(owners), "");
+    types(&helm("uninstall another"));
+    assert_eq!(types(count), "27");
+}
