@@ -42,8 +42,9 @@ impl Identity {
 
     /// A way to the endpoint that no other request uses: one that broke is never taken again.
     pub(super) fn client(&self) -> Result<kube::Client, kube::Error> {
+        let mut config = kube::Config::new(self.endpoint.clone());
         // Whoever asks decides when to ask again.
-        let config = kube::Config { default_retry: false, ..kube::Config::new(self.endpoint.clone()) };
+        config.default_retry = false;
         kube::Client::try_from(config)
     }
 

@@ -21,8 +21,19 @@ use crate::objects::FREE_PORTS;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Everything that containers have logged, for those who look for complaints.
-pub(crate) type Logs = Arc<Mutex<String>>;
+/// What all containers log, those that have ended too. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Logs(Arc<Mutex<Vec<Arc<Mutex<String>>>>>);
+
+impl Logs {
+    fn add(&self, process: &Agent) {
+        self.0.lock().unwrap().push(process.shared_log());
+    }
+
+    pub(crate) fn so_far(&self) -> String {
+        self.0.lock().unwrap().iter().map(|log| log.lock().unwrap().clone()).collect()
+    }
+}
 
 pub(crate) struct Kubelet {
     pub(crate) admin: Admin,
@@ -101,7 +112,7 @@ impl Kubelet {
             let leads_here = json!({"spec": {"type": "ExternalName", "externalName": webhook_host()}});
             self.admin.merge(&service, leads_here).await;
         }
-        let started = |container: Container| Running::start(container, directory.clone(), file.clone());
+        let started = |container: Container| Running::start(container, directory.clone(), file.clone(), &self.logs);
         containers(pod).into_iter().map(started).collect()
     }
 
@@ -109,13 +120,12 @@ impl Kubelet {
         for running in self.pods.remove(uid).into_iter().flatten() {
             let (_, status, log) = running.process.terminate().await;
             assert!(status.success(), "it does not end well:\n{log}");
-            self.logs.lock().unwrap().push_str(&log);
         }
     }
 }
 
 impl Running {
-    fn start(container: Container, volumes: PathBuf, kubeconfig: PathBuf) -> Self {
+    fn start(container: Container, volumes: PathBuf, kubeconfig: PathBuf, logs: &Logs) -> Self {
         let mut command = container.command(&volumes);
         // Pods find the API server by themselves, and have all ports of an address of their own.
         command.env("KUBECONFIG", &kubeconfig);
@@ -127,14 +137,15 @@ impl Running {
             "member-agent" => drop(command.args(FREE_PORTS)),
             _ => {}
         }
-        Self { process: Agent::spawn(command), container, volumes, kubeconfig }
+        let process = Agent::spawn(command);
+        logs.add(&process);
+        Self { process, container, volumes, kubeconfig }
     }
 
     /// What has ended is started again.
     fn keep_up(&mut self, logs: &Logs) {
         if self.process.has_ended() {
-            logs.lock().unwrap().push_str(&self.process.log());
-            *self = Self::start(self.container.clone(), self.volumes.clone(), self.kubeconfig.clone());
+            *self = Self::start(self.container.clone(), self.volumes.clone(), self.kubeconfig.clone(), logs);
         }
     }
 

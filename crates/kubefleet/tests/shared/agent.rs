@@ -91,6 +91,11 @@ impl Agent {
         address.split_whitespace().next().unwrap().parse().unwrap()
     }
 
+    /// What it logs, also later and when this value is gone.
+    pub(crate) fn shared_log(&self) -> Arc<Mutex<String>> {
+        self.log.clone()
+    }
+
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }

@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../shared/admin.rs"]
+#[allow(dead_code, reason = "shared with tests that ask for more")]
 mod admin;
 mod admission;
 #[path = "../shared/agent.rs"]
