@@ -153,6 +153,8 @@ async fn a_real_server_takes_what_is_rendered_and_upgrades_it_both_ways_with_hel
         types(&format!("helm template {agent} charts/{agent} --set namespace=fleet-elsewhere | {strict}"));
     }
     definitions_stay_whose_they_are(&mut types);
+    older_chart(&clusters.directory.path().join("older"));
+    a_release_of_an_older_chart_goes_on(&mut types);
 }
 
 /// Definitions outlive their release, belong to it again, and are left alone where they are somebody else's.
@@ -171,4 +173,36 @@ fn definitions_stay_whose_they_are(types: &mut impl FnMut(&str) -> String) {
     assert_eq!(types(owners), "");
     types(&helm("uninstall another"));
     assert_eq!(types(count), "27");
+}
+
+/// A chart as KubeFleet's own is made: definitions are plain templates, and Deployments are replaced step by step.
+fn older_chart(directory: &Path) {
+    let templates = directory.join("templates");
+    std::fs::create_dir_all(&templates).unwrap();
+    std::fs::write(directory.join("Chart.yaml"), "{apiVersion: v2, name: hub-agent, version: 0.0.1}").unwrap();
+    let definitions = root().join("charts/hub-agent/files/definitions");
+    for entry in std::fs::read_dir(definitions).unwrap().map(|entry| entry.unwrap()) {
+        std::fs::copy(entry.path(), templates.join(entry.file_name())).unwrap();
+    }
+    let labels = json!({"app.kubernetes.io/name": "hub-agent", "app.kubernetes.io/instance": "hub-agent"});
+    let pod =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "hub-agent", "image": "older"}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "hub-agent", "namespace": "fleet-system"},
+        "spec": {"selector": {"matchLabels": labels}, "template": pod}});
+    std::fs::write(templates.join("deployment.yaml"), deployment.to_string()).unwrap();
+}
+
+/// An upgrade keeps the definitions, hence everything that is stored, and the Deployment.
+fn a_release_of_an_older_chart_goes_on(types: &mut impl FnMut(&str) -> String) {
+    let place = "--kube-context hub --namespace fleet-system";
+    let uids =
+        "kubectl --context hub -n fleet-system get crd,deployment/hub-agent -o jsonpath='{.items[*].metadata.uid}'";
+    types("kubefleet crds | kubectl --context hub delete --ignore-not-found -f -");
+    types(&format!("helm install hub-agent older {place}"));
+    let before = types(uids);
+    types(&format!("helm upgrade hub-agent charts/hub-agent {place}"));
+    assert_eq!(types(uids), before);
+    let kept = "kubectl --context hub get crd -o jsonpath='{.items[*].metadata.annotations.helm\\.sh/resource-policy}' | wc -w";
+    assert_eq!(types(kept), "27", "from now on no uninstallation takes them");
 }
