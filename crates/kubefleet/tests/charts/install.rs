@@ -159,20 +159,22 @@ async fn a_real_server_takes_what_is_rendered_and_upgrades_it_both_ways_with_hel
 
 /// Definitions outlive their release, belong to it again, and are left alone where they are somebody else's.
 fn definitions_stay_whose_they_are(types: &mut impl FnMut(&str) -> String) {
-    let count = "kubectl --context hub get crd -o name | grep -c kubernetes-fleet.io";
+    const OWNER: &str = "meta.helm.sh/release-name";
     let helm = |verb: &str| format!("helm {verb} --kube-context hub --namespace fleet-elsewhere");
-    types(&helm("uninstall hub-agent"));
-    assert_eq!(types(count), "26");
-    types(&helm("install hub-agent charts/hub-agent --set namespace=fleet-elsewhere"));
-    types(&helm("uninstall hub-agent"));
-    types("kubefleet crds | kubectl --context hub delete --ignore-not-found -f -");
-    types("kubefleet crds | kubectl --context hub apply --server-side -f -");
-    types(&helm("install another charts/hub-agent --set namespace=fleet-elsewhere"));
     let owners =
         "kubectl --context hub get crd -o jsonpath='{.items[*].metadata.annotations.meta\\.helm\\.sh/release-name}'";
-    assert_eq!(types(owners), "");
-    types(&helm("uninstall another"));
-    assert_eq!(types(count), "27");
+    let install = helm("install hub-agent charts/hub-agent --set namespace=fleet-elsewhere");
+    types(&helm("uninstall hub-agent"));
+    assert_eq!(types(owners), ["hub-agent"; 27].join(" "), "an uninstallation leaves them");
+    types(&install);
+    types(&helm("uninstall hub-agent"));
+    for (change, theirs) in [("=somebody --overwrite", vec!["somebody"; 29].join(" ")), ("-", String::new())] {
+        types(&format!("kubectl --context hub annotate crd --all {OWNER}{change}"));
+        types(&install);
+        assert_eq!(types(owners), theirs, "{change}");
+        types(&helm("uninstall hub-agent"));
+        assert_eq!(types("kubectl --context hub get crd -o name | wc -l"), "29");
+    }
 }
 
 /// A chart as KubeFleet's own is made: definitions are plain templates, and Deployments are replaced step by step.
@@ -195,14 +197,13 @@ fn older_chart(directory: &Path) {
 
 /// An upgrade keeps the definitions, hence everything that is stored, and the Deployment.
 fn a_release_of_an_older_chart_goes_on(types: &mut impl FnMut(&str) -> String) {
-    let place = "--kube-context hub --namespace fleet-system";
-    let uids =
-        "kubectl --context hub -n fleet-system get crd,deployment/hub-agent -o jsonpath='{.items[*].metadata.uid}'";
-    types("kubefleet crds | kubectl --context hub delete --ignore-not-found -f -");
+    let place = "--kube-context east --namespace fleet-system";
+    let uids = "for kind in crd deployments; do \
+                kubectl --context east -n fleet-system get $kind -o jsonpath='{.items[*].metadata.uid}'; done";
     types(&format!("helm install hub-agent older {place}"));
     let before = types(uids);
     types(&format!("helm upgrade hub-agent charts/hub-agent {place}"));
     assert_eq!(types(uids), before);
-    let kept = "kubectl --context hub get crd -o jsonpath='{.items[*].metadata.annotations.helm\\.sh/resource-policy}' | wc -w";
-    assert_eq!(types(kept), "27", "from now on no uninstallation takes them");
+    let kept = "kubectl --context east get crd -o jsonpath='{.items[*].metadata.annotations.helm\\.sh/resource-policy}' | wc -w";
+    assert_eq!(types(kept), "28", "from now on no uninstallation takes them");
 }
