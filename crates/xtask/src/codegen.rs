@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn committed_files_are_as_they_are_generated() {
         for (name, files) in generated() {
-            let entries = fs::read_dir(workspace_root().join(name)).unwrap().map(|entry| entry.unwrap());
+            let entries = fs::read_dir(workspace_root().join(name)).unwrap().map(Result::unwrap);
             let committed: BTreeMap<String, String> = entries
                 .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
                 .collect();

@@ -147,8 +147,7 @@ async fn a_real_server_takes_what_is_rendered_and_upgrades_it_both_ways_with_hel
         types(&format!("helm install {agent} charts/{agent} {place} --create-namespace --values {context}.yaml"));
         types(&format!("helm upgrade {agent} charts/{agent} {place} --set namespace=fleet-elsewhere"));
         types(&format!("helm upgrade {agent} charts/{agent} {place} --values {context}.yaml"));
-        let strict =
-            "kubectl --context {context} apply --dry-run=server --validate=strict -f -".replace("{context}", context);
+        let strict = format!("kubectl --context {context} apply --dry-run=server --validate=strict -f -");
         types(&format!("helm template {agent} charts/{agent} --values {context}.yaml | {strict}"));
         types(&format!("helm template {agent} charts/{agent} --set namespace=fleet-elsewhere | {strict}"));
     }
@@ -168,7 +167,7 @@ fn definitions_stay_whose_they_are(types: &mut impl FnMut(&str) -> String) {
     assert_eq!(types(owners), ["hub-agent"; 27].join(" "), "an uninstallation leaves them");
     types(&install);
     types(&helm("uninstall hub-agent"));
-    for (change, theirs) in [("=somebody --overwrite", vec!["somebody"; 29].join(" ")), ("-", String::new())] {
+    for (change, theirs) in [("=somebody --overwrite", ["somebody"; 29].join(" ")), ("-", String::new())] {
         types(&format!("kubectl --context hub annotate crd --all {OWNER}{change}"));
         types(&install);
         assert_eq!(types(owners), theirs, "{change}");
@@ -183,7 +182,7 @@ fn older_chart(directory: &Path) {
     std::fs::create_dir_all(&templates).unwrap();
     std::fs::write(directory.join("Chart.yaml"), "{apiVersion: v2, name: hub-agent, version: 0.0.1}").unwrap();
     let definitions = root().join("charts/hub-agent/files/definitions");
-    for entry in std::fs::read_dir(definitions).unwrap().map(|entry| entry.unwrap()) {
+    for entry in std::fs::read_dir(definitions).unwrap().map(Result::unwrap) {
         std::fs::copy(entry.path(), templates.join(entry.file_name())).unwrap();
     }
     let labels = json!({"app.kubernetes.io/name": "hub-agent", "app.kubernetes.io/instance": "hub-agent"});

@@ -134,7 +134,9 @@ impl Running {
                 command.args(["--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0"]);
                 command.arg(format!("--webhook-bind-address={}:9443", webhook_host()));
             }
-            "member-agent" => drop(command.args(FREE_PORTS)),
+            "member-agent" => {
+                command.args(FREE_PORTS);
+            }
             _ => {}
         }
         let process = Agent::spawn(command);
