@@ -18,7 +18,6 @@
 //! | `report_back` | the shell of `fleet_core::workgen::report_back` |
 //! | `contents` | the content of snapshots, read once for all who need it |
 //! | `updaterun/` | the shell of `fleet_core::updaterun` |
-//! | `telling` | events about objects |
 //! | `standing` | how far placements are, for dashboards |
 //! | `metrics` | what the runtime tells, under the names that dashboards know |
 //! | `membership` | the shell of `fleet_core::membership::hub` |
@@ -41,7 +40,6 @@ mod report_back;
 mod rollout;
 mod scheduler;
 mod standing;
-mod telling;
 mod updaterun;
 mod workgen;
 

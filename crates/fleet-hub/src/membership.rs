@@ -19,8 +19,8 @@ use fleet_core::membership::hub::{
 };
 use fleet_core::plan::Wake;
 use fleet_runtime::{
-    Actions, Cache, Cached, Controller, CounterName, Counters, Event, Moment, Next, ObjectKey, Outcome, Runtime,
-    Triggers, Writable, Write,
+    Actions, Cache, Cached, Controller, CounterName, Counters, Event, KubeEvent, Moment, Next, ObjectKey, Outcome,
+    Runtime, Triggers, Writable, Write,
 };
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Namespace;
@@ -32,7 +32,6 @@ use crate::caches::{Belongings, Caches};
 use crate::meta::{is_deleting, name, with_finalizer, without_finalizer};
 use crate::names;
 use crate::options::HubOptions;
-use crate::telling::told;
 
 /// Starts membership; gives the counters of joins and leaves.
 pub(crate) fn start(runtime: &mut Runtime, options: &HubOptions, caches: &Caches) -> Counters {
@@ -184,7 +183,7 @@ impl Membership {
             // A write of nothing, whose outcome is told only if everything before it succeeded.
             actions.writes.push(Write::change(&*seen.member, &*seen.member).observed());
         }
-        actions.events = plan.report.events.iter().map(|event| told(event, &*seen.member)).collect();
+        actions.events = plan.report.events.iter().map(|event| KubeEvent::about(&*seen.member, event)).collect();
         actions.note = Some(format!("{:?}", plan.report.outcome));
         actions
     }

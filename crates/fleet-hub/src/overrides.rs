@@ -10,14 +10,13 @@ use fleet_api::names::OverrideName;
 use fleet_api::types::OverrideSnapshotSpec;
 use fleet_api::well_known::{finalizers, labels};
 use fleet_core::overrides::{Observed, Outcome, OverrideFacts, OverrideSpec, SnapshotFacts, Write as Planned, plan};
-use fleet_runtime::{Actions, Controller, Event, Moment, ObjectKey, Runtime, Triggers, Write};
+use fleet_runtime::{Actions, Controller, Event, KubeEvent, Moment, ObjectKey, Runtime, Triggers, Write};
 
 use crate::caches::{OverrideCaches, by};
 use crate::membership::changed;
 use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
-use crate::telling::told;
 
 /// Starts the controller for one scope.
 pub(crate) fn start<O, F, S>(runtime: &mut Runtime, options: &HubOptions, caches: &OverrideCaches<O, F, S>)
@@ -67,7 +66,7 @@ where
         }
         let Some(override_) = self.caches.overrides.get(key) else { return Actions::none() };
         let Ok(name) = OverrideName::parse(key.name()) else {
-            let told = told(&OverrideEvent::NameTooLong { longest: OverrideName::MAX_BYTES }, &*override_);
+            let told = KubeEvent::about(&*override_, &OverrideEvent::NameTooLong { longest: OverrideName::MAX_BYTES });
             let note = Some("no snapshot can have such a name".to_owned());
             return Actions { events: vec![told], note, ..Actions::none() };
         };
@@ -95,7 +94,7 @@ where
             });
         }
         if let Outcome::Stopped(fault) = &plan.report.outcome {
-            actions.events.push(told(&OverrideEvent::Stopped { fault: fault.to_string() }, &*override_));
+            actions.events.push(KubeEvent::about(&*override_, &OverrideEvent::Stopped { fault: fault.to_string() }));
         }
         actions.note = Some(format!("{:?}", plan.report.outcome));
         actions

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use fleet_api::conditions::events::{AgentEvent, EventType, FleetEvent};
 use fleet_api::kinds::{InternalMemberCluster, Work};
 use fleet_api::names::ClusterName;
 use fleet_api::types::ClusterState;
@@ -19,7 +18,7 @@ use fleet_core::membership::agent::{
 use fleet_core::plan::Wake as Until;
 use fleet_runtime::{
     Actions, Controller, CounterName, Counters, Error, Event, Hands, KubeEvent, Moment, Next, ObjectKey, Outcome,
-    Regarding, Runtime, Side, Triggers, Write,
+    Runtime, Side, Triggers, Write,
 };
 use parking_lot::Mutex;
 
@@ -221,7 +220,7 @@ impl Agent {
             // A write of nothing, whose outcome is told only if everything before it succeeded.
             actions.writes.push(Write::change(mailbox, mailbox).observed());
         }
-        actions.events = plan.report.events.iter().map(|event| told(event, mailbox)).collect();
+        actions.events = plan.report.events.iter().map(|event| KubeEvent::about(mailbox, event)).collect();
         actions.then(match plan.wake {
             Until::OnChange => Next::OnChange,
             Until::At(instant) => Next::At(instant),
@@ -235,13 +234,4 @@ fn release(works: &[Arc<Work>], name: &str) -> Option<Write> {
     let mut released = Work::clone(work);
     released.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != finalizers::WORK));
     Some(Write::change(&**work, &released).observed())
-}
-
-fn told(event: &AgentEvent, mailbox: &InternalMemberCluster) -> KubeEvent {
-    KubeEvent {
-        regarding: Regarding::of(mailbox),
-        warning: event.event_type() == EventType::Warning,
-        reason: event.reason_word(),
-        message: event.to_string(),
-    }
 }

@@ -58,10 +58,13 @@ async fn joining_is_told_in_events_on_both_sides() {
     let (hub, agent) = (fleet.start_hub(), fleet.start_member("m1"));
     fleet.invite("m1").await;
     fleet.joined("m1").await;
-    let reasons = |namespace: &str| {
+    let reasons = |namespace: &str, component: &'static str| {
         let events: Api<Event> = Api::namespaced(fleet.hub(), namespace);
         async move {
             let found = events.list(&ListParams::default()).await.unwrap();
+            for event in &found {
+                assert_eq!(event.source.as_ref().unwrap().component.as_deref(), Some(component));
+            }
             let mut reasons: Vec<_> = found.into_iter().filter_map(|event| event.reason).collect();
             reasons.sort();
             reasons.dedup();
@@ -77,9 +80,10 @@ async fn joining_is_told_in_events_on_both_sides() {
         "RoleBindingCreated",
         "RoleCreated",
     ];
-    until("the hub has told its events", || async { reasons("default").await == of_hub }).await;
+    until("the hub has told its events", || async { reasons("default", "mcv1beta1").await == of_hub }).await;
     let of_agent = ["InternalMemberClusterHealthy", "InternalMemberClusterJoined"];
-    until("the agent has told its events", || async { reasons("fleet-member-m1").await == of_agent }).await;
+    let told = || reasons("fleet-member-m1", "v1beta1InternalMemberClusterController");
+    until("the agent has told its events", || async { told().await == of_agent }).await;
     agent.stop().await;
     hub.stop().await;
 }

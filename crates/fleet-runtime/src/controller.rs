@@ -6,6 +6,8 @@
 use std::fmt::{Debug, Display};
 use std::future::Future;
 
+use fleet_api::conditions::events::{EventType, FleetEvent};
+use fleet_api::kinds::ScopeKind;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -64,7 +66,8 @@ pub struct Actions {
     pub writes: Vec<Write>,
     /// When to look again if nothing changes.
     pub next: Next,
-    /// Published when all writes have succeeded.
+    /// Published when all writes have succeeded. Not if one of them was put off (`Write::coalesce`): the plan that makes it
+    /// has to tell them again.
     pub events: Vec<KubeEvent>,
     /// One line for the log: what is waited for, and why.
     pub note: Option<String>,
@@ -122,10 +125,33 @@ pub type Outcome = Result<Option<Value>, Error>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeEvent {
     pub regarding: Regarding,
+    /// Who tells it: `source.component`.
+    pub component: &'static str,
     pub warning: bool,
     /// One word in CamelCase.
     pub reason: &'static str,
     pub message: String,
+}
+
+impl KubeEvent {
+    /// What happened to this object.
+    pub fn about<K: kube::Resource<DynamicType = ()>>(object: &K, happened: &impl FleetEvent) -> Self {
+        let regarding = Regarding::of(object);
+        let scope = regarding.key.namespace().map_or(ScopeKind::Cluster, |_| ScopeKind::Namespaced);
+        Self {
+            component: happened.component(scope),
+            warning: happened.event_type() == EventType::Warning,
+            reason: happened.reason_word(),
+            message: happened.to_string(),
+            regarding,
+        }
+    }
+
+    /// The same in other words.
+    #[must_use]
+    pub fn saying(self, message: String) -> Self {
+        Self { message, ..self }
+    }
 }
 
 /// The object that an event is about.

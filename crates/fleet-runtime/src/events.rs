@@ -45,7 +45,6 @@ impl Recorder {
 /// Writes what a `Recorder` takes.
 pub(crate) struct Publisher {
     pub(crate) client: kube::Client,
-    pub(crate) component: String,
     pub(crate) clock: Clock,
     pub(crate) seeds: Seeds,
     pub(crate) metrics: Metrics,
@@ -60,8 +59,8 @@ struct Published {
     count: u64,
 }
 
-/// What makes two events the same: object, kind of news, words.
-type Sameness = (Option<String>, String, bool, &'static str, String);
+/// What makes two events the same: who tells them, the object, the kind of news, the words.
+type Sameness = (&'static str, Option<String>, String, bool, &'static str, String);
 
 impl Publisher {
     /// Ends when the last `Recorder` is gone.
@@ -123,7 +122,7 @@ impl Publisher {
             "involvedObject": involved,
             "type": if event.warning { "Warning" } else { "Normal" },
             "reason": event.reason, "message": event.message,
-            "source": {"component": self.component}, "reportingComponent": self.component, "reportingInstance": "",
+            "source": {"component": event.component}, "reportingComponent": event.component, "reportingInstance": "",
             "firstTimestamp": now, "lastTimestamp": now, "count": 1,
         })
     }
@@ -144,7 +143,7 @@ impl Publisher {
 fn sameness(event: &KubeEvent) -> Sameness {
     let about = &event.regarding;
     let object = format!("{} {}", about.kind, about.key);
-    (about.uid.clone(), object, event.warning, event.reason, event.message.clone())
+    (event.component, about.uid.clone(), object, event.warning, event.reason, event.message.clone())
 }
 
 fn kind() -> KindId {

@@ -34,7 +34,7 @@ use crate::writer::Writer;
 /// How a runtime behaves.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Who writes: field manager, source of events.
+    /// Who writes: the field manager.
     pub component: String,
     pub clock: Clock,
     pub seeds: Seeds,
@@ -263,7 +263,6 @@ impl Runtime {
     fn publisher(&self, events: mpsc::Receiver<KubeEvent>) -> Publisher {
         Publisher {
             client: self.client.clone(),
-            component: self.options.component.clone(),
             clock: self.options.clock.clone(),
             seeds: self.options.seeds.clone(),
             metrics: self.options.metrics.clone(),

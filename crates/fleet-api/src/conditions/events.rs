@@ -1,7 +1,7 @@
 //! Kubernetes Events that accompany conditions, per object they are about.
 //!
-//! Decides type, reason and text. Never decides when one is sent. An event whose reason is also a condition's reason
-//! takes the word from there.
+//! Decides type, reason, text and who is named as their source. Never decides when one is sent. An event whose reason is
+//! also a condition's reason takes the word from there.
 
 use std::fmt;
 
@@ -15,6 +15,7 @@ use super::update_run::{
     StageProgressingReason, StageSucceededReason, StuckClusters, TaskApprovalRequestApprovedReason,
     TaskWaitTimeElapsedReason, UpdateRunInitializedReason, UpdateRunProgressingReason, UpdateRunSucceededReason,
 };
+use crate::kinds::ScopeKind;
 
 /// How much an event should worry its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,12 +38,15 @@ pub trait FleetEvent: fmt::Display {
     fn event_type(&self) -> EventType;
 
     fn reason_word(&self) -> &'static str;
+
+    /// The controller that tells it, as `source.component`, by the scope of the object that it is about.
+    fn component(&self, scope: ScopeKind) -> &'static str;
 }
 
 macro_rules! events {
     (
         $(#[$about:meta])*
-        $event:ident {
+        $event:ident from $cluster:literal $(/ $namespaced:literal)? {
             $(
                 $type_:ident $word:expr => $variant:ident $({ $($field:ident: $field_type:ty),+ })?:
                     $message:literal $(, $argument:ident = $value:expr)*;
@@ -66,6 +70,13 @@ macro_rules! events {
             fn reason_word(&self) -> &'static str {
                 match self {
                     $(Self::$variant { .. } => $word,)+
+                }
+            }
+
+            fn component(&self, scope: ScopeKind) -> &'static str {
+                match scope {
+                    $(ScopeKind::Namespaced => $namespaced,)?
+                    _ => $cluster,
                 }
             }
         }
@@ -93,7 +104,7 @@ macro_rules! events {
 
 events! {
     /// On a placement, when a condition becomes True, or says that a rollout does not go on by itself.
-    PlacementEvent {
+    PlacementEvent from "placement-controller" {
         Normal "PlacementRolloutStarted" => RolloutStarted: "Started rolling out the latest resources";
         Normal "PlacementOverriddenSucceeded" => Overridden: "Placement has been successfully overridden";
         Normal "PlacementWorkSynchronized" => WorkSynchronized:
@@ -113,7 +124,7 @@ events! {
 
 events! {
     /// On a staged update run and on its placement, when the run takes a step that a person would want to see.
-    RunEvent {
+    RunEvent from "clusterstagedupdaterun-controller" / "stagedupdaterun-controller" {
         Normal UpdateRunInitializedReason::Initialized.word() => Initialized { clusters: usize, stages: usize, snapshot_index: String }:
             "Update run is ready to bring resource snapshot {snapshot_index} to {clusters} cluster(s) in {stages} stage(s)";
         Warning UpdateRunInitializedReason::Failed.word() => InitializationFailed { cause: RunFailure }: "{cause}";
@@ -150,7 +161,7 @@ impl RunEvent {
 
 events! {
     /// On a binding.
-    BindingEvent {
+    BindingEvent from "work generator" {
         Warning "DuplicateEnvelopeWorks" => DuplicateEnvelopeWorks { works: String, envelope: String, namespace: String }:
             "Multiple Work objects ([{works}]) found for envelope {envelope} in namespace {namespace}; delete all but the oldest to recover";
     }
@@ -158,7 +169,7 @@ events! {
 
 events! {
     /// On an override of either kind, when it cannot have the effect that its author expects.
-    OverrideEvent {
+    OverrideEvent from "clusterresourceoverride-controller" / "resourceoverride-controller" {
         Warning "OverrideNotFrozen" => NameTooLong { longest: usize }:
             "The override has no effect: its snapshots carry its name in a label, which takes no more than {longest} bytes; create it again under a shorter name";
         Warning "OverrideNotFrozen" => Stopped { fault: String }:
@@ -167,8 +178,9 @@ events! {
 }
 
 events! {
-    /// On a MemberCluster.
-    MemberClusterEvent {
+    /// On a MemberCluster. That a member has left is told under the reason of its joining: a slip of the reference that
+    /// whoever filters events knows by now. The condition says `MemberClusterLeft`.
+    MemberClusterEvent from "mcv1beta1" {
         Normal "NamespaceCreated" => NamespaceCreated: "Namespace was created";
         Normal "NamespacePatched" => NamespacePatched: "Namespace was patched";
         Normal "RoleCreated" => RoleCreated: "role was created";
@@ -180,14 +192,14 @@ events! {
             "internal member cluster spec updated";
         Normal MemberReadyToJoinReason::Ready.word() => ReadyToJoin: "member cluster ready to join";
         Normal MemberJoinedReason::Joined.word() => Joined: "member cluster joined";
-        Normal MemberJoinedReason::Left.word() => Left: "member cluster left";
+        Normal MemberJoinedReason::Joined.word() => Left: "member cluster left";
         Warning MemberJoinedReason::JoinStateUnknown.word() => JoinStateUnknown: "member cluster join state unknown";
     }
 }
 
 events! {
     /// On an InternalMemberCluster, sent by the member's agent.
-    AgentEvent {
+    AgentEvent from "v1beta1InternalMemberClusterController" {
         Normal AgentHealthyReason::Healthy.word() => Healthy: "internal member cluster healthy";
         Warning AgentHealthyReason::Unhealthy.word() => Unhealthy: "internal member cluster unhealthy";
         Normal AgentJoinedReason::Joined.word() => Joined: "internal member cluster joined";

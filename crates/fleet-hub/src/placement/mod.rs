@@ -38,8 +38,8 @@ use fleet_core::placement::{
 };
 use fleet_core::plan::Wake;
 use fleet_runtime::{
-    Actions, Cache, Controller, Discovery, Error, KindId, Marks, MetadataCaches, Moment, Next, ObjectKey, Reader,
-    Runtime, Triggers,
+    Actions, Cache, Controller, Discovery, Error, KindId, KubeEvent, Marks, MetadataCaches, Moment, Next, ObjectKey,
+    Reader, Runtime, Triggers,
 };
 
 use crate::caches::{PlacementCaches, by};
@@ -236,7 +236,7 @@ impl<S: Scope> Placements<S> {
         });
         actions.writes.extend(plan.writes.iter().filter_map(|write| performer.write(write)));
         actions.writes.extend(performer.status());
-        actions.events.extend(plan.report.events.iter().map(|event| performer.event(event)));
+        actions.events.extend(plan.report.events.iter().map(|event| KubeEvent::about(placement, event)));
         actions.note = Some(format!("{:?}, {:?}", plan.report.outcome, plan.report.content));
         actions
     }

@@ -6,16 +6,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fleet_api::conditions::events::PlacementEvent;
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, PolicySnapshot, Scope, Snapshot};
 use fleet_api::names::PlacementKey;
 use fleet_api::types::PlacementStatus;
 use fleet_api::well_known::{annotations, finalizers};
 use fleet_core::placement::{StatusCopy, Write as Planned, owner_of};
-use fleet_runtime::{KubeEvent, Write};
+use fleet_runtime::Write;
 
 use crate::meta;
-use crate::telling::told;
 
 /// How long a status may wait in which nothing but single clusters has moved. Clusters report one by one, each several
 /// times; readers do not notice so short a delay.
@@ -106,10 +104,6 @@ impl<S: Scope> Performer<'_, S> {
 
     fn resource(&self, name: &str, change: impl FnOnce(&mut Obj<Snapshot, S>)) -> Option<Write> {
         Some(changed(self.resource_snapshots.get(name).copied()?, change))
-    }
-
-    pub(super) fn event(&self, event: &PlacementEvent) -> KubeEvent {
-        told(event, self.placement)
     }
 }
 

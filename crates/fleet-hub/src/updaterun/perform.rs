@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use fleet_api::conditions::approval::ApprovalAccepted;
-use fleet_api::conditions::events::{EventType, FleetEvent as _, RunEvent};
+use fleet_api::conditions::events::RunEvent;
 use fleet_api::conditions::{ConditionState as _, put};
 use fleet_api::kinds::{Approval, Binding, Obj, Scope};
 use fleet_api::types::{BindingState, UpdateRunStatus};
 use fleet_api::well_known::{annotations, finalizers};
 use fleet_core::updaterun::{BindingChange, Write as Planned};
-use fleet_runtime::{KubeEvent, Regarding, Write};
+use fleet_runtime::{KubeEvent, Write};
 use jiff::Timestamp;
 
 use super::sight::Sight;
@@ -112,14 +112,8 @@ impl<S: Scope> Performer<'_, S> {
         let placement = self.sight.placement.as_deref().filter(|_| is_rolled_out);
         let mut events = Vec::new();
         for event in happened {
-            let told = |regarding, message| KubeEvent {
-                regarding,
-                warning: event.event_type() == EventType::Warning,
-                reason: event.reason_word(),
-                message,
-            };
-            events.push(told(Regarding::of(run), event.to_string()));
-            events.extend(placement.map(|one| told(Regarding::of(one), event.about_run(meta::name(run)))));
+            events.push(KubeEvent::about(run, event));
+            events.extend(placement.map(|one| KubeEvent::about(one, event).saying(event.about_run(meta::name(run)))));
         }
         events
     }

@@ -25,8 +25,8 @@ use fleet_core::workgen::{
     Content as Depth, Observed, Outcome as Stand, Plan, SyncError, WorkChange, Write as Planned, needs_content, plan,
 };
 use fleet_runtime::{
-    Actions, Controller, Error, KindId, Marks, Moment, Next, ObjectKey, Outcome, PatchFormat, Reader, Runtime,
-    Triggers, Write,
+    Actions, Controller, Error, KindId, KubeEvent, Marks, Moment, Next, ObjectKey, Outcome, PatchFormat, Reader,
+    Runtime, Triggers, Write,
 };
 
 use crate::caches::{Caches, PlacementCaches};
@@ -36,7 +36,6 @@ use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
 use crate::placement::World;
-use crate::telling::told;
 use changes::Changes;
 use refusals::Refusals;
 use seen::{Observer, Seen};
@@ -161,7 +160,7 @@ fn carry_out<S: Scope>(seen: &Seen<S>, plan: Plan) -> Actions {
         let write = Write::status(&*seen.binding, &told);
         actions.write(if new.interim { write.coalesce(INTERIM_WINDOW) } else { write });
     }
-    actions.events.extend(plan.report.events.iter().map(|event| told(event, &*seen.binding)));
+    actions.events.extend(plan.report.events.iter().map(|event| KubeEvent::about(&*seen.binding, event)));
     if let Stand::Failed(error) = &plan.report.outcome
         && !matches!(error, SyncError::WorkStillGoing { .. })
     {

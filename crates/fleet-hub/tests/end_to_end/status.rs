@@ -42,6 +42,7 @@ async fn people_hear_of_a_rollout_once() {
         let mut reasons: Vec<_> = all
             .iter()
             .filter(|event| event["involvedObject"]["kind"] == "ClusterResourcePlacement")
+            .inspect(|event| assert_eq!(event["source"]["component"], "placement-controller"))
             .map(|event| event["reason"].as_str().unwrap().to_owned())
             .collect();
         reasons.sort();

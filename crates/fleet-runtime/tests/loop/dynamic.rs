@@ -158,6 +158,7 @@ impl Controller for Teller {
         let Some(parent) = self.0.get(key) else { return Actions::none() };
         let event = KubeEvent {
             regarding: Regarding::of(&*parent),
+            component: "census",
             warning: true,
             reason: "TooMany",
             message: "there are too many children".to_owned(),
@@ -190,7 +191,7 @@ async fn what_is_told_twice_about_an_object_is_one_event_that_counts() {
         (Some("TooMany"), Some("Warning"), Some(3))
     );
     assert_eq!(event.involved_object.name.as_deref(), Some("a"));
-    assert_eq!(event.source.as_ref().unwrap().component.as_deref(), Some("toy"));
+    assert_eq!(event.source.as_ref().unwrap().component.as_deref(), Some("census"));
     let (first, last) = (event.first_timestamp.as_ref().unwrap().0, event.last_timestamp.as_ref().unwrap().0);
     assert_eq!(last.duration_since(first).as_secs(), 120);
     events.delete(event.metadata.name.as_deref().unwrap(), &DeleteParams::default()).await.unwrap();

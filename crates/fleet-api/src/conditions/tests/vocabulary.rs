@@ -12,6 +12,7 @@ use crate::conditions::events::{
     AgentEvent, BindingEvent, FleetEvent, MemberClusterEvent, OverrideEvent, PlacementEvent, RunEvent,
 };
 use crate::conditions::per_cluster::{RolloutStep, Tally};
+use crate::kinds::ScopeKind;
 
 #[test]
 fn the_whole_vocabulary_is_as_published() {
@@ -43,7 +44,10 @@ fn the_whole_vocabulary_is_as_published() {
 }
 
 fn events_of<E: FleetEvent + Samples>(object: &str, table: &mut String) {
-    writeln!(table, "\nevents: {object}").unwrap();
+    let components = |event: &E| [ScopeKind::Cluster, ScopeKind::Namespaced].map(|scope| event.component(scope));
+    let told_by: BTreeSet<&str> = E::samples().iter().flat_map(components).collect();
+    let told_by: Vec<&str> = told_by.into_iter().collect();
+    writeln!(table, "\nevents: {object}, told by {}", told_by.join(" or ")).unwrap();
     for event in E::samples() {
         writeln!(table, "  {:7} {} |{event}|", event.event_type().to_string(), event.reason_word()).unwrap();
     }

@@ -73,18 +73,26 @@ impl Fleet {
         })
     }
 
-    /// `Reason: message` of the Events about an object, in order.
+    /// `Reason: message` of the Events about an object, in order. Each is told by whom it should be.
     pub(crate) async fn events(&self, kind: Kind, name: &str) -> Vec<String> {
         let namespace = match self.scope {
             Scope::Cluster => "default",
             Scope::Namespaced => NAMESPACE,
         };
         let all = self.list_at(&format!("/api/v1/namespaces/{namespace}/events")).await;
+        let of_run = match self.scope {
+            Scope::Cluster => "clusterstagedupdaterun-controller",
+            Scope::Namespaced => "stagedupdaterun-controller",
+        };
         let kind = kind.words(self.scope).0;
         let mut ours: Vec<&Value> = all
             .iter()
             .filter(|one| one["involvedObject"]["kind"] == kind && one["involvedObject"]["name"] == name)
             .collect();
+        for one in &ours {
+            let is_of_placement = text(&one["reason"]).starts_with("Placement");
+            assert_eq!(one["source"]["component"], if is_of_placement { "placement-controller" } else { of_run });
+        }
         ours.sort_by_key(|one| text(&one["metadata"]["resourceVersion"]).parse::<u64>().unwrap());
         ours.iter().map(|one| format!("{}: {}", text(&one["reason"]), text(&one["message"]))).collect()
     }
