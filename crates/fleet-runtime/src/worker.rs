@@ -232,8 +232,9 @@ async fn perform<C: Controller>(
             outcome => drop(outcome?),
         }
     }
-    for event in actions.events {
-        context.recorder.record(event);
+    // They speak of what the writes bring about. What was put off is planned again, and its events with it.
+    if end.soft_since.is_none() {
+        actions.events.into_iter().for_each(|event| context.recorder.record(event));
     }
     Ok((outcomes, end))
 }

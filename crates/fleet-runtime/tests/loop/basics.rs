@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fleet_runtime::{
-    Actions, Cache, Controller, Error, Grant, Kind, KindId, Moment, Next, ObjectKey, Outcome, Ownership, PatchFormat,
-    Reader, Runtime, SHUTDOWN_GRACE, Side, Triggers, Write,
+    Actions, Cache, Controller, Error, Grant, Kind, KindId, KubeEvent, Moment, Next, ObjectKey, Outcome, Ownership,
+    PatchFormat, Reader, Regarding, Runtime, SHUTDOWN_GRACE, Side, Triggers, Write,
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Event as StoredEvent};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -161,7 +162,18 @@ impl Controller for Copier {
         let mut new = (*child).clone();
         new.data.clone_from(&parent.data);
         let write = Write::change(&*child, &new);
-        Actions::none().with(match self.window {
+        if write.is_nothing() {
+            return Actions::none();
+        }
+        let told = KubeEvent {
+            regarding: Regarding::of(&*child),
+            component: Self::NAME,
+            warning: false,
+            reason: "Copied",
+            message: format!("{:?}", parent.data),
+        };
+        let actions = Actions { events: vec![told], ..Actions::none() };
+        actions.with(match self.window {
             Some(window) => write.coalesce(window),
             None => write,
         })
@@ -198,6 +210,9 @@ async fn soft_writes_wait_for_what_follows_but_not_longer_than_their_window() {
         let stored = world.children().get("a").await.unwrap();
         assert_eq!(stored.data.unwrap()["count"], "20", "the last state is written in the end");
         assert_eq!(running.metrics.writes() - begun, expected, "{window:?}");
+        let events: Api<StoredEvent> = Api::namespaced(world.client(), CHILDREN);
+        let told = events.list(&ListParams::default()).await.unwrap().items.len();
+        assert_eq!(told as u64, expected, "{window:?}: only what was written is told");
         running.stop().await;
     }
 }
