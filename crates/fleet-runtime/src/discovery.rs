@@ -1,16 +1,20 @@
 //! Which kinds a server has, kept up to date without polling.
 //!
-//! Decides when to ask again: when a CustomResourceDefinition or an APIService changed, and a few times more where the
-//! answer does not show the change yet. A group that cannot answer keeps the kinds it had. Never decides which kinds are
-//! of interest.
+//! Decides when to ask again: when a CustomResourceDefinition or an APIService changed, and again and again, ever more
+//! slowly, while there is no answer or one that does not show all that exists. `answer` says what follows from an answer.
+//! Never decides which kinds are of interest.
 
-use std::collections::BTreeSet;
+mod answer;
+
+pub use answer::{Discovered, DiscoveredKind, GroupVersion};
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::client::{APIGroupDiscovery, APIVersionDiscovery};
+use kube::client::APIGroupDiscovery;
 use parking_lot::RwLock;
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::cache::{Cache, Kind, Sink};
@@ -20,9 +24,10 @@ use crate::metadata::MetadataObject;
 use crate::metrics::Metrics;
 use crate::queue::Reason;
 use crate::write::Side;
+use answer::{Expected, Learnt, learn, missing};
 
-/// Pauses between looks while the answer does not show a change that we know of. A server needs a moment to publish a new
-/// definition; one that is refused for good is not worth more looks than these.
+/// Pauses between looks while the answer does not show what we know of; then the last one each time. A server needs a moment
+/// to publish a new definition, and may be in trouble for hours.
 const LOOK_AGAIN: [Duration; 7] = [
     Duration::from_millis(100),
     Duration::from_millis(300),
@@ -36,23 +41,8 @@ const LOOK_AGAIN: [Duration; 7] = [
 const LAST_LOOK: Duration = Duration::from_secs(2);
 /// A server that does not answer in this time is asked again.
 const LONGEST_READ: Duration = Duration::from_mins(1);
-
-/// A kind that the server has.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DiscoveredKind {
-    pub id: KindId,
-    pub namespaced: bool,
-    /// `get`, `list`, `watch`, `create`, …
-    pub verbs: Vec<String>,
-    /// Whether this is the version that the server prefers, of those that have this kind.
-    pub preferred: bool,
-}
-
-impl DiscoveredKind {
-    pub fn has_verb(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|has| has == verb)
-    }
-}
+/// How long the first look waits for the list of APIServices: a server may be without that kind.
+const LONGEST_WAIT_FOR_SERVICES: Duration = Duration::from_secs(10);
 
 type Subscriber = Box<dyn Fn(Reason) + Send + Sync>;
 
@@ -66,14 +56,14 @@ struct Shared {
     side: Side,
     definitions: Cache<MetadataObject>,
     services: Cache<MetadataObject>,
-    kinds: RwLock<Arc<Vec<DiscoveredKind>>>,
+    discovered: RwLock<Arc<Discovered>>,
     subscribers: RwLock<Vec<Subscriber>>,
     known: Flag,
 }
 
 impl fmt::Debug for Discovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Discovery").field("kinds", &self.kinds().len()).finish_non_exhaustive()
+        f.debug_struct("Discovery").field("kinds", &self.discovered().kinds.len()).finish_non_exhaustive()
     }
 }
 
@@ -87,28 +77,33 @@ impl Discovery {
             side,
             definitions: metadata_of("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
             services: metadata_of("apiregistration.k8s.io", "APIService", "apiservices"),
-            kinds: RwLock::default(),
+            discovered: RwLock::default(),
             subscribers: RwLock::default(),
             known: Flag::default(),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// All kinds in all served versions, ordered.
-    pub fn kinds(&self) -> Arc<Vec<DiscoveredKind>> {
-        self.shared.kinds.read().clone()
+    /// What is known now.
+    pub fn discovered(&self) -> Arc<Discovered> {
+        self.shared.discovered.read().clone()
     }
 
     /// The kind of this group, version and name.
     pub fn find(&self, group: &str, version: &str, kind: &str) -> Option<DiscoveredKind> {
         let is = |id: &KindId| *id.group == *group && *id.version == *version && *id.kind == *kind;
-        self.kinds().iter().find(|found| is(&found.id)).cloned()
+        self.discovered().kinds.iter().find(|found| is(&found.id)).cloned()
     }
 
     /// The kind of this group and name in the version that the server prefers.
     pub fn preferred(&self, group: &str, kind: &str) -> Option<DiscoveredKind> {
         let is = |id: &KindId| *id.group == *group && *id.kind == *kind;
-        self.kinds().iter().find(|found| found.preferred && is(&found.id)).cloned()
+        self.discovered().kinds.iter().find(|found| found.preferred && is(&found.id)).cloned()
+    }
+
+    /// Whether this part of the API is there and has not said which kinds it has.
+    pub fn is_silent(&self, group: &str, version: &str) -> bool {
+        self.discovered().silent.iter().any(|part| *part.group == *group && *part.version == *version)
     }
 
     /// Whether the server has answered at all.
@@ -147,17 +142,22 @@ impl Discovery {
             let changed = changed.clone();
             cache.subscribe(Box::new(move |_, _| changed.notify_one()));
         }
+        self.shared.definitions.synced().becomes(true).await;
+        let _ = tokio::time::timeout(LONGEST_WAIT_FOR_SERVICES, self.shared.services.synced().becomes(true)).await;
         let mut looks = 0;
         loop {
-            let settled = match tokio::time::timeout(LONGEST_READ, ask(&client)).await {
-                Ok(Ok(groups)) => self.learn(&groups),
+            let is_settled = match tokio::time::timeout(LONGEST_READ, self.look(&client)).await {
+                Ok(Ok(learnt)) => self.publish(learnt),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "the kinds of the server cannot be read; trying again");
                     false
                 }
-                Err(_) => false,
+                Err(_) => {
+                    tracing::warn!("the server does not say which kinds it has; trying again");
+                    false
+                }
             };
-            let pause = if settled && looks > 0 { None } else { pause_after(looks, settled, self.is_known()) };
+            let pause = pause_after(looks, is_settled);
             tokio::select! {
                 biased;
                 () = changed.notified() => looks = 0,
@@ -166,41 +166,64 @@ impl Discovery {
         }
     }
 
-    /// Takes in an answer; says whether it shows all that we know of.
-    fn learn(&self, groups: &[APIGroupDiscovery]) -> bool {
-        let before = self.kinds();
-        let kinds = kinds_of(groups, &before);
-        let names: BTreeSet<String> = kinds.iter().map(|kind| kind.id.to_string()).collect();
-        let definitions: BTreeSet<String> =
-            self.shared.definitions.keys().into_iter().map(|key| key.name().to_owned()).collect();
-        let settled = self.shared.definitions.is_synced() && definitions.is_subset(&names);
-        let first = !self.is_known();
-        if kinds != **before || first {
-            tracing::debug!(kinds = kinds.len(), "the kinds of the server changed");
-            *self.shared.kinds.write() = Arc::new(kinds);
+    async fn look(&self, client: &kube::Client) -> Result<Learnt, kube::Error> {
+        let groups = ask(client).await?;
+        let definitions = &self.shared.definitions;
+        let names: Vec<String> = definitions.keys().into_iter().map(|key| key.name().to_owned()).collect();
+        let mut expected = Expected::default();
+        for name in missing(&groups, names.iter().map(String::as_str)) {
+            let versions = served_versions(client, definitions.kind(), name).await?;
+            if !versions.is_empty() {
+                expected.definitions.insert(name.to_owned(), versions);
+            }
+        }
+        expected.services = self.shared.services.keys().into_iter().map(|key| key.name().to_owned()).collect();
+        Ok(learn(&groups, &self.discovered(), &expected))
+    }
+
+    /// Takes in what was learnt; says whether it is all.
+    fn publish(&self, learnt: Learnt) -> bool {
+        let Learnt { discovered, is_settled } = learnt;
+        let (before, is_first) = (self.discovered(), !self.is_known());
+        if discovered.silent != before.silent {
+            tell_of_silence(&discovered);
+        }
+        if discovered != *before || is_first {
+            tracing::debug!(kinds = discovered.kinds.len(), "the kinds of the server changed");
+            *self.shared.discovered.write() = Arc::new(discovered);
             self.shared.known.set(true);
-            let reason = if first { Reason::Initial } else { Reason::Change };
+            let reason = if is_first { Reason::Initial } else { Reason::Change };
             for subscriber in self.shared.subscribers.read().iter() {
                 subscriber(reason);
             }
         }
-        settled
+        is_settled
     }
 }
 
-/// All kinds that a server has at this moment, asked once: for those who do not stay.
-pub async fn discover(client: &kube::Client) -> Result<Vec<DiscoveredKind>, kube::Error> {
-    Ok(kinds_of(&ask(client).await?, &[]))
+/// Somebody may have to mend it: nothing is concluded from what these parts would have.
+fn tell_of_silence(discovered: &Discovered) {
+    let parts: Vec<String> = discovered.silent.iter().map(ToString::to_string).collect();
+    if parts.is_empty() {
+        tracing::info!("all parts of the API say again which kinds they have");
+    } else {
+        tracing::warn!(parts = parts.join(", "), "parts of the API do not say which kinds they have");
+    }
 }
 
-/// How long to wait for the next look if nothing changes; `None` if no look is worth it.
-fn pause_after(looks: usize, settled: bool, known: bool) -> Option<Duration> {
-    match LOOK_AGAIN.get(looks) {
-        _ if settled => Some(LAST_LOOK),
-        Some(pause) => Some(*pause),
-        // Without any answer there is nothing to work with: never give up.
-        None if !known => LOOK_AGAIN.last().copied(),
-        None => None,
+/// What a server says of its kinds at this moment, asked once: for those who do not stay.
+pub async fn discover(client: &kube::Client) -> Result<Discovered, kube::Error> {
+    let groups = ask(client).await?;
+    Ok(learn(&groups, &Discovered::default(), &Expected::default()).discovered)
+}
+
+/// How long to wait for the next look if nothing changes; `None` if no look is worth it. Without an answer, or with one that
+/// does not show everything, there is always another.
+fn pause_after(looks: usize, is_settled: bool) -> Option<Duration> {
+    match (is_settled, looks) {
+        (true, 0) => Some(LAST_LOOK),
+        (true, _) => None,
+        (false, _) => LOOK_AGAIN.get(looks).or(LOOK_AGAIN.last()).copied(),
     }
 }
 
@@ -210,37 +233,26 @@ async fn ask(client: &kube::Client) -> Result<Vec<APIGroupDiscovery>, kube::Erro
     Ok(groups)
 }
 
-fn kinds_of(groups: &[APIGroupDiscovery], before: &[DiscoveredKind]) -> Vec<DiscoveredKind> {
-    let mut kinds = Vec::new();
-    for group in groups {
-        let name = group.metadata.as_ref().and_then(|metadata| metadata.name.as_deref()).unwrap_or_default();
-        // The server lists the versions that it prefers first.
-        let mut with_version = BTreeSet::new();
-        for version in &group.versions {
-            for mut kind in kinds_of_version(name, version, before) {
-                kind.preferred = with_version.insert(kind.id.plural.clone());
-                kinds.push(kind);
-            }
-        }
+/// The versions that a definition serves at the moment: none if it is gone, or not accepted (yet), in which case it will
+/// change before there can be objects of it.
+async fn served_versions(client: &kube::Client, kind: &KindId, name: &str) -> Result<Vec<String>, kube::Error> {
+    let request = http::Request::get(kind.object_path(None, name, None)).body(Vec::new());
+    match client.request::<Value>(request.map_err(kube::Error::HttpError)?).await {
+        Ok(definition) => Ok(versions_of(&definition)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
-    kinds.sort();
-    kinds
 }
 
-fn kinds_of_version(group: &str, discovered: &APIVersionDiscovery, before: &[DiscoveredKind]) -> Vec<DiscoveredKind> {
-    let version = discovered.version.as_deref().unwrap_or_default();
-    if discovered.resources.is_empty() && discovered.freshness.as_deref() == Some("Stale") {
-        let same = |kind: &&DiscoveredKind| *kind.id.group == *group && *kind.id.version == *version;
-        return before.iter().filter(same).cloned().collect();
+fn versions_of(definition: &Value) -> Vec<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let conditions = list(&definition["status"]["conditions"]);
+    if !conditions.iter().any(|one| one["type"] == "Established" && one["status"] == "True") {
+        return Vec::new();
     }
-    let kind_of = |resource: &kube::client::APIResourceDiscovery| {
-        let kind = resource.response_kind.as_ref()?.kind.as_deref()?;
-        Some(DiscoveredKind {
-            id: KindId::new(group, version, kind, resource.resource.as_deref()?),
-            namespaced: resource.scope.as_deref() == Some("Namespaced"),
-            verbs: resource.verbs.clone(),
-            preferred: false,
-        })
-    };
-    discovered.resources.iter().filter_map(kind_of).collect()
+    let served = list(&definition["spec"]["versions"]).into_iter().filter(|version| version["served"] == true);
+    served.filter_map(|version| version["name"].as_str().map(str::to_owned)).collect()
 }
+
+#[cfg(test)]
+mod tests;

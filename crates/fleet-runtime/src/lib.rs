@@ -36,7 +36,7 @@ pub use cache::{Cache, Cached, Event, Keep, Kind};
 pub use clock::{Clock, Hand, Seeds};
 pub use controller::{Actions, Controller, KubeEvent, Moment, Next, Outcome, Regarding};
 pub use counters::{CounterName, Counters};
-pub use discovery::{DiscoveredKind, Discovery, discover};
+pub use discovery::{Discovered, DiscoveredKind, Discovery, GroupVersion, discover};
 pub use error::Error;
 pub use hands::Hands;
 pub use key::{ObjectKey, Revision};

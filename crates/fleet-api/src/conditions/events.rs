@@ -117,6 +117,8 @@ events! {
             "Placement has finished the rollout process and reached the desired status";
         Normal "PlacementRolloutBlocked" => RolloutBlocked { said: String }: "{said}";
         Warning "PlacementRolloutFailed" => RolloutFailed { said: String }: "{said}";
+        Warning "PlacementContentUnknown" => ContentUnknown { part: String }:
+            "The API {part} of the hub does not say which kinds it has; until it does, everything that has been placed stays as it is";
         Normal "PlacementCleanupFinalizerRemoved" => CleanupFinalizerRemoved:
             "Deleted the snapshots and removed the placement cleanup finalizer";
     }

@@ -3,6 +3,8 @@
 //! Decides which fields belong to the hub and are left behind, and the hash of what remains. Never changes anything else
 //! of a user's manifest, and never decides which objects are captured.
 
+use std::collections::BTreeSet;
+
 use fleet_api::go_json;
 use fleet_api::hashes::resource_hash;
 use fleet_api::kinds::PLACEMENT_GROUP;
@@ -10,7 +12,7 @@ use fleet_api::types::{EmbeddedObject, ResourceIdentifier};
 use fleet_api::well_known::limits::RESOURCE_SNAPSHOT_BYTES;
 use serde_json::{Map, Value, json};
 
-use super::inventory::{Kind, Selected};
+use super::inventory::{GroupVersion, Kind, Selected};
 use super::report::Fault;
 
 /// The content of a placement at one moment.
@@ -23,6 +25,8 @@ pub struct Captured {
     pub hash: String,
     /// How many of the resources are envelopes.
     pub envelopes: usize,
+    /// Parts of the hub's API that may have more to select and did not say so.
+    pub unheard: Vec<GroupVersion>,
 }
 
 impl Captured {
@@ -31,14 +35,32 @@ impl Captured {
         let resources: Vec<_> = selected.iter().map(clean).collect();
         let hash = resource_hash(&resources);
         let envelopes = selected.iter().filter(|one| is_envelope(one.kind)).count();
-        Self { resources: Some(resources), identifiers: identifiers(selected), hash, envelopes }
+        let identifiers = identifiers(selected);
+        Self { resources: Some(resources), identifiers, hash, envelopes, unheard: Vec::new() }
     }
 
     /// The same content as when this hash was taken; of the objects only the metadata is at hand. A plan that has to
     /// freeze it stops with [`Fault::ContentNotRead`].
     pub fn unchanged(selected: &[Selected<'_>], hash: String) -> Self {
         let envelopes = selected.iter().filter(|one| is_envelope(one.kind)).count();
-        Self { resources: None, identifiers: identifiers(selected), hash, envelopes }
+        Self { resources: None, identifiers: identifiers(selected), hash, envelopes, unheard: Vec::new() }
+    }
+
+    /// The same, made while these parts of the API did not say which kinds they have.
+    #[must_use]
+    pub fn without_hearing(self, unheard: Vec<GroupVersion>) -> Self {
+        Self { unheard, ..self }
+    }
+
+    /// The part of the API whose silence may be why something is not selected any more. Nobody deleted that; it could not be
+    /// read.
+    pub fn may_have_lost<'r>(&self, before: impl IntoIterator<Item = &'r ResourceIdentifier>) -> Option<&GroupVersion> {
+        if self.unheard.is_empty() {
+            return None;
+        }
+        let there: BTreeSet<&ResourceIdentifier> = self.identifiers.iter().collect();
+        let mut lost = before.into_iter().filter(|one| !there.contains(one));
+        lost.find_map(|one| self.unheard.iter().find(|part| part.group == one.group))
     }
 
     /// The resources in portions of at most [`RESOURCE_SNAPSHOT_BYTES`], in order; one that is larger by itself is a

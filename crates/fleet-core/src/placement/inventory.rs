@@ -46,6 +46,27 @@ impl fmt::Display for Kind {
     }
 }
 
+/// A part of the hub's API.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupVersion {
+    /// Empty for the core group.
+    pub group: String,
+    pub version: String,
+}
+
+impl GroupVersion {
+    pub fn new(group: &str, version: &str) -> Self {
+        Self { group: group.to_owned(), version: version.to_owned() }
+    }
+}
+
+impl fmt::Display for GroupVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.group.is_empty() { "" } else { "/" };
+        write!(f, "{}{slash}{}", self.group, self.version)
+    }
+}
+
 /// What selectors choose from. Answers come from a cache and stay the same while one plan is made.
 pub trait Inventory: fmt::Debug {
     /// A kind that the server has, if it does.
@@ -53,6 +74,10 @@ pub trait Inventory: fmt::Debug {
 
     /// The namespaced kinds that are watched, in any order.
     fn namespaced_kinds(&self) -> Vec<&Kind>;
+
+    /// Parts of the API that are there and have not said which kinds they have. Of these, a kind that is not found may well
+    /// exist, and objects of it.
+    fn silent(&self) -> Vec<GroupVersion>;
 
     /// Whether all objects of the kind are known. Before that, nothing found means nothing.
     fn is_complete(&self, kind: &Kind) -> bool;

@@ -46,7 +46,7 @@ use jiff::Timestamp;
 
 pub use capture::Captured;
 pub use concern::Changed;
-pub use inventory::{Inventory, Kind, LiveObject, Selected};
+pub use inventory::{GroupVersion, Inventory, Kind, LiveObject, Selected};
 pub use new_snapshot::{NewPart, NewResourceSnapshot};
 pub use observed::{
     BindingFacts, MasterFacts, Noted, Observed, PartFacts, PlacementFacts, PolicySnapshotFacts, ResourceSnapshotFacts,
@@ -56,7 +56,7 @@ pub use policy_snapshots::NewPolicySnapshot;
 pub use propagation::{ApiList, ApiListError, Apis, GroupVersionKind, Propagation};
 pub use report::{Content, External, Fault, Outcome, Progress, Refusal, Report};
 pub use resource_snapshots::{NoRunSnapshot, RunSnapshot, WantedSnapshot, snapshot_for_run};
-pub use select::{InvalidSelector, SelectionError, select};
+pub use select::{InvalidSelector, SelectionError, select, unheard};
 pub use standing::Standing;
 pub use status_copy::{StatusCopy, copy_namespace};
 
@@ -160,6 +160,11 @@ fn keep_up(observed: &Observed<'_>, now: Timestamp) -> Plan {
         }
         Err(SelectionError::Incomplete { resource }) => {
             plan.report.outcome = Outcome::AwaitingInventory { resource: resource.clone() };
+        }
+        Err(SelectionError::Silent { part }) => {
+            let is_frozen = !observed.resource_snapshots.is_empty();
+            plan.report.events.extend(is_frozen.then(|| PlacementEvent::ContentUnknown { part: part.to_string() }));
+            plan.report.outcome = Outcome::AwaitingAnswer { part: part.clone() };
         }
         Err(SelectionError::User(invalid)) => {
             let refusal = Refusal::Selectors(invalid.clone());

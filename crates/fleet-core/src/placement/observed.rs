@@ -17,9 +17,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::capture::Captured;
-use super::inventory::Inventory;
+use super::groups::Groups;
+use super::inventory::{GroupVersion, Inventory};
 use super::propagation::Propagation;
-use super::select::{SelectionError, select};
+use super::select::{SelectionError, select, unheard};
 
 /// Everything that one plan is made from. Lists are in any order.
 #[derive(Debug, Clone)]
@@ -42,14 +43,29 @@ pub struct Observed<'a> {
 }
 
 impl Observed<'_> {
-    /// What is selected, as it was given or as the inventory has it.
+    /// What is selected, as it was given or as the inventory has it. What was selected before is not given up because a part
+    /// of the API does not say which kinds it has.
     pub(super) fn captured(&self) -> Cow<'_, Result<Captured, SelectionError>> {
-        if let Some(selection) = self.selection {
-            return Cow::Borrowed(selection);
+        let captured = self.selection.map_or_else(|| Cow::Owned(self.capture()), Cow::Borrowed);
+        let silent = captured.as_ref().as_ref().ok().and_then(|captured| self.may_have_lost(captured));
+        silent.map_or(captured, |part| Cow::Owned(Err(SelectionError::Silent { part })))
+    }
+
+    fn capture(&self) -> Result<Captured, SelectionError> {
+        let (key, selectors) = (self.placement.key, &self.placement.spec.resource_selectors);
+        let selected = select(key, selectors, self.inventory, self.propagation)?;
+        Ok(Captured::of(&selected).without_hearing(unheard(key, selectors, self.inventory, self.propagation)))
+    }
+
+    fn may_have_lost(&self, captured: &Captured) -> Option<GroupVersion> {
+        if captured.unheard.is_empty() {
+            return None;
         }
-        let placement = &self.placement;
-        let selected = select(placement.key, &placement.spec.resource_selectors, self.inventory, self.propagation);
-        Cow::Owned(selected.map(|selected| Captured::of(&selected)))
+        let groups = Groups::new(&self.resource_snapshots).ok();
+        let latest = groups.as_ref().and_then(|groups| Some((groups, groups.latest().ok()??)));
+        let frozen = latest.map(|(groups, latest)| groups.identifiers(latest.index)).unwrap_or_default();
+        let told = self.placement.status.iter().flat_map(|status| &status.selected_resources);
+        captured.may_have_lost(frozen.iter().chain(told)).cloned()
     }
 }
 

@@ -8,7 +8,7 @@ use fleet_api::kinds::{CLUSTER_GROUP, PLACEMENT_GROUP};
 use fleet_api::well_known::namespaces;
 use serde_json::Value;
 
-use super::inventory::{Inventory, Kind, LiveObject};
+use super::inventory::{GroupVersion, Inventory, Kind, LiveObject};
 
 /// The kinds that are placed: all but those of a list, or only those of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,12 +81,28 @@ impl ApiList {
         Ok(Self(entries))
     }
 
+    /// Whether it has something of this part.
+    fn mentions(&self, part: &GroupVersion) -> bool {
+        self.0.iter().any(|entry| entry.is_of(part))
+    }
+
+    /// Whether it has all of this part.
+    fn covers(&self, part: &GroupVersion) -> bool {
+        self.0.iter().any(|entry| entry.is_of(part) && entry.kind.is_none())
+    }
+
     fn contains(&self, kind: &GroupVersionKind<'_>) -> bool {
         self.0.iter().any(|entry| {
             entry.group == kind.group
                 && entry.version.as_deref().is_none_or(|version| version == kind.version)
                 && entry.kind.as_deref().is_none_or(|word| word == kind.kind)
         })
+    }
+}
+
+impl ApiEntry {
+    fn is_of(&self, part: &GroupVersion) -> bool {
+        self.group == part.group && self.version.as_ref().is_none_or(|version| *version == part.version)
     }
 }
 
@@ -118,6 +134,14 @@ impl Propagation {
         match &self.apis {
             Apis::Only(list) => !list.contains(&kind),
             Apis::AllBut(list) => is_blocked(kind) || list.contains(&kind),
+        }
+    }
+
+    /// Whether nothing of this part of the API is ever placed, whatever kinds it has.
+    pub(super) fn blocks_part(&self, part: &GroupVersion) -> bool {
+        match &self.apis {
+            Apis::Only(list) => !list.mentions(part),
+            Apis::AllBut(list) => BLOCKED_GROUPS.contains(&part.group.as_str()) || list.covers(part),
         }
     }
 
@@ -227,6 +251,22 @@ mod tests {
         assert!(skipping.blocks_kind(kind("/v1/Pod")));
         let error = ApiList::parse("a/b/c/d").unwrap_err();
         assert_eq!(error, ApiListError { entry: "a/b/c/d".to_owned() });
+    }
+
+    #[test]
+    fn a_part_of_the_api_is_blocked_if_nothing_of_it_can_be_placed() {
+        let list = || ApiList::parse("a.io; b.io/v2;c.io/v1/X").unwrap();
+        let (skipping, only) = (propagation(Apis::AllBut(list())), propagation(Apis::Only(list())));
+        for (group, version, skipped, left_out) in [
+            ("a.io", "v9", true, false),
+            ("b.io", "v2", true, false),
+            ("b.io", "v1", false, true),
+            ("c.io", "v1", false, false),
+            ("metrics.k8s.io", "v1beta1", true, true),
+        ] {
+            let part = GroupVersion::new(group, version);
+            assert_eq!((skipping.blocks_part(&part), only.blocks_part(&part)), (skipped, left_out), "{part}");
+        }
     }
 
     #[test]

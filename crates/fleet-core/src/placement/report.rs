@@ -7,6 +7,7 @@ use fleet_api::conditions::per_cluster::RolloutStep;
 use fleet_api::names::Index;
 use jiff::Timestamp;
 
+use super::inventory::GroupVersion;
 use super::select::InvalidSelector;
 use super::standing::Standing;
 
@@ -39,6 +40,10 @@ pub enum Outcome {
     /// Not all objects of a resource are known yet.
     AwaitingInventory {
         resource: String,
+    },
+    /// A part of the hub's API does not say which kinds it has, and something of it was selected before.
+    AwaitingAnswer {
+        part: GroupVersion,
     },
     /// Something that we wrote was changed by others so that it cannot be understood.
     Stopped(Fault),

@@ -9,7 +9,7 @@ use fleet_api::names::{NamespaceName, PlacementKey};
 use fleet_api::selector::Selector;
 use fleet_api::types::{ResourceIdentifier, ResourceSelectorTerm, SelectionScope};
 
-use super::inventory::{Inventory, Kind, LiveObject, Selected};
+use super::inventory::{GroupVersion, Inventory, Kind, LiveObject, Selected};
 use super::order;
 use super::propagation::{GroupVersionKind, Propagation};
 
@@ -20,6 +20,8 @@ pub enum SelectionError {
     User(InvalidSelector),
     /// Not all objects of this resource are known yet.
     Incomplete { resource: String },
+    /// A part of the hub's API does not say which kinds it has, and what is selected depends on that.
+    Silent { part: GroupVersion },
 }
 
 /// What is wrong with the selectors. Sentences are those that users know, spelling included.
@@ -85,6 +87,26 @@ pub fn select<'a>(
     }
     order::sort(&mut selected);
     Ok(selected)
+}
+
+/// The parts of the hub's API that may have something that the selectors would yield, and do not say so: whole namespaces are
+/// taken with objects of all kinds there are.
+pub fn unheard(
+    placement: &PlacementKey,
+    selectors: &[ResourceSelectorTerm],
+    inventory: &dyn Inventory,
+    propagation: &Propagation,
+) -> Vec<GroupVersion> {
+    let selection = Selection { placement, inventory, propagation };
+    let takes_everything = |term: &ResourceSelectorTerm| {
+        term.is_namespace()
+            && term.selection_scope() == SelectionScope::NamespaceWithResources
+            && !selection.blocks(term)
+    };
+    if selection.is_namespaced() || !selectors.iter().any(takes_everything) {
+        return Vec::new();
+    }
+    inventory.silent().into_iter().filter(|part| !propagation.blocks_part(part)).collect()
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -202,6 +224,10 @@ impl<'a> Selection<'a, '_> {
 
     fn known_kind(&self, term: &ResourceSelectorTerm, placement: &str) -> Result<&'a Kind, SelectionError> {
         self.inventory.kind(&term.group, &term.version, &term.kind).ok_or_else(|| {
+            let is_silent = |part: &GroupVersion| part.group == term.group && part.version == term.version;
+            if let Some(part) = self.inventory.silent().into_iter().find(is_silent) {
+                return SelectionError::Silent { part };
+            }
             let api_version = match term.group.as_str() {
                 "" => term.version.clone(),
                 group => format!("{group}/{}", term.version),

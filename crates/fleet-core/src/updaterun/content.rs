@@ -49,6 +49,9 @@ fn refusal(pass: &Pass<'_>, none: NoRunSnapshot) -> Halt {
         NoRunSnapshot::Selection(SelectionError::Incomplete { resource }) => {
             Halt::Unknown(Cause::ContentUnknown { resource })
         }
+        NoRunSnapshot::Selection(SelectionError::Silent { part }) => {
+            Halt::Unknown(Cause::ContentUnknown { resource: part.to_string() })
+        }
         NoRunSnapshot::Stopped(fault) => RunFault::RequestFailed { error: fault.to_string() }.into(),
     }
 }

@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use fleet_api::kinds::{Obj, Placement, Scope};
 use fleet_api::names::PlacementKey;
 use fleet_api::types::RolloutStrategyType;
-use fleet_core::placement::{Captured, Selected, SelectionError, select};
+use fleet_core::placement::{Captured, Selected, SelectionError, select, unheard};
 use fleet_runtime::{Error, KindId, ObjectKey, Reader};
 use parking_lot::Mutex;
 
@@ -148,18 +148,22 @@ fn look<S: Scope>(
     let unread = if matches!(need, Need::Content) { inventory.unread() } else { Unread::default() };
     let selected = match selected {
         // Until all objects of a kind are known nothing is to be confirmed.
-        Err(error @ SelectionError::Incomplete { .. }) => return Look::Found(Err(error)),
+        Err(error @ (SelectionError::Incomplete { .. } | SelectionError::Silent { .. })) => {
+            return Look::Found(Err(error));
+        }
         _ if !unread.is_empty() => return Look::Confirm(unread),
         Ok(selected) => selected,
         Err(error) => return Look::Found(Err(error)),
     };
+    let unheard = unheard(key, &placement.spec.resource_selectors, &inventory, &world.propagation);
     let versions = versions_of(&selected);
     let names_suffice = matches!(need, Need::Names(_));
     if contents.is_empty()
         && let Some(Remembered { hash, .. }) = need.memory().and_then(|memory| memory.recall(key, versions))
         && (names_suffice || hash.is_some())
     {
-        return Look::Found(Ok(Captured::unchanged(&selected, hash.unwrap_or_default())));
+        let captured = Captured::unchanged(&selected, hash.unwrap_or_default());
+        return Look::Found(Ok(captured.without_hearing(unheard)));
     }
     let batches = batches(world, &inventory, &selected, |reference| {
         !contents.has(reference) && (!names_suffice || is_secret(&reference.0))
@@ -171,7 +175,7 @@ fn look<S: Scope>(
     if let Some(memory) = need.memory() {
         memory.note(key, versions, (!names_suffice).then(|| captured.hash.clone()));
     }
-    Look::Found(Ok(captured))
+    Look::Found(Ok(captured.without_hearing(unheard)))
 }
 
 /// A fingerprint of which objects these are and which versions they have.

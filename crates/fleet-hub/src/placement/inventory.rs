@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fleet_core::placement::{Inventory, Kind, LiveObject};
+use fleet_core::placement::{GroupVersion, Inventory, Kind, LiveObject};
 use fleet_runtime::{KindId, MetadataCaches, MetadataObject, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
@@ -155,6 +155,10 @@ impl Inventory for Live<'_> {
 
     fn namespaced_kinds(&self) -> Vec<&Kind> {
         self.kinds.namespaced().map(|(kind, _)| kind).collect()
+    }
+
+    fn silent(&self) -> Vec<GroupVersion> {
+        self.kinds.silent().to_vec()
     }
 
     fn is_complete(&self, kind: &Kind) -> bool {

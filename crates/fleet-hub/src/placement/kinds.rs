@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use fleet_api::kinds::{Obj, Placement, Scope};
 use fleet_api::types::{ResourceSelectorTerm, SelectionScope};
-use fleet_core::placement::{GroupVersionKind, Kind, Propagation};
-use fleet_runtime::{DiscoveredKind, Discovery, Event, KindId, MetadataCaches};
+use fleet_core::placement::{GroupVersion, GroupVersionKind, Kind, Propagation};
+use fleet_runtime::{Discovered, DiscoveredKind, Discovery, Event, KindId, MetadataCaches};
 use parking_lot::Mutex;
 
 /// All kinds, found by group, version and kind.
@@ -19,18 +19,21 @@ pub(super) struct Kinds {
     all: Vec<(Kind, KindId)>,
     /// Those that come along with their namespace if nothing speaks against it.
     namespaced: Vec<usize>,
+    silent: Vec<GroupVersion>,
 }
 
 impl Kinds {
-    pub(super) fn new(discovered: &[DiscoveredKind]) -> Self {
-        let mut all: Vec<_> = discovered.iter().map(|kind| (kind_of(kind), kind.id.clone())).collect();
+    pub(super) fn new(discovered: &Discovered) -> Self {
+        let kinds = &discovered.kinds;
+        let mut all: Vec<_> = kinds.iter().map(|kind| (kind_of(kind), kind.id.clone())).collect();
         all.sort();
         all.dedup_by(|one, other| one.0.is(&other.0.group, &other.0.version, &other.0.kind));
         let watched: BTreeSet<&KindId> =
-            discovered.iter().filter(|kind| can_be_watched(kind)).map(|kind| &kind.id).collect();
+            kinds.iter().filter(|kind| can_be_watched(kind)).map(|kind| &kind.id).collect();
         let is_swept = |(kind, id): &(Kind, KindId)| kind.namespaced && kind.preferred && watched.contains(id);
         let namespaced = all.iter().enumerate().filter(|(_, one)| is_swept(one)).map(|(place, _)| place).collect();
-        Self { all, namespaced }
+        let silent = discovered.silent.iter().map(|part| GroupVersion::new(&part.group, &part.version)).collect();
+        Self { all, namespaced, silent }
     }
 
     pub(super) fn find(&self, group: &str, version: &str, kind: &str) -> Option<&(Kind, KindId)> {
@@ -39,6 +42,10 @@ impl Kinds {
             .all
             .binary_search_by(|(one, _)| (one.group.as_str(), one.version.as_str(), one.kind.as_str()).cmp(&wanted));
         place.ok().map(|place| &self.all[place])
+    }
+
+    pub(super) fn silent(&self) -> &[GroupVersion] {
+        &self.silent
     }
 
     pub(super) fn namespaced(&self) -> impl Iterator<Item = &(Kind, KindId)> {
@@ -81,7 +88,7 @@ struct Needs {
     /// How many selectors take whole namespaces.
     sweeps: usize,
     /// What `kinds` was made from.
-    discovered: Option<Arc<Vec<DiscoveredKind>>>,
+    discovered: Option<Arc<Discovered>>,
     kinds: Arc<Kinds>,
 }
 
@@ -123,7 +130,7 @@ impl Wanted {
 
 impl Needs {
     fn kinds(&mut self, discovery: &Discovery) -> Arc<Kinds> {
-        let discovered = discovery.kinds();
+        let discovered = discovery.discovered();
         if !self.discovered.as_ref().is_some_and(|before| Arc::ptr_eq(before, &discovered)) {
             self.kinds = Arc::new(Kinds::new(&discovered));
             self.discovered = Some(discovered);
@@ -208,6 +215,11 @@ mod tests {
         apps v1beta1 Deployment namespaced old
         rbac.authorization.k8s.io v1 ClusterRole";
 
+    fn server() -> Kinds {
+        let kinds = SERVER.lines().map(str::trim).map(discovered).collect();
+        Kinds::new(&Discovered { kinds, ..Discovered::default() })
+    }
+
     fn term(text: &str) -> ResourceSelectorTerm {
         let (kind, scope) = text.split_once(' ').unwrap_or((text, "NamespaceWithResources"));
         let parts: Vec<&str> = kind.split('/').collect();
@@ -217,8 +229,7 @@ mod tests {
     }
 
     fn check(terms: &[&str], expected: Expect) {
-        let found: Vec<_> = SERVER.lines().map(str::trim).map(discovered).collect();
-        let kinds = Kinds::new(&found);
+        let kinds = server();
         let mut needs = Needs::default();
         for text in terms {
             needs.add(&term(text));
@@ -254,7 +265,7 @@ mod tests {
 
     #[test]
     fn kinds_are_found_by_their_three_words() {
-        let kinds = Kinds::new(&SERVER.lines().map(str::trim).map(discovered).collect::<Vec<_>>());
+        let kinds = server();
         let found = kinds.find("apps", "v1beta1", "Deployment").map(|(kind, _)| (kind.preferred, kind.namespaced));
         assert_eq!(found, Some((false, true)));
         assert!(kinds.find("apps", "v2", "Deployment").is_none());

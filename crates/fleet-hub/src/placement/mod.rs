@@ -222,6 +222,13 @@ impl<S: Scope> Placements<S> {
         {
             self.look_again(key);
         }
+        if let Outcome::AwaitingAnswer { part } = &plan.report.outcome {
+            tracing::warn!(
+                placement = %key, api = %part,
+                "a placement waits for an API of the hub to answer; if that is gone for good, delete its APIService or \
+                 leave it out by --skipped-propagating-apis"
+            );
+        }
         let performer = Performer {
             key,
             placement,

@@ -17,6 +17,7 @@ mod restarting;
 mod rolling;
 mod scheduling;
 mod served;
+mod silence;
 mod status;
 mod works;
 mod world;

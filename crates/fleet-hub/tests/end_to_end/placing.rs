@@ -50,7 +50,7 @@ async fn placement_02_03_04_namespaces_come_and_go_with_their_labels() {
     running.stop().await;
 }
 
-fn definition(group: &str, kind: &str, plural: &str, scope: &str) -> Value {
+pub(crate) fn definition(group: &str, kind: &str, plural: &str, scope: &str) -> Value {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     json!({
         "metadata": {"name": format!("{plural}.{group}")},

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
+use apiserver::http::LocalService;
 use apiserver::server::Server;
 use fleet_api::kinds::{ClusterResourceBinding, ClusterResourcePlacement, ClusterResourceSnapshot, Work, all_crds};
 use fleet_core::placement::SnapshotPace;
@@ -70,8 +71,11 @@ impl World {
     }
 
     pub(crate) fn client(&self) -> kube::Client {
-        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
-        kube::Client::new(self.server.service(ROOT_CLUSTER, admin), "default")
+        kube::Client::new(self.service(), "default")
+    }
+
+    pub(crate) fn service(&self) -> LocalService {
+        self.server.service(ROOT_CLUSTER, User::authenticated("admin", ["system:masters".to_owned()]))
     }
 
     /// A member that is heard of and healthy.
@@ -227,6 +231,11 @@ impl World {
     }
 
     pub(crate) fn start_with(&self, options: HubOptions) -> Running {
+        self.start_over(self.client(), options)
+    }
+
+    /// The same over another way to the server.
+    pub(crate) fn start_over(&self, client: kube::Client, options: HubOptions) -> Running {
         let runtime_options = Options {
             component: "hub-agent".to_owned(),
             clock: self.clock.clone(),
@@ -236,7 +245,7 @@ impl World {
             metrics: Metrics::default(),
             election: None,
         };
-        let mut runtime = Runtime::new(self.client(), runtime_options);
+        let mut runtime = Runtime::new(client, runtime_options);
         // Members are only objects here; who writes about them is tested with their agents, in fleet-member.
         let hub = install(&mut runtime, &HubOptions { cluster_inventory: false, ..options });
         let (stop, stopped) = oneshot::channel();

@@ -15,6 +15,7 @@ use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::json;
 
+use crate::meddler::Meddling;
 use crate::toy::{CHILDREN, PARENTS, World, child_of, start, until};
 
 /// Notes which objects it was woken for.
@@ -35,8 +36,8 @@ fn kinds(kinds: &[&KindId]) -> BTreeSet<KindId> {
     kinds.iter().copied().cloned().collect()
 }
 
-fn noting(world: &World) -> (Runtime, MetadataCaches, Discovery, Arc<Mutex<Vec<String>>>) {
-    let mut runtime = Runtime::new(world.client(), world.options());
+fn noting(world: &World, client: kube::Client) -> (Runtime, MetadataCaches, Discovery, Arc<Mutex<Vec<String>>>) {
+    let mut runtime = Runtime::new(client, world.options());
     let (metadata, discovery) = (runtime.metadata(Side::MAIN), runtime.discovery(Side::MAIN));
     let notes = Arc::new(Mutex::new(Vec::new()));
     let triggers = Triggers::new()
@@ -52,7 +53,7 @@ async fn metadata_is_watched_for_the_kinds_that_are_wanted_and_no_others() {
     let world = World::new().await;
     let (maps, secrets) = (KindId::of::<ConfigMap>(), KindId::of::<Secret>());
     world.children().create(&PostParams::default(), &child_of("a", 1)).await.unwrap();
-    let (runtime, metadata, _, notes) = noting(&world);
+    let (runtime, metadata, _, notes) = noting(&world, world.client());
     let running = start(runtime);
     running.settled().await;
     assert!(!metadata.is_complete(&maps));
@@ -102,7 +103,7 @@ fn definition(versions: &[&str]) -> serde_json::Value {
 #[tokio::test(start_paused = true)]
 async fn new_kinds_are_known_at_once_without_polling() {
     let world = World::new().await;
-    let (runtime, metadata, discovery, notes) = noting(&world);
+    let (runtime, metadata, discovery, notes) = noting(&world, world.client());
     let running = start(runtime);
     until("the kinds are known", || discovery.is_known()).await;
     running.settled().await;
@@ -115,12 +116,7 @@ async fn new_kinds_are_known_at_once_without_polling() {
     );
     notes.lock().clear();
 
-    let resource = kube::discovery::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(
-        "apiextensions.k8s.io",
-        "v1",
-        "CustomResourceDefinition",
-    ));
-    let definitions: Api<DynamicObject> = Api::all_with(world.client(), &resource);
+    let definitions = definitions(&world);
     let begun = tokio::time::Instant::now();
     definitions
         .create(&PostParams::default(), &serde_json::from_value(definition(&["v1beta1", "v1"])).unwrap())
@@ -143,6 +139,33 @@ async fn new_kinds_are_known_at_once_without_polling() {
     until("cars are gone", || discovery.preferred("example.com", "Car").is_none()).await;
     running.settled().await;
     assert_eq!(*notes.lock(), ["kinds"]);
+    running.stop().await;
+}
+
+fn definitions(world: &World) -> Api<DynamicObject> {
+    let kind = kube::core::GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    Api::all_with(world.client(), &kube::discovery::ApiResource::from_gvk(&kind))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_came_during_an_outage_is_known_when_that_is_over() {
+    let world = World::new().await;
+    let meddler = world.meddler();
+    let (runtime, _, discovery, _) = noting(&world, meddler.client());
+    let running = start(runtime);
+    until("the kinds are known", || discovery.is_known()).await;
+    running.settled().await;
+    meddler.meddle("GET", "/api", usize::MAX, Meddling::Refuse);
+    let definition = serde_json::from_value(definition(&["v1"])).unwrap();
+    definitions(&world).create(&PostParams::default(), &definition).await.unwrap();
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert!(discovery.preferred("example.com", "Car").is_none());
+    meddler.relent();
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert!(discovery.preferred("example.com", "Car").is_some());
+    let asked = meddler.count("GET", "/apis ");
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(meddler.count("GET", "/apis "), asked, "who has heard everything does not ask again");
     running.stop().await;
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fleet_api::names::{NamespaceName, PlacementKey};
 use fleet_api::selector::Selector;
 use fleet_api::types::{ResourceSelectorTerm, SelectionScope};
-use fleet_core::placement::{Inventory, Kind, LiveObject, Propagation};
+use fleet_core::placement::{GroupVersion, Inventory, Kind, LiveObject, Propagation};
 use fleet_runtime::{DiscoveredKind, KindId, discover};
 use serde_json::Value;
 
@@ -22,6 +22,7 @@ type Shelf = (KindId, Option<String>);
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     kinds: Vec<(Kind, DiscoveredKind)>,
+    silent: Vec<GroupVersion>,
     /// `None` where reading failed.
     objects: BTreeMap<Shelf, Option<Vec<Value>>>,
     /// Why something could not be read; the first reason, if there are several.
@@ -32,10 +33,11 @@ impl Live {
     /// The kinds that the hub has, and nothing of what there is of them.
     pub(crate) async fn kinds(hub: &Hub) -> anyhow::Result<Self> {
         let found = discover(&hub.client).await.map_err(|error| hub.failed("ask which kinds there are", &error))?;
-        let mut kinds: Vec<(Kind, DiscoveredKind)> = found.into_iter().map(|one| (kind_of(&one), one)).collect();
+        let mut kinds: Vec<_> = found.kinds.into_iter().map(|one| (kind_of(&one), one)).collect();
         kinds.sort();
         kinds.dedup_by(|(one, _), (other, _)| one.is(&other.group, &other.version, &other.kind));
-        Ok(Self { kinds, ..Self::default() })
+        let silent = found.silent.iter().map(|part| GroupVersion::new(&part.group, &part.version)).collect();
+        Ok(Self { kinds, silent, ..Self::default() })
     }
 
     /// Everything that a placement's selectors may yield.
@@ -139,6 +141,10 @@ impl Inventory for Live {
 
     fn namespaced_kinds(&self) -> Vec<&Kind> {
         self.sweepable().map(|(kind, _)| kind).collect()
+    }
+
+    fn silent(&self) -> Vec<GroupVersion> {
+        self.silent.clone()
     }
 
     fn is_complete(&self, kind: &Kind) -> bool {

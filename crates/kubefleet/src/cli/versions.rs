@@ -7,7 +7,7 @@ use fleet_api::kinds::{Binding, Obj, Placement, Scope, Snapshot, UpdateRun};
 use fleet_api::types::{BindingState, EmbeddedObject};
 use fleet_api::well_known::labels;
 use fleet_core::overview::{Version, history};
-use fleet_core::placement::{Captured, Propagation, SelectionError, select};
+use fleet_core::placement::{Captured, GroupVersion, Propagation, SelectionError, select, unheard};
 
 use super::connection::Hub;
 use super::live::Live;
@@ -116,7 +116,16 @@ impl<S: Scope> Versions<S> {
         let selectors = &self.placement.spec.resource_selectors;
         let mut live = Live::read(hub, &key, selectors, &propagation).await?;
         match select(&key, selectors, &live, &propagation) {
-            Ok(selected) => Ok(Captured::of(&selected)),
+            Ok(selected) => {
+                let unheard = unheard(&key, selectors, &live, &propagation);
+                let captured = Captured::of(&selected).without_hearing(unheard);
+                let before = self.placement.status.iter().flat_map(|status| &status.selected_resources);
+                match captured.may_have_lost(before) {
+                    Some(part) => Err(silent(part)),
+                    None => Ok(captured),
+                }
+            }
+            Err(SelectionError::Silent { part }) => Err(silent(&part)),
             Err(SelectionError::User(invalid)) => Err(Hinted {
                 what: format!("the selectors of placement {name:?} are invalid: {invalid}"),
                 hint: "mend spec.resourceSelectors of the placement".to_owned(),
@@ -127,4 +136,11 @@ impl<S: Scope> Versions<S> {
             }
         }
     }
+}
+
+/// What would be selected of it nobody can say.
+fn silent(part: &GroupVersion) -> anyhow::Error {
+    let what = format!("the API {part} of the hub does not say which kinds it has");
+    let hint = "kubectl get apiservices shows which APIs are not available".to_owned();
+    Hinted { what, hint }.into()
 }

@@ -93,7 +93,7 @@ impl Fleet {
         for name in ["kubefleet", "kubectl-fleet"] {
             std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubefleet"), directory.path().join(name)).unwrap();
         }
-        let kinds = discover(&admin).await.unwrap();
+        let kinds = discover(&admin).await.unwrap().kinds;
         Self { directory, admin, kinds, _server: server, _listening: listening, _agents: agents, _workloads: workloads }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::placement::{Inventory, Kind, LiveObject};
+use crate::placement::{GroupVersion, Inventory, Kind, LiveObject};
 
 /// Group, version, kind, plural, whether namespaced.
 const KINDS: &[(&str, &str, &str, &str, bool)] = &[
@@ -40,6 +40,7 @@ pub(crate) struct Hub {
     pub(crate) objects: Vec<(Kind, Value)>,
     /// Kinds whose objects are not all known.
     pub(crate) incomplete: BTreeSet<String>,
+    silent: BTreeSet<GroupVersion>,
 }
 
 impl Hub {
@@ -53,7 +54,7 @@ impl Hub {
             preferred: version != "v1beta1" || group == "placement.kubernetes-fleet.io",
         };
         let kinds = KINDS.iter().map(kind).collect();
-        let mut hub = Self { kinds, objects: Vec::new(), incomplete: BTreeSet::new() };
+        let mut hub = Self { kinds, objects: Vec::new(), incomplete: BTreeSet::new(), silent: BTreeSet::new() };
         hub.set(lines);
         hub
     }
@@ -85,6 +86,20 @@ impl Hub {
         let same =
             |other: &Value| ["name", "namespace"].iter().all(|key| other["metadata"][key] == object["metadata"][key]);
         self.objects.retain(|(other_kind, other)| other_kind != kind || !same(other));
+    }
+
+    /// This part of the API does not answer: its kinds are not known.
+    pub(crate) fn hush(&mut self, group: &str, version: &str) {
+        self.silent.insert(GroupVersion::new(group, version));
+    }
+
+    /// All of it answers.
+    pub(crate) fn speak(&mut self) {
+        self.silent.clear();
+    }
+
+    fn is_heard(&self, kind: &Kind) -> bool {
+        !self.silent.iter().any(|part| part.group == kind.group && part.version == kind.version)
     }
 
     fn object(&self, line: &str) -> (Kind, Value) {
@@ -119,11 +134,15 @@ impl Hub {
 
 impl Inventory for Hub {
     fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Kind> {
-        self.kinds.iter().find(|one| one.is(group, version, kind))
+        self.kinds.iter().find(|one| one.is(group, version, kind) && self.is_heard(one))
     }
 
     fn namespaced_kinds(&self) -> Vec<&Kind> {
-        self.kinds.iter().filter(|kind| kind.namespaced && kind.preferred).collect()
+        self.kinds.iter().filter(|kind| kind.namespaced && kind.preferred && self.is_heard(kind)).collect()
+    }
+
+    fn silent(&self) -> Vec<GroupVersion> {
+        self.silent.iter().cloned().collect()
     }
 
     fn is_complete(&self, kind: &Kind) -> bool {

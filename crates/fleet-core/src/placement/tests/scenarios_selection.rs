@@ -5,6 +5,7 @@ use fleet_api::kinds::Scope;
 
 use super::fixture::{ALL_GOOD, ClusterWorld, NamespacedWorld, SHOP, World};
 use super::render::{resources_text, short_status, status_text, writes_text};
+use crate::placement::{GroupVersion, NoRunSnapshot, Outcome, SelectionError, WantedSnapshot, snapshot_for_run};
 
 fn check_plan<S: Scope>(world: &mut World<S>, expected: Expect) {
     expected.assert_eq(&writes_text(&world.run()));
@@ -292,4 +293,53 @@ fn unknown_objects_leave_everything_as_it_is() {
     world.hub.incomplete.insert("Namespace".to_owned());
     check_plan(&mut world, expect![[r#"AwaitingInventory { resource: "/v1, Resource=namespaces" }"#]]);
     assert!(world.plan().is_idle());
+}
+
+#[test]
+fn what_is_placed_stays_while_a_part_of_the_api_does_not_say_which_kinds_it_has() {
+    let mut world = ClusterWorld::new("web", "Namespace shop\nConfigMap shop/cm\nWidget shop/w", SHOP);
+    place(&mut world);
+    let before = world.status().selected_resources.len();
+    world.hub.hush("example.com", "v1");
+    let said = r#"AwaitingAnswer { part: GroupVersion { group: "example.com", version: "v1" } }"#;
+    let check = |world: &ClusterWorld, text: &str| {
+        let plan = world.plan();
+        assert!(plan.is_idle(), "{plan:?}");
+        assert_eq!(format!("{:?}", plan.report.outcome), said, "{text}");
+        assert_eq!(plan.report.events.len(), 1, "{text}");
+    };
+    check(&world, "the widget is not seen");
+    world.hub.set("ConfigMap shop/other");
+    check(&world, "nor is anything else frozen without it");
+    assert_eq!(
+        snapshot_for_run(&world.observe(), WantedSnapshot::Current),
+        Err(NoRunSnapshot::Selection(SelectionError::Silent { part: GroupVersion::new("example.com", "v1") })),
+        "and no run takes it away"
+    );
+    world.hub.speak();
+    place(&mut world);
+    assert_eq!(world.status().selected_resources.len(), before + 1);
+}
+
+#[test]
+fn a_silent_part_of_the_api_holds_up_nobody_who_has_nothing_of_it() {
+    let mut world = ClusterWorld::new("web", "Namespace shop\nConfigMap shop/cm", SHOP);
+    world.hub.hush("example.com", "v1");
+    place(&mut world);
+    world.hub.set("ConfigMap shop/other");
+    place(&mut world);
+    assert_eq!(world.status().selected_resources.len(), 3);
+}
+
+#[test]
+fn a_kind_that_a_silent_part_of_the_api_may_have_is_not_called_unknown() {
+    let spec = "{resourceSelectors: [{group: example.com, version: v1, kind: Widget}]}";
+    let mut world = NamespacedWorld::new("shop/web", "Widget shop/w", spec);
+    world.hub.hush("example.com", "v1");
+    let plan = world.run();
+    assert!(matches!(plan.report.outcome, Outcome::AwaitingAnswer { .. }), "{:?}", plan.report.outcome);
+    assert!(plan.status.is_none() && plan.report.events.is_empty(), "nothing was placed yet");
+    world.hub.speak();
+    world.settle();
+    assert_eq!(world.status().selected_resources.len(), 1);
 }

@@ -28,6 +28,7 @@ fn selection(key: &str, hub: &Hub, terms: &str) -> String {
         Ok(selected) => resources_text(&selected.iter().map(Selected::identifier).collect::<Vec<_>>()),
         Err(SelectionError::User(invalid)) => invalid.with_class(),
         Err(SelectionError::Incomplete { resource }) => format!("not all of {resource} is known"),
+        Err(SelectionError::Silent { part }) => format!("{part} does not answer"),
     }
 }
 

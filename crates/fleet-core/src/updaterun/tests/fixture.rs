@@ -15,7 +15,7 @@ use fleet_api::yaml;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::placement::{self, Inventory, Kind, LiveObject, PlacementFacts, Propagation, owner_of};
+use crate::placement::{self, GroupVersion, Inventory, Kind, LiveObject, PlacementFacts, Propagation, owner_of};
 use crate::plan::lint;
 use crate::updaterun::{
     ApprovalFacts, BindingFacts, MatchedOverrides, MemberFacts, Observed, Overrides, Plan, PolicySnapshotFacts,
@@ -542,6 +542,10 @@ impl Inventory for Hub {
 
     fn namespaced_kinds(&self) -> Vec<&Kind> {
         self.kinds.iter().filter(|kind| kind.namespaced).collect()
+    }
+
+    fn silent(&self) -> Vec<GroupVersion> {
+        Vec::new()
     }
 
     fn is_complete(&self, _: &Kind) -> bool {

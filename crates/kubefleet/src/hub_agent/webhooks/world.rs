@@ -113,7 +113,7 @@ impl KindLookup for Known<'_> {
         match discovery.find(&kind.group, &kind.version, &kind.kind) {
             Some(found) if found.namespaced => Lookup::Namespaced,
             Some(_) => Lookup::Cluster,
-            None if discovery.is_known() => Lookup::Unknown,
+            None if discovery.is_known() && !discovery.is_silent(&kind.group, &kind.version) => Lookup::Unknown,
             None => Lookup::NotReady,
         }
     }
