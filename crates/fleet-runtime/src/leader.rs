@@ -104,9 +104,9 @@ impl Candidate {
             // A holder has only as long to hear an answer as it may act without one.
             let patience = renewed.map_or(renew, |at| renew.saturating_sub(at.elapsed()));
             match tokio::time::timeout(patience, self.round(&mut seen)).await {
-                Ok(Ok(ours)) => {
-                    (renewed, trouble) = (ours.then(Instant::now), None);
-                    self.set_leading(ours);
+                Ok(Ok(since)) => {
+                    (renewed, trouble) = (since, None);
+                    self.set_leading(since.is_some());
                 }
                 Ok(Err(error)) => self.report(error.to_string(), &mut trouble),
                 Err(_) => self.report("no answer".to_owned(), &mut trouble),
@@ -173,8 +173,9 @@ impl Candidate {
         }
     }
 
-    /// One look at the Lease and what follows from it. Says whether it is ours now.
-    async fn round(&self, seen: &mut Option<Seen>) -> Result<bool, kube::Error> {
+    /// One look at the Lease and what follows from it. Says since when it is ours, if it is: others count from when our
+    /// write was stored, which may be long before we hear of it, but not before it was sent.
+    async fn round(&self, seen: &mut Option<Seen>) -> Result<Option<Instant>, kube::Error> {
         let lease = self.get().await?;
         let version =
             lease.as_ref().map_or("", |lease| lease["metadata"]["resourceVersion"].as_str().unwrap_or_default());
@@ -186,15 +187,16 @@ impl Candidate {
             }
         };
         let step = decide(lease.as_ref(), silent, &self.election.identity);
+        let sent = Instant::now();
         let outcome = match (step, lease) {
-            (Step::Wait, _) => return Ok(false),
+            (Step::Wait, _) => return Ok(None),
             (Step::Create, _) | (_, None) => self.create().await,
             (step, Some(lease)) => self.put(&self.held(lease, step)).await,
         };
         match outcome {
-            Ok(()) => Ok(true),
+            Ok(()) => Ok(Some(sent)),
             // Somebody else was faster; the next round sees who.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
             Err(error) => Err(error),
         }
     }

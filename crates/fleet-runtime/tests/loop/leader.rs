@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 
 use crate::meddler::Meddling;
-use crate::toy::{PARENTS, World, start, toy};
+use crate::toy::{PARENTS, Running, World, start, toy};
 
 fn options(world: &World, identity: &str) -> Options {
     let (namespace, name, identity) = (PARENTS.to_owned(), "leader".to_owned(), identity.to_owned());
@@ -82,6 +82,28 @@ async fn a_crashed_leader_is_followed_when_its_lease_has_run_out() {
     second.stop().await;
 }
 
+/// Gives both something to do every tenth of a second, for half a minute. Says when the first ceased to act and when the second
+/// began, and that never both did.
+async fn relay(world: &World, first: &Running, second: &Running) -> (Duration, Duration) {
+    let begun = tokio::time::Instant::now();
+    let (mut stopped, mut began) = (None, None);
+    for step in 0..300 {
+        let (of_first, of_second) = (first.metrics.writes(), second.metrics.writes());
+        world.put_parent("a", step % 2).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let acted = (first.metrics.writes() > of_first, second.metrics.writes() > of_second);
+        assert_ne!(acted, (true, true), "two act at once after {:?}", begun.elapsed());
+        assert!(!acted.0 || began.is_none(), "the first acts again after {:?}", begun.elapsed());
+        if !acted.0 && stopped.is_none() && step > 0 {
+            stopped = Some(begun.elapsed());
+        }
+        if acted.1 && began.is_none() {
+            began = Some(begun.elapsed());
+        }
+    }
+    (stopped.unwrap(), began.unwrap())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_cannot_renew_stops_before_another_one_begins() {
     let world = World::new().await;
@@ -95,26 +117,32 @@ async fn a_leader_that_cannot_renew_stops_before_another_one_begins() {
     for method in ["GET", "PUT"] {
         meddler.meddle(method, "leases", 1000, Meddling::Refuse);
     }
-    let begun = tokio::time::Instant::now();
-    let (mut stopped, mut began) = (None, None);
-    // Every tenth of a second there is something to do for whoever leads.
-    for step in 0..300 {
-        let (of_first, of_second) = (first.metrics.writes(), second.metrics.writes());
-        world.put_parent("a", step % 2).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let acted = (first.metrics.writes() > of_first, second.metrics.writes() > of_second);
-        assert_ne!(acted, (true, true), "two act at once after {:?}", begun.elapsed());
-        if !acted.0 && stopped.is_none() && step > 0 {
-            stopped = Some(begun.elapsed());
-        }
-        if acted.1 && began.is_none() {
-            began = Some(begun.elapsed());
-        }
-    }
-    let (stopped, began) = (stopped.unwrap(), began.unwrap());
+    let (stopped, began) = relay(&world, &first, &second).await;
     assert!(stopped <= RENEW_DEADLINE + Duration::from_millis(200), "{stopped:?}");
     assert!(began > stopped && began <= LEASE_DURATION + RETRY_PERIOD * 2, "{began:?}");
     assert_eq!(holder(&world).await, "second");
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_counts_from_when_it_asked_and_not_from_when_it_was_answered() {
+    let world = World::new().await;
+    let meddler = world.meddler();
+    let (first, _) = toy(meddler.client(), options(&world, "first"));
+    let first = start(first);
+    let (second, _) = toy(world.client(), options(&world, "second"));
+    first.settled().await;
+    let second = start(second);
+    // One more renewal is stored at once and answered late; then nothing gets through.
+    meddler.meddle("GET", "leases", 1, Meddling::Delay(Duration::ZERO));
+    meddler.meddle("PUT", "leases", 1, Meddling::AnswerLate(RENEW_DEADLINE.saturating_sub(RETRY_PERIOD)));
+    for method in ["GET", "PUT"] {
+        meddler.meddle(method, "leases", 1000, Meddling::Refuse);
+    }
+    let (stopped, began) = relay(&world, &first, &second).await;
+    assert!(stopped <= RETRY_PERIOD + RENEW_DEADLINE + Duration::from_millis(200), "{stopped:?}");
+    assert!(began > stopped, "{began:?}");
     first.stop().await;
     second.stop().await;
 }

@@ -27,6 +27,8 @@ pub(crate) enum Meddling {
     LoseAnswer,
     /// It gets through later.
     Delay(Duration),
+    /// It gets through at once, and the answer comes later.
+    AnswerLate(Duration),
     /// This request is made first, as if somebody else had been faster.
     After { method: &'static str, path: String, body: String },
     /// It is answered with this status.
@@ -169,11 +171,13 @@ where
                     let wire = Wire::whole(body, &this);
                     return Ok(Response::builder().status(*code).body(wire).unwrap());
                 }
-                Some(Meddling::LoseAnswer) | None => {}
+                Some(Meddling::LoseAnswer | Meddling::AnswerLate(_)) | None => {}
             }
             let answer = this.pass(Request::from_parts(parts, Full::from(body))).await;
-            if matches!(meddling, Some(Meddling::LoseAnswer)) {
-                return Err(io::ErrorKind::ConnectionReset.into());
+            match meddling {
+                Some(Meddling::LoseAnswer) => return Err(io::ErrorKind::ConnectionReset.into()),
+                Some(Meddling::AnswerLate(time)) => tokio::time::sleep(time).await,
+                _ => {}
             }
             Ok(answer)
         })
