@@ -99,6 +99,12 @@ impl Error {
     }
 }
 
+/// What somebody said who panicked.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no message)")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

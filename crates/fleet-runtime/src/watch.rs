@@ -1,7 +1,7 @@
 //! Keeps a cache at what the server has: list, then watch, again and again.
 //!
-//! Decides when a watch goes on from where it was, when everything is listed anew (410) and how long a failing server is
-//! left alone. `kube`'s own watcher hides the revision of lists and bookmarks, which the cache's rules need. Never
+//! Decides when a watch goes on from where it was, when everything is listed anew (the server has forgotten that place, or
+//! does not know it: it may have been set back to an older state) and how long a failing server is left alone. `kube`'s own watcher hides the revision of lists and bookmarks, which the cache's rules need. Never
 //! decides what a change means.
 
 use std::fmt;
@@ -25,8 +25,13 @@ use crate::reader::PAGE_SIZE;
 const WATCH_SECONDS: u32 = 290;
 /// A watch that is silent for longer than it should live is dead: the other end is gone without a word.
 const DEAD_AFTER: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+/// Servers that mark how far they are (by bookmarks) do so about every minute. One that does not for so long has nothing to go
+/// by.
+const LONGEST_WITHOUT_MARK: Duration = Duration::from_secs(150);
 /// A watch that ends sooner than this and told nothing is not begun again at once: something cuts it on purpose.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+/// So many refusals in a row of a watch that should go on mean that this server cannot: everything is listed anew.
+const REFUSALS_IN_A_ROW: u32 = 3;
 /// A list that takes longer than this is given up. As long as an API server gives a request by default.
 const LONGEST_LIST: Duration = Duration::from_mins(1);
 /// First and longest pause after a failed list or watch: many agents may be waiting for the same server.
@@ -41,16 +46,42 @@ pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadat
 pub(crate) async fn follow(client: kube::Client, sink: Arc<dyn Sink>, seeds: Seeds, metrics: Metrics) {
     let mut pauses = Pauses { failures: 0, seeds };
     let follower = Follower { client, sink, metrics };
+    let mut ended = Ended::Expired;
     loop {
         match follower.list().await {
             Ok(revision) => {
-                pauses.failures = 0;
-                follower.watch(revision, &mut pauses).await;
+                // Who lists again and again because nothing can be watched does so ever more slowly.
+                if ended != Ended::Refused {
+                    pauses.failures = 0;
+                }
+                ended = follower.watch(revision, &mut pauses).await;
+                follower.metrics.watch_restarted(follower.sink.kind(), ended.word());
             }
             Err(error) => {
                 follower.report(&error, "list");
                 pauses.pause().await;
             }
+        }
+    }
+}
+
+/// Why a watch cannot go on from where it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// The server has forgotten what happened since.
+    Expired,
+    /// The server does not take it, for whatever reason.
+    Refused,
+    /// The server tells nothing, not even how far it is, as it used to.
+    Mute,
+}
+
+impl Ended {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Refused => "refused",
+            Self::Mute => "mute",
         }
     }
 }
@@ -103,42 +134,56 @@ impl Follower {
         }
     }
 
-    /// Watches from a revision until the server has forgotten it.
-    async fn watch(&self, mut revision: String, pauses: &mut Pauses) {
-        let mut fresh = true;
+    /// Watches from a revision until that does not work any more.
+    async fn watch(&self, revision: String, pauses: &mut Pauses) -> Ended {
+        let mut place = Place { revision, is_marked: false };
+        let (mut is_fresh, mut refusals, mut sends_marks) = (true, 0, false);
         loop {
-            let (from, started) = (revision.clone(), Instant::now());
-            match self.watch_once(&mut revision, pauses).await {
+            let (from, started) = (place.revision.clone(), Instant::now());
+            place.is_marked = false;
+            let watched = self.watch_once(&mut place, pauses).await;
+            let stayed = place.revision == from;
+            match watched {
                 Ok(()) => {
                     self.metrics.watch_restarted(self.sink.kind(), "ended");
-                    if revision == from && started.elapsed() < SHORTEST_WATCH {
+                    // A server that was set back may wait in silence until its revisions have grown to ours.
+                    let is_mute = stayed && !place.is_marked && started.elapsed() > LONGEST_WITHOUT_MARK;
+                    if is_mute && sends_marks {
+                        return Ended::Mute;
+                    }
+                    if stayed && started.elapsed() < SHORTEST_WATCH {
                         pauses.pause().await;
                     }
+                    refusals = 0;
                 }
                 Err(kube::Error::Api(status)) if status.code == 410 => {
-                    self.metrics.watch_restarted(self.sink.kind(), "expired");
                     // A list that is too old at once will be so again.
-                    if fresh && revision == from {
+                    if is_fresh && stayed {
                         pauses.pause().await;
                     }
-                    return;
+                    return Ended::Expired;
                 }
                 Err(error) => {
                     self.report(&error, "watch");
+                    refusals = if is_refusal(&error) { refusals + 1 } else { 0 };
                     pauses.pause().await;
+                    if refusals >= REFUSALS_IN_A_ROW {
+                        return Ended::Refused;
+                    }
                 }
             }
-            fresh = false;
+            sends_marks |= place.is_marked;
+            is_fresh = false;
         }
     }
 
-    /// One watch request, until it ends; `revision` is moved along.
-    async fn watch_once(&self, revision: &mut String, pauses: &mut Pauses) -> Result<(), kube::Error> {
+    /// One watch request, until it ends; `place` is moved along.
+    async fn watch_once(&self, place: &mut Place, pauses: &mut Pauses) -> Result<(), kube::Error> {
         let mut query = Query::new(&*self.sink);
         query.add("watch", "true");
         query.add("allowWatchBookmarks", "true");
         query.add("timeoutSeconds", WATCH_SECONDS);
-        query.add("resourceVersion", escaped(revision));
+        query.add("resourceVersion", escaped(&place.revision));
         let accept = if self.sink.selection().metadata_only { METADATA } else { JSON };
         let request = query.request(accept)?;
         let dead = |elapsed: tokio::time::error::Elapsed| kube::Error::Service(elapsed.into());
@@ -155,6 +200,7 @@ impl Follower {
                     version_of(&object)
                 }
                 WatchEvent::Bookmark(bookmark) => {
+                    place.is_marked = true;
                     self.sink.passed(Revision::parse(&bookmark.metadata.resource_version));
                     bookmark.metadata.resource_version
                 }
@@ -162,7 +208,7 @@ impl Follower {
             };
             pauses.failures = 0;
             if !reached.is_empty() {
-                *revision = reached;
+                place.revision = reached;
             }
             tokio::task::coop::consume_budget().await;
         }
@@ -173,6 +219,18 @@ impl Follower {
         self.metrics.watch_restarted(self.sink.kind(), "failed");
         tracing::warn!(kind = %self.sink.kind(), verb, %error, "a kind cannot be followed; trying again");
     }
+}
+
+/// Where a watch is.
+struct Place {
+    revision: String,
+    /// Whether the server has marked how far it is since the watch began.
+    is_marked: bool,
+}
+
+/// Whether the server answered, and the same request will be answered the same way. One that is overloaded is to be left alone.
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code != 429)
 }
 
 fn version_of(object: &Value) -> String {

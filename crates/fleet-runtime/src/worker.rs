@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 
 use crate::clock::{Clock, Seeds, later};
 use crate::controller::{Actions, Controller, Moment, Next, Outcome};
-use crate::error::Error;
+use crate::error::{Error, panic_text};
 use crate::events::Recorder;
 use crate::flag::Flag;
 use crate::hands::Hands;
@@ -243,9 +243,4 @@ async fn perform<C: Controller>(
 fn put_off(write: &Write, now: Timestamp, soft_since: Option<Timestamp>) -> Option<Timestamp> {
     let due = later(soft_since.unwrap_or(now), write.soft?);
     (due > now).then_some(due)
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no message)")
 }

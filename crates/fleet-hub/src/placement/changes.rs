@@ -126,6 +126,7 @@ fn only_status_changed(event: Event<'_, MetadataObject>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use fleet_runtime::ObjectKey;
     use serde_json::json;
 
     use super::*;
@@ -138,7 +139,7 @@ mod tests {
     fn a_status_is_no_news_where_the_server_counts_the_rest() {
         let check = |old: Value, new: Value| {
             let (old, new) = (object(old), object(new));
-            only_status_changed(Event { old: Some(&old), new: Some(&new) })
+            only_status_changed(Event::new(&ObjectKey::cluster("a"), Some(&old), Some(&new)))
         };
         let at =
             |version: &str, generation: i64| json!({"name": "a", "resourceVersion": version, "generation": generation});
@@ -149,6 +150,6 @@ mod tests {
         labelled["labels"] = json!({"a": "b"});
         assert!(!check(at("1", 1), labelled));
         let one = object(at("1", 1));
-        assert!(!only_status_changed(Event { old: None, new: Some(&one) }));
+        assert!(!only_status_changed(Event::new(&ObjectKey::cluster("a"), None, Some(&one))));
     }
 }

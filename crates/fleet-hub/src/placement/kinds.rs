@@ -3,13 +3,14 @@
 //! Decides that a kind is watched while some placement may select objects of it: because a selector names it, or because
 //! a placement takes whole namespaces. Counts instead of looking through all placements. Never reads an object.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fleet_api::kinds::{Obj, Placement, Scope};
 use fleet_api::types::{ResourceSelectorTerm, SelectionScope};
 use fleet_core::placement::{GroupVersion, GroupVersionKind, Kind, Propagation};
-use fleet_runtime::{Discovered, DiscoveredKind, Discovery, Event, KindId, MetadataCaches};
+use fleet_runtime::{Cache, Discovered, DiscoveredKind, Discovery, KindId, MetadataCaches, ObjectKey};
 use parking_lot::Mutex;
 
 /// All kinds, found by group, version and kind.
@@ -81,11 +82,27 @@ pub(super) struct Wanted {
     needs: Mutex<Needs>,
 }
 
+/// What one placement needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Need {
+    /// Kinds that selectors name.
+    named: BTreeSet<Named>,
+    /// Whether a selector takes whole namespaces.
+    sweeps: bool,
+}
+
+impl Need {
+    fn of(selectors: &[ResourceSelectorTerm]) -> Self {
+        Self { named: selectors.iter().map(named).collect(), sweeps: selectors.iter().any(takes_content) }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Needs {
-    /// How many selectors name a kind.
+    placements: BTreeMap<ObjectKey, Need>,
+    /// How many placements name a kind.
     named: BTreeMap<Named, usize>,
-    /// How many selectors take whole namespaces.
+    /// How many placements take whole namespaces.
     sweeps: usize,
     /// What `kinds` was made from.
     discovered: Option<Arc<Discovered>>,
@@ -102,19 +119,13 @@ impl Wanted {
         self.needs.lock().kinds(&self.discovery)
     }
 
-    /// A placement came, changed or went.
-    pub(super) fn follow<S: Scope>(&self, event: Event<'_, Obj<Placement, S>>) {
-        if !event.changed(|placement| &placement.spec.resource_selectors) {
-            return;
-        }
+    /// A placement came, changed or went. What counts is what is known of it now: changes may be told out of order.
+    pub(super) fn follow<S: Scope>(&self, placements: &Cache<Obj<Placement, S>>, key: &ObjectKey) {
         let mut needs = self.needs.lock();
-        for term in event.old.iter().flat_map(|old| &old.spec.resource_selectors) {
-            needs.forget(term);
+        let now = placements.get(key).map(|placement| Need::of(&placement.spec.resource_selectors));
+        if needs.set(key, now) {
+            self.watch(&mut needs);
         }
-        for term in event.new.iter().flat_map(|new| &new.spec.resource_selectors) {
-            needs.add(term);
-        }
-        self.watch(&mut needs);
     }
 
     /// The server's kinds may have changed.
@@ -138,19 +149,30 @@ impl Needs {
         self.kinds.clone()
     }
 
-    fn add(&mut self, term: &ResourceSelectorTerm) {
-        *self.named.entry(named(term)).or_default() += 1;
-        self.sweeps += usize::from(takes_content(term));
-    }
-
-    fn forget(&mut self, term: &ResourceSelectorTerm) {
-        self.sweeps = self.sweeps.saturating_sub(usize::from(takes_content(term)));
-        if let Some(count) = self.named.get_mut(&named(term)) {
-            *count -= 1;
-            if *count == 0 {
-                self.named.remove(&named(term));
+    /// Says whether that is something else than before.
+    fn set(&mut self, placement: &ObjectKey, need: Option<Need>) -> bool {
+        if self.placements.get(placement) == need.as_ref() {
+            return false;
+        }
+        if let Some(before) = self.placements.remove(placement) {
+            self.sweeps -= usize::from(before.sweeps);
+            for kind in before.named {
+                if let Entry::Occupied(mut count) = self.named.entry(kind) {
+                    *count.get_mut() -= 1;
+                    if *count.get() == 0 {
+                        count.remove();
+                    }
+                }
             }
         }
+        if let Some(need) = need {
+            self.sweeps += usize::from(need.sweeps);
+            for kind in &need.named {
+                *self.named.entry(kind.clone()).or_default() += 1;
+            }
+            self.placements.insert(placement.clone(), need);
+        }
+        true
     }
 
     fn wanted(&self, kinds: &Kinds, propagation: &Propagation) -> BTreeSet<KindId> {
@@ -231,17 +253,17 @@ mod tests {
     fn check(terms: &[&str], expected: Expect) {
         let kinds = server();
         let mut needs = Needs::default();
-        for text in terms {
-            needs.add(&term(text));
-            needs.add(&term(text));
-            needs.forget(&term(text));
+        let terms: Vec<_> = terms.iter().map(|text| term(text)).collect();
+        let (one, other) = (ObjectKey::cluster("one"), ObjectKey::cluster("other"));
+        for placement in [&one, &other] {
+            needs.set(placement, Some(Need::of(&terms)));
         }
+        assert!(!needs.set(&other, Some(Need::of(&terms))), "nothing new");
+        needs.set(&other, None);
         let wanted = needs.wanted(&kinds, &Propagation::default());
         let text: Vec<_> = wanted.iter().map(|id| format!("{}/{}", id.api_version(), id.kind)).collect();
         expected.assert_eq(&text.join(" "));
-        for text in terms {
-            needs.forget(&term(text));
-        }
+        needs.set(&one, Some(Need::default()));
         assert!(needs.named.is_empty() && needs.sweeps == 0);
     }
 

@@ -115,14 +115,14 @@ pub(crate) fn start<S: Scope>(
     status_copies: Option<&Cache<ClusterResourcePlacementStatus>>,
     world: &World,
 ) -> Marks<PlacementKey> {
-    let wanted = world.wanted.clone();
+    let (wanted, placements) = (world.wanted.clone(), caches.placements.clone());
     let waits = Arc::new(Waits::default());
     let waiting = waits.clone();
     let changes = || ObjectChanges { world: world.clone(), placements: caches.placements.clone() };
     let (of_objects, of_kinds) = (changes(), changes());
     let mut triggers = Triggers::new()
         .on(&caches.placements, move |event| {
-            wanted.follow(event);
+            wanted.follow(&placements, &event.key());
             changes::on_placement(event)
         })
         .on(&caches.policy_snapshots, changes::on_snapshot)

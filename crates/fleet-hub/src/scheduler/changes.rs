@@ -147,6 +147,7 @@ fn reports_differ(old: &MemberCluster, new: &MemberCluster) -> bool {
 mod tests {
     use fleet_api::kinds::{Cluster, Namespaced};
     use fleet_core::scheduler::EligibilityLimits;
+    use fleet_runtime::ObjectKey;
     use serde_json::{Value, json};
 
     use super::*;
@@ -179,7 +180,8 @@ mod tests {
 
     fn check(old: Option<Value>, new: Option<Value>) -> bool {
         let (old, new) = (old.map(member), new.map(member));
-        let event = Event { old: old.as_ref(), new: new.as_ref() };
+        let key = ObjectKey::cluster("c1");
+        let event = Event::new(&key, old.as_ref(), new.as_ref());
         matters(event, NOW.parse().unwrap(), EligibilityLimits::default())
     }
 
@@ -248,7 +250,8 @@ mod tests {
             placement(json!({"generation": 2})),
             placement(json!({"generation": 2, "deletionTimestamp": NOW})),
         );
-        let on = |old, new| on_placement(Event { old, new }).map(|key| key.to_string());
+        let key = ObjectKey::cluster("web");
+        let on = |old, new| on_placement(Event::new(&key, old, new)).map(|key| key.to_string());
         assert_eq!(on(None, Some(&plain)).as_deref(), Some("x"));
         assert_eq!(on(Some(&plain), Some(&edited)), None);
         assert_eq!(on(Some(&edited), Some(&going)).as_deref(), Some("x"));
@@ -263,7 +266,8 @@ mod tests {
         let binding = |metadata: Value| object::<Binding, Namespaced>(metadata, spec.clone());
         let there = binding(json!({"namespace": "shop"}));
         let going = binding(json!({"namespace": "shop", "deletionTimestamp": NOW}));
-        let on = |old, new| on_binding(Event { old, new }).map(|key| key.to_string());
+        let key = ObjectKey::cluster("web");
+        let on = |old, new| on_binding(Event::new(&key, old, new)).map(|key| key.to_string());
         assert_eq!(on(None, Some(&there)), None);
         assert_eq!(on(Some(&there), Some(&going)).as_deref(), Some("shop/web"));
         assert_eq!(on(Some(&going), None), None);
@@ -285,7 +289,8 @@ mod tests {
             json!({"labels": {"kubernetes-fleet.io/is-latest-snapshot": "true"},
                 "annotations": {"kubernetes-fleet.io/number-of-clusters": number}})
         };
-        let on = |old: &_, new: &_| on_policy_snapshot(Event { old: Some(old), new: Some(new) }).len();
+        let key = ObjectKey::cluster("web");
+        let on = |old: &_, new: &_| on_policy_snapshot(Event::new(&key, Some(old), Some(new))).len();
         let fulfilled = snapshot(marked("1"), "True");
         let unfulfilled = snapshot(marked("1"), "False");
         assert_eq!(on(&unfulfilled, &fulfilled), 0, "our own verdict");

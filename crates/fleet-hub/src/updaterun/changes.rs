@@ -91,19 +91,32 @@ impl<S: Scope> Concerned<S> {
         placements.flat_map(|placement| self.runs.keys_by(by::PLACEMENT, &placement.to_string())).collect()
     }
 
+    /// Those of the placements that an object was or is of. Whose an object was that could never be read nobody knows; a run
+    /// may be waiting for it to go.
+    fn of_sides<F: Family>(
+        &self,
+        event: Event<'_, Obj<F, S>>,
+        placement: impl Fn(&Obj<F, S>) -> Option<PlacementKey>,
+    ) -> BTreeSet<ObjectKey> {
+        if event.is_of_unreadable() {
+            return self.runs.keys_by(by::STAND, OPEN).into_iter().collect();
+        }
+        self.of_placements(event.sides().filter_map(placement))
+    }
+
     pub(super) fn by_placement(&self, event: Event<'_, Obj<Placement, S>>) -> BTreeSet<ObjectKey> {
         let looked_at = |placement: &Obj<Placement, S>| (placement.generation(), meta::is_deleting(placement));
         if !event.changed(looked_at) {
             return BTreeSet::new();
         }
-        self.of_placements(event.sides().filter_map(key_of))
+        self.of_sides(event, key_of)
     }
 
     pub(super) fn by_policy_snapshot(&self, event: Event<'_, Obj<PolicySnapshot, S>>) -> BTreeSet<ObjectKey> {
         if !event.changed(looked_at_of_snapshot) && !event.changed(|snapshot| &snapshot.status) {
             return BTreeSet::new();
         }
-        self.of_placements(event.sides().filter_map(parent_of))
+        self.of_sides(event, parent_of)
     }
 
     /// Resource snapshots matter until one is chosen.
@@ -111,7 +124,7 @@ impl<S: Scope> Concerned<S> {
         if !event.changed(looked_at_of_snapshot) {
             return BTreeSet::new();
         }
-        let mut concerned = self.of_placements(event.sides().filter_map(parent_of));
+        let mut concerned = self.of_sides(event, parent_of);
         let new: BTreeSet<ObjectKey> = self.new_runs().into_iter().collect();
         concerned.retain(|run| new.contains(run));
         concerned
@@ -126,7 +139,7 @@ impl<S: Scope> Concerned<S> {
         if !event.changed(|binding| &binding.spec) && !event.changed(marks) && !event.changed(conditions) {
             return BTreeSet::new();
         }
-        self.of_placements(event.sides().filter_map(parent_of))
+        self.of_sides(event, parent_of)
     }
 
     pub(super) fn by_strategy(&self, event: Event<'_, Obj<UpdateStrategy, S>>) -> Vec<ObjectKey> {

@@ -30,6 +30,24 @@ async fn a_member_that_cannot_be_read_keeps_what_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_member_that_could_not_be_read_and_is_deleted_gives_up_its_place() {
+    let world = World::without_schemas(&["c1", "c2"]).await;
+    world.place("web", shop()).await;
+    let running = world.start();
+    running.settled().await;
+    running.stop().await;
+    world.patch(&format!("{MEMBERS}/c1"), json!({"spec": {"taints": "nonsense"}})).await;
+    let running = world.start();
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Bound c2=Bound");
+    world.patch(&format!("{MEMBERS}/c1"), json!({"metadata": {"finalizers": null}})).await;
+    world.delete(&format!("{MEMBERS}/c1")).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c2=Bound");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn broken_placements_bindings_and_snapshots_stop_nobody_else() {
     let world = World::without_schemas(&["c1"]).await;
     let nonsense = |kind: &str, name: &str| {

@@ -20,13 +20,15 @@ use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::error::panic_text;
 use crate::flag::Flag;
 use crate::key::{ObjectKey, Revision};
 use crate::kind::KindId;
 use crate::metrics::Metrics;
 use crate::queue::Reason;
 use crate::write::Side;
-use store::{Prepared, Store};
+use kind::Index;
+use store::{Readable, Store, Version};
 
 /// An object that can be held in a cache.
 pub trait Cached: kube::Resource + DeserializeOwned + Clone + Debug + Send + Sync + 'static {}
@@ -42,9 +44,12 @@ pub enum Keep {
     Packed,
 }
 
-/// A change of one object, as triggers see it. At least one of the two is there.
+/// A change of one object, as triggers see it. An object of another uid under the same name is told as a deletion and a
+/// creation. Neither side is there if an object that could never be read is gone. Changes that come from different threads
+/// may be told in another order than they happened: who keeps count looks at the cache.
 #[derive(Debug)]
 pub struct Event<'a, K> {
+    key: &'a ObjectKey,
     pub old: Option<&'a K>,
     pub new: Option<&'a K>,
 }
@@ -58,9 +63,23 @@ impl<K> Clone for Event<'_, K> {
 impl<K> Copy for Event<'_, K> {}
 
 impl<'a, K> Event<'a, K> {
+    pub fn new(key: &'a ObjectKey, old: Option<&'a K>, new: Option<&'a K>) -> Self {
+        Self { key, old, new }
+    }
+
+    /// The key of the object that changed.
+    pub fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+
     /// Both sides, the old one first: what a key function is mapped over so that a moved object wakes both its parents.
     pub fn sides(&self) -> impl Iterator<Item = &'a K> + use<'a, K> {
         self.old.into_iter().chain(self.new)
+    }
+
+    /// Whether it is about an object that could never be read and is gone: of that only the key is known.
+    pub fn is_of_unreadable(&self) -> bool {
+        self.old.is_none() && self.new.is_none()
     }
 
     /// Whether a property differs between the two sides, or one is missing.
@@ -69,13 +88,6 @@ impl<'a, K> Event<'a, K> {
             (Some(old), Some(new)) => property(old) != property(new),
             _ => true,
         }
-    }
-}
-
-impl<K: kube::Resource> Event<'_, K> {
-    /// The key of the object that changed.
-    pub fn key(&self) -> ObjectKey {
-        self.new.or(self.old).map_or_else(|| ObjectKey::cluster(""), ObjectKey::of)
     }
 }
 
@@ -91,6 +103,7 @@ struct Shared<K> {
     side: Side,
     selection: Selection,
     slim: Option<fn(&mut Value)>,
+    indexes: Arc<[Index<K>]>,
     store: RwLock<Store<K>>,
     subscribers: RwLock<Vec<Subscriber<K>>>,
     synced: Flag,
@@ -111,8 +124,10 @@ impl<K> fmt::Debug for Cache<K> {
 
 impl<K: Cached> Cache<K> {
     pub(crate) fn new(kind: Kind<K>, metrics: Metrics) -> Self {
-        let store = Store::new(kind.keep, kind.indexes);
+        let indexes: Arc<[Index<K>]> = kind.indexes.into();
+        let store = Store::new(kind.keep, indexes.clone());
         let shared = Shared {
+            indexes,
             kind: kind.id,
             side: kind.side,
             selection: kind.selection,
@@ -203,7 +218,7 @@ impl<K: Cached> Cache<K> {
         // The write lock comes first: no change can fall between the two steps.
         let mut subscribers = self.shared.subscribers.write();
         for object in self.list() {
-            f(Event { old: None, new: Some(&object) }, Reason::Initial);
+            f(Event::new(&ObjectKey::of(&*object), None, Some(&object)), Reason::Initial);
         }
         subscribers.push(f);
     }
@@ -213,12 +228,28 @@ impl<K: Cached> Cache<K> {
         self.shared.subscribers.write().clear();
     }
 
-    /// Takes in a version of an object.
+    /// Takes in a version of an object. One that is known already, such as our own write when the watch tells it, costs
+    /// nothing.
     pub(crate) fn put(&self, object: &mut Value, origin: Origin) {
-        self.slim(object);
-        let Some(prepared) = Prepared::new(object) else { return };
-        let change = self.shared.store.write().put(prepared, origin);
+        let Some(version) = Version::of(object) else { return };
+        if !self.shared.store.write().is_wanted(&version, origin) {
+            return;
+        }
+        let read = self.read(object);
+        let change = self.shared.store.write().put(version, object, read, origin);
         self.tell(change);
+    }
+
+    /// Whatever is in an object, it ends no watch: what makes our own code panic cannot be read.
+    fn read(&self, object: &mut Value) -> Result<Readable<K>, String> {
+        let reading = panic::AssertUnwindSafe(|| {
+            self.slim(object);
+            Readable::new(object, &self.shared.indexes)
+        });
+        panic::catch_unwind(reading).unwrap_or_else(|panicked| {
+            self.shared.metrics.panicked("cache");
+            Err(format!("reading it panicked: {}", panic_text(&*panicked)))
+        })
     }
 
     fn slim(&self, object: &mut Value) {
@@ -243,7 +274,9 @@ impl<K: Cached> Cache<K> {
     }
 
     pub(crate) fn begin_list(&self, revision: Revision) {
-        self.shared.store.write().begin_list(revision);
+        if self.shared.store.write().begin_list(revision) {
+            tracing::warn!(kind = %self.shared.kind, %revision, "the server was set back to an older state");
+        }
     }
 
     pub(crate) fn end_list(&self) {
@@ -266,17 +299,22 @@ impl<K: Cached> Cache<K> {
                 self.shared.metrics.unreadable(&self.shared.kind);
                 tracing::error!(kind = %self.shared.kind, %key, %revision, problem, "an object cannot be read");
             }
-            Change::Changed { old, new } => {
-                let reason = if self.is_synced() { Reason::Change } else { Reason::Initial };
-                let event = Event { old: old.as_deref(), new: new.as_deref() };
-                for subscriber in self.shared.subscribers.read().iter() {
-                    // A trigger that panics must not end the watch that everybody lives on.
-                    let told = panic::catch_unwind(panic::AssertUnwindSafe(|| subscriber(event, reason)));
-                    if told.is_err() {
-                        self.shared.metrics.panicked("trigger");
-                        tracing::error!(kind = %self.shared.kind, "a trigger panicked; its keys were not woken");
-                    }
-                }
+            Change::Changed { key, old, new } => self.tell_one(Event::new(&key, old.as_deref(), new.as_deref())),
+            Change::Replaced { key, old, new } => {
+                self.tell_one(Event::new(&key, Some(&old), None));
+                self.tell_one(Event::new(&key, None, Some(&new)));
+            }
+        }
+    }
+
+    fn tell_one(&self, event: Event<'_, K>) {
+        let reason = if self.is_synced() { Reason::Change } else { Reason::Initial };
+        for subscriber in self.shared.subscribers.read().iter() {
+            // A trigger that panics must not end the watch that everybody lives on.
+            let told = panic::catch_unwind(panic::AssertUnwindSafe(|| subscriber(event, reason)));
+            if told.is_err() {
+                self.shared.metrics.panicked("trigger");
+                tracing::error!(kind = %self.shared.kind, "a trigger panicked; its keys were not woken");
             }
         }
     }

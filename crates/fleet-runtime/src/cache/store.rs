@@ -2,7 +2,8 @@
 //!
 //! Decides from revisions alone which version of an object is the newest: what a list, a watch and our own writes bring
 //! may arrive in any order, and the highest revision wins. Our own write is seen until the watch has passed it; what we
-//! deleted stays deleted until the watch says so too; what cannot be read changes nothing but a mark. Pure.
+//! deleted stays deleted until the watch says so too; what cannot be read changes nothing but a mark. Only a list can say
+//! that the server was set back to an older state, and then it counts alone. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,36 +30,65 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 pub(crate) enum Change<K> {
     None,
-    Changed { old: Option<Arc<K>>, new: Option<Arc<K>> },
-    Unreadable { key: ObjectKey, revision: Revision, problem: String },
+    /// Without either side: an object that could never be read is gone.
+    Changed {
+        key: ObjectKey,
+        old: Option<Arc<K>>,
+        new: Option<Arc<K>>,
+    },
+    /// Another object has its name now: the old one was deleted, though nobody has told.
+    Replaced {
+        key: ObjectKey,
+        old: Arc<K>,
+        new: Arc<K>,
+    },
+    Unreadable {
+        key: ObjectKey,
+        revision: Revision,
+        problem: String,
+    },
 }
 
-/// A version of an object, parsed before any lock is taken.
+/// Which version of which object.
 #[derive(Debug)]
-pub(crate) struct Prepared<'a, K> {
+pub(crate) struct Version {
     key: ObjectKey,
     revision: Revision,
     uid: Option<String>,
-    value: &'a Value,
-    parsed: Result<Arc<K>, String>,
 }
 
-impl<'a, K: Cached> Prepared<'a, K> {
+impl Version {
     /// `None` for something that has no name: it is no object.
-    pub(crate) fn new(value: &'a Value) -> Option<Self> {
+    pub(crate) fn of(value: &Value) -> Option<Self> {
         Some(Self {
             key: ObjectKey::of_value(value)?,
             revision: Revision::of_value(value),
             uid: value["metadata"]["uid"].as_str().map(str::to_owned),
-            parsed: K::deserialize(value).map(Arc::new).map_err(|error| error.to_string()),
-            value,
         })
+    }
+}
+
+/// An object that could be read, with all that the store wants to know of it. Made before any lock is taken.
+#[derive(Debug)]
+pub(crate) struct Readable<K> {
+    object: Arc<K>,
+    /// For each index, the values that it is found by.
+    found_by: Vec<Vec<String>>,
+}
+
+impl<K: Cached> Readable<K> {
+    pub(crate) fn new(value: &Value, indexes: &[Index<K>]) -> Result<Self, String> {
+        let object = K::deserialize(value).map(Arc::new).map_err(|error| error.to_string())?;
+        let found_by = indexes.iter().map(|index| (index.keys)(&object)).collect();
+        Ok(Self { object, found_by })
     }
 }
 
 pub(crate) struct Store<K> {
     entries: BTreeMap<ObjectKey, Entry<K>>,
-    indexes: Vec<Indexed<K>>,
+    indexes: Arc<[Index<K>]>,
+    /// For each index, the keys by value.
+    found: Vec<BTreeMap<Box<str>, BTreeSet<ObjectKey>>>,
     packer: Option<Packer>,
     /// By uid: what we deleted and the watch still believes in.
     tombstones: BTreeMap<String, Tombstone>,
@@ -79,11 +109,6 @@ enum Held<K> {
     Packed(Packed),
 }
 
-struct Indexed<K> {
-    index: Index<K>,
-    found: BTreeMap<Box<str>, BTreeSet<ObjectKey>>,
-}
-
 struct Tombstone {
     /// The version that we knew when we deleted it.
     revision: Revision,
@@ -102,10 +127,11 @@ struct Listing {
 }
 
 impl<K: Cached> Store<K> {
-    pub(crate) fn new(keep: Keep, indexes: Vec<Index<K>>) -> Self {
+    pub(crate) fn new(keep: Keep, indexes: Arc<[Index<K>]>) -> Self {
         Self {
             entries: BTreeMap::new(),
-            indexes: indexes.into_iter().map(|index| Indexed { index, found: BTreeMap::new() }).collect(),
+            found: indexes.iter().map(|_| BTreeMap::new()).collect(),
+            indexes,
             packer: (keep == Keep::Packed).then(Packer::default),
             tombstones: BTreeMap::new(),
             broken: BTreeMap::new(),
@@ -115,23 +141,40 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    pub(crate) fn put(&mut self, version: Prepared<'_, K>, origin: Origin) -> Change<K> {
-        let Prepared { key, revision, uid, value, parsed } = version;
+    /// Whether this version is worth reading. What it says of the watch and of a list is taken in even if it is not.
+    pub(crate) fn is_wanted(&mut self, version: &Version, origin: Origin) -> bool {
+        let Version { key, revision, uid } = version;
         if origin == Origin::Watch {
-            self.passed(revision);
+            self.passed(*revision);
         }
         if let (Origin::List, Some(listing)) = (origin, &mut self.listing) {
             listing.keys.insert(key.clone());
         }
-        if uid.is_some_and(|uid| self.is_buried(&uid, origin)) || !self.is_news(&key, revision, origin) {
+        let is_buried = uid.as_ref().is_some_and(|uid| self.is_buried(uid, origin));
+        !is_buried && self.is_news(key, *revision, origin)
+    }
+
+    /// Takes in a version that is wanted, unless that has changed while it was read.
+    pub(crate) fn put(
+        &mut self,
+        version: Version,
+        value: &Value,
+        read: Result<Readable<K>, String>,
+        origin: Origin,
+    ) -> Change<K> {
+        if !self.is_wanted(&version, origin) {
             return Change::None;
         }
-        match parsed {
-            Ok(object) => {
+        let Version { key, revision, uid } = version;
+        match read {
+            Ok(Readable { object, found_by }) => {
                 self.broken.remove(&key);
                 let old = self.take(&key);
-                self.insert(key, revision, &object, value);
-                Change::Changed { old, new: Some(object) }
+                self.insert(key.clone(), revision, &object, found_by, value);
+                match old {
+                    Some(old) if old.meta().uid != uid => Change::Replaced { key, old, new: object },
+                    old => Change::Changed { key, old, new: Some(object) },
+                }
             }
             Err(problem) => {
                 let known = self.broken.get(&key).is_some_and(|broken| broken.revision == revision);
@@ -149,12 +192,15 @@ impl<K: Cached> Store<K> {
         if let Some(uid) = uid {
             self.tombstones.remove(uid);
         }
-        if self.broken.get(&key).is_some_and(|broken| broken.revision <= revision) {
+        let was_broken = self.broken.get(&key).is_some_and(|broken| broken.revision <= revision);
+        if was_broken {
             self.broken.remove(&key);
         }
-        let Some(entry) = self.entries.get(&key) else { return Change::None };
-        let meant = entry.revision <= revision || self.uid_of(&key).as_deref() == uid;
-        if meant { Change::Changed { old: self.take(&key), new: None } } else { Change::None }
+        let is_meant = match self.entries.get(&key) {
+            Some(entry) => entry.revision <= revision || self.uid_of(&key).as_deref() == uid,
+            None => was_broken,
+        };
+        if is_meant { self.gone(key) } else { Change::None }
     }
 
     /// We deleted the object with this uid. Versions of it that the watch has still to tell are old news.
@@ -165,28 +211,42 @@ impl<K: Cached> Store<K> {
             return Change::None;
         }
         self.tombstones.insert(uid.to_owned(), Tombstone { revision });
-        Change::Changed { old: self.take(key), new: None }
+        self.gone(key.clone())
     }
 
-    /// A list of everything begins, as of this revision.
-    pub(crate) fn begin_list(&mut self, revision: Revision) {
+    fn gone(&mut self, key: ObjectKey) -> Change<K> {
+        Change::Changed { old: self.take(&key), new: None, key }
+    }
+
+    /// A list of everything begins, as of this revision. Says whether the server was set back: it had told of later ones.
+    pub(crate) fn begin_list(&mut self, revision: Revision) -> bool {
         self.listing = Some(Listing { revision, keys: BTreeSet::new(), buried: BTreeSet::new() });
+        let is_set_back = revision != Revision::default() && revision < self.seen;
+        if is_set_back {
+            // What is known is of a future that has not happened. Everything in the list is newer.
+            self.seen = Revision::default();
+            self.tombstones.clear();
+            self.entries.values_mut().for_each(|entry| entry.revision = Revision::default());
+            self.broken.values_mut().for_each(|broken| broken.revision = Revision::default());
+        }
+        is_set_back
     }
 
     /// The list is complete: what it does not have is gone, unless it is newer than the list.
     pub(crate) fn end_list(&mut self) -> Vec<Change<K>> {
         let Some(listing) = self.listing.take() else { return Vec::new() };
         let is_gone = |key: &ObjectKey, revision: Revision| revision <= listing.revision && !listing.keys.contains(key);
-        let gone: Vec<ObjectKey> = self
-            .entries
-            .iter()
-            .filter(|(key, entry)| is_gone(key, entry.revision))
+        let entries = self.entries.iter().map(|(key, entry)| (key, entry.revision));
+        let broken = self.broken.iter().map(|(key, broken)| (key, broken.revision));
+        let gone: BTreeSet<ObjectKey> = entries
+            .chain(broken)
+            .filter(|(key, revision)| is_gone(key, *revision))
             .map(|(key, _)| key.clone())
             .collect();
         self.broken.retain(|key, broken| !is_gone(key, broken.revision));
         self.tombstones.retain(|uid, tombstone| tombstone.revision > listing.revision || listing.buried.contains(uid));
         self.passed(listing.revision);
-        gone.into_iter().map(|key| Change::Changed { old: self.take(&key), new: None }).collect()
+        gone.into_iter().map(|key| self.gone(key)).collect()
     }
 
     pub(crate) fn passed(&mut self, revision: Revision) {
@@ -211,11 +271,18 @@ impl<K: Cached> Store<K> {
         !passed && self.entries.get(key).is_none_or(|entry| entry.revision < revision)
     }
 
-    fn insert(&mut self, mut key: ObjectKey, revision: Revision, object: &Arc<K>, value: &Value) {
+    fn insert(
+        &mut self,
+        mut key: ObjectKey,
+        revision: Revision,
+        object: &Arc<K>,
+        found_by: Vec<Vec<String>>,
+        value: &Value,
+    ) {
         self.share_namespace(&mut key);
-        for indexed in &mut self.indexes {
-            for found in (indexed.index.keys)(object) {
-                indexed.found.entry(found.into()).or_default().insert(key.clone());
+        for (found, values) in self.found.iter_mut().zip(found_by) {
+            for value in values {
+                found.entry(value.into()).or_default().insert(key.clone());
             }
         }
         let held = match &mut self.packer {
@@ -246,12 +313,12 @@ impl<K: Cached> Store<K> {
     fn take(&mut self, key: &ObjectKey) -> Option<Arc<K>> {
         let entry = self.entries.remove(key)?;
         let object = open(self.packer.as_ref(), &entry.held)?;
-        for indexed in &mut self.indexes {
-            for value in (indexed.index.keys)(&object) {
-                if let Some(keys) = indexed.found.get_mut(value.as_str()) {
+        for (index, found) in self.indexes.iter().zip(&mut self.found) {
+            for value in (index.keys)(&object) {
+                if let Some(keys) = found.get_mut(value.as_str()) {
                     keys.remove(key);
                     if keys.is_empty() {
-                        indexed.found.remove(value.as_str());
+                        found.remove(value.as_str());
                     }
                 }
             }
@@ -290,10 +357,15 @@ impl<K: Cached> Store<K> {
         self.found(index, value).cloned().collect()
     }
 
+    #[allow(
+        clippy::panic,
+        reason = "a plan on nothing found would act on what is not known; a panic is contained to its key"
+    )]
     fn found(&self, name: &str, value: &str) -> impl Iterator<Item = &ObjectKey> {
-        let indexed = self.indexes.iter().find(|indexed| indexed.index.name == name);
-        debug_assert!(indexed.is_some(), "no index {name} was declared");
-        indexed.and_then(|indexed| indexed.found.get(value)).into_iter().flatten()
+        let Some(place) = self.indexes.iter().position(|index| index.name == name) else {
+            panic!("no index {name} was declared");
+        };
+        self.found.get(place).and_then(|found| found.get(value)).into_iter().flatten()
     }
 
     pub(crate) fn keys(&self) -> Vec<ObjectKey> {

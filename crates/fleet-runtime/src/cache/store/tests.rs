@@ -17,7 +17,17 @@ fn teams(object: &ConfigMap) -> Vec<String> {
 }
 
 fn store(keep: Keep) -> Store<ConfigMap> {
-    Store::new(keep, vec![Index { name: BY_TEAM, keys: Box::new(teams) }])
+    Store::new(keep, vec![Index { name: BY_TEAM, keys: Box::new(teams) }].into())
+}
+
+/// As a cache does it.
+fn put(store: &mut Store<ConfigMap>, value: &Value, origin: Origin) -> Change<ConfigMap> {
+    let version = Version::of(value).unwrap();
+    if !store.is_wanted(&version, origin) {
+        return Change::None;
+    }
+    let read = Readable::new(value, &store.indexes.clone());
+    store.put(version, value, read, origin)
 }
 
 fn object(name: &str, uid: &str, revision: u64, team: &str) -> Value {
@@ -35,7 +45,8 @@ fn shown(change: &Change<ConfigMap>) -> String {
     let side = |object: &Option<Arc<ConfigMap>>| object.as_ref().map_or("-", |object| version(object)).to_owned();
     match change {
         Change::None => "same".to_owned(),
-        Change::Changed { old, new } => format!("{}→{}", side(old), side(new)),
+        Change::Changed { old, new, .. } => format!("{}→{}", side(old), side(new)),
+        Change::Replaced { old, new, .. } => format!("{}→-→{}", version(old), version(new)),
         Change::Unreadable { revision, .. } => format!("unreadable {revision}"),
     }
 }
@@ -50,22 +61,21 @@ fn check(commands: &str, expected: Expect) {
             let words: Vec<&str> = command.split_whitespace().collect();
             let number = |at: usize| words[at].parse::<u64>().unwrap();
             let object = || object(words[1], words[2], number(3), words.get(4).unwrap_or(&""));
-            let put =
-                |store: &mut Store<ConfigMap>, value: Value, origin| store.put(Prepared::new(&value).unwrap(), origin);
             let key = || ObjectKey::namespaced("ns", words[1]);
             match words[0] {
-                "watch" => out.push(shown(&put(&mut store, object(), Origin::Watch))),
-                "answer" => out.push(shown(&put(&mut store, object(), Origin::Answer))),
-                "list" => out.push(shown(&put(&mut store, object(), Origin::List))),
+                "watch" => out.push(shown(&put(&mut store, &object(), Origin::Watch))),
+                "answer" => out.push(shown(&put(&mut store, &object(), Origin::Answer))),
+                "list" => out.push(shown(&put(&mut store, &object(), Origin::List))),
                 "bad" | "badlist" => {
                     let mut bad = object();
                     bad["data"] = json!("no map");
                     let origin = if words[0] == "bad" { Origin::Watch } else { Origin::List };
-                    out.push(shown(&put(&mut store, bad, origin)));
+                    out.push(shown(&put(&mut store, &bad, origin)));
                 }
                 "gone" => out.push(shown(&store.remove(&object()))),
                 "delete" => out.push(shown(&store.deleted_by_us(&key(), words.get(2).copied()))),
-                "begin" => store.begin_list(Revision(number(1))),
+                "begin" if store.begin_list(Revision(number(1))) => out.push("set back".to_owned()),
+                "begin" => {}
                 "end" => out.extend(store.end_list().iter().map(shown)),
                 "mark" => store.passed(Revision(number(1))),
                 other => panic!("no such command: {other}"),
@@ -160,11 +170,40 @@ fn what_cannot_be_read_leaves_the_last_good_version_and_a_mark() {
     check("watch a u1 1; bad a u1 2; watch a u1 3", expect!["-→1, unreadable 2, 1→3, | a@3 | red:  | broken: "]);
     check(
         "watch a u1 1; bad a u1 2; bad b u2 3; gone a u1 4; gone b u2 5",
-        expect!["-→1, unreadable 2, unreadable 3, 1→-, same, |  | red:  | broken: "],
+        expect!["-→1, unreadable 2, unreadable 3, 1→-, -→-, |  | red:  | broken: "],
     );
     check(
         "watch a u1 1; bad a u1 2; bad b u2 3; begin 9; badlist b u2 3; end",
         expect!["-→1, unreadable 2, unreadable 3, same, 1→-, |  | red:  | broken: ns/b"],
+    );
+}
+
+#[test]
+fn an_object_that_could_never_be_read_is_told_of_when_it_goes() {
+    check("bad a u1 1; begin 9; end", expect!["unreadable 1, -→-, |  | red:  | broken: "]);
+    check("bad a u1 5; gone a u0 4", expect!["unreadable 5, same, |  | red:  | broken: ns/a"]);
+}
+
+#[test]
+fn another_object_of_the_same_name_is_a_deletion_and_a_creation() {
+    check("watch a u1 1 red; begin 9; list a u2 8; end", expect!["-→1, 1→-→8, | a@8 | red:  | broken: "]);
+    check("watch a u1 1; watch a u2 3 red", expect!["-→1, 1→-→3, | a@3 | red: a@3 | broken: "]);
+}
+
+#[test]
+fn a_list_that_is_older_than_what_the_watch_has_told_counts_alone() {
+    check(
+        "watch a u1 8; watch b u2 9 red; bad c u3 9; begin 5; list a u1 3; end; watch a u1 6",
+        expect!["-→8, -→9, unreadable 9, set back, 8→3, 9→-, -→-, 3→6, | a@6 | red:  | broken: "],
+    );
+    check(
+        "watch a u1 8; delete a u1; begin 5; list a u1 3; end",
+        expect!["-→8, 8→-, set back, -→3, | a@3 | red:  | broken: "],
+    );
+    // What we write while it comes in is newer than it, as ever.
+    check(
+        "watch a u1 8; begin 5; answer a u1 6; answer n u2 7; list a u1 3; end; watch n u2 7",
+        expect!["-→8, set back, 8→6, -→7, same, same, | a@6 n@7 | red:  | broken: "],
     );
 }
 
@@ -175,7 +214,7 @@ fn a_server_whose_revisions_are_no_numbers_is_followed_by_its_watch_alone() {
     for (origin, text, expected) in
         [(Origin::Answer, "x1", "same"), (Origin::Watch, "x2", "-→x2"), (Origin::Watch, "x1", "x2→x1")]
     {
-        assert_eq!(shown(&store.put(Prepared::new(&opaque(text)).unwrap(), origin)), expected);
+        assert_eq!(shown(&put(&mut store, &opaque(text), origin)), expected);
     }
 }
 
@@ -184,7 +223,7 @@ fn a_namespace_is_listed_alone() {
     let mut store = store(Keep::Packed);
     for (namespace, name) in [("a", "z"), ("b", "y"), ("b", "x"), ("c", "w")] {
         let value = json!({"metadata": {"name": name, "namespace": namespace, "resourceVersion": "1"}});
-        store.put(Prepared::new(&value).unwrap(), Origin::Watch);
+        put(&mut store, &value, Origin::Watch);
     }
     let names = |namespace: &str| -> Vec<String> {
         store.in_namespace(namespace).iter().filter_map(|object| object.metadata.name.clone()).collect()
@@ -270,7 +309,7 @@ struct Client {
 impl Client {
     fn hear(&mut self, answer: Answer) {
         match answer {
-            Answer::Stored(object) => drop(self.store.put(Prepared::new(&object).unwrap(), Origin::Answer)),
+            Answer::Stored(object) => drop(put(&mut self.store, &object, Origin::Answer)),
             Answer::Deleted(key, uid) => drop(self.store.deleted_by_us(&key, Some(&uid))),
         }
     }
@@ -282,7 +321,7 @@ impl Client {
         for (revision, told) in news {
             self.cursor = revision;
             match told {
-                Told::Put(object) => drop(self.store.put(Prepared::new(&object).unwrap(), Origin::Watch)),
+                Told::Put(object) => drop(put(&mut self.store, &object, Origin::Watch)),
                 Told::Gone(object) => drop(self.store.remove(&object)),
             }
         }
@@ -294,7 +333,7 @@ impl Client {
             Some((0, revision, objects)) => {
                 self.store.begin_list(Revision(revision));
                 for object in objects {
-                    self.store.put(Prepared::new(&object).unwrap(), Origin::List);
+                    put(&mut self.store, &object, Origin::List);
                 }
                 self.store.end_list();
                 self.cursor = revision;
