@@ -4,6 +4,7 @@
 //! never reads a clock, never decides what should happen next (that is `fleet-core`).
 
 pub mod admission;
+pub mod bits;
 pub mod conditions;
 pub mod go_json;
 pub mod grammar;

@@ -19,8 +19,8 @@ use fleet_core::membership::hub::{
 };
 use fleet_core::plan::Wake;
 use fleet_runtime::{
-    Actions, Cache, Cached, Controller, CounterName, Counters, Event, KubeEvent, Moment, Next, ObjectKey, Outcome,
-    Runtime, Triggers, Writable, Write,
+    Actions, Cache, Cached, Controller, CounterName, Counters, Event, KubeEvent, Moment, Next, ObjectKey, Runtime,
+    Triggers, Writable, Write,
 };
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Namespace;
@@ -110,6 +110,7 @@ impl Controller for Membership {
     type Facts = ();
 
     fn plan(&self, key: &ClusterName, (): (), moment: Moment) -> Actions {
+        self.uncounted.lock().remove(key);
         let seen = match self.observe(key) {
             Ok(Some(seen)) => seen,
             Ok(None) => return Actions::none(),
@@ -122,11 +123,10 @@ impl Controller for Membership {
         self.carry_out(key, &seen, plan)
     }
 
-    fn conclude(&self, key: &ClusterName, _: Vec<Outcome>, _: Moment) -> Option<Actions> {
+    fn performed(&self, key: &ClusterName) {
         if let Some(counter) = self.uncounted.lock().remove(key) {
             self.counters.count(counter.name());
         }
-        None
     }
 }
 
@@ -177,11 +177,8 @@ impl Membership {
         if let Some(status) = plan.status {
             actions.write(seen.status(status));
         }
-        self.uncounted.lock().remove(key);
         if let Some(counter) = plan.report.counted {
             self.uncounted.lock().insert(key.clone(), counter);
-            // A write of nothing, whose outcome is told only if everything before it succeeded.
-            actions.writes.push(Write::change(&*seen.member, &*seen.member).observed());
         }
         actions.events = plan.report.events.iter().map(|event| KubeEvent::about(&*seen.member, event)).collect();
         actions.note = Some(format!("{:?}", plan.report.outcome));

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet_runtime::Spectator;
+use fleet_runtime::{Ending, Spectator};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -129,11 +129,15 @@ impl Spectator for HubMetrics {
         }
     }
 
-    fn ended(&self, controller: &'static str, result: &'static str, took: Duration) {
-        let (failed, again) = (matches!(result, "failed" | "panicked"), result == "conflict");
+    fn ended(&self, controller: &'static str, how: Ending, took: Duration) {
+        let (failed, again) = (matches!(how, Ending::Failed | Ending::Panicked), how == Ending::Conflict);
         match Known::of(controller) {
             Known::Placement(of) => {
                 self.0.active.get_or_create(&of).dec();
+                // What was cut short has neither succeeded nor failed.
+                if how == Ending::Cancelled {
+                    return;
+                }
                 let result = if failed {
                     "error"
                 } else if again {
@@ -149,6 +153,9 @@ impl Spectator for HubMetrics {
             }
             Known::Scheduler => {
                 self.0.cycling.dec();
+                if how == Ending::Cancelled {
+                    return;
+                }
                 let cycle = Cycle { is_failed: word(failed), needs_requeue: word(again) };
                 self.0.cycles.get_or_create(&cycle).observe(took.as_secs_f64() * 1000.0);
             }
@@ -170,20 +177,22 @@ mod tests {
         let metrics = HubMetrics::new(&HubOptions::default());
         let mut registry = Registry::default();
         metrics.register(&mut registry);
-        for (controller, result) in [
-            (names::CLUSTER_PLACEMENT, "settled"),
-            (names::CLUSTER_PLACEMENT, "failed"),
-            (names::NAMESPACED_SCHEDULER, "conflict"),
-            (names::MEMBERSHIP, "settled"),
+        for (controller, how) in [
+            (names::CLUSTER_PLACEMENT, Ending::Settled),
+            (names::CLUSTER_PLACEMENT, Ending::Failed),
+            (names::CLUSTER_PLACEMENT, Ending::Cancelled),
+            (names::NAMESPACED_SCHEDULER, Ending::Conflict),
+            (names::MEMBERSHIP, Ending::Settled),
         ] {
             metrics.began(controller);
-            metrics.ended(controller, result, Duration::from_millis(20));
+            metrics.ended(controller, how, Duration::from_millis(20));
         }
         metrics.began(names::NAMESPACED_PLACEMENT);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
             r#"fleet_workload_reconcile_total{controller="cluster-resource-placement-controller-v1beta1",result="error"} 1"#,
+            r#"fleet_workload_reconcile_total{controller="cluster-resource-placement-controller-v1beta1",result="success"} 1"#,
             r#"fleet_workload_reconcile_errors_total{controller="cluster-resource-placement-controller-v1beta1"} 1"#,
             r#"fleet_workload_reconcile_time_seconds_bucket{le="0.025",controller="cluster-resource-placement-controller-v1beta1"} 2"#,
             r#"fleet_workload_max_concurrent_reconciles{controller="resource-placement-controller"} 10"#,

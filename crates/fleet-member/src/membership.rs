@@ -95,18 +95,10 @@ struct State {
     look_due: bool,
     /// The random bits of this process.
     seed: Option<u64>,
-    awaited: Awaited,
-}
-
-/// What the outcomes of the plan in hand are about.
-#[derive(Default)]
-enum Awaited {
-    #[default]
-    Nothing,
-    /// Works that are let go of, for this order of the hub.
-    Releases { order: Order },
-    /// A report that, once it is written, counts.
-    Report(Counter),
+    /// Set if the plan in hand lets go of Works: for this order of the hub.
+    releases_for: Option<Order>,
+    /// What counts once the report of the plan in hand is written.
+    uncounted: Option<Counter>,
 }
 
 impl Controller for Agent {
@@ -122,11 +114,12 @@ impl Controller for Agent {
     }
 
     fn plan(&self, _: &ClusterName, look: Option<Look>, moment: Moment) -> Actions {
+        let mut state = self.state.lock();
+        (state.releases_for, state.uncounted) = (None, None);
         if self.caches.mailboxes.is_broken(&self.mailbox) {
             let note = Some("waits until the letter box can be read".to_owned());
             return Actions { note, ..Actions::none() };
         }
-        let mut state = self.state.lock();
         let Some(mailbox) = self.caches.mailboxes.get(&self.mailbox) else { return Actions::none() };
         if let Some(look) = look {
             let Look { probe, provider, collected } = look;
@@ -149,29 +142,27 @@ impl Controller for Agent {
         self.carry_out(&mut state, &mailbox, &works, plan, moment)
     }
 
+    fn performed(&self, _: &ClusterName) {
+        if let Some(counter) = self.state.lock().uncounted.take() {
+            self.counters.count(counter.name());
+        }
+    }
+
     fn conclude(&self, _: &ClusterName, outcomes: Vec<Outcome>, moment: Moment) -> Option<Actions> {
         let mut state = self.state.lock();
-        match std::mem::take(&mut state.awaited) {
-            Awaited::Nothing => None,
-            Awaited::Report(counter) => {
-                self.counters.count(counter.name());
-                None
-            }
-            Awaited::Releases { order } => {
-                let failures: Vec<_> =
-                    outcomes.into_iter().filter_map(Result::err).filter(|error| !error.is_not_found()).collect();
-                let failed = failures.iter().find(|error| !error.is_conflict());
-                if let Some(error) = failed {
-                    state.memory.setback = Some(Setback::next(&state.memory, order, error.with_causes(), moment.now));
-                } else if failures.is_empty() {
-                    state.memory.setback = None;
-                }
-                // The next plan reports it. Somebody who writes the same Work gets a moment to finish.
-                let fought = failed.is_none() && !failures.is_empty();
-                let retry_at = if fought { moment.now.checked_add(FIRST_RETRY_AFTER).ok() } else { None };
-                Some(Actions::none().then(Next::At(retry_at.unwrap_or(moment.now))))
-            }
+        let order = state.releases_for.take()?;
+        let failures: Vec<_> =
+            outcomes.into_iter().filter_map(Result::err).filter(|error| !error.is_not_found()).collect();
+        let failed = failures.iter().find(|error| !error.is_conflict());
+        if let Some(error) = failed {
+            state.memory.setback = Some(Setback::next(&state.memory, order, error.with_causes(), moment.now));
+        } else if failures.is_empty() {
+            state.memory.setback = None;
         }
+        // The next plan reports it. Somebody who writes the same Work gets a moment to finish.
+        let fought = failed.is_none() && !failures.is_empty();
+        let retry_at = if fought { moment.now.checked_add(FIRST_RETRY_AFTER).ok() } else { None };
+        Some(Actions::none().then(Next::At(retry_at.unwrap_or(moment.now))))
     }
 }
 
@@ -201,12 +192,11 @@ impl Agent {
                 Act::ReleaseWork { work } => actions.writes.extend(release(works, work)),
             }
         }
-        state.awaited = Awaited::Nothing;
         if state.look_due {
             return actions.then(Next::At(moment.now));
         }
         if !actions.writes.is_empty() {
-            state.awaited = Awaited::Releases { order: Order::of(mailbox) };
+            state.releases_for = Some(Order::of(mailbox));
             return actions;
         }
         if !matches!(plan.report.outcome, Stand::SetBack { .. }) {
@@ -215,11 +205,7 @@ impl Agent {
         if let Some(status) = plan.status {
             actions.write(Write::status(mailbox, &mailbox.clone().with_status(status)));
         }
-        if let Some(counter) = plan.report.counted {
-            state.awaited = Awaited::Report(counter);
-            // A write of nothing, whose outcome is told only if everything before it succeeded.
-            actions.writes.push(Write::change(mailbox, mailbox).observed());
-        }
+        state.uncounted = plan.report.counted;
         actions.events = plan.report.events.iter().map(|event| KubeEvent::about(mailbox, event)).collect();
         actions.then(match plan.wake {
             Until::OnChange => Next::OnChange,

@@ -1,7 +1,8 @@
 //! What time it is, and where random bits come from.
 //!
 //! Decides how virtual time follows tokio's (paused) clock, and what a clock that was turned back means for those who sleep
-//! by it. The only file that reads a clock or makes a random number.
+//! by it. The only file that asks what time it is or draws a random number; how much time has passed (timeouts, durations) is
+//! measured elsewhere too, by tokio's clock.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use fleet_api::bits::{STEP, mixed};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -116,19 +118,9 @@ impl Seeds {
         match self {
             // Every `RandomState` hashes with keys of its own, drawn from the system's randomness.
             Self::Random => RandomState::new().build_hasher().finish(),
-            Self::Sequence(state) => mixed(state.fetch_add(GOLDEN_STEP, Ordering::Relaxed).wrapping_add(GOLDEN_STEP)),
+            Self::Sequence(state) => mixed(state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP)),
         }
     }
-}
-
-/// The step of splitmix64: 2^64 divided by the golden ratio, odd, so that the state takes all values.
-const GOLDEN_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The output function of splitmix64.
-fn mixed(state: u64) -> u64 {
-    let a = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let b = (a ^ (a >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    b ^ (b >> 31)
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ pub trait Controller: Send + Sync + 'static {
     fn plan(&self, key: &Self::Key, facts: Self::Facts, moment: Moment) -> Actions;
 
     /// Told that every write of the last plan of this key was made, but for those that may wait. What a plan concluded
-    /// from its own writes is true from now on; if one failed, this is not called. The default needs no telling.
+    /// from its own writes is true from now on; if one failed or was refused, this is not called. The default needs no
+    /// telling.
     fn performed(&self, _key: &Self::Key) {}
 
     /// Told how the `observed` writes of a plan went, in their order, if there were any, and that an `explained` one was

@@ -10,8 +10,6 @@ use crate::kind::KindId;
 pub enum Error {
     #[error("cannot {verb} {kind} {key}")]
     Request { verb: &'static str, kind: KindId, key: ObjectKey, source: Box<kube::Error> },
-    #[error("cannot list {kind}")]
-    List { kind: KindId, source: Box<kube::Error> },
     #[error("cannot {verb} {kind} {key}: no answer within {seconds} s")]
     Timeout { verb: &'static str, kind: KindId, key: ObjectKey, seconds: u64 },
     #[error("{kind} {key} cannot be read")]
@@ -31,7 +29,7 @@ impl Error {
     /// The server's own words, if it answered at all.
     pub fn status(&self) -> Option<&kube::core::Status> {
         match self {
-            Self::Request { source, .. } | Self::List { source, .. } => match source.as_ref() {
+            Self::Request { source, .. } => match source.as_ref() {
                 kube::Error::Api(status) => Some(status),
                 _ => None,
             },
@@ -43,10 +41,6 @@ impl Error {
     /// already.
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|status| status.code == 409)
-    }
-
-    pub fn is_already_exists(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 409 && status.reason == "AlreadyExists")
     }
 
     pub fn is_not_found(&self) -> bool {
@@ -87,7 +81,7 @@ impl Error {
             Self::NotOwned { .. } => "not_owned",
             Self::NotLeading => "not_leading",
             Self::Other(_) => "other",
-            Self::Request { .. } | Self::List { .. } => match self.status().map(|status| status.code) {
+            Self::Request { .. } => match self.status().map(|status| status.code) {
                 Some(409) => "conflict",
                 Some(404) => "not_found",
                 Some(429) => "throttled",
@@ -117,18 +111,17 @@ mod tests {
 
     #[test]
     fn an_answer_says_whether_to_plan_again_wait_or_give_up() {
-        let facts = |error: &Error| {
-            (error.class(), error.is_conflict(), error.is_already_exists(), error.is_not_found(), error.is_refusal())
-        };
-        assert_eq!(facts(&answered(409, "Conflict")), ("conflict", true, false, false, false));
-        assert_eq!(facts(&answered(409, "AlreadyExists")), ("conflict", true, true, false, false));
-        assert_eq!(facts(&answered(404, "NotFound")), ("not_found", false, false, true, false));
-        assert_eq!(facts(&answered(422, "Invalid")), ("refused", false, false, false, true));
-        assert_eq!(facts(&answered(429, "TooManyRequests")), ("throttled", false, false, false, false));
-        assert_eq!(facts(&answered(503, "ServiceUnavailable")), ("server", false, false, false, false));
+        let facts = |error: &Error| (error.class(), error.is_conflict(), error.is_not_found(), error.is_refusal());
+        assert_eq!(facts(&answered(409, "Conflict")), ("conflict", true, false, false));
+        assert_eq!(facts(&answered(409, "AlreadyExists")), ("conflict", true, false, false));
+        assert_eq!(facts(&answered(404, "NotFound")), ("not_found", false, true, false));
+        assert_eq!(facts(&answered(422, "Invalid")), ("refused", false, false, true));
+        assert_eq!(facts(&answered(429, "TooManyRequests")), ("throttled", false, false, false));
+        assert_eq!(facts(&answered(503, "ServiceUnavailable")), ("server", false, false, false));
         let lost = kube::Error::Service("connection reset".into());
-        let lost = Error::List { kind: KindId::new("", "v1", "Pod", "pods"), source: Box::new(lost) };
-        assert_eq!(facts(&lost), ("connection", false, false, false, false));
+        let (kind, key) = (KindId::new("", "v1", "Pod", "pods"), ObjectKey::namespaced("ns", "a"));
+        let lost = Error::Request { verb: "get", kind, key, source: Box::new(lost) };
+        assert_eq!(facts(&lost), ("connection", false, false, false));
     }
 
     #[test]

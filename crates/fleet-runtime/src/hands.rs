@@ -36,7 +36,7 @@ impl<'a> Hands<'a> {
         if write.is_nothing() {
             return Ok(None);
         }
-        self.context.writer.perform(self.controller, write).await
+        self.context.writer.perform(self.controller, write, true).await.map(|answer| answer.object)
     }
 
     /// The present moment.

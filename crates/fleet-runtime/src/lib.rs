@@ -1,7 +1,7 @@
 //! The one reconcile pattern: watch → indexed cache → queue → fetch → plan → ordered writes → wake-up.
 //!
-//! Decides how controllers run; the only place that spawns tasks, reads a clock or calls an API server. Never decides
-//! what should happen: it knows nothing of what fleets mean.
+//! Decides how controllers run; of all that they are made of, the only place that spawns tasks, reads a clock or calls an API
+//! server. Never decides what should happen: it knows nothing of what fleets mean.
 //!
 //! A controller declares its kinds (`Kind`, `Runtime::cache`), says which change wakes which key (`Triggers`) and turns a
 //! key into `Actions` (`Controller::plan`). Everything else is here.
@@ -43,11 +43,11 @@ pub use key::{ObjectKey, Revision};
 pub use kind::KindId;
 pub use leader::{Election, Timing};
 pub use metadata::{MetadataCaches, MetadataObject};
-pub use metrics::{Metrics, Spectator};
+pub use metrics::{Ending, Metrics, Spectator};
 pub use ownership::{Grant, Overlap, Ownership};
 pub use queue::Retry;
 pub use reader::{Answer, Reader};
-pub use runtime::{Options, Progress, Runtime};
+pub use runtime::{Broken, Options, Progress, Runtime};
 pub use tally::Tally;
 pub use triggers::{Marks, Triggers};
 pub use worker::SHUTDOWN_GRACE;

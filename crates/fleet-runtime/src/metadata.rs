@@ -175,9 +175,21 @@ impl MetadataCaches {
                     (cache, watches.spawn(following))
                 });
             }
-            while watches.try_join_next().is_some() {}
-            self.shared.wanted.notified().await;
+            tokio::select! {
+                biased;
+                Some(ended) = watches.join_next() => pass_on_panic(ended),
+                () = self.shared.wanted.notified() => {}
+            }
         }
+    }
+}
+
+/// Whoever watches over us shall know.
+fn pass_on_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
     }
 }
 

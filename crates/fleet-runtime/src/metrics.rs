@@ -29,8 +29,34 @@ pub struct Metrics(Arc<Families>);
 pub trait Spectator: Send + Sync + 'static {
     fn began(&self, controller: &'static str);
 
-    /// With how it ended: `settled`, `failed`, `conflict`, `panicked`, `cancelled`.
-    fn ended(&self, controller: &'static str, result: &'static str, took: Duration);
+    fn ended(&self, controller: &'static str, how: Ending, took: Duration);
+}
+
+/// How a reconcile ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// All that it wanted is done.
+    Settled,
+    /// Something went wrong; it is tried again.
+    Failed,
+    /// Somebody else wrote first; it is planned again at once.
+    Conflict,
+    Panicked,
+    /// It was cut short, because this process does not lead any more or ends.
+    Cancelled,
+}
+
+impl Ending {
+    /// For metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Settled => "settled",
+            Self::Failed => "failed",
+            Self::Conflict => "conflict",
+            Self::Panicked => "panicked",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 #[derive(Default)]
@@ -159,9 +185,9 @@ impl Metrics {
         self.0.writes.get_or_create(&Requested { kind: kind.to_string(), verb, outcome }).get()
     }
 
-    /// Reconciles of a controller that ended this way: `settled`, `failed`, `conflict`, `panicked`.
-    pub fn reconciles(&self, controller: &'static str, result: &'static str) -> u64 {
-        self.0.reconciles.get_or_create(&Reconciled { controller, result }).get()
+    /// Reconciles of a controller that ended this way.
+    pub fn reconciles(&self, controller: &'static str, how: Ending) -> u64 {
+        self.0.reconciles.get_or_create(&Reconciled { controller, result: how.word() }).get()
     }
 
     /// Versions of objects of a kind that could not be read.
@@ -191,7 +217,7 @@ impl Metrics {
         if let Some(spectator) = self.0.spectator.get() {
             spectator.began(controller);
         }
-        Reconcile { metrics: self.clone(), controller, begun: Instant::now(), result: "cancelled" }
+        Reconcile { metrics: self.clone(), controller, begun: Instant::now(), how: Ending::Cancelled }
     }
 
     pub(crate) fn panicked(&self, controller: &'static str) {
@@ -234,21 +260,21 @@ pub(crate) struct Reconcile {
     metrics: Metrics,
     controller: &'static str,
     begun: Instant,
-    result: &'static str,
+    how: Ending,
 }
 
 impl Reconcile {
-    pub(crate) fn end(mut self, result: &'static str) {
-        self.result = result;
+    pub(crate) fn end(mut self, how: Ending) {
+        self.how = how;
     }
 }
 
 impl Drop for Reconcile {
     fn drop(&mut self) {
-        let Self { metrics, controller, begun, result } = self;
-        metrics.0.reconciles.get_or_create(&Reconciled { controller, result }).inc();
+        let Self { metrics, controller, begun, how } = self;
+        metrics.0.reconciles.get_or_create(&Reconciled { controller, result: how.word() }).inc();
         if let Some(spectator) = metrics.0.spectator.get() {
-            spectator.ended(controller, result, begun.elapsed());
+            spectator.ended(controller, *how, begun.elapsed());
         }
     }
 }
@@ -265,18 +291,18 @@ mod tests {
             fn began(&self, controller: &'static str) {
                 self.0.lock().push(format!("{controller} began"));
             }
-            fn ended(&self, controller: &'static str, result: &'static str, _: Duration) {
-                self.0.lock().push(format!("{controller} {result}"));
+            fn ended(&self, controller: &'static str, how: Ending, _: Duration) {
+                self.0.lock().push(format!("{controller} {}", how.word()));
             }
         }
         let (metrics, told) = (Metrics::default(), Told::default());
         metrics.tell(told.clone());
         metrics.tell(Told::default());
         let cut_short = metrics.begin("b");
-        metrics.begin("a").end("settled");
+        metrics.begin("a").end(Ending::Settled);
         drop(cut_short);
         assert_eq!(*told.0.lock(), ["b began", "a began", "a settled", "b cancelled"]);
-        assert_eq!(metrics.reconciles("b", "cancelled"), 1);
+        assert_eq!(metrics.reconciles("b", Ending::Cancelled), 1);
     }
 
     #[test]
@@ -286,14 +312,14 @@ mod tests {
         let kind = KindId::new("apps", "v1", "Deployment", "deployments");
         metrics.wrote(&kind, "create", Duration::from_millis(2), None);
         metrics.clone().wrote(&kind, "create", Duration::from_millis(2), Some(&Error::NotLeading));
-        metrics.begin("toy").end("settled");
+        metrics.begin("toy").end(Ending::Settled);
         metrics.waited("toy", Duration::from_secs(2));
         metrics.planned("toy", Duration::from_micros(300));
         metrics.depth("toy", 3);
         metrics.read(&kind, "get", None);
         metrics.watch_restarted(&kind, "expired");
         assert_eq!((metrics.writes(), metrics.reads(), metrics.relists(&kind)), (2, 1, 1));
-        assert_eq!((metrics.writes_of(&kind, "create", "ok"), metrics.reconciles("toy", "settled")), (1, 1));
+        assert_eq!((metrics.writes_of(&kind, "create", "ok"), metrics.reconciles("toy", Ending::Settled)), (1, 1));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [

@@ -1,6 +1,7 @@
 //! Puts the parts together: caches, controllers, watches, leadership, shutdown.
 //!
-//! Decides what is started in which order and how it ends. The only place that spawns.
+//! Decides what is started in which order and how it ends. What runs in the background runs as long as the runtime: if one
+//! such task fails, all end, and whoever started them starts them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,6 +17,7 @@ use crate::cache::{Cache, Cached, Kind, Sink};
 use crate::clock::{Clock, Seeds};
 use crate::controller::{Controller, KubeEvent};
 use crate::discovery::Discovery;
+use crate::error::panic_text;
 use crate::events::{Publisher, Recorder};
 use crate::flag::Flag;
 use crate::kind::KindId;
@@ -60,6 +62,25 @@ impl Default for Options {
     }
 }
 
+/// A part of the runtime panicked that is no reconcile.
+#[derive(Debug, thiserror::Error)]
+#[error("a background task panicked: {panic}")]
+pub struct Broken {
+    panic: String,
+}
+
+/// Ready when one of these tasks has panicked. None of them ends otherwise while all goes well.
+async fn first_broken(tasks: &mut JoinSet<()>) -> Broken {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended
+            && let Ok(panic) = error.try_into_panic()
+        {
+            return Broken { panic: panic_text(&*panic).to_owned() };
+        }
+    }
+    std::future::pending().await
+}
+
 type Start = Box<dyn FnOnce(&Arc<Context>, &Signals) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// Collects caches and controllers, then runs them.
@@ -74,6 +95,7 @@ pub struct Runtime {
     controllers: Vec<Start>,
     retry: Retry,
     progress: Progress,
+    leading: Flag,
     /// Where the lease lives, if there is an election.
     election_side: Side,
 }
@@ -105,7 +127,8 @@ impl Runtime {
             discoveries: Vec::new(),
             controllers: Vec::new(),
             retry: Retry::default(),
-            progress: Progress { leading, idle: Vec::new(), gates: Vec::new() },
+            progress: Progress { idle: Vec::new(), gates: Vec::new() },
+            leading,
             election_side: Side::MAIN,
         }
     }
@@ -204,9 +227,9 @@ impl Runtime {
     }
 
     /// Runs everything until `shutdown` is ready. Then no key is taken any more, what has begun may end within
-    /// `SHUTDOWN_GRACE`, and everything stops.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
-        let signals = Signals { stopping: Flag::default(), leading: self.progress.leading.clone() };
+    /// `SHUTDOWN_GRACE`, and everything stops. It ends the same way by itself if something in it breaks that all depend on.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Broken> {
+        let signals = Signals { stopping: Flag::default(), leading: self.leading.clone() };
         let (recorder, events) = Recorder::new();
         let context = Arc::new(self.context(signals.leading.clone(), recorder));
         // Everything in this set ends when it is dropped.
@@ -225,10 +248,16 @@ impl Runtime {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let ended = tokio::select! {
             biased;
-            () = shutdown => {}
-            () = campaign => {}
+            () = shutdown => Ok(()),
+            () = campaign => Ok(()),
+            broken = first_broken(&mut background) => Err(broken),
+            broken = first_broken(&mut controllers) => Err(broken),
+        };
+        if let Err(broken) = &ended {
+            self.options.metrics.panicked("runtime");
+            tracing::error!(error = %broken, "the runtime ends because a part of it broke");
         }
         signals.stopping.set(true);
         let ends = Instant::now() + SHUTDOWN_GRACE + RELEASE_WITHIN;
@@ -237,6 +266,7 @@ impl Runtime {
         if let Some(candidate) = candidate {
             candidate.release(ends).await;
         }
+        ended
     }
 
     fn follow_all(&self, background: &mut JoinSet<()>) {
@@ -316,7 +346,6 @@ type Probe = Arc<dyn Fn() -> bool + Send + Sync>;
 /// How far the controllers of a runtime are.
 #[derive(Clone)]
 pub struct Progress {
-    leading: Flag,
     idle: Vec<Probe>,
     gates: Vec<Flag>,
 }
@@ -337,11 +366,6 @@ impl Progress {
     /// Whether all caches that controllers read are complete.
     pub fn is_synced(&self) -> bool {
         self.gates.iter().all(Flag::is_up)
-    }
-
-    /// Whether this process acts, or is one that has nobody to agree with.
-    pub fn is_leading(&self) -> bool {
-        self.leading.is_up()
     }
 
     /// Whether no key is due or in hand. Wake-ups may be set, and news may be on its way.

@@ -74,6 +74,8 @@ enum Ended {
     Refused,
     /// The server tells nothing, not even how far it is, as it used to.
     Mute,
+    /// The server says that it is not as far as we are.
+    SetBack,
 }
 
 impl Ended {
@@ -82,6 +84,7 @@ impl Ended {
             Self::Expired => "expired",
             Self::Refused => "refused",
             Self::Mute => "mute",
+            Self::SetBack => "set_back",
         }
     }
 }
@@ -136,7 +139,7 @@ impl Follower {
 
     /// Watches from a revision until that does not work any more.
     async fn watch(&self, revision: String, pauses: &mut Pauses) -> Ended {
-        let mut place = Place { revision, is_marked: false };
+        let mut place = Place { revision, is_marked: false, is_ahead: false };
         let (mut is_fresh, mut refusals, mut sends_marks) = (true, 0, false);
         loop {
             let (from, started) = (place.revision.clone(), Instant::now());
@@ -146,6 +149,9 @@ impl Follower {
             match watched {
                 Ok(()) => {
                     self.metrics.watch_restarted(self.sink.kind(), "ended");
+                    if place.is_ahead {
+                        return Ended::SetBack;
+                    }
                     // A server that was set back may wait in silence until its revisions have grown to ours.
                     let is_mute = stayed && !place.is_marked && started.elapsed() > LONGEST_WITHOUT_MARK;
                     if is_mute && sends_marks {
@@ -201,6 +207,10 @@ impl Follower {
                 }
                 WatchEvent::Bookmark(bookmark) => {
                     place.is_marked = true;
+                    place.is_ahead = is_before(&bookmark.metadata.resource_version, &place.revision);
+                    if place.is_ahead {
+                        return Ok(());
+                    }
                     self.sink.passed(Revision::parse(&bookmark.metadata.resource_version));
                     bookmark.metadata.resource_version
                 }
@@ -226,6 +236,14 @@ struct Place {
     revision: String,
     /// Whether the server has marked how far it is since the watch began.
     is_marked: bool,
+    /// Whether that was a place before ours.
+    is_ahead: bool,
+}
+
+/// Whether a revision is older than another, as far as they are numbers.
+fn is_before(one: &str, other: &str) -> bool {
+    let (one, other) = (Revision::parse(one), Revision::parse(other));
+    one != Revision::default() && one < other
 }
 
 /// Whether the server answered, and the same request will be answered the same way. One that is overloaded is to be left alone.

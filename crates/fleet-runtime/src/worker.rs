@@ -19,7 +19,7 @@ use crate::error::{Error, panic_text};
 use crate::events::Recorder;
 use crate::flag::Flag;
 use crate::hands::Hands;
-use crate::metrics::Metrics;
+use crate::metrics::{Ending, Metrics};
 use crate::queue::{Done, Taken};
 use crate::reader::Reader;
 use crate::triggers::Lane;
@@ -142,24 +142,24 @@ async fn wait_for_all(gates: &[Flag]) {
 async fn reconcile<C: Controller>(controller: Arc<C>, context: Arc<Context>, taken: Taken<C::Key>) -> Done {
     let told = context.metrics.begin(C::NAME);
     let attempt = std::panic::AssertUnwindSafe(attempt(&*controller, &context, &taken)).catch_unwind().await;
-    let (done, result) = match attempt {
-        Ok(Ok(done)) => (done, "settled"),
-        Ok(Err(Error::NotLeading)) => (Done::Cancelled, "cancelled"),
+    let (done, how) = match attempt {
+        Ok(Ok(done)) => (done, Ending::Settled),
+        Ok(Err(Error::NotLeading)) => (Done::Cancelled, Ending::Cancelled),
         Ok(Err(error)) if error.is_conflict() => {
             tracing::debug!(error = error.with_causes(), "somebody else wrote first");
-            (Done::Conflict, "conflict")
+            (Done::Conflict, Ending::Conflict)
         }
         Ok(Err(error)) => {
             tracing::warn!(error = error.with_causes(), "reconcile failed; it is tried again");
-            (Done::Failed, "failed")
+            (Done::Failed, Ending::Failed)
         }
         Err(panic) => {
             context.metrics.panicked(C::NAME);
             tracing::error!(panic = panic_text(&*panic), "reconcile panicked; it is tried again");
-            (Done::Failed, "panicked")
+            (Done::Failed, Ending::Panicked)
         }
     };
-    told.end(result);
+    told.end(how);
     done
 }
 
@@ -170,13 +170,16 @@ async fn attempt<C: Controller>(controller: &C, context: &Context, taken: &Taken
     let started = Instant::now();
     let actions = controller.plan(&taken.key, facts, planned_at);
     context.metrics.planned(C::NAME, started.elapsed());
-    let (mut performed, mut end) = perform::<C>(context, actions, planned_at.now, taken.soft_since).await?;
-    controller.performed(&taken.key);
-    if !performed.is_empty()
-        && let Some(more) = controller.conclude(&taken.key, std::mem::take(&mut performed), moment())
+    let Performed { outcomes, is_whole, mut end } =
+        perform::<C>(context, actions, planned_at.now, taken.soft_since).await?;
+    if is_whole {
+        controller.performed(&taken.key);
+    }
+    if !outcomes.is_empty()
+        && let Some(more) = controller.conclude(&taken.key, outcomes, moment())
     {
         let at = context.clock.now();
-        (_, end) = perform::<C>(context, more, at, end.soft_since.or(taken.soft_since)).await?;
+        end = perform::<C>(context, more, at, end.soft_since.or(taken.soft_since)).await?.end;
     }
     let wake = match end.next {
         Next::At(at) => Some(at),
@@ -185,7 +188,16 @@ async fn attempt<C: Controller>(controller: &C, context: &Context, taken: &Taken
     Ok(Done::Settled { wake, soft_since: end.soft_since })
 }
 
-/// How performing the actions of a plan ended.
+/// What came of the actions of a plan.
+struct Performed {
+    /// Of its observed writes.
+    outcomes: Vec<Outcome>,
+    /// Whether it came to its end: no write was refused.
+    is_whole: bool,
+    end: End,
+}
+
+/// What follows for the key.
 struct End {
     next: Next,
     soft_since: Option<Timestamp>,
@@ -196,7 +208,7 @@ async fn perform<C: Controller>(
     actions: Actions,
     now: Timestamp,
     soft_since: Option<Timestamp>,
-) -> Result<(Vec<Outcome>, End), Error> {
+) -> Result<Performed, Error> {
     if let Some(note) = &actions.note {
         tracing::debug!(note, "planned");
     }
@@ -205,6 +217,7 @@ async fn perform<C: Controller>(
     let mut end = End { next: actions.next, soft_since: None };
     for mut write in actions.writes {
         if write.is_nothing() {
+            // Who counts outcomes finds one for each write.
             if write.observed {
                 outcomes.push(Ok(None));
             }
@@ -217,16 +230,17 @@ async fn perform<C: Controller>(
         }
         let base = write.base().map(str::to_owned);
         chain.follow(&mut write);
-        let outcome = context.writer.perform(C::NAME, &write).await;
-        if let Ok(answer) = &outcome {
-            chain.note(&write, base, answer.as_ref());
-        }
+        let outcome = context.writer.perform(C::NAME, &write, write.observed).await;
+        let outcome = outcome.map(|answer| {
+            chain.note(&write, base, answer.version);
+            answer.object
+        });
         match outcome {
             Err(Error::NotLeading) => return Err(Error::NotLeading),
             Err(error) if write.explained && error.is_refusal() => {
                 tracing::debug!(error = error.with_causes(), "the server refuses a write");
                 outcomes.push(Err(error));
-                return Ok((outcomes, end));
+                return Ok(Performed { outcomes, is_whole: false, end });
             }
             outcome if write.observed => outcomes.push(outcome),
             outcome => drop(outcome?),
@@ -236,7 +250,7 @@ async fn perform<C: Controller>(
     if end.soft_since.is_none() {
         actions.events.into_iter().for_each(|event| context.recorder.record(event));
     }
-    Ok((outcomes, end))
+    Ok(Performed { outcomes, is_whole: true, end })
 }
 
 /// Until when a soft write is put off; `None` if it is to be made now.

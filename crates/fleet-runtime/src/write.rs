@@ -43,8 +43,6 @@ pub struct Write {
 pub(crate) enum Op {
     Create {
         body: Value,
-        /// Whether it is fine if the object exists already.
-        if_absent: bool,
     },
     Patch {
         subresource: Option<&'static str>,
@@ -113,15 +111,6 @@ impl Write {
         }
     }
 
-    /// Creates an object; if one of that name exists already, it is left as it is.
-    pub fn create_if_absent<K: Writable>(object: &K) -> Self {
-        let mut write = Self::create(object);
-        if let Op::Create { if_absent, .. } = &mut write.op {
-            *if_absent = true;
-        }
-        write
-    }
-
     /// Changes everything but the status from `old` to `new`, if `old` is still what is stored.
     pub fn change<K: Writable>(old: &K, new: &K) -> Self {
         Self::difference(old, new, None)
@@ -163,7 +152,7 @@ impl Write {
             metadata.remove("resourceVersion");
             metadata.remove("uid");
         }
-        Self::new(kind, key, Op::Create { body, if_absent: false })
+        Self::new(kind, key, Op::Create { body })
     }
 
     /// A patch in any format, of any kind, without a precondition unless the body has one.
@@ -200,25 +189,6 @@ impl Write {
     pub fn to_subresource(mut self, name: &'static str) -> Self {
         if let Op::Patch { subresource, .. } | Op::Replace { subresource, .. } = &mut self.op {
             *subresource = Some(name);
-        }
-        self
-    }
-
-    /// Holds whatever version is stored. For fields that nobody else writes and whose newest value always wins.
-    #[must_use]
-    pub fn unconditional(mut self) -> Self {
-        if let Op::Patch { base, body, .. } = &mut self.op {
-            *base = None;
-            if let Some(operations) = body.as_array_mut() {
-                operations.retain(|operation| operation["path"] != VERSION_PATH);
-                return self;
-            }
-            if let Some(metadata) = body["metadata"].as_object_mut() {
-                metadata.remove("resourceVersion");
-                if metadata.is_empty() {
-                    body.as_object_mut().map(|fields| fields.remove("metadata"));
-                }
-            }
         }
         self
     }
@@ -293,7 +263,7 @@ impl Write {
     /// What is sent: the object of a creation, the body of a patch.
     pub fn body(&self) -> Option<&Value> {
         match &self.op {
-            Op::Create { body, .. } | Op::Patch { body, .. } | Op::Replace { body, .. } => Some(body),
+            Op::Create { body } | Op::Patch { body, .. } | Op::Replace { body, .. } => Some(body),
             Op::Delete { .. } | Op::Nothing | Op::Problem(_) => None,
         }
     }
@@ -482,10 +452,6 @@ mod tests {
                 r#"patch configmaps ns/a {"data":{"k":"w","x":null},"metadata":{"resourceVersion":"5"}} ["data.k", "data.x"]"#
             ]],
         );
-        check(
-            &Write::change(&old, &new).unconditional(),
-            expect![[r#"patch configmaps ns/a {"data":{"k":"w","x":null}} ["data.k", "data.x"]"#]],
-        );
         check(&Write::change(&old, &old), expect!["none configmaps ns/a  []"]);
         assert!(Write::change(&old, &old).is_nothing());
         let mut newer = old.clone();
@@ -537,12 +503,6 @@ mod tests {
             &write,
             expect![[
                 r#"status namespaces a [{"op":"replace","path":"/metadata/resourceVersion","value":"8"},{"op":"replace","path":"/status/phase","value":"Terminating"}] ["status.phase"]"#
-            ]],
-        );
-        check(
-            &write.unconditional(),
-            expect![[
-                r#"status namespaces a [{"op":"replace","path":"/status/phase","value":"Terminating"}] ["status.phase"]"#
             ]],
         );
         assert!(Write::status_in_parts(&new, &new).is_nothing());

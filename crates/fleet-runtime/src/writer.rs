@@ -39,8 +39,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Performs one write. The answer is the object as stored, or nothing after a deletion.
-    pub(crate) async fn perform(&self, controller: &'static str, write: &Write) -> Result<Option<Value>, Error> {
+    /// Performs one write. The object that it is answered with is kept if it is `wanted`.
+    pub(crate) async fn perform(&self, controller: &'static str, write: &Write, wanted: bool) -> Result<Answer, Error> {
         if let Op::Problem(problem) = &write.op {
             let (kind, key, problem) = (write.kind.clone(), write.key.clone(), problem.clone());
             return Err(Error::Unwritable { kind, key, problem });
@@ -52,7 +52,7 @@ impl Writer {
         let started = Instant::now();
         let outcome = self.send(write).await;
         self.metrics.wrote(&write.kind, write.verb(), started.elapsed(), outcome.as_ref().err());
-        self.judge(write, outcome).await
+        self.judge(write, outcome, wanted).await
     }
 
     fn check_owned(&self, controller: &'static str, write: &Write) -> Result<(), Error> {
@@ -82,28 +82,15 @@ impl Writer {
         }
     }
 
-    async fn judge(&self, write: &Write, outcome: Result<Value, Error>) -> Result<Option<Value>, Error> {
+    async fn judge(&self, write: &Write, outcome: Result<Value, Error>, wanted: bool) -> Result<Answer, Error> {
         match (&write.op, outcome) {
-            (Op::Delete { uid, .. }, Ok(answer)) => {
-                if is_still_there(&answer) {
-                    self.lay_over(write, &answer);
-                    return Ok(Some(answer));
-                }
+            (Op::Delete { uid, .. }, Ok(answer)) if !write.dry_run && !is_still_there(&answer) => {
                 let answered = answer["metadata"]["uid"].as_str().or(answer["details"]["uid"].as_str());
                 self.bury(write, uid.as_deref().or(answered));
-                Ok(None)
+                Ok(Answer::default())
             }
-            (Op::Delete { .. }, Err(error)) if error.is_not_found() => Ok(None),
-            (_, Ok(answer)) => {
-                if !write.dry_run {
-                    self.lay_over(write, &answer);
-                }
-                Ok(Some(answer))
-            }
-            (Op::Create { if_absent: true, .. }, Err(error)) if error.is_already_exists() => {
-                self.look_again(write).await;
-                Ok(None)
-            }
+            (Op::Delete { .. }, Err(error)) if error.is_not_found() => Ok(Answer::default()),
+            (_, Ok(answer)) => Ok(self.take_in(write, answer, wanted)),
             (_, Err(error)) => {
                 if (error.is_conflict() || error.may_have_happened()) && !write.dry_run {
                     self.look_again(write).await;
@@ -111,6 +98,20 @@ impl Writer {
                 Err(error)
             }
         }
+    }
+
+    fn take_in(&self, write: &Write, answer: Value, wanted: bool) -> Answer {
+        let version = answer["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+        if write.dry_run {
+            return Answer { version, object: wanted.then_some(answer) };
+        }
+        if is_let_go(&answer) {
+            self.bury(write, answer["metadata"]["uid"].as_str());
+            return Answer { version, object: wanted.then_some(answer) };
+        }
+        let object = wanted.then(|| answer.clone());
+        self.lay_over(write, answer);
+        Answer { version, object }
     }
 
     /// The next plan must not be made on what this one was, nor on what a write without an answer has changed since: brings
@@ -122,20 +123,26 @@ impl Writer {
         for pause in LOOKS {
             tokio::time::sleep(pause).await;
             match self.reader.on(write.side).get(&write.kind, &write.key).await {
-                Ok(Some(object)) => return self.lay_over(write, &object),
+                Ok(Some(object)) => return self.lay_over(write, object),
                 Ok(None) => return,
                 Err(error) => tracing::debug!(error = error.with_causes(), "the newest version cannot be read yet"),
             }
         }
     }
 
-    fn lay_over(&self, write: &Write, object: &Value) {
+    fn lay_over(&self, write: &Write, mut object: Value) {
         // An answer that is no object (a Status, a Scale) has nothing to say about the cache.
         if object["kind"].as_str().is_some_and(|kind| kind != &*write.kind.kind) {
             return;
         }
-        for sink in self.sinks_of(write) {
-            sink.put(&mut object.clone(), Origin::Answer);
+        let mut sinks = self.sinks_of(write).peekable();
+        while let Some(sink) = sinks.next() {
+            // Each takes out what it does not hold.
+            if sinks.peek().is_some() {
+                sink.put(&mut object.clone(), Origin::Answer);
+            } else {
+                sink.put(&mut object, Origin::Answer);
+            }
         }
     }
 
@@ -149,6 +156,20 @@ impl Writer {
         let sinks = self.sinks.get(&(write.side, write.kind.clone()));
         sinks.into_iter().flatten().filter(|sink| sink.selection().takes_in(&write.key))
     }
+}
+
+/// What came of a write.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// The version that it made, if the object is there.
+    pub(crate) version: Option<String>,
+    /// The object as stored, if there is one and it was wanted.
+    pub(crate) object: Option<Value>,
+}
+
+/// Whether an object is gone with the write that it is the answer to: it was being deleted, and nothing holds it any more.
+fn is_let_go(answer: &Value) -> bool {
+    !answer["metadata"]["deletionTimestamp"].is_null() && !is_still_there(answer)
 }
 
 /// Whether a deletion was only begun: finalizers or a grace period hold the object.
@@ -166,7 +187,7 @@ fn request_of(write: &Write, component: &str) -> Result<http::Request<Vec<u8>>, 
     let manager = crate::watch::escaped(write.manager.unwrap_or(component));
     let dry_run = if write.dry_run { "&dryRun=All" } else { "" };
     let (method, path, format, body) = match &write.op {
-        Op::Create { body, .. } => (
+        Op::Create { body } => (
             "POST",
             format!("{}?fieldManager={manager}{dry_run}", kind.collection_path(namespace)),
             JSON,
@@ -238,11 +259,10 @@ impl Chain {
         }
     }
 
-    /// `base` is what the plan based the write on.
-    pub(crate) fn note(&mut self, write: &Write, base: Option<String>, answer: Option<&Value>) {
-        let version = answer.and_then(|answer| answer["metadata"]["resourceVersion"].as_str());
+    /// `base` is what the plan based the write on, `version` what it has led to.
+    pub(crate) fn note(&mut self, write: &Write, base: Option<String>, version: Option<String>) {
         if let (Some(base), Some(version)) = (base, version) {
-            self.made.insert((write.side, write.kind.clone(), write.key.clone()), (base, version.to_owned()));
+            self.made.insert((write.side, write.kind.clone(), write.key.clone()), (base, version));
         }
     }
 }
@@ -264,6 +284,12 @@ mod tests {
             json!({"kind": "Pod", "metadata": {"deletionGracePeriodSeconds": 0, "finalizers": []}}),
         ];
         assert!(there.iter().all(is_still_there) && !gone.iter().any(is_still_there));
+        let going = |finalizers: Value| {
+            let at = "2026-01-01T00:00:00Z";
+            json!({"kind": "Work", "metadata": {"deletionTimestamp": at, "finalizers": finalizers}})
+        };
+        assert!(is_let_go(&going(json!([]))) && !is_let_go(&going(json!(["x"]))));
+        assert!(!gone.iter().any(is_let_go), "nobody deletes these");
     }
 
     #[test]
@@ -301,8 +327,7 @@ mod tests {
             Write::replace_raw(kind.clone(), body)
         };
         let mut chain = Chain::default();
-        let answer = json!({"metadata": {"resourceVersion": "6"}});
-        chain.note(&based_on("5"), Some("5".into()), Some(&answer));
+        chain.note(&based_on("5"), Some("5".into()), Some("6".into()));
         let (mut same, mut other) = (based_on("5"), based_on("4"));
         chain.follow(&mut same);
         chain.follow(&mut other);

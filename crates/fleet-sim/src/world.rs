@@ -12,7 +12,7 @@ use apiserver::auth::User;
 use apiserver::embedded::{Embedded, EmbeddedError, Options as ServerOptions, ROOT_CLUSTER};
 use apiserver::server::{Server, Template};
 use fleet_api::admission::Settings;
-use fleet_runtime::{Clock, Hand, Metrics, Seeds};
+use fleet_runtime::{Broken, Clock, Hand, Metrics, Seeds};
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 
@@ -112,7 +112,7 @@ pub struct World {
     hands: BTreeMap<String, Hand>,
     seeds: Seeds,
     metrics: AgentMetrics,
-    agents: BTreeMap<String, JoinHandle<()>>,
+    agents: BTreeMap<String, JoinHandle<Result<(), Broken>>>,
     /// Whoever was a member once, as it was when it last came.
     members: BTreeMap<String, SimulatedMember>,
     /// What goes on in the members, whether their agents run or not.

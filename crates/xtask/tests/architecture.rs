@@ -1,5 +1,6 @@
 //! What the architecture promises and a compiler does not check: which crate may depend on which, that the code map
-//! lists exactly the crates that exist, and that every source file says what it decides.
+//! lists exactly the crates that exist, that every source file says what it decides, and which crates start no task, read no
+//! clock, draw no random number and call no server.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -87,4 +88,54 @@ fn every_source_file_opens_with_what_it_is_for() {
     let silent: Vec<_> =
         files.iter().filter(|path| !std::fs::read_to_string(path).is_ok_and(|text| text.starts_with("//! "))).collect();
     assert!(silent.is_empty(), "these files do not open with `//! `: {silent:?}");
+}
+
+/// What only `fleet-runtime` does. Durations and timeouts of a read that somebody waits for are no clock.
+const LEFT_TO_THE_RUNTIME: &[(&str, &[&str])] = &[
+    ("starts a task", &["spawn(", "spawn_blocking(", "JoinSet", "std::thread"]),
+    (
+        "reads a clock",
+        &["Timestamp::now", "Zoned::now", "SystemTime", "Instant", "sleep(", "sleep_until(", "interval("],
+    ),
+    ("draws a random number", &["RandomState", "getrandom", "rand::", "fastrand", "Uuid::new"]),
+    ("calls a server", &["kube::Api", "kube::Client", "Api::all", "Api::namespaced", "reqwest"]),
+];
+
+/// What `fleet-api` and `fleet-core` do not do either.
+const PURE: &[(&str, &[&str])] =
+    &[("does I/O", &["std::fs", "std::net", "std::env", "tokio::"]), ("logs", &["tracing::", "println!", "eprintln!"])];
+
+#[test]
+fn decisions_and_controllers_leave_tasks_clocks_chance_and_servers_to_the_runtime() {
+    let mut found = Vec::new();
+    for (name, also) in [("fleet-api", PURE), ("fleet-core", PURE), ("fleet-hub", &[][..]), ("fleet-member", &[][..])] {
+        let mut files = Vec::new();
+        rust_files(&root().join("crates").join(name).join("src"), &mut files);
+        for path in files.iter().filter(|path| !is_test(path)) {
+            let text = std::fs::read_to_string(path).expect("a readable file");
+            for (line, code) in product_code(&text) {
+                let is_there = |words: &&[&str]| words.iter().any(|word| code.contains(word));
+                let wrongs = LEFT_TO_THE_RUNTIME.iter().chain(also).filter(|(_, words)| is_there(words));
+                found.extend(wrongs.map(|(what, _)| format!("{}:{line} {what}: {}", path.display(), code.trim())));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+fn is_test(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
+}
+
+/// The lines of a file that are code and no tests, which stand at its end.
+fn product_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    product.lines().enumerate().map(|(number, line)| (number + 1, line.split("//").next().unwrap_or_default()))
+}
+
+#[test]
+fn what_is_forbidden_is_found_in_code_and_not_in_comments_or_tests() {
+    let text = "// spawn(x)\n#[cfg(test)]\nmod other;\nlet a = spawn(x); // why\n#[cfg(test)]\nmod tests {\nspawn(y)";
+    let code: Vec<_> = product_code(text).filter(|(_, code)| code.contains("spawn(")).collect();
+    assert_eq!(code, [(4, "let a = spawn(x); ")]);
 }

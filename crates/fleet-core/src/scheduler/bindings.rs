@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fleet_api::bits;
 use fleet_api::kinds::{Binding, Obj, Scope};
 use fleet_api::names::{BindingName, BindingSuffix, ClusterName, PlacementKey};
 use fleet_api::types::{BindingState, ClusterDecision, ResourceBindingSpec};
@@ -229,21 +230,13 @@ fn by_cluster<'a>(bindings: &[&'a BindingFacts<'a>]) -> BTreeMap<&'a str, Vec<&'
 }
 
 /// Every cluster draws from a sequence of its own, so that its binding gets the same name whoever else is picked: a
-/// creation whose answer was lost is then found to be done, instead of being done twice. FNV-1a.
+/// creation whose answer was lost is then found to be done, instead of being done twice.
 fn seed_of(seed: u64, cluster: &ClusterName) -> u64 {
-    cluster
-        .as_str()
-        .bytes()
-        .fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3))
+    bits::hashed(seed, cluster.as_str())
 }
 
-/// SplitMix64: each step of the counter gives well mixed bits, and the counter runs through all values, so a name that is
-/// taken is always followed by one that is not.
+/// The counter runs through all values, so a name that is taken is always followed by one that is not.
 fn next_bits(state: &mut u64) -> u32 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut bits = *state;
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^= bits >> 31;
-    u32::try_from(bits >> 32).unwrap_or_default()
+    *state = state.wrapping_add(bits::STEP);
+    u32::try_from(bits::mixed(*state) >> 32).unwrap_or_default()
 }

@@ -9,9 +9,9 @@ mod changes;
 pub(crate) use changes::{OPEN, is_open};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use fleet_api::bits;
 use fleet_api::kinds::{Binding, MemberCluster, Obj, Placement, PolicySnapshot, Scope, ScopeKind};
 use fleet_api::names::{ClusterName, PlacementKey};
 use fleet_api::types::{BindingState, PropertyValue};
@@ -147,9 +147,7 @@ fn unreadable(key: &ObjectKey) -> Option<ClusterFacts<'static>> {
 
 /// The same for every plan of one placement, and another one for a placement that is created again.
 fn suffix_seed<S: Scope>(placement: &Obj<Placement, S>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    placement.metadata.uid.hash(&mut hasher);
-    hasher.finish()
+    bits::hashed(0, placement.metadata.uid.as_deref().unwrap_or_default())
 }
 
 /// Turns the writes of a plan into requests.

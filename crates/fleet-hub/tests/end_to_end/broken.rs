@@ -2,7 +2,7 @@
 
 use fleet_api::kinds::{ClusterResourceBinding, MemberCluster, all_crds};
 use fleet_hub::names;
-use fleet_runtime::KindId;
+use fleet_runtime::{Ending, KindId};
 use serde_json::{Value, json};
 
 use crate::world::{MEMBERS, PLACEMENT, Running, World, conditions, shop};
@@ -253,7 +253,7 @@ fn panics(running: &Running) -> u64 {
         names::CLUSTER_UPDATE_RUN,
         names::NAMESPACED_UPDATE_RUN,
     ];
-    all.iter().map(|name| running.metrics.reconciles(name, "panicked")).sum()
+    all.iter().map(|name| running.metrics.reconciles(name, Ending::Panicked)).sum()
 }
 
 #[tokio::test(start_paused = true)]

@@ -306,8 +306,9 @@ async fn a_hub_that_died_between_the_steps_of_an_eviction_goes_on_where_it_was()
     let begun = json!({"status": {"conditions": [{"type": "Valid", "status": "True", "observedGeneration": 1,
         "reason": "ClusterResourcePlacementEvictionValid", "message": "Eviction is valid",
         "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-    // Of the first it had written that it is valid and deleted the binding, of the second only the former.
-    for (name, cluster) in [("deleted", "c1"), ("begun", "c2")] {
+    // Of the first it had written that it is valid and deleted the binding, of the second only the former. They are looked at
+    // in this order: made at the same time, by name.
+    for (name, cluster) in [("deleted", "c1"), ("only-begun", "c2")] {
         world.evict(name, "web", cluster).await;
         world.patch(&format!("{PLACEMENT}/clusterresourceplacementevictions/{name}/status"), begun.clone()).await;
     }
@@ -322,7 +323,7 @@ async fn a_hub_that_died_between_the_steps_of_an_eviction_goes_on_where_it_was()
             "{EXECUTED}, resources propagated by placement is currently being removed from cluster targeted by eviction"
         )
     );
-    assert!(world.verdict("begun").await.starts_with("Valid=True Eviction is valid\nExecuted="));
+    assert!(world.verdict("only-begun").await.starts_with("Valid=True Eviction is valid\nExecuted="));
     assert_eq!(world.bindings("web").await, "c1=Bound c2=Bound", "whoever was evicted is picked again");
     running.stop().await;
     members.stop().await;

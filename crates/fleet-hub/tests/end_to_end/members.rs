@@ -8,8 +8,8 @@ use fleet_api::conditions::{Condition, ConditionState as _, put, remove};
 use fleet_api::kinds::Work;
 use fleet_api::types::{ApplyStrategyType, ManifestCondition, WorkResourceIdentifier, WorkStatus};
 use fleet_runtime::{
-    Actions, Cache, Clock, Controller, Kind, Marks, Moment, ObjectKey, Options, Progress, Runtime, Seeds, Triggers,
-    Write,
+    Actions, Broken, Cache, Clock, Controller, Kind, Marks, Moment, ObjectKey, Options, Progress, Runtime, Seeds,
+    Triggers, Write,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -39,7 +39,7 @@ pub(crate) struct Members {
     marks: Marks<ObjectKey>,
     pub(crate) progress: Progress,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), Broken>>,
 }
 
 impl Members {
@@ -81,7 +81,7 @@ impl Members {
 
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
-        self.task.await.unwrap();
+        self.task.await.unwrap().unwrap();
     }
 }
 

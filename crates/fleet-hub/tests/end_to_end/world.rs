@@ -11,7 +11,7 @@ use apiserver::server::Server;
 use fleet_api::kinds::{ClusterResourceBinding, ClusterResourcePlacement, ClusterResourceSnapshot, Work, all_crds};
 use fleet_core::placement::SnapshotPace;
 use fleet_hub::{Hub, HubOptions, install, ownership};
-use fleet_runtime::{Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
+use fleet_runtime::{Broken, Clock, Ending, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -265,7 +265,7 @@ pub(crate) fn conditions(list: &Value) -> Vec<String> {
 /// A hub's controllers at work.
 pub(crate) struct Running {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), Broken>>,
     progress: Progress,
     pub(crate) metrics: Metrics,
     pub(crate) hub: Hub,
@@ -274,7 +274,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
-        self.task.await.unwrap();
+        self.task.await.unwrap().unwrap();
     }
 
     /// Ends it in the middle of whatever it does.
@@ -334,7 +334,8 @@ impl Running {
     }
 
     pub(crate) fn reconciles(&self, controller: &'static str) -> u64 {
-        ["settled", "failed", "conflict", "panicked"].iter().map(|end| self.metrics.reconciles(controller, end)).sum()
+        let ended = [Ending::Settled, Ending::Failed, Ending::Conflict, Ending::Panicked];
+        ended.into_iter().map(|how| self.metrics.reconciles(controller, how)).sum()
     }
 }
 

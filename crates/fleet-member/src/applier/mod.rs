@@ -33,7 +33,7 @@ use fleet_core::apply::tally;
 use fleet_runtime::queue::Rank;
 use fleet_runtime::{
     Actions, Cache, Controller, Discovery, Error, Event, Hands, Kind, Marks, MetadataCaches, Moment, Next, ObjectKey,
-    Outcome, Runtime, Side, Tally, Triggers, Write,
+    Runtime, Side, Tally, Triggers, Write,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -241,6 +241,8 @@ impl Controller for Applier {
     }
 
     fn plan(&self, key: &ObjectKey, visit: Visit, moment: Moment) -> Actions {
+        // What a plan that failed would have told is not counted.
+        drop(self.memory.lock().counted(key));
         match visit {
             Visit::Nothing | Visit::LedgerGoes => {
                 self.memory.lock().leave(key);
@@ -263,12 +265,10 @@ impl Controller for Applier {
         }
     }
 
-    /// All that the plan wrote is written.
-    fn conclude(&self, key: &ObjectKey, _: Vec<Outcome>, _: Moment) -> Option<Actions> {
+    fn performed(&self, key: &ObjectKey) {
         if let Some(status) = self.memory.lock().counted(key) {
             self.processed.count(&status);
         }
-        None
     }
 }
 
@@ -293,8 +293,6 @@ impl Applier {
             actions.write(Write::status(&run.ledger, &ledger).on(self.member));
         }
         self.memory.lock().report(key, new.status.clone());
-        // A write of nothing, whose outcome is told only if everything before it succeeded.
-        actions.writes.push(Write::change(&stored, &stored).observed());
         let next = if missed { Next::At(now) } else { self.next_look(key, run, &new, now) };
         actions.then(next)
     }

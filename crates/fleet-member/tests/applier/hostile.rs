@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fleet_api::kinds::Work;
 use fleet_api::well_known::limits;
-use fleet_runtime::KindId;
+use fleet_runtime::{Ending, KindId};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -200,7 +200,7 @@ async fn check(world: &World, agent: &Agent, works: &[&str], round: &str) {
         assert!(told <= limits::WORK_BYTES, "{told} bytes are told of {name} in {round}");
     }
     for controller in ["work-applier", "trigger"] {
-        assert_eq!(agent.metrics.reconciles(controller, "panicked"), 0, "{controller} fell in {round}");
+        assert_eq!(agent.metrics.reconciles(controller, Ending::Panicked), 0, "{controller} fell in {round}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fleet_api::kinds::Work;
 use fleet_member::ApplierOptions;
-use fleet_runtime::KindId;
+use fleet_runtime::{Ending, KindId};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -209,17 +209,17 @@ async fn applier_s70_our_own_report_wakes_nobody() {
     // Until ConfigMaps are watched, they are looked at once more.
     pass(Duration::from_mins(1)).await;
     agent.settled().await;
-    let runs = agent.metrics.reconciles("work-applier", "settled");
+    let runs = agent.metrics.reconciles("work-applier", Ending::Settled);
     world.work("w", &[config_map("w", json!({"k": "v"}))], json!({})).await;
     world.shows("w", "Available=True/AllManifestsAvailable").await;
     pass(Duration::from_mins(1)).await;
     agent.settled().await;
-    assert_eq!(agent.metrics.reconciles("work-applier", "settled"), runs + 1, "neither hold, nor records, nor report");
+    assert_eq!(agent.metrics.reconciles("work-applier", Ending::Settled), runs + 1, "neither hold, nor records, nor report");
     // Nor does what others note on it.
     let note = json!({"metadata": {"labels": {"a": "b"}}});
     world.hub().patch(crate::world::WORKS, Some("fleet-member-m1"), "w", &note).await;
     pass(Duration::from_secs(30)).await;
-    assert_eq!(agent.metrics.reconciles("work-applier", "settled"), runs + 1);
+    assert_eq!(agent.metrics.reconciles("work-applier", Ending::Settled), runs + 1);
     agent.stop().await;
 }
 

@@ -31,7 +31,7 @@ fn steep() -> ApplierOptions {
 
 /// The seconds from the next run of the applier to each of those that come after it within `time`.
 async fn runs_within(agent: &Agent, time: Duration) -> Vec<u64> {
-    let runs = || agent.metrics.reconciles("work-applier", "settled");
+    let runs = || agent.metrics.reconciles("work-applier", Ending::Settled);
     let (mut seen, mut times, mut first) = (runs(), Vec::new(), None);
     while first.is_none_or(|first: Instant| first.elapsed() <= time) {
         pass(Duration::from_millis(50)).await;
@@ -76,10 +76,10 @@ async fn applier_s68_a_new_spec_and_another_result_start_over() {
     let agent = world.start_with(ApplierOptions { watched_kinds: 0, ..ApplierOptions::default() });
     world.work("w", &[deployment("web")], json!({})).await;
     pass(Duration::from_hours(3)).await;
-    let runs = agent.metrics.reconciles("work-applier", "settled");
+    let runs = agent.metrics.reconciles("work-applier", Ending::Settled);
     pass(Duration::from_mins(14)).await;
     assert!(
-        agent.metrics.reconciles("work-applier", "settled") <= runs + 1,
+        agent.metrics.reconciles("work-applier", Ending::Settled) <= runs + 1,
         "it is looked at every quarter of an hour"
     );
     let mut newer = deployment("web");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fleet_api::kinds::{AppliedWork, Work};
 use fleet_core::apply::budget::Limit;
 use fleet_member::ApplierOptions;
-use fleet_runtime::KindId;
+use fleet_runtime::{Ending, KindId};
 use serde_json::json;
 
 use crate::weather::Weather;
@@ -68,7 +68,7 @@ async fn an_agent_that_comes_back_writes_nothing() {
     let again = world.start();
     pass(Duration::from_mins(1)).await;
     again.settled().await;
-    assert!(again.metrics.reconciles("work-applier", "settled") > 0);
+    assert!(again.metrics.reconciles("work-applier", Ending::Settled) > 0);
     assert_eq!(status_writes(&again), (0, 0));
     for kind in ["configmaps", "namespaces"] {
         let kind = KindId::new("", "v1", "", kind);

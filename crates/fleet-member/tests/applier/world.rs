@@ -11,7 +11,7 @@ use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
 use apiserver::server::Server;
 use fleet_api::kinds::all_crds;
 use fleet_member::{ApplierOptions, Member, MemberOptions};
-use fleet_runtime::{Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
+use fleet_runtime::{Broken, Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -416,7 +416,7 @@ const MERGE: &str = "application/merge-patch+json";
 /// A running member agent.
 pub(crate) struct Agent {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), Broken>>,
     pub(crate) progress: Progress,
     pub(crate) metrics: Metrics,
     pub(crate) installed: Member,
@@ -425,7 +425,7 @@ pub(crate) struct Agent {
 impl Agent {
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
-        self.task.await.unwrap();
+        self.task.await.unwrap().unwrap();
     }
 
     /// As if the process were killed.

@@ -17,7 +17,7 @@ use fleet_api::kinds::{InternalMemberCluster, MemberCluster, Obj, Work, all_crds
 use fleet_api::types::{MemberClusterSpec, Subject};
 use fleet_hub::{Hub, HubOptions};
 use fleet_member::{Member, MemberOptions};
-use fleet_runtime::{Clock, Metrics, Options, Ownership, Progress, Runtime, Seeds};
+use fleet_runtime::{Broken, Clock, Metrics, Options, Ownership, Progress, Runtime, Seeds};
 use http::{Request, Uri};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, Node};
@@ -248,7 +248,7 @@ pub fn json_of(object: &impl Serialize) -> Value {
 /// A runtime that runs in the background.
 pub struct Running<T> {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), Broken>>,
     pub installed: T,
     pub progress: Progress,
     pub metrics: Metrics,
@@ -264,7 +264,7 @@ impl<T> Running<T> {
 
     pub async fn stop(self) {
         let _ = self.stop.send(());
-        self.task.await.unwrap();
+        self.task.await.unwrap().unwrap();
     }
 
     /// Waits until all is done that there is to do now.

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fleet_runtime::{KindId, ObjectKey, Runtime, Triggers};
+use fleet_runtime::{Ending, KindId, ObjectKey, Runtime, Side, Triggers};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
 use crate::meddler::Meddling;
-use crate::toy::{CHILDREN, EXPLOSIVE, PARENTS, Toy, World, child_of, children_kind, parents_kind, start, toy, until};
+use crate::toy::{
+    CHILDREN, EXPLOSIVE, PARENTS, Parent, Toy, World, child_of, children_kind, parents_kind, start, toy, until,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_planned_again_at_once_with_the_newest_version_in_sight() {
@@ -27,7 +29,7 @@ async fn a_conflict_is_planned_again_at_once_with_the_newest_version_in_sight() 
     running.settled().await;
     assert_eq!(world.child_names().await, ["a-000", "a-001"]);
     assert!(begun.elapsed() < Duration::from_millis(50), "no pause after a conflict: {:?}", begun.elapsed());
-    assert_eq!(running.metrics.reconciles("toy", "conflict"), 1);
+    assert_eq!(running.metrics.reconciles("toy", Ending::Conflict), 1);
     running.stop().await;
 }
 
@@ -40,7 +42,7 @@ async fn a_panic_is_contained_to_its_key() {
     let running = start(runtime);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.child_names().await, ["a-000"]);
-    let panics = running.metrics.reconciles("toy", "panicked");
+    let panics = running.metrics.reconciles("toy", Ending::Panicked);
     assert!((6..=8).contains(&panics), "tried again with growing pauses: {panics} times in 10 s");
     world.put_parent("b", 1).await;
     running.settled().await;
@@ -68,6 +70,42 @@ async fn a_trigger_that_panics_stops_neither_the_watch_nor_others() {
     running.settled().await;
     assert_eq!(world.child_names().await, ["a-000"]);
     running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_on_which_our_own_code_panics_counts_as_unreadable() {
+    let world = World::new().await;
+    world.put_parent(EXPLOSIVE, 1).await;
+    let mut runtime = Runtime::new(world.client(), world.options());
+    let by_name = |parent: &Parent| {
+        let name = parent.metadata.name.clone().unwrap();
+        assert_ne!(name, EXPLOSIVE, "boom");
+        vec![name]
+    };
+    let (parents, children) = (runtime.cache(parents_kind().index("name", by_name)), runtime.cache(children_kind()));
+    let triggers = Triggers::new().on(&parents, |event| [event.key()]).reads(&children);
+    runtime.controller(Toy { parents: parents.clone(), children, plans: Arc::default() }, triggers, 1);
+    let running = start(runtime);
+    running.settled().await;
+    world.put_parent("a", 1).await;
+    running.settled().await;
+    assert_eq!((world.child_names().await, parents.by("name", "a").len()), (vec!["a-000".to_owned()], 1));
+    let broken = parents.broken();
+    assert!(broken.len() == 1 && broken[0].1.contains("boom"), "{broken:?}");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_of_which_a_part_breaks_ends_and_says_why() {
+    let world = World::new().await;
+    let mut runtime = Runtime::new(world.client(), world.options());
+    let discovery = runtime.discovery(Side::MAIN);
+    let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
+    let breaks = || -> Vec<ObjectKey> { panic!("the kinds are too many") };
+    let triggers = Triggers::new().on(&parents, |event| [event.key()]).on_discovery(&discovery, breaks);
+    runtime.controller(Toy { parents, children, plans: Arc::default() }, triggers, 1);
+    let broken = start(runtime).broken().await;
+    assert_eq!(broken.to_string(), "a background task panicked: the kinds are too many");
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +167,7 @@ async fn what_a_write_without_an_answer_did_is_seen_by_the_next_plan() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.child_names().await, ["a-000", "a-001"]);
     assert_eq!(meddler.count("POST", CHILDREN), 2, "the first child is not made a second time");
-    assert_eq!(running.metrics.reconciles("toy", "conflict"), 0);
+    assert_eq!(running.metrics.reconciles("toy", Ending::Conflict), 0);
     running.stop().await;
 }
 
@@ -239,18 +277,67 @@ async fn a_connection_that_died_without_a_word_is_noticed() {
     let (runtime, _) = toy(meddler.client(), world.options());
     let running = start(runtime);
     running.settled().await;
-    meddler.silence_watches(true);
+    meddler.let_watches_die();
     world.put_parent("a", 1).await;
     tokio::time::sleep(Duration::from_secs(290)).await;
-    assert!(world.child_names().await.is_empty());
-    meddler.cut_watches();
-    meddler.silence_watches(false);
+    assert!(world.child_names().await.is_empty(), "nobody has told, and nobody has noticed yet");
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.child_names().await, ["a-000"]);
     let watches = meddler.count("WATCH", "");
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert!(meddler.count("WATCH", "") - watches <= 6, "a quiet watch is renewed every five minutes");
     running.stop().await;
+}
+
+/// A server that has never come as far as the one before it.
+async fn backup() -> World {
+    let backup = World::new().await;
+    backup.put_parent("a", 1).await;
+    backup
+}
+
+/// With many more writes than the backup has seen.
+async fn ahead_of_its_backup() -> World {
+    let world = World::new().await;
+    for count in (0..=20).rev() {
+        world.put_parent("a", count).await;
+        world.put_parent("b", count).await;
+    }
+    world.put_parent("a", 2).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_set_back_is_listed_anew_however_it_meets_a_watch_from_its_future() {
+    let nothing = Meddling::SayNothing(Duration::from_secs(290));
+    // It tells how far it is within a minute, refuses, or waits in silence until its revisions have grown to ours.
+    for (meddling, early, late) in [
+        (None, Duration::ZERO, Duration::from_mins(2)),
+        (Some(Meddling::Answer(504)), Duration::ZERO, Duration::from_secs(10)),
+        (Some(nothing), Duration::from_mins(4), Duration::from_mins(1)),
+    ] {
+        let (world, backup) = (ahead_of_its_backup().await, backup().await);
+        let meddler = world.meddler();
+        let (runtime, _) = toy(meddler.client(), world.options());
+        let running = start(runtime);
+        // Long enough to know that this server marks how far it is.
+        tokio::time::sleep(Duration::from_mins(6)).await;
+        assert_eq!(world.child_names().await, ["a-000", "a-001"]);
+        if let Some(meddling) = &meddling {
+            let each_kind = if matches!(meddling, Meddling::Answer(_)) { 3 } else { 1 };
+            meddler.meddle("WATCH", "", 2 * each_kind, meddling.clone());
+        }
+        meddler.switch_to(&backup);
+        tokio::time::sleep(early).await;
+        assert!(backup.child_names().await.is_empty(), "silence may mean that there is nothing to tell");
+        tokio::time::sleep(late).await;
+        running.settled().await;
+        assert_eq!(backup.child_names().await, ["a-000"], "{meddling:?}");
+        backup.put_parent("c", 1).await;
+        running.settled().await;
+        assert_eq!(backup.child_names().await, ["a-000", "c-000"], "and is followed from there: {meddling:?}");
+        running.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

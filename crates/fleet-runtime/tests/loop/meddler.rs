@@ -13,10 +13,12 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body::{Body, Frame};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tower_service::Service;
+
+use crate::toy::World;
 
 /// What happens to a request.
 #[derive(Debug, Clone)]
@@ -33,6 +35,8 @@ pub(crate) enum Meddling {
     After { method: &'static str, path: String, body: String },
     /// It is answered with this status.
     Answer(u16),
+    /// It is a watch that is taken, says nothing for so long, and ends.
+    SayNothing(Duration),
 }
 
 struct Rule {
@@ -45,18 +49,27 @@ struct Rule {
 /// Decides about all requests of one connection. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Meddler {
-    inner: LocalService,
+    inner: Arc<Mutex<LocalService>>,
     rules: Arc<Mutex<Vec<Rule>>>,
     /// While true, watches tell nothing.
     silence: Arc<Level<bool>>,
     /// Watches that were begun under another number end.
     generation: Arc<Level<u64>>,
+    /// Watches that were begun under another number never say another word.
+    dead: Arc<Level<u64>>,
     pub(crate) log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Meddler {
     pub(crate) fn new(inner: LocalService) -> Self {
-        Self { inner, rules: Arc::default(), silence: Arc::default(), generation: Arc::default(), log: Arc::default() }
+        Self {
+            inner: Arc::new(Mutex::new(inner)),
+            rules: Arc::default(),
+            silence: Arc::default(),
+            generation: Arc::default(),
+            dead: Arc::default(),
+            log: Arc::default(),
+        }
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -77,6 +90,17 @@ impl Meddler {
         self.silence.set(silent);
     }
 
+    /// The connections of the watches that run are gone, and nobody notices.
+    pub(crate) fn let_watches_die(&self) {
+        self.dead.set(self.dead.get() + 1);
+    }
+
+    /// Another server takes the place of this one: all connections break.
+    pub(crate) fn switch_to(&self, world: &World) {
+        *self.inner.lock() = world.service();
+        self.cut_watches();
+    }
+
     pub(crate) fn cut_watches(&self) {
         self.generation.set(self.generation.get() + 1);
     }
@@ -95,12 +119,13 @@ impl Meddler {
     }
 
     async fn pass(&self, request: Request<Full<Bytes>>) -> Response<Wire> {
-        let begun = self.generation.get();
-        let answered = self.inner.clone().call(request).await;
-        let (generation, silence) = (self.generation.clone(), self.silence.clone());
+        let (begun, alive) = (self.generation.get(), self.dead.get());
+        let mut server = self.inner.lock().clone();
+        let answered = server.call(request).await;
+        let (generation, silence, dead) = (self.generation.clone(), self.silence.clone(), self.dead.clone());
         answered.unwrap_or_else(|never: Infallible| match never {}).map(|body| {
             let cut = async move { generation.becomes(|now| *now != begun).await };
-            Wire { inner: Box::pin(body), silence, cut: Box::pin(cut), held: None }
+            Wire { inner: Box::pin(body), silence, dead: (dead, alive), cut: Box::pin(cut), held: None }
         })
     }
 }
@@ -171,6 +196,9 @@ where
                     let wire = Wire::whole(body, &this);
                     return Ok(Response::builder().status(*code).body(wire).unwrap());
                 }
+                Some(Meddling::SayNothing(time)) => {
+                    return Ok(Response::new(Wire::silent(*time, &this)));
+                }
                 Some(Meddling::LoseAnswer | Meddling::AnswerLate(_)) | None => {}
             }
             let answer = this.pass(Request::from_parts(parts, Full::from(body))).await;
@@ -188,6 +216,8 @@ where
 pub(crate) struct Wire {
     inner: Pin<Box<dyn Body<Data = Bytes, Error = Infallible> + Send>>,
     silence: Arc<Level<bool>>,
+    /// It is dead if this has another value.
+    dead: (Arc<Level<u64>>, u64),
     cut: BoxFuture<'static, ()>,
     /// Waits for the end of a silence.
     held: Option<BoxFuture<'static, ()>>,
@@ -196,7 +226,19 @@ pub(crate) struct Wire {
 impl Wire {
     fn whole(text: String, meddler: &Meddler) -> Self {
         let cut = Box::pin(std::future::pending());
-        Self { inner: Box::pin(Full::from(text)), silence: meddler.silence.clone(), cut, held: None }
+        Self { inner: Box::pin(Full::from(text)), cut, ..Self::silent(Duration::ZERO, meddler) }
+    }
+
+    /// Says nothing for so long, and ends.
+    fn silent(time: Duration, meddler: &Meddler) -> Self {
+        let nothing = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
+        Self {
+            inner: Box::pin(StreamBody::new(nothing)),
+            silence: meddler.silence.clone(),
+            dead: (meddler.dead.clone(), meddler.dead.get()),
+            cut: Box::pin(tokio::time::sleep(time)),
+            held: None,
+        }
     }
 }
 
@@ -207,6 +249,9 @@ impl Body for Wire {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let ends_at_once = self.inner.size_hint().exact().is_some();
         if !ends_at_once {
+            if self.dead.0.get() != self.dead.1 {
+                return Poll::Pending;
+            }
             if self.cut.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(None);
             }

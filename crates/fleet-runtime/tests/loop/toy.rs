@@ -15,8 +15,8 @@ use apiserver::server::Server;
 use apiserver::store::{Action, Change, Encoded, Expect, Index, key_of};
 use fleet_runtime::diff::apply_merge_patch;
 use fleet_runtime::{
-    Actions, Cache, Clock, Controller, Kind, Metrics, Moment, ObjectKey, Options, Progress, Runtime, Seeds, Triggers,
-    Write,
+    Actions, Broken, Cache, Clock, Controller, Kind, Metrics, Moment, ObjectKey, Options, Progress, Runtime, Seeds,
+    Triggers, Write,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Client;
@@ -58,7 +58,7 @@ impl World {
         Client::new(self.service(), "default")
     }
 
-    fn service(&self) -> LocalService {
+    pub(crate) fn service(&self) -> LocalService {
         let admin = User::authenticated("admin", ["system:masters".to_owned()]);
         self.server.service(ROOT_CLUSTER, admin)
     }
@@ -137,7 +137,7 @@ pub(crate) fn named(name: &str) -> ObjectMeta {
 /// A runtime that runs in the background.
 pub(crate) struct Running {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), Broken>>,
     pub(crate) progress: Progress,
     pub(crate) metrics: Metrics,
 }
@@ -158,7 +158,12 @@ impl Running {
 
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
-        self.task.await.unwrap();
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// Waits until it ends by itself; says why.
+    pub(crate) async fn broken(self) -> Broken {
+        self.task.await.unwrap().unwrap_err()
     }
 
     /// Waits until all is done that there is to do. With paused time this takes no time.

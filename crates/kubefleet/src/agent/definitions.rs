@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fleet_api::kinds::{CLUSTER_GROUP, INVENTORY_GROUP, PLACEMENT_GROUP};
-use fleet_runtime::{Actions, Cache, Controller, Kind, KindId, Moment, Options, Runtime, Triggers};
+use fleet_runtime::{Actions, Broken, Cache, Controller, Kind, KindId, Moment, Options, Runtime, Triggers};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -41,7 +41,12 @@ pub(crate) fn ours(kinds: Vec<KindId>) -> Vec<KindId> {
 }
 
 /// Returns when all these kinds are served (true), or when the process is asked to stop (false).
-pub(crate) async fn all_served(client: kube::Client, needed: Vec<KindId>, missing: &Missing, stop: Stop) -> bool {
+pub(crate) async fn all_served(
+    client: kube::Client,
+    needed: Vec<KindId>,
+    missing: &Missing,
+    stop: Stop,
+) -> Result<bool, Broken> {
     let mut runtime = Runtime::new(client, Options { component: NAME.to_owned(), ..Options::default() });
     let definitions = runtime.cache(Kind::<CustomResourceDefinition>::new().slim(without_schemas));
     let (complete, completed) = oneshot::channel();
@@ -61,8 +66,8 @@ pub(crate) async fn all_served(client: kube::Client, needed: Vec<KindId>, missin
             () = stop.asked() => {}
         }
     };
-    runtime.run(either).await;
-    served
+    runtime.run(either).await?;
+    Ok(served)
 }
 
 const NAME: &str = "definitions";

@@ -73,14 +73,15 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     let needed = [definitions::ours(runtime.kinds(Side::MAIN)), hub.read_kinds()].concat();
     add_checks(&checks, &missing, runtime.progress(), hub);
     let work = async {
-        if definitions::all_served(client, needed, &missing, stop.clone()).await {
+        if definitions::all_served(client, needed, &missing, stop.clone()).await? {
             tracing::info!("controllers start");
-            runtime.run(stop.asked()).await;
+            runtime.run(stop.asked()).await?;
         }
+        anyhow::Ok(())
     };
     tokio::select! {
         biased;
-        () = work => {}
+        ended = work => ended?,
         () = serving::serve(probes, checks.page()) => {}
         () = serving::serve(scraped, metrics::page(registry)) => {}
         () = webhooks::serve(webhooks) => {}

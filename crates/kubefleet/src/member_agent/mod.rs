@@ -13,8 +13,8 @@ use std::ffi::OsStr;
 use anyhow::Context as _;
 use fleet_api::kinds::PLACEMENT_GROUP;
 use fleet_member::Member;
-use fleet_runtime::{Election, Metrics, Options, Overlap, Ownership, Runtime};
-use futures::future::join_all;
+use fleet_runtime::{Broken, Election, Metrics, Options, Overlap, Ownership, Runtime};
+use futures::future::try_join_all;
 
 use crate::agent::definitions::{self, Missing};
 use crate::agent::flags::{self, Flags, Refusal};
@@ -104,7 +104,7 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     let own = listen("", &settings.addresses).await?;
     tokio::select! {
         biased;
-        _ = join_all(agents) => {}
+        ended = try_join_all(agents) => drop(ended?),
         () = serving::serve(hub.0, probes.clone()) => {}
         () = serving::serve(hub.1, scraped.clone()) => {}
         () = serving::serve(own.0, probes) => {}
@@ -122,15 +122,15 @@ async fn listen(whose: &str, addresses: &Addresses) -> anyhow::Result<(Listener,
 }
 
 /// One member's agent until the process is asked to stop. One of many first waits until its member knows the ledger's kind.
-async fn agent(name: String, runtime: Runtime, member: kube::Client, alone: bool, stop: Stop) {
+async fn agent(name: String, runtime: Runtime, member: kube::Client, alone: bool, stop: Stop) -> Result<(), Broken> {
     if !alone {
         let needed = definitions::ours(vec![ledger()]);
-        if !definitions::all_served(member, needed, &Missing::default(), stop.clone()).await {
-            return;
+        if !definitions::all_served(member, needed, &Missing::default(), stop.clone()).await? {
+            return Ok(());
         }
     }
     tracing::info!(member = name, "an agent starts");
-    runtime.run(stop.asked()).await;
+    runtime.run(stop.asked()).await
 }
 
 /// What the agents of one process have in common.

@@ -13,7 +13,7 @@ use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 use apiserver::server::Server;
 use fleet_api::admission::Settings;
 use fleet_hub::HubOptions;
-use fleet_runtime::Runtime;
+use fleet_runtime::{Broken, Runtime};
 use fleet_sim::admission::with_hub_checks;
 use fleet_sim::agents::{Surroundings, hub_agent, hub_identity, member_agent};
 use fleet_sim::member::identity;
@@ -37,7 +37,7 @@ pub(crate) struct Fleet {
     listening: Listening,
     /// The members' names, in the order in which they were asked for.
     members: Vec<String>,
-    agents: JoinSet<()>,
+    agents: JoinSet<Result<(), Broken>>,
     workloads: Vec<Workloads>,
     stop: watch::Sender<bool>,
 }
@@ -112,6 +112,18 @@ impl Fleet {
         let members = self.members.iter().map(|member| entry(member, member));
         let contexts: Vec<ContextEntry> = std::iter::once(hub).chain(members).collect();
         kubeconfig(self.server.authority().ca_pem(), &contexts).expose().to_owned()
+    }
+
+    /// Ready when an agent has broken down: the fleet is none any more.
+    pub(crate) async fn broken(&mut self) -> anyhow::Error {
+        while let Some(ended) = self.agents.join_next().await {
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(broken)) => return broken.into(),
+                Err(error) => return error.into(),
+            }
+        }
+        std::future::pending().await
     }
 
     /// Ends agents, then the server. What was written is durable if there is a data directory.

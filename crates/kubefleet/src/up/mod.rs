@@ -120,7 +120,7 @@ async fn serve(fleet: &mut Fleet, blueprint: Blueprint, args: &Args, own: Option
     };
     fleet.joined(tell).await?;
     print("ready\n")?;
-    std::future::pending().await
+    Err(fleet.broken().await)
 }
 
 fn next_steps(args: &Args, members: &[String], merged: Option<&Path>) -> String {

@@ -11,7 +11,7 @@ use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
 use apiserver::http::Listening;
 use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 use fleet_api::yaml;
-use fleet_runtime::{DiscoveredKind, discover};
+use fleet_runtime::{Broken, DiscoveredKind, discover};
 use fleet_sim::agents::{Surroundings, hub_agent, hub_identity, member_agent, prompt_hub};
 use fleet_sim::member::{SimulatedMember, identity};
 use fleet_sim::setup::{add_member, all_joined, furnish_member, prepare_hub};
@@ -51,7 +51,7 @@ pub(crate) struct Fleet {
     /// Everything below ends when the fleet is dropped.
     _server: Embedded,
     _listening: Listening,
-    _agents: JoinSet<()>,
+    _agents: JoinSet<Result<(), Broken>>,
     _workloads: Vec<Workloads>,
 }
 

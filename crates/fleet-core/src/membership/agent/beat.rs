@@ -3,6 +3,7 @@
 //! Decides the instant of the next heartbeat and of the next attempt after a failure. Heartbeats of many members are
 //! spread a little, so that the hub does not get them all at once. Never reads a clock.
 
+use fleet_api::bits;
 use jiff::{SignedDuration, Timestamp};
 
 use super::observed::{MailboxFacts, Memory, Setback, Sounding};
@@ -56,12 +57,8 @@ fn backoff(failures: u32) -> SignedDuration {
     FIRST_RETRY_AFTER * (1_i32 << failures.saturating_sub(1).min(DOUBLINGS_MAX))
 }
 
-/// Bits that differ from heartbeat to heartbeat and from agent to agent, and are the same for the same heartbeat
-/// (splitmix64).
+/// Bits that differ from heartbeat to heartbeat and from agent to agent, and are the same for the same heartbeat.
 fn mixed(seed: u64, beat: Timestamp) -> u64 {
-    let mut bits = seed ^ beat.as_millisecond().cast_unsigned();
-    bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    let bits = seed ^ beat.as_millisecond().cast_unsigned();
+    bits::mixed(bits.wrapping_add(bits::STEP))
 }

@@ -14,7 +14,7 @@ use apiserver::server::Server;
 use fleet_api::kinds::all_crds;
 use fleet_core::placement::SnapshotPace;
 use fleet_hub::{Hub, HubOptions, install, ownership};
-use fleet_runtime::{Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
+use fleet_runtime::{Broken, Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -193,7 +193,7 @@ impl Fleet {
     pub(crate) async fn stop(&mut self) {
         let Some(running) = self.running.take() else { return };
         let _ = running.stop.send(());
-        running.task.await.unwrap();
+        running.task.await.unwrap().unwrap();
     }
 
     pub(crate) async fn restart(&mut self) {
@@ -432,7 +432,7 @@ impl Fleet {
 /// A hub's controllers at work.
 struct Running {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), Broken>>,
     progress: Progress,
     metrics: Metrics,
     hub: Hub,

@@ -111,6 +111,16 @@ fn our_own_write_is_seen_at_once_and_the_watch_repeats_nothing() {
 }
 
 #[test]
+fn a_version_that_is_known_is_not_even_read() {
+    let mut store = store(Keep::Parsed);
+    let ours = object("a", "u1", 5, "");
+    put(&mut store, &ours, Origin::Answer);
+    let version = |value: &Value| Version::of(value).unwrap();
+    assert!(!store.is_wanted(&version(&ours), Origin::Watch) && !store.is_wanted(&version(&ours), Origin::List));
+    assert!(store.is_wanted(&version(&object("a", "u1", 6, "")), Origin::Watch));
+}
+
+#[test]
 fn an_answer_that_the_watch_has_passed_says_nothing() {
     check("watch a u1 5; gone a u1 7; answer a u1 6", expect!["-→5, 5→-, same, |  | red:  | broken: "]);
     check("mark 10; answer a u1 9", expect!["same, |  | red:  | broken: "]);
