@@ -138,6 +138,8 @@ pub mod namespaces {
     pub const MEMBER_PREFIX: &str = "fleet-member-";
     /// Names that start so are reserved.
     pub const RESERVED_PREFIXES: &[&str] = &["fleet-", "kube-"];
+    /// Those of Kubernetes itself, which every cluster has.
+    pub const OF_KUBERNETES: &[&str] = &["kube-system", "kube-public", "kube-node-lease"];
 
     /// Whether users' resources must stay out of this namespace.
     pub fn is_reserved(namespace: &str) -> bool {

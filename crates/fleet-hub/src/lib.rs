@@ -51,11 +51,12 @@ pub use updaterun::RunMetrics;
 
 use fleet_api::kinds::ClusterResourcePlacementDisruptionBudget;
 use fleet_api::names::PlacementKey;
-use fleet_runtime::{Counters, Discovery, KindId, Marks, MetadataCaches, ObjectKey, Runtime, Side};
+use fleet_runtime::{Counters, Discovery, KindId, Marks, MetadataCaches, ObjectKey, Progress, Runtime, Side};
 
 use prometheus_client::registry::Registry;
 
 use eviction::Completions;
+use metrics::WhileLeading;
 use placement::World;
 use standing::Standings;
 
@@ -75,6 +76,7 @@ pub struct Hub {
     pub namespaced: Option<PlacementMarks>,
     /// Of staged runs of both scopes.
     pub run_metrics: RunMetrics,
+    standings: Standings,
 }
 
 /// Ask for a look at a placement.
@@ -101,16 +103,17 @@ impl Hub {
         self.caches.evictions.iter().map(|_| budgets.clone()).collect()
     }
 
-    /// Lets a registry show what the controllers keep under names of their own.
-    pub fn register(&self, registry: &mut Registry) {
+    /// Lets a registry show what the controllers keep under names of their own. How objects stand is told only by a process that
+    /// acts: a standby knows it as well, and would be counted, too.
+    pub fn register(&self, registry: &mut Registry, progress: &Progress) {
         self.joins.register(registry);
         self.metrics.register(registry);
         self.run_metrics.register(registry);
-        let namespaced = self.caches.namespaced.as_ref().map(|scope| scope.placements.clone());
-        let standings = Standings { cluster: self.caches.cluster.placements.clone(), namespaced };
+        let standings = WhileLeading { progress: progress.clone(), shown: self.standings.clone() };
         registry.register_collector(Box::new(standings));
         if let Some(evictions) = self.caches.evictions.clone() {
-            registry.register_collector(Box::new(Completions(evictions)));
+            let completions = WhileLeading { progress: progress.clone(), shown: Completions(evictions) };
+            registry.register_collector(Box::new(completions));
         }
     }
 }
@@ -133,15 +136,15 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     if let Some(scope) = &caches.namespaced {
         report_back::start(runtime, options, &caches, scope, &world);
     }
-    let copies = Some(&caches.status_copies);
+    let (copies, standings) = (Some(&caches.status_copies), Standings::default());
     let cluster = PlacementMarks {
-        placement: placement::start(runtime, options, &caches.cluster, copies, &world),
+        placement: placement::start(runtime, options, &caches.cluster, copies, &world, &standings),
         scheduler: scheduler::start(runtime, options, &caches, &caches.cluster),
         rollout: rollout::start(runtime, options, &caches, &caches.cluster, &world),
         work_generator: workgen::start(runtime, options, &caches, &caches.cluster, &world),
     };
     let namespaced = caches.namespaced.as_ref().map(|scope| PlacementMarks {
-        placement: placement::start(runtime, options, scope, None, &world),
+        placement: placement::start(runtime, options, scope, None, &world, &standings),
         scheduler: scheduler::start(runtime, options, &caches, scope),
         rollout: rollout::start(runtime, options, &caches, scope, &world),
         work_generator: workgen::start(runtime, options, &caches, scope, &world),
@@ -153,5 +156,5 @@ pub fn install(runtime: &mut Runtime, options: &HubOptions) -> Hub {
     if let (Some(scope), Some(runs)) = (&caches.namespaced, &caches.namespaced_runs) {
         updaterun::start(runtime, options, &caches, scope, runs, &world, &run_metrics);
     }
-    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced, run_metrics }
+    Hub { caches, metrics, joins, metadata, discovery, cluster, namespaced, run_metrics, standings }
 }

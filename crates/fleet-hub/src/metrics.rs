@@ -7,8 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet_runtime::{Ending, Spectator};
-use prometheus_client::encoding::EncodeLabelSet;
+use fleet_runtime::{Ending, Finish, Look, Progress, Spectator};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -129,43 +130,69 @@ impl Spectator for HubMetrics {
         }
     }
 
-    fn ended(&self, controller: &'static str, how: Ending, took: Duration) {
-        let (failed, again) = (matches!(how, Ending::Failed | Ending::Panicked), how == Ending::Conflict);
+    fn ended(&self, controller: &'static str, finish: &Finish, took: Duration) {
         match Known::of(controller) {
             Known::Placement(of) => {
                 self.0.active.get_or_create(&of).dec();
-                // What was cut short has neither succeeded nor failed.
-                if how == Ending::Cancelled {
-                    return;
-                }
-                let result = if failed {
-                    "error"
-                } else if again {
-                    "requeue"
-                } else {
-                    "success"
-                };
-                self.0.reconciles.get_or_create(&Looked { controller: of.controller, result }).inc();
-                self.0.seconds.get_or_create(&of).observe(took.as_secs_f64());
-                if failed {
-                    self.0.errors.get_or_create(&of).inc();
-                }
+                self.looked(of, finish, took);
             }
             Known::Scheduler => {
                 self.0.cycling.dec();
-                if how == Ending::Cancelled {
-                    return;
+                if let Some(cycle) = Cycle::of(finish) {
+                    self.0.cycles.get_or_create(&cycle).observe(took.as_secs_f64() * 1000.0);
                 }
-                let cycle = Cycle { is_failed: word(failed), needs_requeue: word(again) };
-                self.0.cycles.get_or_create(&cycle).observe(took.as_secs_f64() * 1000.0);
             }
             Known::No => {}
         }
     }
 }
 
-fn word(truth: bool) -> &'static str {
-    if truth { "true" } else { "false" }
+impl HubMetrics {
+    fn looked(&self, of: Of, finish: &Finish, took: Duration) {
+        // That somebody else wrote first is an error in the Go agent too, and so is what makes no sense.
+        let result = match finish.how {
+            Ending::Cancelled => return,
+            Ending::Settled if finish.comes_back => "requeue_after",
+            Ending::Settled => "success",
+            Ending::Stopped | Ending::Failed | Ending::Conflict | Ending::Panicked => "error",
+        };
+        self.0.reconciles.get_or_create(&Looked { controller: of.controller, result }).inc();
+        self.0.seconds.get_or_create(&of).observe(took.as_secs_f64());
+        if result == "error" {
+            self.0.errors.get_or_create(&of).inc();
+        }
+    }
+}
+
+impl Cycle {
+    /// `None` for a look that came to no scheduling, or was not finished.
+    fn of(finish: &Finish) -> Option<Self> {
+        if finish.look == Look::Passed {
+            return None;
+        }
+        match finish.how {
+            Ending::Cancelled => None,
+            Ending::Settled => Some(Self { is_failed: "false", needs_requeue: "false" }),
+            // Only a change of what is wrong can help, and that asks for another look itself.
+            Ending::Stopped => Some(Self { is_failed: "true", needs_requeue: "false" }),
+            Ending::Failed | Ending::Conflict | Ending::Panicked => {
+                Some(Self { is_failed: "true", needs_requeue: "true" })
+            }
+        }
+    }
+}
+
+/// Shows something only while this process acts.
+#[derive(Debug)]
+pub(crate) struct WhileLeading<C> {
+    pub(crate) progress: Progress,
+    pub(crate) shown: C,
+}
+
+impl<C: Collector> Collector for WhileLeading<C> {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        if self.progress.is_leading() { self.shown.encode(encoder) } else { Ok(()) }
+    }
 }
 
 #[cfg(test)]
@@ -177,28 +204,39 @@ mod tests {
         let metrics = HubMetrics::new(&HubOptions::default());
         let mut registry = Registry::default();
         metrics.register(&mut registry);
-        for (controller, how) in [
-            (names::CLUSTER_PLACEMENT, Ending::Settled),
-            (names::CLUSTER_PLACEMENT, Ending::Failed),
-            (names::CLUSTER_PLACEMENT, Ending::Cancelled),
-            (names::NAMESPACED_SCHEDULER, Ending::Conflict),
-            (names::MEMBERSHIP, Ending::Settled),
+        for (controller, how, look, comes_back) in [
+            (names::CLUSTER_PLACEMENT, Ending::Settled, Look::Decided, false),
+            (names::CLUSTER_PLACEMENT, Ending::Settled, Look::Decided, true),
+            (names::CLUSTER_PLACEMENT, Ending::Failed, Look::Decided, false),
+            (names::CLUSTER_PLACEMENT, Ending::Conflict, Look::Decided, true),
+            (names::CLUSTER_PLACEMENT, Ending::Stopped, Look::Stopped(String::new()), false),
+            (names::CLUSTER_PLACEMENT, Ending::Cancelled, Look::Decided, false),
+            (names::CLUSTER_SCHEDULER, Ending::Settled, Look::Decided, false),
+            (names::CLUSTER_SCHEDULER, Ending::Settled, Look::Passed, false),
+            (names::CLUSTER_SCHEDULER, Ending::Cancelled, Look::Decided, false),
+            (names::CLUSTER_SCHEDULER, Ending::Stopped, Look::Stopped(String::new()), false),
+            (names::CLUSTER_SCHEDULER, Ending::Failed, Look::Decided, false),
+            (names::NAMESPACED_SCHEDULER, Ending::Conflict, Look::Decided, false),
+            (names::MEMBERSHIP, Ending::Settled, Look::Decided, false),
         ] {
             metrics.began(controller);
-            metrics.ended(controller, how, Duration::from_millis(20));
+            metrics.ended(controller, &Finish { how, look, comes_back }, Duration::from_millis(20));
         }
         metrics.began(names::NAMESPACED_PLACEMENT);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
-            r#"fleet_workload_reconcile_total{controller="cluster-resource-placement-controller-v1beta1",result="error"} 1"#,
             r#"fleet_workload_reconcile_total{controller="cluster-resource-placement-controller-v1beta1",result="success"} 1"#,
-            r#"fleet_workload_reconcile_errors_total{controller="cluster-resource-placement-controller-v1beta1"} 1"#,
-            r#"fleet_workload_reconcile_time_seconds_bucket{le="0.025",controller="cluster-resource-placement-controller-v1beta1"} 2"#,
+            r#"fleet_workload_reconcile_total{controller="cluster-resource-placement-controller-v1beta1",result="requeue_after"} 1"#,
+            r#"fleet_workload_reconcile_total{controller="cluster-resource-placement-controller-v1beta1",result="error"} 3"#,
+            r#"fleet_workload_reconcile_errors_total{controller="cluster-resource-placement-controller-v1beta1"} 3"#,
+            r#"fleet_workload_reconcile_time_seconds_bucket{le="0.025",controller="cluster-resource-placement-controller-v1beta1"} 5"#,
             r#"fleet_workload_max_concurrent_reconciles{controller="resource-placement-controller"} 10"#,
             r#"fleet_workload_active_workers{controller="resource-placement-controller"} 1"#,
             r#"fleet_workload_active_workers{controller="cluster-resource-placement-controller-v1beta1"} 0"#,
-            r#"scheduling_cycle_duration_milliseconds_bucket{le="50.0",is_failed="false",needs_requeue="true"} 1"#,
+            r#"scheduling_cycle_duration_milliseconds_bucket{le="50.0",is_failed="false",needs_requeue="false"} 1"#,
+            r#"scheduling_cycle_duration_milliseconds_bucket{le="50.0",is_failed="true",needs_requeue="false"} 1"#,
+            r#"scheduling_cycle_duration_milliseconds_bucket{le="50.0",is_failed="true",needs_requeue="true"} 2"#,
             "scheduling_active_workers 0",
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line} is not in\n{text}");

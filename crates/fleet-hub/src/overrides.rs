@@ -10,7 +10,7 @@ use fleet_api::names::OverrideName;
 use fleet_api::types::OverrideSnapshotSpec;
 use fleet_api::well_known::{finalizers, labels};
 use fleet_core::overrides::{Observed, Outcome, OverrideFacts, OverrideSpec, SnapshotFacts, Write as Planned, plan};
-use fleet_runtime::{Actions, Controller, Event, KubeEvent, Moment, ObjectKey, Runtime, Triggers, Write};
+use fleet_runtime::{Actions, Controller, Event, KubeEvent, Look, Moment, ObjectKey, Runtime, Triggers, Write};
 
 use crate::caches::{OverrideCaches, by};
 use crate::membership::changed;
@@ -67,8 +67,8 @@ where
         let Some(override_) = self.caches.overrides.get(key) else { return Actions::none() };
         let Ok(name) = OverrideName::parse(key.name()) else {
             let told = KubeEvent::about(&*override_, &OverrideEvent::NameTooLong { longest: OverrideName::MAX_BYTES });
-            let note = Some("no snapshot can have such a name".to_owned());
-            return Actions { events: vec![told], note, ..Actions::none() };
+            let look = Look::Stopped("no snapshot can have such a name".to_owned());
+            return Actions { events: vec![told], look, ..Actions::none() };
         };
         let snapshots = self.caches.snapshots.by(by::OVERRIDE, &key.to_string());
         let observed = Observed {
@@ -95,6 +95,7 @@ where
         }
         if let Outcome::Stopped(fault) = &plan.report.outcome {
             actions.events.push(KubeEvent::about(&*override_, &OverrideEvent::Stopped { fault: fault.to_string() }));
+            actions.look = Look::stopped(fault);
         }
         actions.note = Some(format!("{:?}", plan.report.outcome));
         actions

@@ -11,7 +11,7 @@ use fleet_api::kinds::ScopeKind;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::{Error, with_causes};
 use crate::hands::Hands;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
@@ -72,6 +72,8 @@ pub struct Actions {
     pub events: Vec<KubeEvent>,
     /// One line for the log: what is waited for, and why.
     pub note: Option<String>,
+    /// What the look at the key came to.
+    pub look: Look,
 }
 
 impl Actions {
@@ -97,6 +99,25 @@ impl Actions {
     pub fn then(mut self, next: Next) -> Self {
         self.next = next;
         self
+    }
+}
+
+/// What a look at a key came to, for logs and metrics. What happens next does not depend on it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Look {
+    /// Something was decided, be it that nothing is to be done.
+    #[default]
+    Decided,
+    /// There was nothing to decide about, or not yet: such as an object that is gone.
+    Passed,
+    /// What was found makes no sense, and why; somebody has to change it. Logged as a warning.
+    Stopped(String),
+}
+
+impl Look {
+    /// Stopped at an error, which is told with its causes.
+    pub fn stopped(fault: &dyn std::error::Error) -> Self {
+        Self::Stopped(with_causes(fault))
     }
 }
 

@@ -34,7 +34,7 @@ mod writer;
 
 pub use cache::{Cache, Cached, Event, Keep, Kind};
 pub use clock::{Clock, Hand, Seeds};
-pub use controller::{Actions, Controller, KubeEvent, Moment, Next, Outcome, Regarding};
+pub use controller::{Actions, Controller, KubeEvent, Look, Moment, Next, Outcome, Regarding};
 pub use counters::{CounterName, Counters};
 pub use discovery::{Discovered, DiscoveredKind, Discovery, GroupVersion, discover};
 pub use error::Error;
@@ -43,7 +43,7 @@ pub use key::{ObjectKey, Revision};
 pub use kind::KindId;
 pub use leader::{Election, Timing};
 pub use metadata::{MetadataCaches, MetadataObject};
-pub use metrics::{Ending, Metrics, Spectator};
+pub use metrics::{Ending, Finish, Metrics, Spectator};
 pub use ownership::{Grant, Overlap, Ownership};
 pub use queue::Retry;
 pub use reader::{Answer, Reader};

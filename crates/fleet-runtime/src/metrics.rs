@@ -15,6 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
+use crate::controller::{Actions, Look, Next};
 use crate::error::Error;
 use crate::kind::KindId;
 
@@ -29,7 +30,17 @@ pub struct Metrics(Arc<Families>);
 pub trait Spectator: Send + Sync + 'static {
     fn began(&self, controller: &'static str);
 
-    fn ended(&self, controller: &'static str, how: Ending, took: Duration);
+    fn ended(&self, controller: &'static str, finish: &Finish, took: Duration);
+}
+
+/// What is told of a reconcile that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finish {
+    pub how: Ending,
+    /// What its plan came to, if there was one.
+    pub look: Look,
+    /// Whether its plan asks to be made again at some time, if nothing changes before.
+    pub comes_back: bool,
 }
 
 /// How a reconcile ended.
@@ -37,6 +48,8 @@ pub trait Spectator: Send + Sync + 'static {
 pub enum Ending {
     /// All that it wanted is done.
     Settled,
+    /// All that it wanted is done, but what it found makes no sense.
+    Stopped,
     /// Something went wrong; it is tried again.
     Failed,
     /// Somebody else wrote first; it is planned again at once.
@@ -51,6 +64,7 @@ impl Ending {
     pub fn word(self) -> &'static str {
         match self {
             Self::Settled => "settled",
+            Self::Stopped => "stopped",
             Self::Failed => "failed",
             Self::Conflict => "conflict",
             Self::Panicked => "panicked",
@@ -217,7 +231,8 @@ impl Metrics {
         if let Some(spectator) = self.0.spectator.get() {
             spectator.began(controller);
         }
-        Reconcile { metrics: self.clone(), controller, begun: Instant::now(), how: Ending::Cancelled }
+        let finish = Finish { how: Ending::Cancelled, look: Look::Decided, comes_back: false };
+        Reconcile { metrics: self.clone(), controller, begun: Instant::now(), finish }
     }
 
     pub(crate) fn panicked(&self, controller: &'static str) {
@@ -260,21 +275,32 @@ pub(crate) struct Reconcile {
     metrics: Metrics,
     controller: &'static str,
     begun: Instant,
-    how: Ending,
+    finish: Finish,
 }
 
 impl Reconcile {
+    /// There is a plan.
+    pub(crate) fn planned(&mut self, actions: &Actions) {
+        self.finish.look = actions.look.clone();
+        self.finish.comes_back = actions.next != Next::OnChange;
+    }
+
+    /// What it is called that everything which was planned is done.
+    pub(crate) fn settled(&self) -> Ending {
+        if matches!(self.finish.look, Look::Stopped(_)) { Ending::Stopped } else { Ending::Settled }
+    }
+
     pub(crate) fn end(mut self, how: Ending) {
-        self.how = how;
+        self.finish.how = how;
     }
 }
 
 impl Drop for Reconcile {
     fn drop(&mut self) {
-        let Self { metrics, controller, begun, how } = self;
-        metrics.0.reconciles.get_or_create(&Reconciled { controller, result: how.word() }).inc();
+        let Self { metrics, controller, begun, finish } = self;
+        metrics.0.reconciles.get_or_create(&Reconciled { controller, result: finish.how.word() }).inc();
         if let Some(spectator) = metrics.0.spectator.get() {
-            spectator.ended(controller, *how, begun.elapsed());
+            spectator.ended(controller, finish, begun.elapsed());
         }
     }
 }
@@ -291,17 +317,26 @@ mod tests {
             fn began(&self, controller: &'static str) {
                 self.0.lock().push(format!("{controller} began"));
             }
-            fn ended(&self, controller: &'static str, how: Ending, _: Duration) {
-                self.0.lock().push(format!("{controller} {}", how.word()));
+            fn ended(&self, controller: &'static str, finish: &Finish, _: Duration) {
+                self.0.lock().push(format!("{controller} {} {}", finish.how.word(), finish.comes_back));
             }
         }
         let (metrics, told) = (Metrics::default(), Told::default());
         metrics.tell(told.clone());
         metrics.tell(Told::default());
         let cut_short = metrics.begin("b");
-        metrics.begin("a").end(Ending::Settled);
+        let mut lost = metrics.begin("a");
+        lost.planned(&Actions { look: Look::Stopped("why".to_owned()), ..Actions::none() });
+        let how = lost.settled();
+        lost.end(how);
+        let mut early = metrics.begin("a");
+        early.planned(&Actions::none().then(Next::At(jiff::Timestamp::MAX)));
+        let how = early.settled();
+        early.end(how);
         drop(cut_short);
-        assert_eq!(*told.0.lock(), ["b began", "a began", "a settled", "b cancelled"]);
+        let expected =
+            ["b began", "a began", "a stopped false", "a began", "a settled true", "b cancelled false"];
+        assert_eq!(*told.0.lock(), expected);
         assert_eq!(metrics.reconciles("b", Ending::Cancelled), 1);
     }
 

@@ -14,12 +14,12 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::clock::{Clock, Seeds, later};
-use crate::controller::{Actions, Controller, Moment, Next, Outcome};
+use crate::controller::{Actions, Controller, Look, Moment, Next, Outcome};
 use crate::error::{Error, panic_text};
 use crate::events::Recorder;
 use crate::flag::Flag;
 use crate::hands::Hands;
-use crate::metrics::{Ending, Metrics};
+use crate::metrics::{Ending, Metrics, Reconcile};
 use crate::queue::{Done, Taken};
 use crate::reader::Reader;
 use crate::triggers::Lane;
@@ -140,10 +140,10 @@ async fn wait_for_all(gates: &[Flag]) {
 
 /// One reconcile with everything that can happen to it.
 async fn reconcile<C: Controller>(controller: Arc<C>, context: Arc<Context>, taken: Taken<C::Key>) -> Done {
-    let told = context.metrics.begin(C::NAME);
-    let attempt = std::panic::AssertUnwindSafe(attempt(&*controller, &context, &taken)).catch_unwind().await;
+    let mut told = context.metrics.begin(C::NAME);
+    let attempt = std::panic::AssertUnwindSafe(attempt(&*controller, &context, &taken, &mut told)).catch_unwind().await;
     let (done, how) = match attempt {
-        Ok(Ok(done)) => (done, Ending::Settled),
+        Ok(Ok(done)) => (done, told.settled()),
         Ok(Err(Error::NotLeading)) => (Done::Cancelled, Ending::Cancelled),
         Ok(Err(error)) if error.is_conflict() => {
             tracing::debug!(error = error.with_causes(), "somebody else wrote first");
@@ -163,13 +163,19 @@ async fn reconcile<C: Controller>(controller: Arc<C>, context: Arc<Context>, tak
     done
 }
 
-async fn attempt<C: Controller>(controller: &C, context: &Context, taken: &Taken<C::Key>) -> Result<Done, Error> {
+async fn attempt<C: Controller>(
+    controller: &C,
+    context: &Context,
+    taken: &Taken<C::Key>,
+    told: &mut Reconcile,
+) -> Result<Done, Error> {
     let facts = controller.converse(&taken.key, &Hands::new(context, C::NAME)).await?;
     let moment = || Moment { now: context.clock.now(), seed: context.seeds.next() };
     let planned_at = moment();
     let started = Instant::now();
     let actions = controller.plan(&taken.key, facts, planned_at);
     context.metrics.planned(C::NAME, started.elapsed());
+    told.planned(&actions);
     let Performed { outcomes, is_whole, mut end } =
         perform::<C>(context, actions, planned_at.now, taken.soft_since).await?;
     if is_whole {
@@ -211,6 +217,9 @@ async fn perform<C: Controller>(
 ) -> Result<Performed, Error> {
     if let Some(note) = &actions.note {
         tracing::debug!(note, "planned");
+    }
+    if let Look::Stopped(why) = &actions.look {
+        tracing::warn!(why, "nothing can be done until somebody changes what is wrong");
     }
     let mut outcomes = Vec::new();
     let mut chain = Chain::default();

@@ -34,7 +34,7 @@ mod arbitrary;
 #[allow(clippy::needless_pass_by_value, reason = "tables read better without a reference before every literal")]
 mod small_world;
 
-pub use review::{judge, mutate, review, validate};
+pub use review::{is_let_go, judge, mutate, review, validate};
 pub use verdict::{Code, Verdict};
 pub use world::{KindLookup, Lookup, LookupError, Operation, Request, ServiceExport, Settings, User, World};
 

@@ -1,7 +1,7 @@
 //! Whether an override may be created or changed into what it is.
 //!
-//! Decides from the object and from all other overrides of its kind: two overrides must not select one resource.
-//! Never looks at the placement that an override refers to, and never at variables inside patch values.
+//! Decides from the object and from all other overrides of its kind: two overrides must not select one resource, unless one of
+//! them is on its way out. Never looks at the placement that an override refers to, and never at variables inside patch values.
 
 use super::findings::Findings;
 use super::override_policy;
@@ -66,10 +66,9 @@ pub fn validate_cluster_resource_override(
     if !findings.is_empty() {
         return findings;
     }
-    let others: Vec<Holder<_>> = others
-        .iter()
-        .map(|other| (other.metadata.name.as_deref(), &other.spec.cluster_resource_selectors[..]))
-        .collect();
+    let staying = others.iter().filter(|other| other.metadata.deletion_timestamp.is_none());
+    let others: Vec<Holder<_>> =
+        staying.map(|other| (other.metadata.name.as_deref(), &other.spec.cluster_resource_selectors[..])).collect();
     let this = object.metadata.name.as_deref();
     let mut findings = check_conflicts(this, selectors, &others, go_print::resource_selector_term);
     findings.absorb(override_policy::check(&object.spec.policy));
@@ -88,8 +87,9 @@ pub fn validate_resource_override(object: &ResourceOverride, others: &[ResourceO
     if !findings.is_empty() {
         return findings;
     }
+    let staying = others.iter().filter(|other| other.metadata.deletion_timestamp.is_none());
     let others: Vec<Holder<_>> =
-        others.iter().map(|other| (other.metadata.name.as_deref(), &other.spec.resource_selectors[..])).collect();
+        staying.map(|other| (other.metadata.name.as_deref(), &other.spec.resource_selectors[..])).collect();
     let this = object.metadata.name.as_deref();
     let mut findings = check_conflicts(this, selectors, &others, go_print::resource_selector);
     findings.absorb(override_policy::check(&object.spec.policy));

@@ -3,6 +3,8 @@
 //! Decides which ValidatingAdmissionPolicies are wanted for a configuration, and whether the configuration can be
 //! used. Never writes them.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 use crate::well_known::{label_values, labels, namespaces};
@@ -162,14 +164,17 @@ impl ServiceAccountsAndTokens {
     }
 }
 
-fn in_reserved_namespace(prefixes: &[String]) -> String {
+/// An expression that says whether a request is about something in a namespace with one of these prefixes.
+pub(super) fn in_reserved_namespace<P: fmt::Display>(prefixes: &[P]) -> String {
     let tests: Vec<String> =
         prefixes.iter().map(|prefix| format!("request.namespace.startsWith(\"{prefix}\")")).collect();
     tests.join(" || ")
 }
 
 fn rule(operations: &[&str], group: &str, resource: &str) -> Value {
-    json!({"operations": operations, "apiGroups": [group], "apiVersions": ["v1"], "resources": [resource]})
+    json!({
+        "operations": operations, "apiGroups": [group], "apiVersions": ["v1"], "resources": [resource], "scope": "*",
+    })
 }
 
 fn policy(name: &str, rules: &[Value], expression: &str, message: &str) -> PolicyWithBinding {
@@ -184,7 +189,10 @@ fn policy(name: &str, rules: &[Value], expression: &str, message: &str) -> Polic
             "metadata": metadata(name),
             "spec": {
                 "failurePolicy": "Fail",
-                "matchConstraints": {"resourceRules": rules},
+                // With what an API server would fill in, so that what is there can be compared with what is wanted.
+                "matchConstraints": {
+                    "resourceRules": rules, "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {},
+                },
                 "validations": [{"expression": expression, "message": message, "reason": "Forbidden"}],
             },
         }),

@@ -4,6 +4,8 @@
 //! server calls `mutate` before its schemas and `validate` after them, a webhook server calls `judge` with what is served at the
 //! path that was asked for, and who has no schemas calls `review`.
 
+use serde_json::Value;
+
 use super::verdict::Verdict;
 use super::webhooks::{Configuration, Handler, is_installed, table};
 use super::workloads;
@@ -56,6 +58,9 @@ fn run(request: &Request, world: &dyn World, wanted: impl Fn(&Configuration) -> 
 
 /// The answer of one check, without the prefix that an API server adds itself.
 pub fn judge(handler: Handler, request: &Request, world: &dyn World) -> Verdict {
+    if is_let_go(handler, request) {
+        return Verdict::allowed("the object is being deleted, and nothing else about it changes");
+    }
     match handler {
         Handler::FillPlacement => fill_placement(request),
         Handler::ClusterResourcePlacement => check_placement::<Cluster>(request, world),
@@ -68,6 +73,20 @@ pub fn judge(handler: Handler, request: &Request, world: &dyn World) -> Verdict 
         Handler::Workload(workload) => workloads::admit(workload, request),
         Handler::GuardRail => guard_rail::admit(request, world),
     }
+}
+
+/// Whether this is about an object on its way out that loses what holds it back, or the like. However wrong its spec is, and
+/// whatever cannot be looked up at the moment, that must be possible: it could never be deleted otherwise. Who may touch an object
+/// is another matter, and placements have words of their own for this.
+pub fn is_let_go(handler: Handler, request: &Request) -> bool {
+    let is_about_spec = !matches!(
+        handler,
+        Handler::GuardRail | Handler::FillPlacement | Handler::ClusterResourcePlacement | Handler::ResourcePlacement
+    );
+    let both = request.object.as_ref().zip(request.old_object.as_ref());
+    let leaves_as_it_is =
+        |(new, old): (&Value, &Value)| !new["metadata"]["deletionTimestamp"].is_null() && new["spec"] == old["spec"];
+    is_about_spec && request.operation == Operation::Update && both.is_some_and(leaves_as_it_is)
 }
 
 fn fill_placement(request: &Request) -> Verdict {

@@ -116,6 +116,7 @@ pub(super) const CRP: &str = "placement.kubernetes-fleet.io/v1beta1/ClusterResou
 pub(super) const RP: &str = "placement.kubernetes-fleet.io/v1beta1/ResourcePlacement";
 pub(super) const CRO: &str = "placement.kubernetes-fleet.io/v1beta1/ClusterResourceOverride";
 pub(super) const RO: &str = "placement.kubernetes-fleet.io/v1beta1/ResourceOverride";
+pub(super) const BUDGET: &str = "placement.kubernetes-fleet.io/v1beta1/ClusterResourcePlacementDisruptionBudget";
 pub(super) const MEMBER: &str = "cluster.kubernetes-fleet.io/v1beta1/MemberCluster";
 
 /// An object of a kind with a name and a spec.

@@ -67,6 +67,9 @@ pub enum Namespaces {
     /// Those with this label.
     Labelled(&'static str, &'static str),
     Named(&'static [&'static str]),
+    /// All but the reserved ones, which the API server leaves out without asking: what an agent that is down needs to come back
+    /// must not wait for that agent.
+    Unreserved,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,6 +150,7 @@ impl Entry {
             Namespaces::All => true,
             Namespaces::Labelled(key, value) => world.namespace_labels(namespace).get(key).is_some_and(|v| v == value),
             Namespaces::Named(names) => names.contains(&namespace.as_str()),
+            Namespaces::Unreserved => !namespaces::is_reserved(namespace),
         }
     }
 }
@@ -203,7 +207,7 @@ fn entry(
         name: name.to_owned(),
         path: path(verb, group, version, kind),
         rules: vec![Rule::new(operations, group, version, &[resource])],
-        namespaces: Namespaces::All,
+        namespaces: if matches!(handler, Handler::Workload(_)) { Namespaces::Unreserved } else { Namespaces::All },
         failure_policy: if handler == Handler::FillPlacement { FailurePolicy::Ignore } else { FailurePolicy::Fail },
         timeout_seconds: TIMEOUT_SECONDS,
         handler,
@@ -320,7 +324,7 @@ fn guard_rail_entries() -> Vec<Entry> {
         guard(
             "kubenamespacedresources",
             guarded_rules(),
-            Namespaces::Named(&["kube-system", "kube-public", "kube-node-lease"]),
+            Namespaces::Named(namespaces::OF_KUBERNETES),
         ),
         guard("namespace", vec![Rule::new(CUD, "", "v1", &["namespaces"])], Namespaces::All),
     ]

@@ -38,8 +38,8 @@ use fleet_core::placement::{
 };
 use fleet_core::plan::Wake;
 use fleet_runtime::{
-    Actions, Cache, Controller, Discovery, Error, KindId, KubeEvent, Marks, MetadataCaches, Moment, Next, ObjectKey,
-    Reader, Runtime, Triggers,
+    Actions, Cache, Controller, Discovery, Error, KindId, KubeEvent, Look, Marks, MetadataCaches, Moment, Next,
+    ObjectKey, Reader, Runtime, Triggers,
 };
 
 use crate::caches::{PlacementCaches, by};
@@ -47,6 +47,7 @@ use crate::keys::object_key;
 use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
+use crate::standing::Standings;
 use changes::ObjectChanges;
 use content::Memory;
 use inventory::{Contents, Live};
@@ -114,6 +115,7 @@ pub(crate) fn start<S: Scope>(
     caches: &PlacementCaches<S>,
     status_copies: Option<&Cache<ClusterResourcePlacementStatus>>,
     world: &World,
+    standings: &Standings,
 ) -> Marks<PlacementKey> {
     let (wanted, placements) = (world.wanted.clone(), caches.placements.clone());
     let waits = Arc::new(Waits::default());
@@ -140,6 +142,7 @@ pub(crate) fn start<S: Scope>(
         world: world.clone(),
         memory: Memory::default(),
         waits,
+        standings: standings.clone(),
         marks: Arc::default(),
         pace: options.snapshot_pace,
     };
@@ -154,6 +157,8 @@ struct Placements<S: Scope> {
     world: World,
     memory: Memory,
     waits: Arc<Waits>,
+    /// Where placements stand, for dashboards.
+    standings: Standings,
     /// Asks for another look at a placement that is in hand.
     marks: Arc<OnceLock<Marks<PlacementKey>>>,
     pace: SnapshotPace,
@@ -180,6 +185,7 @@ impl<S: Scope> Controller for Placements<S> {
     fn plan(&self, key: &PlacementKey, facts: Facts, moment: Moment) -> Actions {
         let Some(placement) = self.caches.placements.get(&object_key(key)) else {
             self.memory.forget(key);
+            self.standings.forget(key);
             return Actions::none();
         };
         if meta::is_deleting(&*placement) {
@@ -245,6 +251,13 @@ impl<S: Scope> Placements<S> {
         actions.writes.extend(performer.status());
         actions.events.extend(plan.report.events.iter().map(|event| KubeEvent::about(placement, event)));
         actions.note = Some(format!("{:?}, {:?}", plan.report.outcome, plan.report.content));
+        if let Outcome::Stopped(fault) = &plan.report.outcome {
+            actions.look = Look::stopped(fault);
+        }
+        if !meta::is_deleting(placement) {
+            let status = plan.status.as_ref().or(placement.status.as_ref());
+            self.standings.seen(key, placement, status, moment.now);
+        }
         actions
     }
 

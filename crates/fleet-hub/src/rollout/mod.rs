@@ -20,10 +20,10 @@ use fleet_api::well_known::annotations;
 use fleet_core::overrides::{Candidates, Scopes};
 use fleet_core::plan::{ObjectWrite as _, Wake};
 use fleet_core::rollout::{
-    BindingFacts, LatestSnapshot, Observed, Overrides, PlacementFacts, Plan, Write as Planned, announce, plan,
+    BindingFacts, LatestSnapshot, Observed, Outcome, Overrides, PlacementFacts, Plan, Write as Planned, announce, plan,
 };
 use fleet_runtime::{
-    Actions, Cache, Controller, Error, Marks, Moment, Next, ObjectKey, Reader, Runtime, Triggers, Write,
+    Actions, Cache, Controller, Error, Look, Marks, Moment, Next, ObjectKey, Reader, Runtime, Triggers, Write,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -256,6 +256,9 @@ fn carry_out<S: Scope>(plan: &Plan, bindings: &BTreeMap<&str, &Obj<Binding, S>>,
         }
     }
     actions.note = Some(format!("{:?}", plan.report.outcome));
+    if let Outcome::Stopped(fault) = &plan.report.outcome {
+        actions.look = Look::stopped(fault);
+    }
     actions
 }
 

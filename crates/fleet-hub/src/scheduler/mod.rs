@@ -18,10 +18,10 @@ use fleet_api::types::{BindingState, PropertyValue};
 use fleet_api::well_known::{annotations, finalizers};
 use fleet_core::rollout;
 use fleet_core::scheduler::{
-    BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Namespaces, Observed, PlacementFacts,
+    BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Namespaces, Observed, Outcome, PlacementFacts,
     Write as Planned, plan,
 };
-use fleet_runtime::{Actions, Cache, Controller, Marks, Moment, ObjectKey, Runtime, Triggers, Write};
+use fleet_runtime::{Actions, Cache, Controller, Look, Marks, Moment, ObjectKey, Runtime, Triggers, Write};
 
 use crate::caches::{Caches, PlacementCaches, by};
 use crate::keys::object_key;
@@ -68,7 +68,9 @@ impl<S: Scope> Controller for Scheduler<S> {
     type Facts = ();
 
     fn plan(&self, key: &PlacementKey, (): (), moment: Moment) -> Actions {
-        let Some(placement) = self.caches.placements.get(&object_key(key)) else { return Actions::none() };
+        let Some(placement) = self.caches.placements.get(&object_key(key)) else {
+            return Actions { look: Look::Passed, ..Actions::none() };
+        };
         let snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &key.to_string());
         let marked: Vec<&Obj<PolicySnapshot, S>> = snapshots
             .iter()
@@ -79,7 +81,7 @@ impl<S: Scope> Controller for Scheduler<S> {
         let members = self.members.list();
         if !is_abandonment_settled(&placement, &bindings) {
             let note = Some("waits until every binding says that its resources stay".to_owned());
-            return Actions { note, ..Actions::none() };
+            return Actions { note, look: Look::Passed, ..Actions::none() };
         }
         let observed = Observed {
             placement: PlacementFacts::of(key, &*placement),
@@ -102,7 +104,17 @@ impl<S: Scope> Controller for Scheduler<S> {
             actions.write(Write::status(*snapshot, &reported));
         }
         actions.note = Some(format!("{:?}", plan.report.outcome));
+        actions.look = look(&plan.report.outcome);
         actions
+    }
+}
+
+/// Whether there was a policy to schedule by. That several claim to be the latest is told where they are made.
+fn look(outcome: &Outcome) -> Look {
+    match outcome {
+        Outcome::Releasing | Outcome::AwaitingPolicy | Outcome::AmbiguousPolicy { .. } => Look::Passed,
+        Outcome::NothingNamed | Outcome::Decided { .. } => Look::Decided,
+        Outcome::Stopped(fault) => Look::stopped(fault),
     }
 }
 

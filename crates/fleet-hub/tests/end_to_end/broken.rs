@@ -92,6 +92,35 @@ async fn a_placement_that_becomes_unreadable_keeps_its_last_good_version() {
     running.stop().await;
 }
 
+/// It is no success, and no time heals it.
+#[tokio::test(start_paused = true)]
+async fn what_only_somebody_else_can_put_right_is_counted_as_such_and_not_tried_again() {
+    let world = World::new(&["c1"]).await;
+    let rank = json!({"example.com/rank": {"value": "1", "observationTime": "2026-01-01T00:00:00Z"}});
+    world.patch(&format!("{MEMBERS}/c1/status"), json!({"status": {"properties": rank}})).await;
+    let running = world.start();
+    let mut spec = shop();
+    let beyond_reckoning = json!({"name": "example.com/rank", "operator": "Gt", "values": ["tall"]});
+    spec["policy"] = json!({"placementType": "PickAll", "affinity": {"clusterAffinity":
+        {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms":
+            [{"propertySelector": {"matchExpressions": [beyond_reckoning]}}]}}}});
+    world.place("web", spec).await;
+    running.settled().await;
+    let stopped = |controller| running.metrics.reconciles(controller, "stopped");
+    assert_eq!(stopped(names::CLUSTER_SCHEDULER), 1);
+    assert_eq!((stopped(names::CLUSTER_PLACEMENT), running.metrics.reconciles(names::CLUSTER_SCHEDULER, "failed")), (0, 0));
+
+    let path = format!("{PLACEMENT}/clusterresourcesnapshots/web-0-snapshot");
+    world.patch(&path, json!({"metadata": {"labels": {"kubernetes-fleet.io/resource-index": "nine"}}})).await;
+    running.settled().await;
+    let seen = stopped(names::CLUSTER_PLACEMENT);
+    assert!(seen >= 1, "the snapshot does not say which one it is");
+    tokio::time::sleep(std::time::Duration::from_hours(1)).await;
+    running.settled().await;
+    assert_eq!((stopped(names::CLUSTER_PLACEMENT), stopped(names::CLUSTER_SCHEDULER)), (seen, 1));
+    running.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_name_that_no_label_can_carry_is_let_be() {
     let world = World::without_schemas(&["c1"]).await;

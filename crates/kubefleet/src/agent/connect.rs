@@ -3,6 +3,7 @@
 //! Decides in the order of the Go agents: `--kubeconfig`, the environment's `KUBECONFIG`, the service account of the pod that
 //! this process runs in, `~/.kube/config`. Never logs more of a connection than its address.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -14,30 +15,58 @@ pub(crate) use super::throttle::Limit;
 use super::throttle::throttled;
 use crate::output::Hinted;
 
+/// Names kubeconfigs.
+const KUBECONFIG: &str = "KUBECONFIG";
 /// Set in every pod.
 const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
+
+/// Where it is written how to reach the API server.
+#[derive(Debug, PartialEq, Eq)]
+enum Source<'a> {
+    File(&'a Path),
+    /// The files that `KUBECONFIG` names.
+    Environment,
+    /// The service account of the pod that this process runs in.
+    Pod,
+    /// `~/.kube/config`.
+    Home,
+}
+
+impl<'a> Source<'a> {
+    fn of(kubeconfig: Option<&'a Path>, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+        match kubeconfig {
+            Some(path) => Source::File(path),
+            None if is_set(KUBECONFIG) => Source::Environment,
+            None if is_set(IN_A_POD) => Source::Pod,
+            None => Source::Home,
+        }
+    }
+}
 
 /// How to reach the API server, in the current context of a kubeconfig or from within a pod.
 pub(crate) async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
     let options = KubeConfigOptions::default();
-    if let Some(path) = kubeconfig {
-        let file =
-            Kubeconfig::read_from(path).with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
-        let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-        return config.with_context(|| format!("the kubeconfig {} cannot be used", path.display()));
+    match Source::of(kubeconfig, |name| std::env::var_os(name)) {
+        Source::File(path) => {
+            let file = Kubeconfig::read_from(path);
+            let file = file.with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+            let config = kube::Config::from_custom_kubeconfig(file, &options).await;
+            config.with_context(|| format!("the kubeconfig {} cannot be used", path.display()))
+        }
+        Source::Environment => {
+            let file = Kubeconfig::from_env().context("cannot read the kubeconfig that KUBECONFIG names")?;
+            let file = file.context("KUBECONFIG names no file")?;
+            let config = kube::Config::from_custom_kubeconfig(file, &options).await;
+            config.context("the kubeconfig that KUBECONFIG names cannot be used")
+        }
+        Source::Pod => kube::Config::incluster().context("the pod's service account cannot be used"),
+        Source::Home => kube::Config::from_kubeconfig(&options).await.map_err(|error| {
+            let hint = "name a kubeconfig with --kubeconfig or KUBECONFIG, or run in a pod with a service account";
+            let what = format!("there is no API server to connect to: {error}");
+            Hinted { what, hint: hint.to_owned() }.into()
+        }),
     }
-    if let Some(file) = Kubeconfig::from_env().context("cannot read the kubeconfig that KUBECONFIG names")? {
-        let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-        return config.context("the kubeconfig that KUBECONFIG names cannot be used");
-    }
-    if std::env::var_os(IN_A_POD).is_some() {
-        return kube::Config::incluster().context("the pod's service account cannot be used");
-    }
-    kube::Config::from_kubeconfig(&options).await.map_err(|error| {
-        let hint =
-            "name a kubeconfig with --kubeconfig or KUBECONFIG, or run in a pod with a service account".to_owned();
-        Hinted { what: format!("there is no API server to connect to: {error}"), hint }.into()
-    })
 }
 
 /// A client that introduces itself as `agent` and keeps to a limit, if there is one.
@@ -82,6 +111,19 @@ mod tests {
     fn an_address_is_told_without_what_is_secret_in_it() {
         assert_eq!(address(&"https://user:word@hub.example:6443/path".parse().unwrap()), "hub.example:6443");
         assert_eq!(address(&"https://hub.example".parse().unwrap()), "hub.example");
+    }
+
+    #[test]
+    fn a_flag_goes_before_the_environment_and_that_before_the_pod() {
+        let source = |flag: Option<&'static str>, set: &[(&str, &str)]| {
+            let variable = |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
+            Source::of(flag.map(Path::new), variable)
+        };
+        let (named, pod) = ((KUBECONFIG, "/a:/b"), (IN_A_POD, "10.0.0.1"));
+        assert_eq!(source(Some("/x"), &[named, pod]), Source::File(Path::new("/x")));
+        assert_eq!(source(None, &[named, pod]), Source::Environment);
+        assert_eq!(source(None, &[(KUBECONFIG, ""), pod]), Source::Pod);
+        assert_eq!(source(None, &[]), Source::Home);
     }
 
     #[tokio::test]

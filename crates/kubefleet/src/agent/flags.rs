@@ -34,6 +34,9 @@ pub(crate) enum Effect {
     Acts,
     /// Taken, so that command lines of the Go agents work unchanged, but of no use here; this is why.
     Idle(&'static str),
+    /// What it asks for does not exist here, and nobody depends on it: other values than this one are taken with a warning, and
+    /// this is why.
+    Lacking(&'static str, &'static str),
     /// What it asks for does not exist here: only this value is taken, and this is why.
     Only(&'static str, &'static str),
 }
@@ -44,6 +47,8 @@ pub(crate) struct Flags {
     values: BTreeMap<&'static str, Value>,
     /// Flags that were given and do nothing, with why.
     pub(crate) idle: Vec<(&'static str, &'static str)>,
+    /// Flags that ask for what there is not, with why.
+    pub(crate) lacking: Vec<(&'static str, &'static str)>,
 }
 
 /// Why a command line is refused.
@@ -89,7 +94,7 @@ impl Flags {
     pub(crate) fn parse(tables: &[&'static [Flag]], arguments: &[String]) -> Result<Self, Refusal> {
         let table: BTreeMap<&'static str, &'static Flag> =
             tables.iter().flat_map(|rows| rows.iter()).map(|flag| (flag.name, flag)).collect();
-        let mut flags = Self { values: BTreeMap::new(), idle: Vec::new() };
+        let mut flags = Self { values: BTreeMap::new(), idle: Vec::new(), lacking: Vec::new() };
         let mut problems = Vec::new();
         for flag in table.values() {
             match flag.shape.read(flag.default) {
@@ -107,12 +112,16 @@ impl Flags {
     }
 
     fn take(&mut self, flag: &'static Flag, value: Value) {
-        self.values.insert(flag.name, value);
-        if let Effect::Idle(why) = flag.effect
-            && !self.idle.iter().any(|(name, _)| *name == flag.name)
-        {
-            self.idle.push((flag.name, why));
+        self.idle.retain(|(name, _)| *name != flag.name);
+        self.lacking.retain(|(name, _)| *name != flag.name);
+        match flag.effect {
+            Effect::Idle(why) => self.idle.push((flag.name, why)),
+            Effect::Lacking(fine, why) if flag.shape.read(fine).as_ref() != Ok(&value) => {
+                self.lacking.push((flag.name, why));
+            }
+            Effect::Acts | Effect::Lacking(..) | Effect::Only(..) => {}
         }
+        self.values.insert(flag.name, value);
     }
 
     pub(crate) fn is_on(&self, name: &str) -> bool {
@@ -244,7 +253,7 @@ pub(crate) fn help(tables: &[&'static [Flag]]) -> String {
         let value = if flag.default.is_empty() { String::new() } else { format!(" (default {})", flag.default) };
         let effect = match flag.effect {
             Effect::Acts => String::new(),
-            Effect::Idle(why) => format!(". Has no effect: {why}"),
+            Effect::Idle(why) | Effect::Lacking(_, why) => format!(". Has no effect: {why}"),
             Effect::Only(only, why) => format!(". Only {only:?} is possible: {why}"),
         };
         let _ = writeln!(out, "  --{}{}\n        {}{effect}{value}", flag.name, flag.shape.placeholder(), flag.help);
@@ -266,6 +275,11 @@ mod tests {
         acting("names", "", Shape::Text),
         Flag { effect: Effect::Idle("nothing is repeated"), ..acting("resync", "6h", Shape::Text) },
         Flag { effect: Effect::Only("false", "it is not built"), ..acting("webhook", "false", Shape::Bool) },
+        Flag { effect: Effect::Lacking("false", "there is none"), ..acting("profile", "false", Shape::Bool) },
+        acting("shoe", "left", Shape::Checked(|text| match text {
+            "left" | "right" => Ok(()),
+            _ => Err("is no shoe".to_owned()),
+        })),
     ];
 
     const fn acting(name: &'static str, default: &'static str, shape: Shape) -> Flag {
@@ -286,6 +300,9 @@ mod tests {
                 );
                 for (name, why) in flags.idle {
                     let _ = write!(said, "; {name}: {why}");
+                }
+                for (name, why) in flags.lacking {
+                    let _ = write!(said, "; {name}! {why}");
                 }
                 said
             }
@@ -311,13 +328,14 @@ mod tests {
     #[test]
     fn everything_that_is_wrong_is_told_at_once() {
         check(
-            "--enable-xx --fleet-size=20 --wait-time=soon --api-qps=0 --enable-x=maybe extra --zzz --names",
+            "--enable-xx --fleet-size=20 --wait-time=soon --api-qps=0 --enable-x=maybe --shoe=hat extra --zzz --names",
             expect![[r#"
                 there is no flag --enable-xx (did you mean --enable-x? --help lists all flags)
                 --fleet-size=20 is not between 30 and 200
                 --wait-time=soon is no duration such as 30s, 5m or 1h30m
                 --api-qps=0 is neither between 10 and 1000 nor negative (no limit)
                 --enable-x=maybe is neither true nor false
+                --shoe=hat is no shoe
                 "extra" is no flag, and nothing else is taken
                 there is no flag --zzz (--help lists all flags)
                 --names needs a value"#]],
@@ -327,7 +345,9 @@ mod tests {
     #[test]
     fn flags_without_effect_are_taken_and_told_those_without_their_feature_refused() {
         check("--resync=1h -resync=2h", expect!["true 900s 100 Some(250.0) \"\"; resync: nothing is repeated"]);
-        check("--webhook=0", expect!["true 900s 100 Some(250.0) \"\""]);
+        check("--webhook=0 --profile=F --shoe right", expect!["true 900s 100 Some(250.0) \"\""]);
+        check("--profile", expect!["true 900s 100 Some(250.0) \"\"; profile! there is none"]);
+        check("--profile --profile=false", expect!["true 900s 100 Some(250.0) \"\""]);
         check(
             "--webhook",
             expect!["--webhook=true is not possible: it is not built (leave --webhook out, or set it to \"false\")"],

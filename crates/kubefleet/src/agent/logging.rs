@@ -8,7 +8,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::flags::{Effect, Flag, Shape};
+use super::flags::{Effect, Flag, Flags, Shape};
 
 /// From here on: every plan, and what it waits for.
 const DEBUG_FROM: i64 = 4;
@@ -48,6 +48,16 @@ const fn idle(name: &'static str, default: &'static str, shape: Shape) -> Flag {
 pub(crate) fn start(verbosity: i64) {
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let _ = tracing_subscriber::registry().with(shown(verbosity)).with(lines).try_init();
+}
+
+/// Says which flags were taken without doing anything.
+pub(crate) fn tell_of(flags: &Flags) {
+    for (flag, why) in &flags.idle {
+        tracing::info!(flag, why, "a flag has no effect");
+    }
+    for (flag, why) in &flags.lacking {
+        tracing::warn!(flag, why, "a flag asks for what this agent does not have");
+    }
 }
 
 /// Our own crates by verbosity; others only when something is wrong, or when everything is asked for.

@@ -16,7 +16,7 @@ use crate::agent::flags::{self, Flags, Refusal};
 use crate::agent::health::Checks;
 use crate::agent::process::{self, Stop};
 use crate::agent::{connect, logging, metrics, serving};
-use crate::output::print;
+use crate::output::{Misused, print, progress};
 use settings::{Settings, Surroundings};
 
 /// Who writes, in managed fields, events and access logs.
@@ -34,22 +34,29 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let tables = [settings::FLAGS, logging::FLAGS];
-    let settings = Flags::parse(&tables, &args.flags)
-        .and_then(|flags| Settings::of(&flags, &Surroundings::of_this_process()).map(|set| (set, flags)));
-    let (settings, flags) = match settings {
-        Ok(settings) => settings,
-        Err(Refusal::HelpWanted) => return print(&format!("{HELP}{}", flags::help(&tables))),
+    let usage = || format!("{HELP}{}", flags::help(&tables));
+    let flags = match Flags::parse(&tables, &args.flags) {
+        Ok(flags) => flags,
+        Err(Refusal::HelpWanted) => return print(&usage()),
+        // As Go's flag package does: what a single flag says is a matter of usage. What is wrong comes last, where it is seen.
         Err(Refusal::Problems(problems)) => {
-            return Err(flags::refused(problems, "kubefleet hub-agent --help lists all flags").into());
+            progress(&usage());
+            return Err(Misused(flags::refused(problems, LISTED)).into());
         }
     };
+    let settings = match Settings::of(&flags, &Surroundings::of_this_process()) {
+        Ok(settings) => settings,
+        Err(problems) => return Err(flags::refused(problems, LISTED).into()),
+    };
     logging::start(flags.integer("v"));
-    for (flag, why) in &flags.idle {
-        tracing::info!(flag, why, "a flag has no effect");
+    logging::tell_of(&flags);
+    if let Some(doubt) = settings.doubt() {
+        tracing::warn!(doubt, "the flags can hardly be meant so");
     }
     process::run(|stop| serve(settings, stop))
 }
 
+const LISTED: &str = "kubefleet hub-agent --help lists all flags";
 const HELP: &str = "Run the hub's controllers against a Kubernetes API server, until SIGTERM\n\n\
     Usage: kubefleet hub-agent [FLAG]...\n\n\
     The server is that of --kubeconfig, of KUBECONFIG, or of the pod's service account. It must know our kinds:\n\
@@ -63,12 +70,14 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     let probes = serving::listen("health-probe-bind-address", &settings.probes).await?;
     let scraped = serving::listen("metrics-bind-address", &settings.metrics).await?;
     let config = connect::config(settings.kubeconfig.as_deref()).await?;
-    let client = connect::client(config, COMPONENT, settings.limit)?;
+    let unlimited = connect::client(config, COMPONENT, None)?;
+    let client = connect::limited(unlimited.clone(), settings.limit);
     let mut registry = metrics::registry();
     let (mut runtime, hub) = controllers(client.clone(), &settings, &mut registry)?;
     let checks = Checks::default();
     checks.put("ping", || Ok(()));
-    let webhooks = webhooks::prepare(&settings.admission, &client, &mut runtime, &hub, &checks, &mut registry).await?;
+    let webhooks =
+        webhooks::prepare(&settings.admission, &unlimited, &mut runtime, &hub, &checks, &mut registry).await?;
     let missing = Missing::default();
     let needed = [definitions::ours(runtime.kinds(Side::MAIN)), hub.read_kinds()].concat();
     add_checks(&checks, &missing, runtime.progress(), hub);
@@ -103,7 +112,7 @@ fn controllers(client: kube::Client, settings: &Settings, registry: &mut Registr
     };
     let mut runtime = Runtime::new(client, options).retrying(settings.retry);
     let hub = fleet_hub::install(&mut runtime, &settings.hub);
-    hub.register(registry);
+    hub.register(registry, &runtime.progress());
     Ok((runtime, hub))
 }
 

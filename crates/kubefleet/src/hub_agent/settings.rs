@@ -18,8 +18,8 @@ use jiff::SignedDuration;
 
 use crate::agent::connect::{Limit, limit};
 use crate::agent::election::election;
-use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, acts, between, count, idle, only, rate, rate_or_off};
-use crate::agent::flags::{Flag, Flags, Problem, Refusal, Shape};
+use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, acts, between, count, idle, lacking, only, rate, rate_or_off};
+use crate::agent::flags::{Flag, Flags, Problem, Shape};
 
 /// What the flags come to.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ pub(super) const FLAGS: &[Flag] = &[
     idle("leader-election-burst", "1000", count(10, 2000), LEASE_IS_FREE),
     acts("health-probe-bind-address", ":8081", Shape::Text, "Where /healthz and /readyz are served; 0 turns them off"),
     acts("metrics-bind-address", ":8080", Shape::Text, "Where /metrics is served; 0 turns it off"),
-    idle("enable-pprof", "false", Shape::Bool, NO_PROFILES),
+    lacking("enable-pprof", "false", Shape::Bool, NO_PROFILES),
     idle("pprof-port", "6065", count(1, 65_535), NO_PROFILES),
     acts("hub-api-qps", "250", rate(10.0, 10_000.0), "Requests a second to the API server; negative for no limit"),
     acts("hub-api-burst", "1000", count(10, 20_000), "Requests at once to the API server after a rest"),
@@ -106,7 +106,12 @@ pub(super) const FLAGS: &[Flag] = &[
         Shape::Bool,
         "Serve admission webhooks and keep their configurations; needs POD_NAMESPACE",
     ),
-    acts("webhook-client-connection-type", "url", Shape::Text, "How the API server reaches webhooks: url or service"),
+    acts(
+        "webhook-client-connection-type",
+        "url",
+        Shape::Checked(is_connection),
+        "How the API server reaches webhooks: url or service",
+    ),
     acts("webhook-service-name", "fleetwebhook", Shape::Text, "The Service in front of this agent's webhooks"),
     acts("webhook-bind-address", ":9443", Shape::Text, "Where webhooks are served; the Service's port is 9443"),
     acts(
@@ -169,9 +174,19 @@ pub(super) const FLAGS: &[Flag] = &[
         "How long a leaving member's agent has to take back what it applied",
     ),
     idle("work-pending-grace-period", "15s", Shape::Text, "nothing depends on it, in the Go agent neither"),
-    acts("skipped-propagating-apis", "", Shape::Text, "Kinds that stay on the hub: GROUP[/VERSION[/KIND,...]];..."),
-    acts("allowed-propagating-apis", "", Shape::Text, "The only kinds that are placed; excludes the flag before"),
-    acts("skipped-propagating-namespaces", "", Shape::Text, "Namespaces that stay on the hub: NAME;..."),
+    acts(
+        "skipped-propagating-apis",
+        "",
+        Shape::Checked(is_api_list),
+        "Kinds that stay on the hub: GROUP[/VERSION[/KIND,...]];...",
+    ),
+    acts(
+        "allowed-propagating-apis",
+        "",
+        Shape::Checked(is_api_list),
+        "The only kinds that are placed; excludes the flag before",
+    ),
+    acts("skipped-propagating-namespaces", "", Shape::Text, "Namespaces that stay on the hub: NAME,... or NAME;..."),
     idle("concurrent-resource-change-syncs", "20", count(1, 100), "changes of resources need no workers of their own"),
     acts("max-fleet-size", "100", count(30, 200), "Members that the hub is meant for; sizes pools of workers"),
     acts("max-concurrent-cluster-placement", "100", count(10, 200), "Placements that change together; sizes pools"),
@@ -199,8 +214,8 @@ pub(super) const FLAGS: &[Flag] = &[
 ];
 
 impl Settings {
-    /// What a command line comes to; every value is within its bounds already.
-    pub(super) fn of(flags: &Flags, surroundings: &Surroundings) -> Result<Self, Refusal> {
+    /// What a command line comes to, or how its flags contradict each other; every value is within its bounds already.
+    pub(super) fn of(flags: &Flags, surroundings: &Surroundings) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let settings = Self {
             kubeconfig: Some(flags.text("kubeconfig")).filter(|path| !path.is_empty()).map(PathBuf::from),
@@ -243,17 +258,29 @@ impl Settings {
         if flags.integer("rate-limiter-qps") > flags.integer("rate-limiter-bucket-size") {
             problems.push(Problem::new("--rate-limiter-qps must not exceed --rate-limiter-bucket-size"));
         }
-        if problems.is_empty() { Ok(settings) } else { Err(Refusal::Problems(problems)) }
+        if problems.is_empty() { Ok(settings) } else { Err(problems) }
     }
+
+    /// What is possible and hardly meant.
+    pub(super) fn doubt(&self) -> Option<&'static str> {
+        let of_its_own = self.admission.webhooks.as_ref().is_some_and(|webhooks| webhooks.certificates.is_none());
+        (of_its_own && self.election.is_some()).then_some(
+            "only the replica that leads has the certificate that the API server trusts: run one replica, replaced by the \
+             strategy Recreate, or several with --use-cert-manager",
+        )
+    }
+}
+
+fn is_connection(text: &str) -> Result<(), String> {
+    Connection::read(text).map(|_| ()).ok_or_else(|| "is neither url nor service".to_owned())
+}
+
+fn is_api_list(text: &str) -> Result<(), String> {
+    ApiList::parse(text).map(|_| ()).map_err(|error| format!("is no list of APIs: {error}"))
 }
 
 fn webhooks(flags: &Flags, surroundings: &Surroundings, problems: &mut Vec<Problem>) -> Option<Webhooks> {
     let text = |name: &str| flags.text(name).to_owned();
-    let connection = Connection::read(&text("webhook-client-connection-type"));
-    if connection.is_none() {
-        let given = text("webhook-client-connection-type");
-        problems.push(Problem::new(format!("--webhook-client-connection-type={given} is neither url nor service")));
-    }
     let by_cert_manager = flags.is_on("use-cert-manager");
     if by_cert_manager && !flags.is_on("enable-workload") {
         let what = "--use-cert-manager needs --enable-workload: cert-manager itself runs on the hub";
@@ -274,17 +301,11 @@ fn webhooks(flags: &Flags, surroundings: &Surroundings, problems: &mut Vec<Probl
             hint: Some("set it to the namespace of the webhooks' Service, usually fleet-system".to_owned()),
         });
     }
-    let users = text("whitelisted-users");
     Some(Webhooks {
         checks: admission::Settings {
             enable_webhook: true,
             enable_guard_rail: flags.is_on("enable-guard-rail"),
-            whitelisted_users: users
-                .split(',')
-                .map(str::trim)
-                .filter(|user| !user.is_empty())
-                .map(Into::into)
-                .collect(),
+            whitelisted_users: list(flags.text("whitelisted-users"), &[',']).collect(),
             deny_modify_member_cluster_labels: flags.is_on("deny-modify-member-cluster-labels"),
             enable_workload: flags.is_on("enable-workload"),
             enable_pdbs: flags.is_on("enable-pdbs"),
@@ -293,7 +314,7 @@ fn webhooks(flags: &Flags, surroundings: &Surroundings, problems: &mut Vec<Probl
         address: text("webhook-bind-address"),
         service: text("webhook-service-name"),
         namespace: surroundings.pod_namespace.clone().unwrap_or_default(),
-        connection: connection.unwrap_or(Connection::Url),
+        connection: Connection::read(flags.text("webhook-client-connection-type")).unwrap_or(Connection::Url),
         certificates: by_cert_manager.then(|| PathBuf::from(flags.text("webhook-cert-dir"))),
     })
 }
@@ -317,138 +338,29 @@ fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 
+/// The entries of a list, without blanks around them.
+fn list(text: &str, separators: &[char]) -> impl Iterator<Item = String> {
+    text.split(separators).map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned)
+}
+
 fn propagation(flags: &Flags, problems: &mut Vec<Problem>) -> Propagation {
-    let mut list = |name: &str| {
-        let parsed = ApiList::parse(flags.text(name));
-        parsed.map_err(|error| problems.push(Problem::new(format!("--{name}: {error}")))).unwrap_or_default()
-    };
-    let (skipped, allowed) = (list("skipped-propagating-apis"), list("allowed-propagating-apis"));
-    let both = !flags.text("skipped-propagating-apis").is_empty() && !flags.text("allowed-propagating-apis").is_empty();
-    if both {
+    let apis = |name: &str| ApiList::parse(flags.text(name)).unwrap_or_default();
+    let is_given = |name: &str| !flags.text(name).trim().is_empty();
+    if is_given("skipped-propagating-apis") && is_given("allowed-propagating-apis") {
         let what = "--skipped-propagating-apis and --allowed-propagating-apis exclude each other";
         problems.push(Problem::new(what));
     }
-    let only_allowed = !flags.text("allowed-propagating-apis").is_empty();
-    let namespaces = flags.text("skipped-propagating-namespaces").split(';').map(str::trim);
     Propagation {
-        apis: if only_allowed { Apis::Only(allowed) } else { Apis::AllBut(skipped) },
-        skipped_namespaces: namespaces.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+        apis: if is_given("allowed-propagating-apis") {
+            Apis::Only(apis("allowed-propagating-apis"))
+        } else {
+            Apis::AllBut(apis("skipped-propagating-apis"))
+        },
+        // The Go agent's help says commas, and its code wants the other.
+        skipped_namespaces: list(flags.text("skipped-propagating-namespaces"), &[';', ',']).collect(),
         workloads_on_hub: flags.is_on("enable-workload"),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::agent::logging;
-
-    fn settings(line: &str) -> Result<Settings, String> {
-        settings_in(line, &Surroundings::default())
-    }
-
-    fn in_a_pod() -> Surroundings {
-        Surroundings { pod_namespace: Some("fleet-system".to_owned()) }
-    }
-
-    fn settings_in(line: &str, surroundings: &Surroundings) -> Result<Settings, String> {
-        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let flags = Flags::parse(&[FLAGS, logging::FLAGS], &arguments);
-        flags.and_then(|flags| Settings::of(&flags, surroundings)).map_err(|refusal| refusal.told())
-    }
-
-    #[test]
-    fn without_flags_everything_is_as_the_options_default_to() {
-        let settings = settings("").unwrap();
-        assert_eq!(format!("{:?}", settings.hub), format!("{:?}", HubOptions::default()));
-        assert_eq!(settings.limit, Some(Limit { rate: 250.0, burst: 1000.0 }));
-        assert_eq!((settings.election, settings.kubeconfig), (None, None));
-        assert_eq!((settings.probes, settings.metrics), (":8081".to_owned(), ":8080".to_owned()));
-        let Admission { webhooks, policies } = settings.admission;
-        assert!(webhooks.is_none() && policies.is_none(), "nothing is installed unless it is asked for");
-    }
-
-    #[test]
-    fn a_command_line_of_the_chart_is_understood() {
-        let settings = settings_in(
-            "--leader-elect=true --enable-webhook=true --webhook-service-name=fleetwebhook --enable-guard-rail=true \
-             --whitelisted-users=system:serviceaccount:fleet-system:hub-agent-sa --webhook-client-connection-type=service \
-             --enable-workload=false --use-cert-manager=false --force-delete-wait-time=15m0s \
-             --cluster-unhealthy-threshold=3m0s -add_dir_header --v=2 --hub-api-qps=-1 --hub-api-burst=1000 \
-             --skipped-propagating-namespaces=a;b --enable-resource-placement=false --max-fleet-size=200",
-            &in_a_pod(),
-        )
-        .unwrap();
-        let webhooks = settings.admission.webhooks.unwrap();
-        assert_eq!((webhooks.connection, webhooks.certificates), (Connection::Service, None));
-        assert_eq!(webhooks.checks.whitelisted_users, ["system:serviceaccount:fleet-system:hub-agent-sa"]);
-        assert!(webhooks.checks.enable_guard_rail && webhooks.checks.enable_pdbs);
-        let election = settings.election.unwrap();
-        assert_eq!((election.namespace.as_str(), election.name.as_str()), ("fleet-system", leases::HUB));
-        assert_eq!(election.timing.lease, Duration::from_mins(1));
-        assert_eq!(settings.limit, None);
-        assert!(!settings.hub.resource_placements && settings.hub.fleet_size == 200);
-        assert_eq!(settings.hub.propagation.skipped_namespaces.len(), 2);
-    }
-
-    #[test]
-    fn two_processes_are_never_the_same_candidate() {
-        let identity = || settings("-leader-elect").unwrap().election.unwrap().identity;
-        assert_ne!(identity(), identity());
-    }
-
-    #[test]
-    fn values_that_do_not_fit_together_are_refused() {
-        let refused = |line| settings(line).unwrap_err();
-        assert_eq!(refused("--hub-api-qps=2000"), "--hub-api-burst (1000) must not be below --hub-api-qps (2000)");
-        assert_eq!(
-            refused("--leader-renew-deadline=60s"),
-            "--leader-lease-duration (1m) must be longer than --leader-renew-deadline (1m), and that longer than 1.2 times \
-             --leader-retry-period (5s)"
-        );
-        assert_eq!(
-            refused("--skipped-propagating-apis=apps --allowed-propagating-apis=a/b/c/d"),
-            "--allowed-propagating-apis: \"a/b/c/d\" names no API; it is GROUP, GROUP/VERSION, GROUP/VERSION/KIND[,KIND…] \
-             or v1/KIND[,KIND…]\n--skipped-propagating-apis and --allowed-propagating-apis exclude each other"
-        );
-        assert_eq!(
-            refused("--rate-limiter-base-delay=200ms --rate-limiter-max-delay=1s --rate-limiter-qps=200"),
-            "--rate-limiter-qps must not exceed --rate-limiter-bucket-size"
-        );
-        assert_eq!(refused("--resync-period=1m"), "--resync-period=1m is not between 1h and 12h");
-    }
-
-    #[test]
-    fn admission_is_refused_where_nobody_could_be_asked() {
-        let refused = |line| settings_in(line, &in_a_pod()).unwrap_err();
-        assert_eq!(
-            settings("--enable-webhook").unwrap_err(),
-            "--enable-webhook needs the environment variable POD_NAMESPACE"
-        );
-        assert_eq!(
-            refused("--enable-webhook --webhook-client-connection-type=mail --webhook-service-name="),
-            "--webhook-client-connection-type=mail is neither url nor service\n--webhook-service-name must not be empty with \
-             --enable-webhook"
-        );
-        assert_eq!(refused("--enable-guard-rail"), "--enable-guard-rail needs --enable-webhook");
-        assert_eq!(
-            refused("--use-cert-manager --enable-webhook"),
-            "--use-cert-manager needs --enable-workload: cert-manager itself runs on the hub"
-        );
-        let by_cert_manager =
-            settings_in("--enable-webhook --enable-workload --use-cert-manager --webhook-cert-dir=certs", &in_a_pod());
-        let certificates = by_cert_manager.unwrap().admission.webhooks.unwrap().certificates;
-        assert_eq!(certificates, Some(PathBuf::from("certs")));
-    }
-
-    #[test]
-    fn policies_are_the_standard_ones_or_those_of_a_file() {
-        let standard = settings("--enable-admission-policy-manager").unwrap().admission.policies;
-        assert_eq!(standard, Some(PolicyConfig::standard()));
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("policies.yaml");
-        let line = format!("--enable-admission-policy-manager --admission-policy-manager-config={}", file.display());
-        assert!(settings(&line).unwrap_err().starts_with("--admission-policy-manager-config="));
-        std::fs::write(&file, "{}").unwrap();
-        assert_eq!(settings(&line).unwrap().admission.policies, Some(PolicyConfig::default()));
-    }
-}
+mod tests;

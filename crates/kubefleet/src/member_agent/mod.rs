@@ -62,9 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Err(Refusal::Problems(problems)) => return Err(refused(problems).into()),
     };
     logging::start(flags.integer("v"));
-    for (flag, why) in &flags.idle {
-        tracing::warn!(flag, why, "a flag has no effect");
-    }
+    logging::tell_of(&flags);
     process::run(|stop| serve(settings, stop))
 }
 

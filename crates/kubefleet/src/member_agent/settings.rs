@@ -16,7 +16,7 @@ use jiff::SignedDuration;
 
 use crate::agent::connect::{Limit, limit};
 use crate::agent::election::election;
-use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, acts, between, count, idle, number, rate};
+use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, acts, between, count, idle, lacking, number, rate};
 use crate::agent::flags::{Flag, Flags, Problem, Refusal, Shape};
 
 /// What the flags come to.
@@ -90,7 +90,7 @@ pub(super) const FLAGS: &[Flag] = &[
     acts("metrics-bind-address", ":8090", Shape::Text, "A second address for /metrics; 0 turns it off"),
     acts("member-api-qps", "250", rate(10.0, 10_000.0), "Requests a second to the member; negative means no limit"),
     acts("member-api-burst", "1000", count(10, 20_000), "Requests to the member at once"),
-    idle("enable-pprof", "false", Shape::Bool, NO_PROFILES),
+    lacking("enable-pprof", "false", Shape::Bool, NO_PROFILES),
     idle("pprof-port", "6065", count(1, 65_535), NO_PROFILES),
     idle("hub-pprof-port", "6066", count(1, 65_535), NO_PROFILES),
     acts("leader-elect", "false", Shape::Bool, "Act only while holding a lease on the member"),

@@ -136,9 +136,30 @@ async fn what_is_asked_for_is_kept_and_what_is_not_is_removed() {
     let is_new = |found: &Value| found["metadata"]["uid"] != made["metadata"]["uid"];
     let again = hub.wait_until(&path, |found| found.is_some_and(is_new)).await.unwrap();
     assert_eq!(again["webhooks"], made["webhooks"]);
-    hub.json_patch(&path, json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}])).await;
+    let never = json!([{"name": "never", "expression": "false"}]);
+    hub.json_patch(
+        &path,
+        json!([
+            {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
+            {"op": "add", "path": "/webhooks/3/matchConditions", "value": never},
+            {"op": "add", "path": "/webhooks/4/objectSelector", "value": {"matchLabels": {"a": "b"}}},
+        ]),
+    )
+    .await;
     hub.wait_until(&path, |found| found.is_some_and(|found| found["webhooks"] == made["webhooks"])).await;
+    // One field is enough, and what others note beside is theirs.
+    let policy = format!("{POLICIES}/{PODS}");
+    hub.json_patch(&policy, json!([{"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}}])).await;
+    hub.json_patch(&policy, json!([{"op": "add", "path": "/spec/matchConditions", "value": never}])).await;
+    let is_whole = |found: &Value| found["spec"].get("matchConditions").is_none();
+    hub.wait_until(&policy, |found| found.is_some_and(is_whole)).await;
     let (_, metrics) = first.get_metrics("/metrics").await;
+    for kind in ["validatingwebhookconfigurations", "validatingadmissionpolicies"] {
+        let replaced = format!(
+            "fleet_runtime_writes_total{{kind=\"{kind}.admissionregistration.k8s.io\",verb=\"replace\",outcome=\"ok\"}} 1\n"
+        );
+        assert!(metrics.contains(&replaced), "{replaced} is not in\n{metrics}");
+    }
     assert!(!metrics.contains("outcome=\"refused\""), "the rights of config/rbac are enough:\n{metrics}");
     assert!(first.terminate().await.1.success());
 
@@ -150,5 +171,32 @@ async fn what_is_asked_for_is_kept_and_what_is_not_is_removed() {
     hub.wait_until(&path, |found| found.is_some_and(|found| bundle(found) != bundle(&made))).await;
     let (_, metrics) = second.get_metrics("/metrics").await;
     assert!(!metrics.contains("outcome=\"refused\""), "the rights of config/rbac are enough:\n{metrics}");
+    assert!(second.terminate().await.1.success());
+}
+
+/// A rolling update of one replica: the next one stands by, is ready, and is trusted as soon as it leads.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_over_is_trusted_before_it_says_that_it_is_ready() {
+    let hub = TestHub::start().await;
+    hub.install_kinds().await;
+    let flags = ["--leader-elect", "--leader-retry-period=1s", "--enable-webhook", ADDRESS];
+    let mut first = Agent::start(hub.kubeconfig(), &flags);
+    first.logged("strategy Recreate").await;
+    first.logged("leads=true").await;
+    first.ready_when(|code, _| code == 200).await;
+    let path = format!("{VALIDATING}/{OURS}");
+    let before = hub.wait_for(&path).await;
+    let mut second = Agent::start(hub.kubeconfig(), &flags);
+    second.ready_when(|code, _| code == 200).await;
+    assert!(first.terminate().await.1.success());
+    second.logged("leads=true").await;
+    second.ready_when(|code, _| code == 200).await;
+    assert_eq!(second.get_probe("/readyz/webhook-trust").await, (200, "ok".to_owned()));
+    let now = hub.wait_for(&path).await;
+    assert_ne!(now["webhooks"][0]["clientConfig"], before["webhooks"][0]["clientConfig"]);
+    let client = client_of_webhooks(&mut second, &now).await;
+    let asked = creation("ClusterResourcePlacement", "clusterresourceplacements", &placement("web", "Namespace"));
+    let path = "/validate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacement";
+    assert_eq!(ask(&client, path, asked).await["allowed"], true);
     assert!(second.terminate().await.1.success());
 }

@@ -35,17 +35,20 @@ pub(crate) fn command(verb: &str, arguments: &[&str]) -> Command {
     command
 }
 
+/// A hub agent on free ports.
+pub(crate) fn hub_agent(flags: &[&str]) -> Command {
+    let ports = ["--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"];
+    let mut command = command("hub-agent", &[&ports[..], flags].concat());
+    // Pods are told where they are.
+    command.env("POD_NAMESPACE", "fleet-system");
+    command
+}
+
 impl Agent {
     /// On free ports, which it tells in its log.
     pub(crate) fn start(kubeconfig: &Path, flags: &[&str]) -> Self {
-        let mut arguments = vec!["--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"];
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-        arguments.push(&kubeconfig);
-        arguments.extend(flags);
-        let mut command = command("hub-agent", &arguments);
-        // Pods are told where they are.
-        command.env("POD_NAMESPACE", "fleet-system");
-        Self::spawn(command)
+        Self::spawn(hub_agent(&[&[kubeconfig.as_str()], flags].concat()))
     }
 
     pub(crate) fn spawn(mut command: Command) -> Self {
@@ -117,6 +120,20 @@ impl Agent {
         get(self.address_of("metrics-bind-address").await, path).await
     }
 
+    /// Waits until `/metrics` has all of these.
+    pub(crate) async fn shows(&mut self, wanted: &[&str]) {
+        let address = self.address_of("metrics-bind-address").await;
+        let begun = Instant::now();
+        loop {
+            let (_, shown) = get(address, "/metrics").await;
+            if wanted.iter().all(|one| shown.contains(one)) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{wanted:?} is never in\n{shown}");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
     /// Waits until `/readyz` says this; gives what it said.
     pub(crate) async fn ready_when(&mut self, wanted: impl Fn(u16, &str) -> bool) -> String {
         let address = self.address_of("health-probe-bind-address").await;
@@ -167,10 +184,10 @@ pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// What a start that fails says.
-pub(crate) fn refused(arguments: &[&str]) -> String {
-    let output = command("hub-agent", arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+/// What a start that fails with this code says.
+pub(crate) fn refused(code: i32, mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stdout.is_empty(), "errors are no output");
     String::from_utf8(output.stderr).unwrap()
 }

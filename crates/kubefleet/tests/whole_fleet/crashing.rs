@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::drifting::{PLACEMENTS, is_available, placement};
-use crate::fleet::{Fleet, MEMBERS};
+use crate::fleet::{Fleet, MEMBERS, had_its_rights};
 use crate::servers::{Servers, until};
 
 const API: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
@@ -27,6 +27,11 @@ pub(crate) async fn a_rollout_survives_the_death_of_the_hub_agent(fleet: &mut Fl
     assert_eq!(bindings.len(), MEMBERS.len());
     let (_, metrics) = fleet.hub_agent.get_metrics("/metrics").await;
     assert!(metrics.contains(COMPLETED), "{metrics}");
+    // This agent is about to be killed, and has made events, held the lease and answered webhooks.
+    assert!(metrics.contains("fleet_runtime_events_total{outcome=\"ok\"}"), "{metrics}");
+    assert!(metrics.contains("kubefleet_webhook_lookups_total{kind=\"clusterresourceplacements\",outcome=\"ok\"}"), "{metrics}");
+    assert!(fleet.hub_agent.log().contains("leads=true"), "{}", fleet.hub_agent.log());
+    had_its_rights(&metrics, &fleet.hub_agent.log());
 
     change_settings(&fleet.servers, "2").await;
     until("some member has version 2", || async { !members_with(&fleet.servers, "2").await.is_empty() }).await;

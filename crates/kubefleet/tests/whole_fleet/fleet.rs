@@ -45,13 +45,23 @@ impl Fleet {
     pub(crate) async fn end(mut self) {
         let (_, metrics) = self.hub_agent.get_metrics("/metrics").await;
         assert!(metrics.contains("fleet_runtime_writes_total"), "{metrics}");
-        assert!(!metrics.contains("outcome=\"refused\""), "the rights of config/rbac are enough:\n{metrics}");
+        had_its_rights(&metrics, &self.hub_agent.log());
         for mut agent in self.member_agents {
             let (_, metrics) = agent.get_metrics("/metrics").await;
             assert!(!metrics.contains("outcome=\"refused\""), "the rights of config/rbac are enough:\n{metrics}");
             ends_well(agent).await;
         }
         ends_well(self.hub_agent).await;
+    }
+}
+
+/// The hub agent was refused nothing: no read and no write of a controller or a webhook, no event, no list or watch, no lease.
+pub(crate) fn had_its_rights(metrics: &str, log: &str) {
+    assert!(!metrics.contains("outcome=\"refused\""), "the rights of config/rbac are enough:\n{metrics}");
+    assert!(!metrics.contains("fleet_runtime_events_total{outcome=\"dropped\"}"), "an event was refused:\n{metrics}");
+    for trouble in ["cannot be followed", "the lease cannot be reached", "Forbidden", "forbidden"] {
+        let line = log.lines().find(|line| line.contains(trouble));
+        assert!(line.is_none(), "the rights of config/rbac are enough: {line:?}");
     }
 }
 

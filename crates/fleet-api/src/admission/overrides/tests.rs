@@ -116,6 +116,22 @@ fn conflicts_and_rules_are_told_together() {
 }
 
 #[test]
+fn what_is_being_deleted_is_no_conflict() {
+    let leaving = |mut made: Value| {
+        made["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        made
+    };
+    let world = SmallWorld {
+        cluster_overrides: vec![leaving(cluster_override("a", json!([roles()])))],
+        overrides: vec![leaving(namespaced_override("a", json!([deployment("web")])))],
+        ..SmallWorld::default()
+    };
+    let valid = || expect!["allowed: the override is valid"];
+    check_cluster(Operation::Create, cluster_override("new", json!([roles()])), &world, valid());
+    check_namespaced(Operation::Create, namespaced_override("new", json!([deployment("web")])), &world, valid());
+}
+
+#[test]
 fn there_is_a_limit_to_cluster_overrides() {
     let many = (0..100).map(|i| cluster_override(&format!("o{i}"), json!([deployment(&format!("d{i}"))]))).collect();
     let world = SmallWorld { cluster_overrides: many, ..SmallWorld::default() };

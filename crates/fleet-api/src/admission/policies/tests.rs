@@ -29,6 +29,9 @@ fn the_standard_policies() {
             "spec": {
               "failurePolicy": "Fail",
               "matchConstraints": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {},
+                "objectSelector": {},
                 "resourceRules": [
                   {
                     "apiGroups": [
@@ -42,7 +45,8 @@ fn the_standard_policies() {
                     ],
                     "resources": [
                       "pods"
-                    ]
+                    ],
+                    "scope": "*"
                   },
                   {
                     "apiGroups": [
@@ -56,7 +60,8 @@ fn the_standard_policies() {
                     ],
                     "resources": [
                       "replicasets"
-                    ]
+                    ],
+                    "scope": "*"
                   }
                 ]
               },
@@ -101,6 +106,9 @@ fn the_standard_policies() {
             "spec": {
               "failurePolicy": "Fail",
               "matchConstraints": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {},
+                "objectSelector": {},
                 "resourceRules": [
                   {
                     "apiGroups": [
@@ -116,7 +124,8 @@ fn the_standard_policies() {
                     ],
                     "resources": [
                       "serviceaccounts"
-                    ]
+                    ],
+                    "scope": "*"
                   },
                   {
                     "apiGroups": [
@@ -130,7 +139,8 @@ fn the_standard_policies() {
                     ],
                     "resources": [
                       "serviceaccounts/token"
-                    ]
+                    ],
+                    "scope": "*"
                   }
                 ]
               },

@@ -1,10 +1,12 @@
 //! The webhook configurations as the objects that an agent writes.
 //!
-//! Decides their fields from the table of entries and from how the webhook server is reached. Never writes them.
+//! Decides their fields from the table of entries and from how the webhook server is reached: all of them, also those that an API
+//! server would fill in, so that what is there can be compared with what is wanted. Never writes them.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
 
+use super::super::policies::in_reserved_namespace;
 use super::{Configuration, Entry, FailurePolicy, Namespaces, Rule};
 use crate::well_known::{annotations, label_values, labels, namespaces};
 
@@ -12,6 +14,10 @@ use crate::well_known::{annotations, label_values, labels, namespaces};
 const PORT: u16 = 9443;
 /// Certificate that is kept by cert-manager.
 const CERTIFICATE: &str = "fleet-webhook-certificate";
+/// The label by which every API server knows a namespace's name.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+/// What the condition is called that leaves reserved namespaces out.
+const OUTSIDE_RESERVED: &str = "outside-reserved-namespaces";
 
 /// How an API server finds the webhook server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +44,16 @@ pub enum CaBundle {
     Own(Vec<u8>),
     /// cert-manager fills it in.
     CertManager,
+}
+
+impl CaBundle {
+    /// As it stands in a configuration; absent where somebody else fills it in.
+    pub fn encoded(&self) -> Option<String> {
+        match self {
+            CaBundle::Own(pem) => Some(base64::engine::general_purpose::STANDARD.encode(pem)),
+            CaBundle::CertManager => None,
+        }
+    }
 }
 
 /// Where the webhook server of an agent is.
@@ -72,7 +88,10 @@ fn manifest(configuration: &Configuration, installation: &Installation) -> Value
             "blockOwnerDeletion": false,
         }]);
     }
-    let webhooks: Vec<Value> = configuration.entries.iter().map(|entry| webhook(entry, installation)).collect();
+    let mut webhooks: Vec<Value> = configuration.entries.iter().map(|entry| webhook(entry, installation)).collect();
+    if configuration.mutating {
+        webhooks.iter_mut().for_each(|webhook| webhook["reinvocationPolicy"] = json!("Never"));
+    }
     json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "webhooks": webhooks})
 }
 
@@ -88,16 +107,34 @@ fn webhook(entry: &Entry, installation: &Installation) -> Value {
         "sideEffects": "None",
         "admissionReviewVersions": ["v1", "v1beta1"],
         "timeoutSeconds": entry.timeout_seconds,
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": namespace_selector(&entry.namespaces, &installation.namespace),
+        "objectSelector": {},
     });
-    match entry.namespaces {
-        Namespaces::All => {}
-        Namespaces::Labelled(key, value) => out["namespaceSelector"] = json!({"matchLabels": {key: value}}),
-        Namespaces::Named(names) => {
-            let requirement = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": names});
-            out["namespaceSelector"] = json!({"matchExpressions": [requirement]});
-        }
+    if entry.namespaces == Namespaces::Unreserved {
+        let condition = format!("!({})", in_reserved_namespace(namespaces::RESERVED_PREFIXES));
+        out["matchConditions"] = json!([{"name": OUTSIDE_RESERVED, "expression": condition}]);
     }
     out
+}
+
+fn namespace_selector(watched: &Namespaces, home: &str) -> Value {
+    let by_name = |operator: &str, names: &[&str]| {
+        json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": operator, "values": names}]})
+    };
+    match watched {
+        Namespaces::All => json!({}),
+        Namespaces::Labelled(key, value) => json!({"matchLabels": {*key: value}}),
+        Namespaces::Named(names) => by_name("In", names),
+        // A selector knows no prefixes; the condition does. This is for API servers that know no conditions (before 1.28).
+        Namespaces::Unreserved => {
+            let mut names = [namespaces::OF_KUBERNETES, &[namespaces::FLEET_SYSTEM]].concat();
+            if namespaces::is_reserved(home) && !names.contains(&home) {
+                names.push(home);
+            }
+            by_name("NotIn", &names)
+        }
+    }
 }
 
 fn client_config(entry: &Entry, installation: &Installation) -> Value {
@@ -110,19 +147,16 @@ fn client_config(entry: &Entry, installation: &Installation) -> Value {
             json!({"service": {"name": service, "namespace": namespace, "path": entry.path, "port": PORT}})
         }
     };
-    if let CaBundle::Own(pem) = &installation.ca {
-        out["caBundle"] = json!(base64::engine::general_purpose::STANDARD.encode(pem));
+    if let Some(bundle) = installation.ca.encoded() {
+        out["caBundle"] = json!(bundle);
     }
     out
 }
 
 fn rule(rule: &Rule) -> Value {
     let operations: Vec<&str> = rule.operations.iter().map(|operation| operation.as_str()).collect();
-    let mut out = json!({
+    json!({
         "operations": operations, "apiGroups": [rule.group], "apiVersions": [rule.version], "resources": rule.resources,
-    });
-    if rule.namespaced_only {
-        out["scope"] = json!("Namespaced");
-    }
-    out
+        "scope": if rule.namespaced_only { "Namespaced" } else { "*" },
+    })
 }

@@ -31,13 +31,13 @@ fn listed(settings: &Settings) -> String {
 
 #[test]
 fn what_is_installed_by_default() {
-    expect![[r"
+    expect![[r#"
         fleet-mutating-webhook-configuration
           fleet.clusterresourceplacementv1beta1.mutating /mutate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacement CU placement.kubernetes-fleet.io/v1beta1 clusterresourceplacements Ignore 5s All
           fleet.resourceplacementv1beta1.mutating /mutate-placement.kubernetes-fleet.io-v1beta1-resourceplacement CU placement.kubernetes-fleet.io/v1beta1 resourceplacements Ignore 5s All
         fleet-validating-webhook-configuration
-          fleet.pod.validating /validate--v1-pod C /v1 pods Fail 5s All
-          fleet.replicaset.validating /validate-apps-v1-replicaset C apps/v1 replicasets Fail 5s All
+          fleet.pod.validating /validate--v1-pod C /v1 pods Fail 5s Unreserved
+          fleet.replicaset.validating /validate-apps-v1-replicaset C apps/v1 replicasets Fail 5s Unreserved
           fleet.clusterresourceplacementv1beta1.validating /validate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacement CU placement.kubernetes-fleet.io/v1beta1 clusterresourceplacements Fail 5s All
           fleet.resourceplacementv1beta1.validating /validate-placement.kubernetes-fleet.io-v1beta1-resourceplacement CU placement.kubernetes-fleet.io/v1beta1 resourceplacements Fail 5s All
           fleet.membercluster.validating /validate-cluster.kubernetes-fleet.io-v1beta1-membercluster CUD cluster.kubernetes-fleet.io/v1beta1 memberclusters Fail 5s All
@@ -45,7 +45,7 @@ fn what_is_installed_by_default() {
           fleet.resourceoverride.validating /validate-placement.kubernetes-fleet.io-v1beta1-resourceoverride CU placement.kubernetes-fleet.io/v1beta1 resourceoverrides Fail 5s All
           fleet.clusterresourceplacementeviction.validating /validate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacementeviction C placement.kubernetes-fleet.io/v1beta1 clusterresourceplacementevictions Fail 5s All
           fleet.clusterresourceplacementdisruptionbudget.validating /validate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacementdisruptionbudget CU placement.kubernetes-fleet.io/v1beta1 clusterresourceplacementdisruptionbudgets Fail 5s All
-    "]].assert_eq(&listed(&Settings::default()));
+    "#]].assert_eq(&listed(&Settings::default()));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn what_the_flags_add_and_remove() {
           fleet.clusterresourceplacementv1beta1.mutating /mutate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacement CU placement.kubernetes-fleet.io/v1beta1 clusterresourceplacements Ignore 5s All
           fleet.resourceplacementv1beta1.mutating /mutate-placement.kubernetes-fleet.io-v1beta1-resourceplacement CU placement.kubernetes-fleet.io/v1beta1 resourceplacements Ignore 5s All
         fleet-validating-webhook-configuration
-          fleet.poddisruptionbudget.validating /validate-policy-v1-poddisruptionbudget C policy/v1 poddisruptionbudgets Fail 5s All
+          fleet.poddisruptionbudget.validating /validate-policy-v1-poddisruptionbudget C policy/v1 poddisruptionbudgets Fail 5s Unreserved
           fleet.clusterresourceplacementv1beta1.validating /validate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacement CU placement.kubernetes-fleet.io/v1beta1 clusterresourceplacements Fail 5s All
           fleet.resourceplacementv1beta1.validating /validate-placement.kubernetes-fleet.io-v1beta1-resourceplacement CU placement.kubernetes-fleet.io/v1beta1 resourceplacements Fail 5s All
           fleet.membercluster.validating /validate-cluster.kubernetes-fleet.io-v1beta1-membercluster CUD cluster.kubernetes-fleet.io/v1beta1 memberclusters Fail 5s All
@@ -134,12 +134,7 @@ fn which_entries_a_request_meets() {
     check(Delete, MEMBER, "", expect!["fleet.membercluster.validating fleet.membercluster.guardrail.validating"]);
     check(Create, "/v1/Pod", "app", expect!["fleet.pod.validating"]);
     check(Update, "/v1/Pod", "app", expect![""]);
-    check(
-        Create,
-        "/v1/Pod",
-        "kube-system",
-        expect!["fleet.pod.validating fleet.kubenamespacedresources.guardrail.validating"],
-    );
+    check(Create, "/v1/Pod", "kube-system", expect!["fleet.kubenamespacedresources.guardrail.validating"]);
     check(
         Create,
         "/v1/Secret",
@@ -156,6 +151,36 @@ fn which_entries_a_request_meets() {
     );
     check(Delete, "example.com/v1/Thing", "", expect![""]);
     check(Delete, "example.com/v1/Thing", "kube-public", expect!["fleet.kubenamespacedresources.guardrail.validating"]);
+}
+
+/// The failure policy of these entries is Fail: if they were asked about, a lost agent could never be started again.
+#[test]
+fn what_an_agent_needs_to_come_back_is_never_asked_of_it() {
+    for kind in ["/v1/Pod", "apps/v1/ReplicaSet", "policy/v1/PodDisruptionBudget"] {
+        for namespace in ["kube-system", "fleet-system", "fleet-agents", "kube-flannel"] {
+            let object = json!({"metadata": {"name": "x", "namespace": namespace}});
+            let met = matching(&request(Operation::Create, kind, object));
+            assert!(met.split(' ').all(|entry| entry.is_empty() || entry.contains("guardrail")), "{kind}: {met}");
+        }
+    }
+    let all = configurations(&Settings { enable_pdbs: false, ..Settings::default() });
+    let home = Installation { namespace: "fleet-hub".to_owned(), ..installation(Connection::Url, CaBundle::CertManager) };
+    let made = manifests(&all, &home);
+    let workloads = &made[1]["webhooks"].as_array().unwrap()[..3];
+    for webhook in workloads {
+        assert_eq!(
+            json!([webhook["matchConditions"], webhook["namespaceSelector"]["matchExpressions"]]),
+            json!([
+                [{"name": "outside-reserved-namespaces",
+                    "expression": "!(request.namespace.startsWith(\"fleet-\") || request.namespace.startsWith(\"kube-\"))"}],
+                [{"key": "kubernetes.io/metadata.name", "operator": "NotIn",
+                    "values": ["kube-system", "kube-public", "kube-node-lease", "fleet-system", "fleet-hub"]}],
+            ]),
+            "{}",
+            webhook["name"]
+        );
+    }
+    assert!(made[1]["webhooks"][3].get("matchConditions").is_none(), "{}", made[1]["webhooks"][3]["name"]);
 }
 
 #[test]
@@ -213,7 +238,11 @@ fn objects_by_url_with_an_own_authority() {
                 "url": "https://fleetwebhook.fleet-system.svc.cluster.local:9443/mutate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacement"
               },
               "failurePolicy": "Ignore",
+              "matchPolicy": "Equivalent",
               "name": "fleet.clusterresourceplacementv1beta1.mutating",
+              "namespaceSelector": {},
+              "objectSelector": {},
+              "reinvocationPolicy": "Never",
               "rules": [
                 {
                   "apiGroups": [
@@ -228,7 +257,8 @@ fn objects_by_url_with_an_own_authority() {
                   ],
                   "resources": [
                     "clusterresourceplacements"
-                  ]
+                  ],
+                  "scope": "*"
                 }
               ],
               "sideEffects": "None",
@@ -244,7 +274,11 @@ fn objects_by_url_with_an_own_authority() {
                 "url": "https://fleetwebhook.fleet-system.svc.cluster.local:9443/mutate-placement.kubernetes-fleet.io-v1beta1-resourceplacement"
               },
               "failurePolicy": "Ignore",
+              "matchPolicy": "Equivalent",
               "name": "fleet.resourceplacementv1beta1.mutating",
+              "namespaceSelector": {},
+              "objectSelector": {},
+              "reinvocationPolicy": "Never",
               "rules": [
                 {
                   "apiGroups": [
@@ -259,7 +293,8 @@ fn objects_by_url_with_an_own_authority() {
                   ],
                   "resources": [
                     "resourceplacements"
-                  ]
+                  ],
+                  "scope": "*"
                 }
               ],
               "sideEffects": "None",

@@ -22,6 +22,11 @@ pub(crate) const fn idle(name: &'static str, default: &'static str, shape: Shape
     Flag { name, default, shape, help: FOR_COMPATIBILITY, effect: Effect::Idle(why) }
 }
 
+/// A flag that asks for what there is not, which does no harm; but for this value, which is also the default, with a warning why.
+pub(crate) const fn lacking(name: &'static str, value: &'static str, shape: Shape, why: &'static str) -> Flag {
+    Flag { name, default: value, shape, help: FOR_COMPATIBILITY, effect: Effect::Lacking(value, why) }
+}
+
 /// A flag of which only this value is taken, which is also the default; why no other.
 pub(crate) const fn only(name: &'static str, value: &'static str, shape: Shape, why: &'static str) -> Flag {
     Flag { name, default: value, shape, help: FOR_COMPATIBILITY, effect: Effect::Only(value, why) }

@@ -10,6 +10,8 @@ use std::time::Duration;
 pub(crate) enum Shape {
     Bool,
     Text,
+    /// A text that somebody else can read, or says why not as the end of a sentence.
+    Checked(fn(&str) -> Result<(), String>),
     Integer {
         least: i64,
         most: i64,
@@ -48,6 +50,7 @@ impl Shape {
         match self {
             Shape::Bool => bool_of(text).map(Value::Bool).ok_or_else(|| "is neither true nor false".to_owned()),
             Shape::Text => Ok(Value::Text(text.to_owned())),
+            Shape::Checked(check) => check(text).map(|()| Value::Text(text.to_owned())),
             Shape::Integer { least, most } => {
                 let number: i64 = text.parse().map_err(|_| "is no whole number".to_owned())?;
                 within(&number, &least, &most).map(|()| Value::Integer(number))
@@ -67,7 +70,7 @@ impl Shape {
     pub(super) fn placeholder(self) -> &'static str {
         match self {
             Shape::Bool => "[=BOOL]",
-            Shape::Text => " TEXT",
+            Shape::Text | Shape::Checked(_) => " TEXT",
             Shape::Integer { .. } | Shape::Number { .. } | Shape::Rate { .. } => " NUMBER",
             Shape::Duration { .. } => " DURATION",
         }

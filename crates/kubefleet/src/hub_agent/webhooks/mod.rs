@@ -6,7 +6,7 @@
 //! | file | what |
 //! |---|---|
 //! | `wire` | AdmissionReview in, AdmissionReview out |
-//! | `world` | what checks ask about the hub |
+//! | `world`, `kinds` | what checks ask about the hub |
 //! | `server` | HTTPS |
 //! | `certificate` | whose certificate it shows |
 //! | `metrics` | how often it is asked, and what it refuses |
@@ -14,6 +14,7 @@
 
 mod certificate;
 mod keeper;
+mod kinds;
 mod metrics;
 mod server;
 mod wire;
@@ -32,10 +33,15 @@ use tokio::net::TcpListener;
 pub(super) use keeper::OWNERSHIP;
 
 use super::settings::{Admission, Webhooks};
+use crate::agent::connect::{self, Limit};
 use crate::agent::health::Checks;
 use crate::agent::serving;
-use metrics::Reviews;
+use metrics::{Lookups, Reviews};
 use world::Sources;
+
+/// What checks may ask the API server, in requests. Whoever can reach the server can make it ask: that must not keep the
+/// controllers from their work, so checks have a bucket of their own, for a little more than people and pipelines write.
+const LOOKUPS: Limit = Limit { rate: 50.0, burst: 200.0 };
 
 /// A webhook server that is about to answer.
 pub(super) struct Server {
@@ -46,6 +52,7 @@ pub(super) struct Server {
 }
 
 /// Opens the server's address and lets the controllers of this runtime keep what points to it. `None` where nothing is served.
+/// The client is one without a limit.
 pub(super) async fn prepare(
     admission: &Admission,
     client: &kube::Client,
@@ -61,15 +68,24 @@ pub(super) async fn prepare(
         let listener = listener.context("--webhook-bind-address turns off what --enable-webhook turns on")?;
         let (bundle, tls) = identity(webhooks, runtime)?;
         ca = bundle;
-        let sources = Sources { client: client.clone(), hub: hub.clone(), settings: webhooks.checks.clone() };
+        let sources = Sources {
+            client: connect::limited(client.clone(), Some(LOOKUPS)),
+            hub: hub.clone(),
+            settings: webhooks.checks.clone(),
+            lookups: Lookups::registered(registry),
+        };
         checks.put("webhook-server", || Ok(()));
         server = Some(Server { listener, tls, sources, reviews: Reviews::registered(registry) });
     }
     if admission.webhooks.is_some() || admission.policies.is_some() {
-        let by_cert_manager = ca == CaBundle::CertManager && server.is_some();
-        let injection = keeper::start(runtime, admission, ca, &hub.caches.belongings.namespaces);
-        if by_cert_manager {
-            checks.put("cert-manager-ca-injection", move || injection.check());
+        let by_cert_manager = ca == CaBundle::CertManager;
+        let trust = keeper::start(runtime, admission, ca, &hub.caches.belongings.namespaces);
+        let progress = runtime.progress();
+        match &server {
+            Some(_) if by_cert_manager => checks.put("cert-manager-ca-injection", move || trust.check()),
+            // Only one agent's own certificate can be trusted at a time: that of the one who leads.
+            Some(_) => checks.put("webhook-trust", move || if progress.is_leading() { trust.check() } else { Ok(()) }),
+            None => {}
         }
     }
     Ok(server)

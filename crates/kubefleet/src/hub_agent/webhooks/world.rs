@@ -1,24 +1,32 @@
 //! What checks ask about the hub, answered by its API server and by what the agent knows anyway.
 //!
 //! Decides what is read for which check: only what the check at that path asks about, at the moment it is asked. What the
-//! guard rail asks, which sees every write in guarded namespaces, comes from the agent's caches. Never judges a request.
+//! guard rail asks, which sees every write in guarded namespaces, comes from the agent's caches, and so do kinds, unless one is
+//! new. Never judges a request.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use fleet_api::admission::guard_rail::NETWORKING_GROUP;
 use fleet_api::admission::webhooks::Handler;
-use fleet_api::admission::{KindLookup, Lookup, LookupError, Operation, Request, ServiceExport, Settings, World};
+use fleet_api::admission::{
+    KindLookup, Lookup, LookupError, Operation, Request, ServiceExport, Settings, World, is_let_go,
+};
 use fleet_api::kinds::{ClusterResourceOverride, ClusterResourcePlacement, MemberCluster, ResourceOverride};
 use fleet_api::well_known::namespaces;
 use fleet_hub::Hub;
 use fleet_runtime::ObjectKey;
-use k8s_openapi::NamespaceResourceScope;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use super::kinds::Heard;
+use super::metrics::Lookups;
+
+/// What the hub calls the services that members export.
+const EXPORTS: &str = "internalserviceexports";
 
 /// Whom to ask.
 #[derive(Clone)]
@@ -26,6 +34,7 @@ pub(super) struct Sources {
     pub(super) client: Client,
     pub(super) hub: Hub,
     pub(super) settings: Settings,
+    pub(super) lookups: Lookups,
 }
 
 /// What was read for one request. What was not read is not known, which no check takes for an answer.
@@ -35,6 +44,7 @@ pub(super) struct Known<'a> {
     cluster_overrides: Option<Answer<Vec<ClusterResourceOverride>>>,
     overrides: Option<Answer<Vec<ResourceOverride>>>,
     exports: Option<Answer<Vec<ServiceExport>>>,
+    kinds: Heard,
 }
 
 type Answer<T> = Result<T, LookupError>;
@@ -42,8 +52,10 @@ type Answer<T> = Result<T, LookupError>;
 impl Sources {
     /// Reads what a check needs to know about the hub to judge a request.
     pub(super) async fn ask(&self, handler: Handler, request: &Request) -> Known<'_> {
-        let mut known =
-            Known { sources: self, placement: None, cluster_overrides: None, overrides: None, exports: None };
+        let mut known = Known::nothing(self);
+        if is_let_go(handler, request) {
+            return known;
+        }
         match handler {
             Handler::Eviction => {
                 let object = request.object.as_ref().unwrap_or(&Value::Null);
@@ -52,19 +64,22 @@ impl Sources {
             }
             Handler::DisruptionBudget => known.placement = Some(self.placement(&request.name).await),
             Handler::ClusterResourceOverride => {
-                known.cluster_overrides = Some(list(Api::all(self.client.clone())).await);
+                known.cluster_overrides = Some(self.list(Api::all(self.client.clone())).await);
             }
-            Handler::ResourceOverride => known.overrides = Some(self.in_namespace(&request.namespace).await),
-            Handler::MemberCluster if request.operation == Operation::Delete => {
+            Handler::ResourceOverride => {
+                known.overrides = Some(self.list(Api::namespaced(self.client.clone(), &request.namespace)).await);
+            }
+            Handler::MemberCluster
+                if request.operation == Operation::Delete && self.settings.networking_agents_enabled =>
+            {
                 let namespace = format!("{}{}", namespaces::MEMBER_PREFIX, request.name);
                 known.exports = Some(self.exports(&namespace).await);
             }
-            Handler::MemberCluster
-            | Handler::FillPlacement
-            | Handler::ClusterResourcePlacement
-            | Handler::ResourcePlacement
-            | Handler::Workload(_)
-            | Handler::GuardRail => {}
+            Handler::ClusterResourcePlacement | Handler::ResourcePlacement => {
+                let unheard_of = |kind: &GroupVersionKind| self.scope(kind) == Lookup::Unknown;
+                known.kinds = Heard::about(request, unheard_of, &self.client, &self.lookups).await;
+            }
+            Handler::MemberCluster | Handler::FillPlacement | Handler::Workload(_) | Handler::GuardRail => {}
         }
         known
     }
@@ -73,21 +88,29 @@ impl Sources {
         if name.is_empty() {
             return Ok(None);
         }
-        Api::all(self.client.clone()).get_opt(name).await.map_err(|error| error.to_string())
+        self.told::<ClusterResourcePlacement, _>(Api::all(self.client.clone()).get_opt(name).await)
     }
 
-    async fn in_namespace<K>(&self, namespace: &str) -> Answer<Vec<K>>
+    async fn list<K>(&self, api: Api<K>) -> Answer<Vec<K>>
     where
-        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+        K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
-        list(Api::namespaced(self.client.clone(), namespace)).await
+        self.told::<K, _>(api.list(&ListParams::default()).await).map(|list| list.items)
+    }
+
+    /// Counts what was asked about a kind.
+    fn told<K: kube::Resource<DynamicType = ()>, T>(&self, answer: kube::Result<T>) -> Answer<T> {
+        self.lookups.made(&K::plural(&()), answer.as_ref().err());
+        answer.map_err(|error| error.to_string())
     }
 
     async fn exports(&self, namespace: &str) -> Answer<Vec<ServiceExport>> {
         let kind = GroupVersionKind::gvk(NETWORKING_GROUP, "v1alpha1", "InternalServiceExport");
-        let resource = ApiResource::from_gvk_with_plural(&kind, "internalserviceexports");
+        let resource = ApiResource::from_gvk_with_plural(&kind, EXPORTS);
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
-        match api.list(&ListParams::default()).await {
+        let answer = api.list(&ListParams::default()).await;
+        self.lookups.made(EXPORTS, answer.as_ref().err());
+        match answer {
             Ok(list) => {
                 let values = list.items.iter().filter_map(|export| serde_json::to_value(export).ok());
                 Ok(values.map(|export| ServiceExport::read(&export)).collect())
@@ -97,10 +120,30 @@ impl Sources {
             Err(error) => Err(error.to_string()),
         }
     }
+
+    /// What the agent has heard of a kind.
+    fn scope(&self, kind: &GroupVersionKind) -> Lookup {
+        let discovery = &self.hub.discovery;
+        match discovery.find(&kind.group, &kind.version, &kind.kind) {
+            Some(found) if found.namespaced => Lookup::Namespaced,
+            Some(_) => Lookup::Cluster,
+            None if discovery.is_known() && !discovery.is_silent(&kind.group, &kind.version) => Lookup::Unknown,
+            None => Lookup::NotReady,
+        }
+    }
 }
 
-async fn list<K: Clone + Debug + DeserializeOwned>(api: Api<K>) -> Answer<Vec<K>> {
-    api.list(&ListParams::default()).await.map(|list| list.items).map_err(|error| error.to_string())
+impl<'a> Known<'a> {
+    fn nothing(sources: &'a Sources) -> Self {
+        Self {
+            sources,
+            placement: None,
+            cluster_overrides: None,
+            overrides: None,
+            exports: None,
+            kinds: Heard::default(),
+        }
+    }
 }
 
 fn read<T: Clone>(answer: Option<&Answer<T>>) -> Answer<T> {
@@ -109,13 +152,7 @@ fn read<T: Clone>(answer: Option<&Answer<T>>) -> Answer<T> {
 
 impl KindLookup for Known<'_> {
     fn scope(&self, kind: &GroupVersionKind) -> Lookup {
-        let discovery = &self.sources.hub.discovery;
-        match discovery.find(&kind.group, &kind.version, &kind.kind) {
-            Some(found) if found.namespaced => Lookup::Namespaced,
-            Some(_) => Lookup::Cluster,
-            None if discovery.is_known() && !discovery.is_silent(&kind.group, &kind.version) => Lookup::Unknown,
-            None => Lookup::NotReady,
-        }
+        self.kinds.scope(kind).unwrap_or_else(|| self.sources.scope(kind))
     }
 }
 
