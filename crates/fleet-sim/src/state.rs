@@ -7,6 +7,7 @@
 mod luck;
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use fleet_api::kinds::{
     AppliedWork, ApprovalRequest, ClusterApprovalRequest, ClusterProfile, ClusterResourceBinding,
@@ -23,6 +24,33 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::Value;
 
 use luck::{CLIENT_SIDE_APPLY, Strategies, forget_stops_that_may_not_have_been_seen, normalise, normalise_on_member};
+
+/// Everything that matters of a hub and of whoever was a member once.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FleetState {
+    pub hub: HubState,
+    pub members: BTreeMap<String, HubState>,
+}
+
+impl FleetState {
+    pub async fn read(
+        hub: &kube::Client,
+        members: impl Iterator<Item = (String, kube::Client)>,
+    ) -> Result<Self, kube::Error> {
+        let mut state = Self { hub: HubState::read(hub).await?, members: BTreeMap::new() };
+        for (name, client) in members {
+            state.members.insert(name, HubState::read_member(&client).await?);
+        }
+        Ok(state)
+    }
+
+    /// The state without luck, as text. Where a story is hurried, so is how many versions there were.
+    pub fn without_luck(&self, hurried: bool) -> String {
+        let hub = if hurried { self.hub.clone().without_counts() } else { self.hub.clone() };
+        let members = self.members.iter().map(|(name, state)| state.of_member_without_luck(name, &hub));
+        iter::once(hub.without_luck()).chain(members).collect()
+    }
+}
 
 /// Objects by kind, namespace and name, as stored.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -80,12 +108,6 @@ impl HubState {
 
     pub fn of_kind(&self, kind: &str) -> &[Value] {
         self.0.get(kind).map_or(&[], Vec::as_slice)
-    }
-
-    /// Whether some member says how what it has differs from what it should have.
-    pub fn tells_differences(&self) -> bool {
-        let works = self.of_kind("Work").iter().filter_map(|work| work["status"]["manifestConditions"].as_array());
-        works.flatten().any(|one| one.get("driftDetails").is_some() || one.get("diffDetails").is_some())
     }
 
     /// The state without luck, as text: one object after the other, sorted.

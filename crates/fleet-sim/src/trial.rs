@@ -4,6 +4,8 @@
 //! After every action there is time to settle: scheduling keeps what it has, so what two actions lead to may depend on which
 //! was seen first, and that is no fault. Laws are watched over all the time. Never decides what users do.
 
+mod quiet;
+
 use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,10 +21,11 @@ use tokio::time::Instant;
 
 use crate::Random;
 use crate::laws::{Laws, rest};
-use crate::network::{CrashMoment, Line, Trace, Weather};
-use crate::state::{HubState, difference};
+use crate::network::{CrashMoment, Trace, Weather};
+use crate::state::{FleetState, difference};
 use crate::story::{Action, Story, Theme, story};
 use crate::world::{AgentMetrics, Ground, HUB, World, WorldError, origin};
+use quiet::Written;
 
 /// How long it storms after an action. Long enough for watches to break several times.
 const STORM: Range<Duration> = Duration::from_secs(5)..Duration::from_secs(40);
@@ -226,17 +229,13 @@ impl Teller {
         if story.theme == Theme::Staging {
             self.world.pass(RUNS_GET_STUCK).await;
         }
-        let written = self.written_after_restart(story.theme).await?;
-        let hub = HubState::read(&self.world.user()).await?;
-        let mut wrongs = needless(&written, hub.tells_differences());
-        wrongs.extend(rest::broken(&hub));
+        let settled = self.read().await?;
+        let mut wrongs = rest::broken(&settled.hub);
+        let state = settled.without_luck(story.is_hurried());
+        wrongs.extend(self.stirred_by_restart(&settled).await?);
+        let after = self.read().await?.without_luck(story.is_hurried());
+        wrongs.extend(difference(&state, &after).map(|text| format!("a restart changes the state:\n{text}")));
         wrongs.extend(self.laws.lock().broken().iter().cloned());
-        let hub = if story.is_hurried() { hub.without_counts() } else { hub };
-        let mut state = hub.without_luck();
-        for member in self.world.members() {
-            let on_member = HubState::read_member(&self.world.user_of(&member)).await?;
-            state.push_str(&on_member.of_member_without_luck(&member, &hub));
-        }
         let trace = self.world.network().take_trace();
         let outcome = Outcome {
             requests: trace.lines().len(),
@@ -306,42 +305,32 @@ impl Teller {
         Ok(())
     }
 
-    /// Agents that are started on a settled fleet have nothing to write but heartbeats and what these bring.
-    async fn written_after_restart(&mut self, theme: Theme) -> Result<Vec<Line>, TrialError> {
-        let before = self.world.network().with_trace(|trace| trace.lines().len());
-        let members = if theme == Theme::Placing { Vec::new() } else { self.world.members() };
+    async fn read(&self) -> Result<FleetState, TrialError> {
+        let members = self.world.members().into_iter().map(|name| (name.clone(), self.world.user_of(&name)));
+        Ok(FleetState::read(&self.world.user(), members).await?)
+    }
+
+    /// Starts all agents anew, with clocks that are right; tells what they then write without need.
+    async fn stirred_by_restart(&mut self, settled: &FleetState) -> Result<Vec<String>, TrialError> {
+        let network = self.world.network().clone();
+        let before = network.with_trace(|trace| trace.lines().len());
+        let written: Arc<Mutex<Vec<Written>>> = Arc::default();
+        network.show_writes({
+            let (laws, written) = (self.laws.clone(), written.clone());
+            move |write| {
+                laws.lock().observe(write);
+                written.lock().extend(Written::of(write));
+            }
+        });
+        let members = self.world.members();
         for agent in iter::once(HUB).chain(members.iter().map(String::as_str)) {
             self.world.set_clock(agent, SignedDuration::ZERO);
             self.revive(agent)?;
         }
         self.world.pass(RESTART).await;
-        let written = self.world.network().with_trace(|trace| {
-            let news = trace.lines()[before..].iter().filter(|line| is_write(line) && !is_heartbeat(line));
-            news.cloned().collect()
-        });
-        Ok(written)
+        let written = written.lock();
+        Ok(network.with_trace(|trace| quiet::needless(settled, &written, &trace.lines()[before..])))
     }
-}
-
-/// Server-side apply asks the server whether anything differs by applying. Differences that are told are told with the time
-/// at which they were last seen, so that every look is a write.
-fn needless(written: &[Line], tells_differences: bool) -> Vec<String> {
-    let has_reason =
-        |line: &Line| line.path.contains(BY_SERVER_SIDE_APPLY) || (tells_differences && line.path.contains("/status?"));
-    let needless = written.iter().filter(|line| !has_reason(line));
-    needless.map(|line| format!("needless after a restart: {line}")).collect()
-}
-
-/// Only such requests say it.
-const BY_SERVER_SIDE_APPLY: &str = "&force=";
-
-fn is_write(line: &Line) -> bool {
-    !matches!(line.verb.as_str(), "GET" | "WATCH" | "HEAD") && !line.path.contains("dryRun=")
-}
-
-fn is_heartbeat(line: &Line) -> bool {
-    let brought = ["/memberclusters/", "/internalmemberclusters/", "/clusterprofiles/", "/events"];
-    brought.iter().any(|part| line.path.contains(part))
 }
 
 /// Sends a user's request and gives the answer's code; 0 if there was none.
