@@ -200,7 +200,8 @@ mod tests {
             standings.seen(&key, placement, placement.status.as_ref(), at(second));
         };
         let fresh = r#"namespace="",name="web",generation="2",conditionType="ClusterResourcePlacementScheduled",status="nil",reason="nil"} "#;
-        let done = r#"namespace="",name="web",generation="2",conditionType="Completed",status="True",reason="Completed"} "#;
+        let done =
+            r#"namespace="",name="web",generation="2",conditionType="Completed",status="True",reason="Completed"} "#;
         look(&placement(2, &[]), 10);
         look(&placement(2, &[]), 20);
         assert_eq!(shown(&standings), [format!("{fresh}20.0")]);

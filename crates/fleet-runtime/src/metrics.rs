@@ -334,8 +334,7 @@ mod tests {
         let how = early.settled();
         early.end(how);
         drop(cut_short);
-        let expected =
-            ["b began", "a began", "a stopped false", "a began", "a settled true", "b cancelled false"];
+        let expected = ["b began", "a began", "a stopped false", "a began", "a settled true", "b cancelled false"];
         assert_eq!(*told.0.lock(), expected);
         assert_eq!(metrics.reconciles("b", Ending::Cancelled), 1);
     }

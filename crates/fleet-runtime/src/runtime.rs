@@ -95,7 +95,6 @@ pub struct Runtime {
     controllers: Vec<Start>,
     retry: Retry,
     progress: Progress,
-    leading: Flag,
     /// Where the lease lives, if there is an election.
     election_side: Side,
 }
@@ -127,8 +126,7 @@ impl Runtime {
             discoveries: Vec::new(),
             controllers: Vec::new(),
             retry: Retry::default(),
-            progress: Progress { idle: Vec::new(), gates: Vec::new() },
-            leading,
+            progress: Progress { leading, idle: Vec::new(), gates: Vec::new() },
             election_side: Side::MAIN,
         }
     }
@@ -229,7 +227,7 @@ impl Runtime {
     /// Runs everything until `shutdown` is ready. Then no key is taken any more, what has begun may end within
     /// `SHUTDOWN_GRACE`, and everything stops. It ends the same way by itself if something in it breaks that all depend on.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Broken> {
-        let signals = Signals { stopping: Flag::default(), leading: self.leading.clone() };
+        let signals = Signals { stopping: Flag::default(), leading: self.progress.leading.clone() };
         let (recorder, events) = Recorder::new();
         let context = Arc::new(self.context(signals.leading.clone(), recorder));
         // Everything in this set ends when it is dropped.
@@ -346,6 +344,7 @@ type Probe = Arc<dyn Fn() -> bool + Send + Sync>;
 /// How far the controllers of a runtime are.
 #[derive(Clone)]
 pub struct Progress {
+    leading: Flag,
     idle: Vec<Probe>,
     gates: Vec<Flag>,
 }
@@ -366,6 +365,11 @@ impl Progress {
     /// Whether all caches that controllers read are complete.
     pub fn is_synced(&self) -> bool {
         self.gates.iter().all(Flag::is_up)
+    }
+
+    /// Whether this process acts, or is one that has nobody to agree with.
+    pub fn is_leading(&self) -> bool {
+        self.leading.is_up()
     }
 
     /// Whether no key is due or in hand. Wake-ups may be set, and news may be on its way.

@@ -12,6 +12,7 @@ use apiserver::auth::User;
 use apiserver::embedded::{Embedded, EmbeddedError, Options as ServerOptions, ROOT_CLUSTER};
 use apiserver::server::{Server, Template};
 use fleet_api::admission::Settings;
+use fleet_hub::HubOptions;
 use fleet_runtime::{Broken, Clock, Hand, Metrics, Seeds};
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
@@ -108,6 +109,7 @@ pub struct World {
     server: Embedded,
     network: Network,
     clock: Clock,
+    hub: HubOptions,
     /// Of the agents' own clocks.
     hands: BTreeMap<String, Hand>,
     seeds: Seeds,
@@ -128,7 +130,14 @@ impl World {
         let network = Network::new(random.fork(), Weather::calm());
         let seeds = Seeds::starting_with(random.number());
         let (hands, agents, members, workloads) = Default::default();
-        Ok(Self { server, network, clock, hands, seeds, metrics, agents, members, workloads })
+        Ok(Self { server, network, clock, hub: prompt_hub(), hands, seeds, metrics, agents, members, workloads })
+    }
+
+    /// The same with a hub agent that behaves so. Otherwise it takes up every change at once.
+    #[must_use]
+    pub fn with_hub(mut self, options: HubOptions) -> Self {
+        self.hub = options;
+        self
     }
 
     pub fn network(&self) -> &Network {
@@ -169,19 +178,27 @@ impl World {
         self.stop(HUB);
         let client = self.network.client(HUB, self.server.service(ROOT_CLUSTER, hub_identity()));
         let metrics = self.metrics.hub.clone();
-        let agent = hub_agent(client, &prompt_hub(), &self.surroundings(HUB, &metrics))?;
+        let agent = hub_agent(client, &self.hub.clone(), &self.surroundings(HUB, &metrics))?;
         self.agents.insert(HUB.to_owned(), tokio::spawn(agent.run(std::future::pending())));
         Ok(())
     }
 
     /// Starts a member's API server and agent. The hub must be told of the member by a user.
     pub async fn start_member(&mut self, member: &SimulatedMember) -> Result<(), WorldError> {
+        self.receive(member, false).await
+    }
+
+    /// The same, but for an agent that may live on: one that still runs since it was a member before is left alone.
+    pub async fn receive(&mut self, member: &SimulatedMember, lives_on: bool) -> Result<(), WorldError> {
         let name = member.name.as_str();
         let own = self.network.steady_client(CARPENTER, name, self.server.service(name, hub_identity()));
         let cluster = self.server.cluster(name);
         self.workloads.entry(name.to_owned()).or_insert_with(|| Workloads::start(&cluster, Arc::default()));
         add_nodes(&own, member).await?;
         self.members.insert(name.to_owned(), member.clone());
+        if lives_on && self.agents.contains_key(name) {
+            return Ok(());
+        }
         self.restart_member(name)
     }
 

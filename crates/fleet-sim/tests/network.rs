@@ -153,6 +153,18 @@ async fn watches_are_cut_in_order_by_a_break_and_by_expiry() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_may_fall_silent_without_an_end() {
+    let (_alive, server) = server().await;
+    let network = network(Weather { silence: ALWAYS, ..Weather::calm() });
+    let path = "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=1&timeoutSeconds=60";
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    let mut events = pin!(network.client("hub", server.clone()).request_events::<Value>(request).await.unwrap());
+    maps(kube::Client::new(server, "default")).create(&PostParams::default(), &named("a")).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_hours(1), events.next()).await.is_err(), "neither event nor end");
+    assert!(network.trace().ends_with("falls silent (fault) after 0 events\n"), "{}", network.trace());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_may_be_expired_from_the_start() {
     let seen = watched(Weather { expired: ALWAYS, ..Weather::calm() }, 2).await;
     assert!(seen == ["error 410"] || seen == ["Some(410)"], "{seen:?}");

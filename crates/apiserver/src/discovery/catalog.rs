@@ -5,7 +5,9 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
 
 use crate::schema::Node;
 
@@ -51,6 +53,10 @@ pub trait KindSource: Send + Sync {
     fn revision(&self) -> u64;
     /// Every served resource, once per served version.
     fn resources(&self) -> Vec<Arc<ApiResource>>;
+    /// The catalog of these; those who serve the same may share one.
+    fn catalog(&self) -> Arc<Catalog> {
+        Arc::new(Catalog::new(self.resources()))
+    }
 }
 
 /// A group with its versions, preferred first.
@@ -64,6 +70,15 @@ pub struct Group {
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     pub groups: Vec<Group>,
+    /// Its documents of aggregated discovery once they were asked for: of the named groups, of the core group.
+    aggregated: [OnceLock<Printed>; 2],
+}
+
+/// A document as it goes out.
+#[derive(Debug, Clone)]
+pub struct Printed {
+    pub json: Bytes,
+    pub etag: String,
 }
 
 impl Catalog {
@@ -82,7 +97,12 @@ impl Catalog {
             })
             .collect();
         groups.sort_by_key(|group| Reverse(group_priority(&group.name)));
-        Self { groups }
+        Self { groups, aggregated: Default::default() }
+    }
+
+    /// The document of aggregated discovery of the core group or of all others, which is printed once.
+    pub fn aggregated(&self, core: bool, print: impl FnOnce() -> Printed) -> &Printed {
+        self.aggregated[usize::from(core)].get_or_init(print)
     }
 
     pub fn named_groups(&self) -> impl Iterator<Item = &Group> {

@@ -5,13 +5,16 @@
 
 pub mod catalog;
 pub mod info;
+pub mod shelf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-pub use catalog::{ApiResource, ApiSubresource, Catalog, Group, KindSource};
+pub use catalog::{ApiResource, ApiSubresource, Catalog, Group, KindSource, Printed};
+pub use shelf::Shelf;
 
 /// `/api`.
 pub fn legacy_versions(server_address: &str) -> Value {
@@ -85,11 +88,25 @@ fn storage_version_hash(stored: &str) -> String {
 }
 
 /// Aggregated discovery: the core group (`/api`) or all others (`/apis`).
-pub fn aggregated(catalog: &Catalog, core: bool, api_version: &str) -> Value {
+pub fn aggregated(catalog: &Catalog, core: bool) -> &Printed {
+    catalog.aggregated(core, || printed(&aggregated_groups(catalog, core)))
+}
+
+fn aggregated_groups(catalog: &Catalog, core: bool) -> Value {
     let items: Vec<Value> =
         catalog.groups.iter().filter(|group| group.name.is_empty() == core).map(aggregated_group).collect();
-    json!({"kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{api_version}"),
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{AGGREGATED_VERSION}"),
         "metadata": {}, "items": items})
+}
+
+/// The version in which aggregated discovery is served.
+pub const AGGREGATED_VERSION: &str = "v2";
+
+/// A document with the tag by which clients ask for it again.
+pub fn printed(document: &Value) -> Printed {
+    let json = Bytes::from(document.to_string());
+    let hex = Sha256::digest(&json).iter().fold(String::new(), |out, byte| out + &format!("{byte:02X}"));
+    Printed { json, etag: format!("\"{hex}\"") }
 }
 
 fn aggregated_group(group: &Group) -> Value {
@@ -178,12 +195,16 @@ mod tests {
     fn aggregated_documents() {
         let catalog = sample();
         expect![[r#"{"apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{},"versions":[{"freshness":"Current","resources":[{"resource":"pods","responseKind":{"group":"","kind":"Pod","version":"v1"},"scope":"Namespaced","shortNames":["po"],"singularResource":"pod","subresources":[{"responseKind":{"group":"","kind":"Pod","version":"v1"},"subresource":"status","verbs":["get","patch","update"]}],"verbs":["create","get","list","watch"]}],"version":"v1"}]}],"kind":"APIGroupDiscoveryList","metadata":{}}"#]]
-            .assert_eq(&aggregated(&catalog, true, "v2").to_string());
-        let named = aggregated(&catalog, false, "v2");
+            .assert_eq(&aggregated_groups(&catalog, true).to_string());
+        let named = aggregated_groups(&catalog, false);
         assert_eq!(named["items"][1]["metadata"]["name"], "example.com");
         assert_eq!(
             named["items"][0]["versions"][0]["resources"][0]["subresources"][0]["responseKind"]["kind"],
             "Scale"
         );
+        let (first, second) = (aggregated(&catalog, true), aggregated(&catalog, true));
+        assert!(std::ptr::eq(first, second), "it is printed once");
+        assert_eq!(first.json, aggregated_groups(&catalog, true).to_string());
+        assert_ne!(first.etag, aggregated(&catalog, false).etag);
     }
 }

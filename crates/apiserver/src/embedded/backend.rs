@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::builtin;
 use crate::discovery::info::Check;
-use crate::discovery::{ApiResource, ApiSubresource, KindSource};
+use crate::discovery::{ApiResource, ApiSubresource, Catalog, KindSource};
 use crate::error::ApiError;
 use crate::http::call::Answering;
 use crate::http::{Answer, Backend, Call, Content, Event};
@@ -34,10 +34,17 @@ impl KindSource for ClusterBackend {
     }
 
     fn resources(&self) -> Vec<Arc<ApiResource>> {
-        let all = self.0.registry().all();
-        let served = all.iter().flat_map(|info| info.versions.iter().filter(|v| v.served).map(move |v| (info, v)));
-        served.map(|(info, version)| Arc::new(api_resource(info, version))).collect()
+        served(&self.0.registry().all())
     }
+
+    fn catalog(&self) -> Arc<Catalog> {
+        self.0.catalogs().of(self.0.registry().all(), |kinds| Catalog::new(served(kinds)))
+    }
+}
+
+fn served(kinds: &[Arc<ResourceInfo>]) -> Vec<Arc<ApiResource>> {
+    let served = kinds.iter().flat_map(|info| info.versions.iter().filter(|v| v.served).map(move |v| (info, v)));
+    served.map(|(info, version)| Arc::new(api_resource(info, version))).collect()
 }
 
 fn api_resource(info: &ResourceInfo, version: &Version) -> ApiResource {

@@ -115,7 +115,7 @@ impl ClusterEdge {
         match held.as_ref() {
             Some((known, catalog)) if *known == revision => Arc::clone(catalog),
             _ => {
-                let catalog = Arc::new(Catalog::new(self.backend.resources()));
+                let catalog = self.backend.catalog();
                 self.documents.retain(&catalog);
                 *held = Some((revision, Arc::clone(&catalog)));
                 catalog

@@ -6,14 +6,13 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::call::ClusterEdge;
 use super::encode::{TableContext, encode};
 use super::negotiate::{Endpoint, Output, Shape, negotiate};
 use super::path::{RequestInfo, method_not_allowed, unknown_path};
 use crate::discovery::info::{Check, health, version};
-use crate::discovery::{self};
+use crate::discovery::{self, Printed};
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::openapi::{self, Documents, binary};
@@ -63,14 +62,14 @@ pub fn serve(
         return Err(method_not_allowed());
     }
     match parts.as_slice() {
-        ["version"] => document(&version(), headers, Endpoint::Plain, false),
+        ["version"] => document(&version(), headers, Endpoint::Plain),
         [endpoint @ ("healthz" | "livez" | "readyz"), rest @ ..] => healthy(cluster, endpoint, rest, info),
         ["metrics"] => {
             let text = metrics.print(&cluster.backend.storage());
             Ok(Reply::new(200, "text/plain; version=0.0.4; charset=utf-8", text))
         }
         ["openapi", rest @ ..] => openapi_document(cluster, rest, info, headers),
-        [""] => document(&root_paths(cluster), headers, Endpoint::Plain, false),
+        [""] => document(&root_paths(cluster), headers, Endpoint::Plain),
         ["api" | "apis", ..] => discovery_document(cluster, &parts, headers),
         _ => Err(unknown_path()),
     }
@@ -92,8 +91,8 @@ fn discovery_document(cluster: &ClusterEdge, parts: &[&str], headers: &HeaderMap
         ["api" | "apis"] => {
             let core = parts[0] == "api";
             let output = negotiate(accept(headers), Endpoint::Discovery)?;
-            if let Shape::AggregatedDiscovery(version) = output.shape {
-                let mut reply = finish(&discovery::aggregated(&catalog, core, version), output, headers, true)?;
+            if let Shape::AggregatedDiscovery(_) = output.shape {
+                let mut reply = tagged(discovery::aggregated(&catalog, core), output, headers)?;
                 reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
                 return Ok(reply);
             }
@@ -105,7 +104,7 @@ fn discovery_document(cluster: &ClusterEdge, parts: &[&str], headers: &HeaderMap
         ["apis", group, version] if !group.is_empty() => discovery::resource_list(&catalog, group, version),
         _ => None,
     };
-    document(&found.ok_or_else(unknown_path)?, headers, Endpoint::Discovery, false)
+    document(&found.ok_or_else(unknown_path)?, headers, Endpoint::Discovery)
 }
 
 /// Whether protocol buffers are what the client names first.
@@ -130,7 +129,7 @@ fn openapi_document(
     let output = negotiate(accept(headers), Endpoint::Plain)?;
     let found = match rest {
         ["v2"] => Some(cluster.documents.v2(&catalog)),
-        ["v3"] => return finish(&openapi::index(&catalog), output, headers, true),
+        ["v3"] => return tagged(&discovery::printed(&openapi::index(&catalog)), output, headers),
         ["v3", "api", version] => cluster.documents.v3(&catalog, "", version),
         ["v3", "apis", group, version] => cluster.documents.v3(&catalog, group, version),
         _ => None,
@@ -169,28 +168,21 @@ fn root_paths(cluster: &ClusterEdge) -> Value {
     json!({"paths": paths})
 }
 
-fn document(value: &Value, headers: &HeaderMap, endpoint: Endpoint, tagged: bool) -> Result<Reply, ApiError> {
-    let output = negotiate(accept(headers), endpoint)?;
-    finish(value, Output { shape: Shape::Native, ..output }, headers, tagged)
+fn document(value: &Value, headers: &HeaderMap, endpoint: Endpoint) -> Result<Reply, ApiError> {
+    let output = Output { shape: Shape::Native, ..negotiate(accept(headers), endpoint)? };
+    let body = encode(Bytes::from(value.to_string()), output, no_table())?;
+    Ok(Reply::new(200, &output.content_type(), body))
 }
 
-fn finish(value: &Value, output: Output, headers: &HeaderMap, tagged: bool) -> Result<Reply, ApiError> {
-    let json = Bytes::from(value.to_string());
-    let etag = if tagged { Some(etag(&json)) } else { None };
-    if let Some(unchanged) = etag.as_deref().and_then(|etag| not_modified(headers, etag)) {
+/// A document that clients ask for again by its tag.
+fn tagged(document: &Printed, output: Output, headers: &HeaderMap) -> Result<Reply, ApiError> {
+    if let Some(unchanged) = not_modified(headers, &document.etag) {
         return Ok(unchanged);
     }
-    let mut reply = Reply::new(200, &output.content_type(), encode(json, output, no_table())?);
-    if let Some(etag) = etag {
-        put_etag(&mut reply, &etag);
-        reply.headers.insert(http::header::VARY, HeaderValue::from_static("Accept"));
-    }
+    let mut reply = Reply::new(200, &output.content_type(), encode(document.json.clone(), output, no_table())?);
+    put_etag(&mut reply, &document.etag);
+    reply.headers.insert(http::header::VARY, HeaderValue::from_static("Accept"));
     Ok(reply)
-}
-
-fn etag(json: &[u8]) -> String {
-    let hex = Sha256::digest(json).iter().fold(String::new(), |out, byte| out + &format!("{byte:02X}"));
-    format!("\"{hex}\"")
 }
 
 fn put_etag(reply: &mut Reply, etag: &str) {

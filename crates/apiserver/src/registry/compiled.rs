@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::definition::{is_established, resource_of};
 use super::info::ResourceInfo;
@@ -22,8 +22,8 @@ const REMEMBERED_DEFINITIONS: usize = 1024;
 #[derive(Debug, Default)]
 pub struct CompiledDefinitions {
     by_meaning: Mutex<HashMap<u64, (Value, Arc<ResourceInfo>)>>,
-    /// The same by the hash of all bytes, so that a definition which many clusters hold is not even parsed again.
-    by_bytes: Mutex<HashMap<[u8; 32], Definition>>,
+    /// The same by all bytes, so that a definition which many clusters hold is not even parsed again.
+    by_bytes: Mutex<HashMap<Bytes, Definition>>,
 }
 
 /// A definition as it is stored.
@@ -36,14 +36,13 @@ pub struct Definition {
 
 impl CompiledDefinitions {
     /// What a stored definition says.
-    pub fn read(&self, stored: &[u8]) -> Result<Definition, Vec<FieldError>> {
-        let hash: [u8; 32] = Sha256::digest(stored).into();
-        if let Some(known) = self.by_bytes.lock().get(&hash) {
+    pub fn read(&self, stored: &Bytes) -> Result<Definition, Vec<FieldError>> {
+        if let Some(known) = self.by_bytes.lock().get(stored) {
             return Ok(known.clone());
         }
         let object = serde_json::from_slice(stored).unwrap_or_default();
         let read = Definition { info: self.resource_of(&object)?, established: is_established(&object) };
-        remember(&mut self.by_bytes.lock(), hash, read.clone());
+        remember(&mut self.by_bytes.lock(), stored.clone(), read.clone());
         Ok(read)
     }
 
@@ -112,12 +111,12 @@ mod tests {
     fn equal_bytes_are_read_once_and_say_whether_they_are_served() {
         let shelf = CompiledDefinitions::default();
         let mut object = definition("Cluster");
-        let fresh = shelf.read(object.to_string().as_bytes()).unwrap();
+        let fresh = shelf.read(&object.to_string().into()).unwrap();
         object["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
-        let served = shelf.read(object.to_string().as_bytes()).unwrap();
+        let served = shelf.read(&object.to_string().into()).unwrap();
         assert_eq!((fresh.established, served.established), (false, true));
         assert!(Arc::ptr_eq(&fresh.info, &served.info));
-        assert!(Arc::ptr_eq(&served.info, &shelf.read(object.to_string().as_bytes()).unwrap().info));
+        assert!(Arc::ptr_eq(&served.info, &shelf.read(&object.to_string().into()).unwrap().info));
         assert_eq!(shelf.by_bytes.lock().len(), 2);
     }
 

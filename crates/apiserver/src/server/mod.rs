@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use crate::auth::{Authenticator, Rbac, TokenError, TokenKey};
 use crate::builtin::AddressPool;
 use crate::controllers;
+use crate::discovery::Shelf;
 use crate::error::ApiError;
 use crate::registry::{BuiltIns, CompiledDefinitions, Registry, ResourceInfo, StorageKey};
 use crate::rest::admission::{Admission, Chain};
@@ -64,6 +65,7 @@ pub struct TokenBinding<'a> {
 pub(crate) struct Shared {
     pub(crate) built_in: Arc<BuiltIns>,
     pub(crate) definitions: Arc<CompiledDefinitions>,
+    pub(crate) catalogs: Shelf<ResourceInfo>,
     pub(crate) admission: Chain,
     pub(crate) synthetic: BTreeMap<(StorageKey, Option<String>), Arc<dyn Synthetic>>,
     pub(crate) signer: Option<Arc<dyn TokenSigner>>,
@@ -113,6 +115,11 @@ impl Cluster {
 
     pub fn identities(&self) -> &Identities {
         &self.shared.identities
+    }
+
+    /// What is served, shared with the other clusters that serve the same.
+    pub(crate) fn catalogs(&self) -> &Shelf<ResourceInfo> {
+        &self.shared.catalogs
     }
 
     /// What definitions mean, shared with the other clusters.
@@ -322,6 +329,7 @@ impl Builder {
         let shared = Arc::new(Shared {
             built_in: Arc::new(BuiltIns::new(self.kinds)),
             definitions: self.template.definitions,
+            catalogs: Shelf::default(),
             admission: self.admission,
             synthetic: self.synthetic,
             signer: self.signer,

@@ -321,11 +321,7 @@ fn guard_rail_entries() -> Vec<Entry> {
             Namespaces::Labelled(labels::IS_FLEET_RESOURCE, label_values::TRUE),
         ),
         guard("fleetsystemnamespacedresources", guarded_rules(), Namespaces::Named(&[namespaces::FLEET_SYSTEM])),
-        guard(
-            "kubenamespacedresources",
-            guarded_rules(),
-            Namespaces::Named(namespaces::OF_KUBERNETES),
-        ),
+        guard("kubenamespacedresources", guarded_rules(), Namespaces::Named(namespaces::OF_KUBERNETES)),
         guard("namespace", vec![Rule::new(CUD, "", "v1", &["namespaces"])], Namespaces::All),
     ]
 }

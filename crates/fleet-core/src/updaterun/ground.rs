@@ -11,8 +11,10 @@ use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
 use fleet_api::conditions::run_fault::{ClusterCountProblem, RunFault};
 use fleet_api::types::{ApplyStrategy, BindingState, PlacementPolicy, PlacementType, RolloutStrategyType};
 
+use super::halt::Halt;
 use super::numbers;
 use super::observed::{BindingFacts, Observed, PolicySnapshotFacts};
+use super::report::Cause;
 
 /// The apply strategy of the placement, defaults filled in. A placement that is being deleted counts as gone.
 pub(super) fn apply_strategy(observed: &Observed<'_>) -> Result<ApplyStrategy, RunFault> {
@@ -34,16 +36,18 @@ pub(super) struct Policy<'a> {
     pub index: &'a str,
 }
 
-pub(super) fn latest_policy<'a>(observed: &'a Observed<'a>) -> Result<Policy<'a>, RunFault> {
+/// Old ones and no latest are a policy that is being changed at this moment: what it is changed to is known in the next.
+pub(super) fn latest_policy<'a>(observed: &'a Observed<'a>) -> Result<Policy<'a>, Halt> {
     let latest: Vec<_> = observed.policy_snapshots.iter().filter(|snapshot| snapshot.latest).collect();
     let placement = || observed.run.key_of(&observed.run.spec.placement_name);
     match latest[..] {
-        [] => Err(RunFault::NoPolicySnapshot { placement: placement() }),
+        [] if !observed.policy_snapshots.is_empty() => Err(Halt::Unknown(Cause::FactsBehind)),
+        [] => Err(RunFault::NoPolicySnapshot { placement: placement() }.into()),
         [snapshot] => match snapshot.index {
             Some(index) => Ok(Policy { snapshot, index }),
-            None => Err(RunFault::NoPolicyIndex { snapshot: observed.run.key_of(snapshot.name) }),
+            None => Err(RunFault::NoPolicyIndex { snapshot: observed.run.key_of(snapshot.name) }.into()),
         },
-        _ => Err(RunFault::SeveralPolicySnapshots { placement: placement(), found: latest.len() }),
+        _ => Err(RunFault::SeveralPolicySnapshots { placement: placement(), found: latest.len() }.into()),
     }
 }
 

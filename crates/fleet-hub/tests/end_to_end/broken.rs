@@ -106,9 +106,12 @@ async fn what_only_somebody_else_can_put_right_is_counted_as_such_and_not_tried_
             [{"propertySelector": {"matchExpressions": [beyond_reckoning]}}]}}}});
     world.place("web", spec).await;
     running.settled().await;
-    let stopped = |controller| running.metrics.reconciles(controller, "stopped");
+    let stopped = |controller| running.metrics.reconciles(controller, Ending::Stopped);
     assert_eq!(stopped(names::CLUSTER_SCHEDULER), 1);
-    assert_eq!((stopped(names::CLUSTER_PLACEMENT), running.metrics.reconciles(names::CLUSTER_SCHEDULER, "failed")), (0, 0));
+    assert_eq!(
+        (stopped(names::CLUSTER_PLACEMENT), running.metrics.reconciles(names::CLUSTER_SCHEDULER, Ending::Failed)),
+        (0, 0)
+    );
 
     let path = format!("{PLACEMENT}/clusterresourcesnapshots/web-0-snapshot");
     world.patch(&path, json!({"metadata": {"labels": {"kubernetes-fleet.io/resource-index": "nine"}}})).await;

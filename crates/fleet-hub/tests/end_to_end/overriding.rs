@@ -192,7 +192,7 @@ async fn placement_66_70_73_each_cluster_gets_its_own_values() {
         fleet-member-c2: {"c2":"yes"}"#]]
     .assert_eq(&annotations(&world).await);
     // A member whose labels change gets what is for it now.
-    world.patch(&format!("{}/c2", MEMBERS), json!({"metadata": {"labels": {"env": "prod"}}})).await;
+    world.patch(&format!("{MEMBERS}/c2"), json!({"metadata": {"labels": {"env": "prod"}}})).await;
     running.at_rest(&members).await;
     expect![[r#"
         fleet-member-c1: {"env":"prod","where":"c1"}

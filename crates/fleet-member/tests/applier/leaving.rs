@@ -214,7 +214,11 @@ async fn applier_s70_our_own_report_wakes_nobody() {
     world.shows("w", "Available=True/AllManifestsAvailable").await;
     pass(Duration::from_mins(1)).await;
     agent.settled().await;
-    assert_eq!(agent.metrics.reconciles("work-applier", Ending::Settled), runs + 1, "neither hold, nor records, nor report");
+    assert_eq!(
+        agent.metrics.reconciles("work-applier", Ending::Settled),
+        runs + 1,
+        "neither hold, nor records, nor report"
+    );
     // Nor does what others note on it.
     let note = json!({"metadata": {"labels": {"a": "b"}}});
     world.hub().patch(crate::world::WORKS, Some("fleet-member-m1"), "w", &note).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use fleet_core::apply::priority::Decline;
 use fleet_core::apply::requeue::Pace;
 use fleet_member::ApplierOptions;
+use fleet_runtime::Ending;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -39,7 +40,7 @@ async fn runs_within(agent: &Agent, time: Duration) -> Vec<u64> {
             seen = runs();
             match first {
                 None => first = Some(Instant::now()),
-                Some(first) => times.push(first.elapsed().as_secs_f64().round() as u64),
+                Some(first) => times.push((first.elapsed() + Duration::from_millis(500)).as_secs()),
             }
         }
     }

@@ -9,15 +9,19 @@ use std::time::Duration;
 use fleet_api::names::MemberNamespace;
 use serde_json::Value;
 
-use super::STALE;
+use super::Lag;
 use super::shadow::{Change, is_deleting, text};
+use crate::state::{CLIENT_SIDE_APPLY, Strategies};
 
 /// The Works of all members.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Members {
+    lag: Lag,
     works: BTreeMap<String, BTreeMap<String, Vec<Version>>>,
     /// What was ever named by a Work, by member.
     named: BTreeMap<String, BTreeSet<Named>>,
+    /// When an object on a member was last given another spec by the member's agent, and by somebody else.
+    respecified: BTreeMap<(String, Named), [Option<Duration>; 2]>,
 }
 
 /// A Work as it was for some time. The last one has no end.
@@ -34,6 +38,10 @@ struct Version {
 type Named = String;
 
 impl Members {
+    pub(super) fn from(lag: Lag) -> Self {
+        Self { lag, works: BTreeMap::new(), named: BTreeMap::new(), respecified: BTreeMap::new() }
+    }
+
     pub(super) fn judge(&mut self, change: &Change) -> Option<String> {
         if change.id.is_on_hub() {
             self.note(change);
@@ -41,10 +49,51 @@ impl Members {
         }
         // An agent has the name of its member.
         let member = change.id.server.as_str();
+        let again = self.judge_spec(member, change);
         if change.actor != member {
             return None;
         }
-        if change.verb == "DELETE" { self.judge_deletion(member, change) } else { self.judge_write(member, change) }
+        if change.verb == "DELETE" {
+            return self.judge_deletion(member, change);
+        }
+        self.judge_write(member, change).or(again)
+    }
+
+    /// Every other spec makes a workload replace its pods. An agent gives one only for a new version of its Work, or because
+    /// somebody else has changed the object.
+    fn judge_spec(&mut self, member: &str, change: &Change) -> Option<String> {
+        let generation = |object: &Value| object["metadata"]["generation"].as_i64();
+        let before = change.before.as_deref().filter(|_| change.verb != "POST").and_then(generation)?;
+        let after = change.after.as_deref().filter(|after| !is_deleting(after)).and_then(generation)?;
+        if after == before {
+            return None;
+        }
+        let object = format!("{} {}/{}", change.id.plural, change.id.namespace, change.id.name);
+        let is_agent = change.actor == member;
+        let times = self.respecified.entry((member.to_owned(), object.clone())).or_default();
+        let [last, foreign] = *times;
+        times[usize::from(!is_agent)] = Some(change.at);
+        let last = last.filter(|_| is_agent)?;
+        let (stale, now) = (self.lag.stale, change.at);
+        // What came shortly before the last time may not have been known by then, but a little later.
+        let is_news = |at: Duration| at > last || (at + stale > last && now < at + stale * 2);
+        let versions = self.works.get(member).into_iter().flat_map(BTreeMap::values).flatten();
+        let mut versions = versions.filter(|version| version.manifests.contains_key(&object));
+        let has_reason = foreign.is_some_and(is_news)
+            || versions.any(|version| is_news(version.since) || version.until.is_some_and(is_news));
+        (!has_reason).then(|| format!("{object} is given another spec on {member}, and nothing has changed"))
+    }
+
+    /// How each Work was last to be applied.
+    pub(super) fn strategies(&self) -> BTreeMap<String, Strategies> {
+        let last = |versions: &Vec<Version>| {
+            let strategy = versions.last()?.strategy["type"].as_str().unwrap_or(CLIENT_SIDE_APPLY);
+            Some(strategy.to_owned())
+        };
+        let of_member = |works: &BTreeMap<String, Vec<Version>>| {
+            works.iter().filter_map(|(name, versions)| Some((name.clone(), last(versions)?))).collect()
+        };
+        self.works.iter().map(|(member, works)| (member.clone(), of_member(works))).collect()
     }
 
     fn note(&mut self, change: &Change) {
@@ -83,7 +132,7 @@ impl Members {
     /// What the agent may take for the present: Works as they are and as they were a moment ago.
     fn recent<'a>(&'a self, member: &str, at: Duration) -> impl Iterator<Item = &'a Version> {
         let works = self.works.get(member).into_iter().flat_map(BTreeMap::values).flatten();
-        works.filter(move |version| version.until.is_none_or(|until| at.saturating_sub(until) < STALE))
+        works.filter(move |version| version.until.is_none_or(|until| at.saturating_sub(until) < self.lag.stale))
     }
 
     fn judge_deletion(&self, member: &str, change: &Change) -> Option<String> {
@@ -101,7 +150,7 @@ impl Members {
             version.until.is_none()
                 && !version.deleting
                 && version.manifests.contains_key(&object)
-                && change.at.saturating_sub(version.since) >= STALE
+                && change.at.saturating_sub(version.since) >= self.lag.stale
         };
         let wanted = self.recent(member, change.at).any(|version| wants(&version));
         wanted.then(|| format!("{object} is deleted on {member}, which the hub wants"))

@@ -9,9 +9,9 @@
 //! | `rollout` | maxUnavailable and maxSurge are kept |
 //! | `eviction` | whoever is wanted goes only by an eviction that the disruption budget allows |
 //! | `staged` | stages in order, concurrency, gates, terminal stays terminal, Stop starts nothing |
-//! | `members` | nothing is deleted on a member that the hub did not ask to delete, nothing applied that is forbidden |
+//! | `members` | nothing is deleted on a member that the hub did not ask to delete, nothing applied that is forbidden or needless |
 //! | `kept` | no binding is doubled or orphaned, no snapshot lost |
-//! | `rest` | what a settled hub looks like |
+//! | `rest` | what a settled fleet looks like |
 //! | `shadow` | the objects on all servers, as the writes tell |
 
 mod eviction;
@@ -24,17 +24,26 @@ mod staged;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::network::Carried;
+use crate::state::Strategies;
 use rollout::Rollouts;
 use shadow::Shadow;
 use staged::Stages;
 
-/// How long an agent may act on what is no longer so: an event that is late or lost, a watch that hangs until it is given up.
-const STALE: Duration = Duration::from_secs(90);
+/// How far behind the truth agents may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lag {
+    /// How far the clocks of two agents, or of an agent's two lives, may be apart.
+    pub skew: SignedDuration,
+    /// How long an agent may act on what is no longer so.
+    pub stale: Duration,
+}
+
 /// Broken laws that are told. One fault may break them at every write.
 const TOLD: usize = 5;
 
@@ -49,13 +58,13 @@ pub struct Laws {
 }
 
 impl Laws {
-    /// For a world that begins at this instant, and whose clocks are no further apart than this.
-    pub fn from(origin: Timestamp, skew: SignedDuration) -> Self {
+    /// For a world that begins at this instant, and whose agents are no further behind than this.
+    pub fn from(origin: Timestamp, lag: Lag) -> Self {
         Self {
             shadow: Shadow::default(),
-            rollouts: Rollouts::from(origin, skew),
-            stages: Stages::from(origin, skew),
-            members: members::Members::default(),
+            rollouts: Rollouts::from(origin, lag),
+            stages: Stages::from(origin, lag),
+            members: members::Members::from(lag),
             broken: Vec::new(),
         }
     }
@@ -74,6 +83,11 @@ impl Laws {
                 self.broken.push(format!("at {seconds:.3} by {actor}: {law} ({verb} {path})"));
             }
         }
+    }
+
+    /// How Works were last to be applied, by member and name.
+    pub fn strategies(&self) -> BTreeMap<String, Strategies> {
+        self.members.strategies()
     }
 
     /// Every law that was broken so far, as a sentence.

@@ -1,14 +1,18 @@
-//! What must hold of a settled hub, whatever happened before.
+//! What must hold of a settled fleet, whatever happened before.
 //!
 //! Decides from the objects alone: no binding without its placement and none doubled, no snapshot lost, exactly one of each
-//! sort that counts as the newest. Never compares two worlds: that is `state`.
+//! sort that counts as the newest; what is told of members is so (`told`), and owners are there (`owners`). Never compares two
+//! worlds: that is `state`.
+
+mod owners;
+mod told;
 
 use std::collections::BTreeMap;
 
 use fleet_api::well_known::{annotations, label_values, labels};
 use serde_json::Value;
 
-use crate::state::HubState;
+use crate::state::{ClusterState, FleetState};
 
 /// The kinds of one scope: placement, binding, policy snapshot, resource snapshot.
 const SCOPES: [[&str; 4]; 2] = [
@@ -21,12 +25,24 @@ const SCOPES: [[&str; 4]; 2] = [
     ["ResourcePlacement", "ResourceBinding", "SchedulingPolicySnapshot", "ResourceSnapshot"],
 ];
 
-/// Every law that does not hold, as a sentence.
-pub fn broken(state: &HubState) -> Vec<String> {
+/// Every law that does not hold, as a sentence. `applying` says whether members apply what they are given.
+pub fn broken(state: &FleetState, applying: bool) -> Vec<String> {
+    let mut found = broken_on_hub(&state.hub);
+    found.extend(owners::lost("", &state.hub));
+    for (member, objects) in &state.members {
+        found.extend(owners::lost(&format!(" on {member}"), objects));
+    }
+    if applying {
+        found.extend(told::broken(state));
+    }
+    found
+}
+
+fn broken_on_hub(state: &ClusterState) -> Vec<String> {
     SCOPES.iter().flat_map(|kinds| broken_in(state, kinds)).collect()
 }
 
-fn broken_in(state: &HubState, [placement_kind, binding, policy, snapshot]: &[&str; 4]) -> Vec<String> {
+fn broken_in(state: &ClusterState, [placement_kind, binding, policy, snapshot]: &[&str; 4]) -> Vec<String> {
     let mut found = Vec::new();
     let placements: Vec<(String, String)> =
         state.of_kind(placement_kind).iter().map(|object| key(object, "name")).collect();
@@ -61,13 +77,13 @@ fn broken_in(state: &HubState, [placement_kind, binding, policy, snapshot]: &[&s
 }
 
 /// Nothing of such a placement is captured before somebody rolls it out.
-fn is_external(state: &HubState, kind: &str, placement: &(String, String)) -> bool {
+fn is_external(state: &ClusterState, kind: &str, placement: &(String, String)) -> bool {
     let found = state.of_kind(kind).iter().find(|object| key(object, "name") == *placement);
     found.is_some_and(|object| object["spec"]["strategy"]["type"] == "External")
 }
 
 /// A resource snapshot says of how many objects it consists.
-fn lost_parts(state: &HubState, kind: &str, placement: &(String, String), newest: &Value) -> Option<String> {
+fn lost_parts(state: &ClusterState, kind: &str, placement: &(String, String), newest: &Value) -> Option<String> {
     let index = |object: &Value| text(&object["metadata"]["labels"][labels::RESOURCE_INDEX]).to_owned();
     let wanted = text(&newest["metadata"]["annotations"][annotations::NUMBER_OF_RESOURCE_SNAPSHOTS]).to_owned();
     let there =
@@ -107,7 +123,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn lawful() -> HubState {
+    fn lawful() -> ClusterState {
         let snapshot = |kind: &str, name: &str| {
             json!({"kind": kind, "metadata": {
                 "name": name,
@@ -125,18 +141,18 @@ mod tests {
             ("ClusterSchedulingPolicySnapshot", snapshot("p", "web-0")),
             ("ClusterResourceSnapshot", snapshot("s", "web-0-snapshot")),
         ];
-        HubState(kinds.into_iter().map(|(kind, object)| (kind.to_owned(), vec![object])).collect())
+        ClusterState(kinds.into_iter().map(|(kind, object)| (kind.to_owned(), vec![object])).collect())
     }
 
     fn after(change: impl FnOnce(&mut BTreeMap<String, Vec<Value>>)) -> Vec<String> {
         let mut state = lawful();
         change(&mut state.0);
-        broken(&state)
+        broken_on_hub(&state)
     }
 
     #[test]
     fn a_lawful_hub_breaks_nothing() {
-        assert_eq!(broken(&lawful()), Vec::<String>::new());
+        assert_eq!(broken_on_hub(&lawful()), Vec::<String>::new());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use fleet_api::types::RollingUpdateConfig;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::STALE;
+use super::Lag;
 use super::shadow::{Change, Id, SCOPES, Scope, Shadow, current, is_deleting, is_true, parent, text};
 use crate::world::HUB;
 
@@ -32,8 +32,7 @@ const UNDER_WAY: [&str; 5] = [
 #[derive(Debug)]
 pub(super) struct Rollouts {
     origin: Timestamp,
-    /// How far the clocks of two agents, or of an agent's two lives, may be apart.
-    skew: SignedDuration,
+    lag: Lag,
     standings: BTreeMap<Id, Standing>,
     limits: BTreeMap<Id, Vec<(Duration, Limits)>>,
 }
@@ -57,8 +56,8 @@ struct Limits {
 }
 
 impl Rollouts {
-    pub(super) fn from(origin: Timestamp, skew: SignedDuration) -> Self {
-        Self { origin, skew, standings: BTreeMap::new(), limits: BTreeMap::new() }
+    pub(super) fn from(origin: Timestamp, lag: Lag) -> Self {
+        Self { origin, lag, standings: BTreeMap::new(), limits: BTreeMap::new() }
     }
 
     pub(super) fn judge(&mut self, shadow: &Shadow, change: &Change) -> Option<String> {
@@ -119,8 +118,8 @@ impl Rollouts {
         let now = self.origin.checked_add(at).unwrap_or(Timestamp::MAX);
         let trusted = |standing: &Standing| {
             standing.generation == generation(binding)
-                && standing.trusted_from <= now.checked_add(self.skew).unwrap_or(Timestamp::MAX)
-                && standing.available_until.is_some_and(|until| at.saturating_sub(until) < STALE)
+                && standing.trusted_from <= now.checked_add(self.lag.skew).unwrap_or(Timestamp::MAX)
+                && standing.available_until.is_some_and(|until| at.saturating_sub(until) < self.lag.stale)
         };
         self.standings.get(id).is_some_and(trusted)
     }
@@ -157,7 +156,7 @@ impl Rollouts {
         let limits = limits(&object["spec"], bindings);
         let known = self.limits.entry(placement.clone()).or_default();
         // What was so before the oldest that still counts is forgotten.
-        while known.get(1).is_some_and(|(since, _)| at.saturating_sub(*since) > STALE) {
+        while known.get(1).is_some_and(|(since, _)| at.saturating_sub(*since) > self.lag.stale) {
             known.remove(0);
         }
         if known.last().is_none_or(|(_, last)| *last != limits) {
@@ -168,7 +167,7 @@ impl Rollouts {
     /// The widest limits that the hub may know of.
     fn limits_of(&self, placement: &Id, at: Duration) -> Option<Limits> {
         let known = self.limits.get(placement)?;
-        let recent = known.iter().rposition(|(since, _)| at.saturating_sub(*since) > STALE).unwrap_or(0);
+        let recent = known.iter().rposition(|(since, _)| at.saturating_sub(*since) > self.lag.stale).unwrap_or(0);
         let recent = || known[recent..].iter().map(|(_, limits)| limits);
         Some(Limits {
             needed: recent().map(|limits| limits.needed).min()?,

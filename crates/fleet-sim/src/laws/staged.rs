@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::STALE;
+use super::Lag;
 use super::rollout::is_available;
 use super::shadow::{Change, Id, SCOPES, Scope, Shadow, condition, current, is_deleting, is_true, parent, text};
 use crate::world::{HUB, USER};
@@ -18,8 +18,7 @@ use crate::world::{HUB, USER};
 #[derive(Debug)]
 pub(super) struct Stages {
     origin: Timestamp,
-    /// How far the clocks of two agents, or of an agent's two lives, may be apart.
-    skew: SignedDuration,
+    lag: Lag,
     /// Requests that a person has approved.
     approved: BTreeSet<Id>,
     /// Since when runs are asked to stop.
@@ -36,8 +35,8 @@ struct Move {
 }
 
 impl Stages {
-    pub(super) fn from(origin: Timestamp, skew: SignedDuration) -> Self {
-        Self { origin, skew, approved: BTreeSet::new(), stopped: BTreeMap::new(), moves: BTreeMap::new() }
+    pub(super) fn from(origin: Timestamp, lag: Lag) -> Self {
+        Self { origin, lag, approved: BTreeSet::new(), stopped: BTreeMap::new(), moves: BTreeMap::new() }
     }
 
     pub(super) fn judge(&mut self, shadow: &Shadow, change: &Change) -> Vec<String> {
@@ -130,7 +129,7 @@ impl Stages {
     fn is_stopped(&self, run: &Id, before: &Value, at: Duration) -> bool {
         let Some(since) = self.stopped.get(run) else { return false };
         let said = condition(before, "Progressing").is_some_and(|one| one["reason"] == "UpdateRunStopped");
-        said || at.saturating_sub(*since) > STALE
+        said || at.saturating_sub(*since) > self.lag.stale
     }
 
     fn judge_gates(
@@ -176,7 +175,7 @@ impl Stages {
     fn has_waited(&self, stage: &Value, task: &Value, at: Duration) -> bool {
         let since = condition(stage, "Progressing").map(|one| text(&one["lastTransitionTime"]));
         let since: Option<Timestamp> = since.and_then(|text| text.parse().ok());
-        let now = self.origin.checked_add(at).and_then(|now| now.checked_add(self.skew)).unwrap_or(Timestamp::MAX);
+        let now = self.origin.checked_add(at).and_then(|now| now.checked_add(self.lag.skew)).unwrap_or(Timestamp::MAX);
         since.and_then(|since| since.checked_add(seconds(text(&task["waitTime"]))).ok()).is_some_and(|end| end <= now)
     }
 

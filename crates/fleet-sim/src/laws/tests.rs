@@ -12,6 +12,9 @@ const API: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
 const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 const BINDINGS: &str = "clusterresourcebindings";
 
+/// Agents are no further behind than this.
+const LAG: Lag = Lag { skew: SignedDuration::from_secs(1), stale: Duration::from_secs(90) };
+
 /// Writes that laws look at, one after the other.
 struct Told {
     laws: Laws,
@@ -22,11 +25,8 @@ struct Told {
 impl Told {
     /// Three members of a placement called `web`.
     fn of(spec: Value) -> Self {
-        let mut told = Self {
-            laws: Laws::from(Timestamp::UNIX_EPOCH, SignedDuration::from_secs(1)),
-            revision: 0,
-            at: Duration::from_secs(1000),
-        };
+        let mut told =
+            Self { laws: Laws::from(Timestamp::UNIX_EPOCH, LAG), revision: 0, at: Duration::from_secs(1000) };
         for member in ["a", "b", "c"] {
             told.write(USER, HUB_SERVER, "POST", MEMBERS, json!({"metadata": {"name": member}}));
         }
@@ -298,6 +298,32 @@ fn nothing_is_deleted_that_the_hub_did_not_ask_to_delete() {
     told.write("a", "a", "DELETE", &format!("{API}/appliedworks"), going(ledger));
     told.on_member("a", "DELETE", map("1", true));
     told.check(expect![""]);
+}
+
+#[test]
+fn nothing_is_given_another_spec_without_need() {
+    let mut told = with_work(json!({}));
+    let in_generation = |generation: u32| {
+        let mut map = map("1", true);
+        map["metadata"]["generation"] = generation.into();
+        map
+    };
+    let quiet = 2 * LAG.stale.as_secs() + 10;
+    told.on_member("a", "POST", in_generation(1));
+    told.on_member("a", "PATCH", in_generation(2));
+    told.later(quiet);
+    told.on_member(USER, "PATCH", in_generation(3));
+    told.on_member("a", "PATCH", in_generation(4));
+    told.later(quiet);
+    let mut other = work(json!({}));
+    other["spec"]["workload"]["manifests"][0]["data"]["k"] = "2".into();
+    told.write(HUB, HUB_SERVER, "PATCH", &format!("{API}/namespaces/fleet-member-a/works"), other);
+    told.on_member("a", "PATCH", in_generation(5));
+    told.on_member("a", "PATCH", in_generation(5));
+    told.check(expect![""]);
+    told.later(quiet);
+    told.on_member("a", "PATCH", in_generation(6));
+    told.check(expect!["configmaps shop/m is given another spec on a, and nothing has changed"]);
 }
 
 #[test]

@@ -88,6 +88,10 @@ impl Watching {
                 self.again = Some(line.clone());
                 Some(self.pass(line))
             }
+            EventFate::Silenced => {
+                self.note("falls silent (fault)");
+                std::future::pending().await
+            }
             EventFate::Cut(Cut::Clean) => self.end("ended (fault)", End::Quiet),
             EventFate::Cut(Cut::Broken) => self.end("broken (fault)", End::Broken),
             EventFate::Cut(Cut::MidLine) => {

@@ -36,6 +36,8 @@ pub struct Weather {
     pub twice: u32,
     /// Events before which the watch ends: in order, with an error, in mid-line, or with 410.
     pub cut: u32,
+    /// Events before which the connection dies without a word: neither they nor anything behind them comes, and no end.
+    pub silence: u32,
 }
 
 impl Weather {
@@ -57,6 +59,7 @@ impl Weather {
             lateness: none,
             twice: 0,
             cut: 0,
+            silence: 0,
         }
     }
 
@@ -77,7 +80,13 @@ impl Weather {
             lateness: Duration::from_millis(50)..Duration::from_secs(4),
             twice: 40,
             cut: 40,
+            silence: 0,
         }
+    }
+
+    /// The same, and some watches fall silent, which takes minutes to be noticed.
+    pub fn stormy_with_silences() -> Self {
+        Self { silence: 20, ..Self::stormy() }
     }
 }
 
@@ -166,6 +175,7 @@ pub enum EventFate {
     Late(Duration),
     Twice,
     Cut(Cut),
+    Silenced,
 }
 
 /// How a watch ends before its time.
@@ -191,6 +201,9 @@ pub(super) fn event_fate(weather: &Weather, random: &mut Random) -> EventFate {
     if random.chance(weather.cut) {
         let cuts = [Cut::Clean, Cut::Broken, Cut::MidLine, Cut::Expired];
         return EventFate::Cut(cuts[random.index(cuts.len())]);
+    }
+    if random.chance(weather.silence) {
+        return EventFate::Silenced;
     }
     EventFate::Passes
 }
@@ -252,5 +265,8 @@ mod tests {
         for cut in [Cut::Clean, Cut::Broken, Cut::MidLine, Cut::Expired] {
             assert!(fates.contains(&EventFate::Cut(cut)), "{cut:?}");
         }
+        assert!(!fates.contains(&EventFate::Silenced));
+        let mut silences = (0..THROWS).map(|_| event_fate(&Weather::stormy_with_silences(), &mut random));
+        assert!(silences.any(|fate| fate == EventFate::Silenced));
     }
 }

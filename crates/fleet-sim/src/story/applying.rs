@@ -35,14 +35,18 @@ impl Author {
 
     pub(super) fn apply_or_tamper(&mut self) {
         match self.random.below(100) {
-            0..18 => self.change_placed(),
-            18..42 => self.edit_on_member(),
-            42..54 => self.delete_on_member(),
-            54..70 => self.change_apply_strategy(),
-            70..76 => self.create_on_member_first(),
-            76..84 => self.leave(),
-            84..92 => self.join(),
-            92..96 => self.remove_placement(),
+            0..16 => self.change_placed(),
+            16..36 => self.edit_on_member(),
+            36..40 => self.edit_on_member_in_haste(),
+            40..50 => self.delete_on_member(),
+            50..54 => self.delete_on_member_in_haste(),
+            54..68 => self.change_apply_strategy(),
+            68..74 => self.create_on_member_first(),
+            74..78 => self.leave(),
+            78..84 => self.rejoin_in_haste(),
+            84..90 => self.join(),
+            90..93 => self.remove_placement(),
+            93..96 => self.remake_placement(),
             _ if self.placements.is_empty() => self.place_applying(),
             _ => self.delete_placed(),
         }
@@ -104,6 +108,43 @@ impl Author {
             _ => (namespace_path(PLACED), json!({"metadata": {"labels": {"tier": number}}})),
         };
         self.tell_on(&member, format!("on {member}: edit {path} {body}"), "PATCH", path, body);
+    }
+
+    /// Somebody edits twice, so that the second edit may meet an agent that puts the first right.
+    fn edit_on_member_in_haste(&mut self) {
+        let told = self.story.len();
+        self.edit_on_member();
+        if self.story.len() > told {
+            self.in_haste();
+            self.edit_on_member();
+        }
+    }
+
+    /// A map is deleted on a member and changed on the hub at once.
+    fn delete_on_member_in_haste(&mut self) {
+        let (Some(member), Some(path)) = (self.a_path(|author| &author.members), self.a_path(|author| &author.maps))
+        else {
+            return;
+        };
+        self.tell_on(&member, format!("on {member}: delete {path}"), "DELETE", path.clone(), Value::Null);
+        self.in_haste();
+        self.edit_map(path);
+    }
+
+    /// A member leaves and comes back as soon as it may, and what is placed changes meanwhile.
+    fn rejoin_in_haste(&mut self) {
+        let before = self.members.clone();
+        self.leave();
+        let Some(name) = before.difference(&self.members).next().cloned() else { return };
+        self.in_haste();
+        if self.random.chance(700) {
+            self.change_placed();
+            self.in_haste();
+        }
+        self.join_as(&name);
+        if let Some(action) = self.story.last_mut() {
+            action.insists = true;
+        }
     }
 
     fn delete_on_member(&mut self) {

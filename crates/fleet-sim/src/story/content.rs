@@ -4,11 +4,11 @@
 
 use fleet_runtime::KindId;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PodTemplate};
 use serde_json::{Value, json};
 
 use super::placing::TIERS;
-use super::{Author, NAMESPACES};
+use super::{Author, NAMESPACES, merge};
 
 /// Chance in thousandths that a new image does not exist, so that the workload never becomes available.
 const MISSING_IMAGE: u32 = 150;
@@ -59,6 +59,33 @@ impl Author {
         self.tell(format!("edit {path} {number}"), "PATCH", path, json!({"data": {"number": number}}));
     }
 
+    /// Deletes a map and makes one of the same name at once.
+    pub(super) fn replace_map(&mut self) {
+        let Some(path) = self.a_path(|author| &author.maps) else { return };
+        let Some((collection, name)) = path.rsplit_once('/') else { return };
+        let (collection, name, number) = (collection.to_owned(), name.to_owned(), self.number().to_string());
+        self.tell(format!("delete {path}"), "DELETE", path, Value::Null);
+        self.hurry();
+        let mut body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        merge(&mut body, map_content(&number));
+        self.tell(format!("create again {name} {number}"), "POST", collection, body);
+    }
+
+    /// An object that nobody can tell of whether it is available: there is no rule for its kind.
+    pub(super) fn create_untracked(&mut self, namespace: &str, name: &str) {
+        let what = format!("create untracked {namespace}/{name}");
+        let rest = json!({"metadata": {"labels": {"app": "x"}}, "template": untracked_template("web:1")});
+        let path = self.create(what, &KindId::of::<PodTemplate>(), Some(namespace), name, rest);
+        self.untracked.insert(path);
+    }
+
+    pub(super) fn change_untracked(&mut self) {
+        let Some(path) = self.a_path(|author| &author.untracked) else { return };
+        let image = format!("web:{}", self.number());
+        let body = json!({"template": untracked_template(&image)});
+        self.tell(format!("edit {path} {image}"), "PATCH", path, body);
+    }
+
     pub(super) fn create_workload(&mut self, namespace: &str, name: &str) {
         let template = json!({
             "metadata": {"labels": {"app": name}},
@@ -88,6 +115,10 @@ impl Author {
         let template = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
         self.tell(format!("image {path} {image}"), "PATCH", path, json!({"spec": {"template": template}}));
     }
+}
+
+fn untracked_template(image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": "rest"}}, "spec": {"containers": [{"name": "main", "image": image}]}})
 }
 
 /// A map that placements find by its label.

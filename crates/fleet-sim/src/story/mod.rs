@@ -24,17 +24,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
+use fleet_core::placement::SnapshotPace;
 use fleet_runtime::KindId;
 use serde_json::{Value, json};
 
 use crate::Random;
 use crate::member::{SimulatedMember, Works};
+use crate::state::Leeway;
 use placing::PolicyType;
+use rolling::LONGEST_UNAVAILABLE_PERIOD;
 use staging::Run;
 
 const NAMESPACES: [&str; 2] = ["app-a", "app-b"];
 /// A moment within which a rollout is on its way: members take some seconds until their workloads are ready.
 const HASTE: Range<Duration> = Duration::ZERO..Duration::from_secs(4);
+/// Chance in thousandths that the hub collects changes before it takes them up, as real ones do by default.
+const UNHURRIED_HUB: u32 = 300;
 
 /// One request of a user, and who appears with it.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,9 +52,19 @@ pub struct Action {
     pub path: String,
     pub body: Value,
     /// A member whose agent runs from now on.
-    pub appears: Option<SimulatedMember>,
+    pub appears: Option<Arrival>,
+    /// Whether the user asks again until the name is free that the request wants.
+    pub insists: bool,
     /// Instead of time to settle: the next action follows after so long, in whatever state things are.
     pub haste: Option<Duration>,
+}
+
+/// Who comes with a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arrival {
+    pub member: SimulatedMember,
+    /// Whether its agent has gone on running since it was a member before, if it was.
+    pub lives_on: bool,
 }
 
 /// What a story is about.
@@ -94,19 +109,19 @@ pub struct Story {
     pub theme: Theme,
     pub opening: Vec<Action>,
     pub actions: Vec<Action>,
-}
-
-impl Story {
-    /// Whether content changes so quickly that it is luck how many versions of it there are.
-    pub fn is_hurried(&self) -> bool {
-        self.theme == Theme::Rolling && self.actions.iter().any(|action| action.haste.is_some())
-    }
+    /// What it leaves to luck.
+    pub leeway: Leeway,
+    /// How soon the hub takes changes of content up.
+    pub pace: SnapshotPace,
+    /// How long clusters are waited for that have something placed whose availability nobody can tell.
+    pub untracked_for: Option<Duration>,
 }
 
 /// The story of a seed.
 pub fn story(seed: u64) -> Story {
     let theme = Theme::of(seed);
     let mut author = Author::new(Random::new(seed).fork(), theme);
+    let pace = if author.random.chance(UNHURRIED_HUB) { SnapshotPace::default() } else { SnapshotPace::AT_ONCE };
     match theme {
         Theme::Placing => author.open_placing(),
         Theme::Rolling => author.open_rolling(),
@@ -129,7 +144,8 @@ pub fn story(seed: u64) -> Story {
     if let Some(last) = author.story.last_mut() {
         last.haste = None;
     }
-    Story { theme, opening, actions: author.story }
+    let untracked_for = (!author.untracked.is_empty()).then_some(LONGEST_UNAVAILABLE_PERIOD);
+    Story { theme, opening, actions: author.story, leeway: author.leeway, pace, untracked_for }
 }
 
 /// What the author of a story remembers of it.
@@ -141,9 +157,10 @@ struct Author {
     former: BTreeSet<String>,
     /// By path.
     placements: BTreeMap<String, Placed>,
-    /// Paths of maps and of workloads on the hub.
+    /// Paths of maps, of workloads and of objects whose availability nobody can tell, on the hub.
     maps: BTreeSet<String>,
     workloads: BTreeSet<String>,
+    untracked: BTreeSet<String>,
     /// Paths of overrides.
     overrides: BTreeSet<String>,
     /// Names of placements that have a disruption budget.
@@ -156,6 +173,7 @@ struct Author {
     /// Makes names and contents differ.
     counter: u32,
     story: Vec<Action>,
+    leeway: Leeway,
 }
 
 /// A placement that was made.
@@ -165,6 +183,8 @@ struct Placed {
     /// Its type cannot be changed.
     policy: PolicyType,
     namespace: Option<&'static str>,
+    /// The request that made it.
+    made: Action,
 }
 
 impl Author {
@@ -177,6 +197,7 @@ impl Author {
             placements: BTreeMap::new(),
             maps: BTreeSet::new(),
             workloads: BTreeSet::new(),
+            untracked: BTreeSet::new(),
             overrides: BTreeSet::new(),
             budgets: BTreeSet::new(),
             runs: Vec::new(),
@@ -184,11 +205,19 @@ impl Author {
             careful: false,
             counter: 0,
             story: Vec::new(),
+            leeway: Leeway::default(),
         }
     }
 
     fn tell(&mut self, what: String, method: &'static str, path: String, body: Value) {
-        self.story.push(Action { what, on: None, method, path, body, appears: None, haste: None });
+        self.story.push(Action { what, on: None, method, path, body, appears: None, insists: false, haste: None });
+    }
+
+    /// Remembers the placement that the last request made.
+    fn placed(&mut self, path: String, name: String, policy: PolicyType, namespace: Option<&'static str>) {
+        if let Some(made) = self.story.last().cloned() {
+            self.placements.insert(path, Placed { name, policy, namespace, made });
+        }
     }
 
     /// The same on a member's own server.
@@ -208,6 +237,12 @@ impl Author {
         merge(&mut body, rest);
         self.tell(what, "POST", kind.collection_path(namespace), body);
         kind.object_path(namespace, name, None)
+    }
+
+    /// The next request follows what was told last in a moment, and both change content.
+    fn hurry(&mut self) {
+        self.leeway.hurried = true;
+        self.in_haste();
     }
 
     /// The next request follows what was told last in a moment.

@@ -6,7 +6,7 @@ use fleet_api::kinds::{ClusterResourcePlacement, MemberCluster, ResourcePlacemen
 use fleet_runtime::KindId;
 use serde_json::{Value, json};
 
-use super::{Author, NAMESPACES, Placed};
+use super::{Action, Arrival, Author, NAMESPACES, Placed};
 use crate::member::SimulatedMember;
 
 /// Most members at a time. Enough for every policy to have a choice.
@@ -45,12 +45,14 @@ impl Author {
         match self.random.below(100) {
             0..12 => self.join(),
             12..20 => self.leave(),
-            20..35 => self.label(),
-            35..42 => self.taint(),
-            42..62 => self.place(),
-            62..76 => self.change_policy(),
-            76..82 => self.remove_placement(),
-            82..88 => self.label_namespace(),
+            20..34 => self.label(),
+            34..41 => self.taint(),
+            41..58 => self.place(),
+            58..64 => self.place_in_vain(),
+            64..76 => self.change_policy(),
+            76..81 => self.remove_placement(),
+            81..84 => self.remake_placement(),
+            84..89 => self.label_namespace(),
             _ => self.change_maps(),
         }
     }
@@ -58,8 +60,14 @@ impl Author {
     pub(super) fn join(&mut self) {
         // The lowest free name: a member that left may come back under its name.
         let free = (1..=MEMBERS_MAX).map(|number| format!("m{number}")).find(|name| !self.members.contains(name));
-        let Some(name) = free else { return };
-        let Ok(member) = SimulatedMember::new(&name) else { return };
+        if let Some(name) = free {
+            self.join_as(&name);
+        }
+    }
+
+    /// Whoever was a member before may be one again with the same agent, or with one that is started anew.
+    pub(super) fn join_as(&mut self, name: &str) {
+        let Ok(member) = SimulatedMember::new(name) else { return };
         let (region, tier) = (self.one_of(&REGIONS), self.one_of(&TIERS));
         let rank = self.one_of(&RANKS);
         let mut member = member.labelled(&[("region", region), ("tier", tier), ("rank", rank)]);
@@ -69,11 +77,12 @@ impl Author {
         let path = KindId::of::<MemberCluster>().collection_path(None);
         let body = serde_json::to_value(member.member_cluster()).unwrap_or_default();
         self.tell(format!("join {name} region={region} tier={tier}"), "POST", path, body);
+        let lives_on = self.former.contains(name) && self.random.chance(500);
         if let Some(action) = self.story.last_mut() {
-            action.appears = Some(member);
+            action.appears = Some(Arrival { member, lives_on });
         }
-        self.former.remove(&name);
-        self.members.insert(name);
+        self.former.remove(name);
+        self.members.insert(name.to_owned());
     }
 
     pub(super) fn leave(&mut self) {
@@ -83,6 +92,9 @@ impl Author {
         let Some(name) = self.a_path(|author| &author.members) else { return };
         self.tell(format!("leave {name}"), "DELETE", member_path(&name), Value::Null);
         self.members.remove(&name);
+        self.leeway.left.insert(name.clone());
+        let runs = self.runs.iter().map(|run| run.name.clone());
+        self.leeway.left_behind.extend(runs);
         self.former.insert(name);
     }
 
@@ -129,7 +141,21 @@ impl Author {
         }
         let what = format!("place {name} {policy_type:?}");
         let path = self.create(what, &kind, namespace, &name, json!({"spec": spec}));
-        self.placements.insert(path, Placed { name, policy: policy_type, namespace });
+        self.placed(path, name, policy_type, namespace);
+    }
+
+    /// A placement that is taken back while clusters are being chosen for it, or that gives way to one of the same name.
+    fn place_in_vain(&mut self) {
+        let told = self.story.len();
+        self.place();
+        let Some(path) =
+            self.placements.iter().find(|(_, one)| self.story.len() > told && one.made == self.story[told])
+        else {
+            return;
+        };
+        let path = path.0.clone();
+        self.in_haste();
+        if self.random.chance(500) { self.remove(&path) } else { self.remake(&path) }
     }
 
     pub(super) fn change_policy(&mut self) {
@@ -144,9 +170,28 @@ impl Author {
     }
 
     pub(super) fn remove_placement(&mut self) {
-        let Some((path, _)) = self.a_placement() else { return };
-        self.placements.remove(&path);
-        self.tell(format!("remove {path}"), "DELETE", path, Value::Null);
+        if let Some((path, _)) = self.a_placement() {
+            self.remove(&path);
+        }
+    }
+
+    fn remove(&mut self, path: &str) {
+        self.placements.remove(path);
+        self.tell(format!("remove {path}"), "DELETE", path.to_owned(), Value::Null);
+    }
+
+    /// Deletes a placement and makes it anew as it was at first, as soon as the old one is gone.
+    pub(super) fn remake_placement(&mut self) {
+        if let Some((path, _)) = self.a_placement() {
+            self.remake(&path);
+        }
+    }
+
+    pub(super) fn remake(&mut self, path: &str) {
+        let Some(Placed { made, .. }) = self.placements.get(path).cloned() else { return };
+        self.tell(format!("remove {path}"), "DELETE", path.to_owned(), Value::Null);
+        self.in_haste();
+        self.story.push(Action { what: format!("again {}", made.what), insists: true, haste: None, ..made });
     }
 
     pub(super) fn policy(&mut self, policy_type: PolicyType) -> Option<Value> {

@@ -3,6 +3,8 @@
 //! Decides what a rollout is asked to do while members come, go and change. One placement a namespace: two that select the
 //! same things would leave it to luck who gets them.
 
+use std::time::Duration;
+
 use fleet_api::kinds::{
     ClusterResourceOverride, ClusterResourcePlacement, ClusterResourcePlacementDisruptionBudget,
     ClusterResourcePlacementEviction, ResourceOverride,
@@ -16,6 +18,9 @@ use super::{Author, NAMESPACES, Placed};
 
 /// Members of an opening: enough for limits to mean something.
 const MEMBERS: u64 = 3;
+/// How long clusters are waited for whose availability nobody can tell.
+const UNAVAILABLE_PERIODS_SECONDS: [u64; 3] = [1, 5, 20];
+pub(super) const LONGEST_UNAVAILABLE_PERIOD: Duration = Duration::from_secs(20);
 
 impl Author {
     pub(super) fn open_rolling(&mut self) {
@@ -24,6 +29,9 @@ impl Author {
         self.create_map(namespace);
         if self.random.chance(600) {
             self.create_workload(namespace, "web");
+        }
+        if self.random.chance(250) {
+            self.create_untracked(namespace, "rest");
         }
         for _ in 0..MEMBERS + self.random.below(2) {
             self.join();
@@ -38,9 +46,10 @@ impl Author {
         match self.random.below(100) {
             0..20 => self.change_placed(),
             20..30 => self.change_in_haste(),
-            30..42 => self.change_limits(),
-            42..50 => self.change_apply_strategy(),
-            50..66 => self.override_content(),
+            30..35 => self.disturb_in_haste(),
+            35..44 => self.change_limits(),
+            44..51 => self.change_apply_strategy(),
+            51..66 => self.override_content(),
             66..72 => self.drop_override(),
             72..80 => self.evict(),
             80..85 => self.set_budget(),
@@ -57,6 +66,9 @@ impl Author {
         if !self.workloads.is_empty() && self.random.chance(600) {
             return self.change_workload();
         }
+        if !self.untracked.is_empty() && self.random.chance(500) {
+            return self.change_untracked();
+        }
         match (self.random.chance(700), self.a_path(|author| &author.maps)) {
             (true, Some(path)) => self.edit_map(path),
             _ => self.create_map(NAMESPACES[0]),
@@ -68,13 +80,32 @@ impl Author {
         self.careful = true;
         for _ in 0..=self.random.below(2) {
             self.change_placed();
-            self.in_haste();
+            self.hurry();
         }
         let told = self.story.len();
-        match self.random.below(3) {
+        match self.random.below(4) {
             0 => self.change_limits(),
             1 => self.override_content(),
+            2 => self.replace_map(),
             _ => self.change_placed(),
+        }
+        if self.story.len() == told {
+            self.change_placed();
+        }
+        self.careful = false;
+    }
+
+    /// Something is rolled out while somebody joins or leaves, or while the placement itself goes.
+    fn disturb_in_haste(&mut self) {
+        self.careful = true;
+        self.change_placed();
+        self.hurry();
+        let told = self.story.len();
+        match self.random.below(4) {
+            0 => self.join(),
+            1 => self.leave(),
+            2 => self.remove_placement(),
+            _ => self.remake_placement(),
         }
         if self.story.len() == told {
             self.change_placed();
@@ -99,7 +130,7 @@ impl Author {
         let what = format!("place {name} {}", json!({"policy": &spec["policy"], "strategy": &spec["strategy"]}));
         let kind = KindId::of::<ClusterResourcePlacement>();
         let path = self.create(what, &kind, None, &name, json!({"spec": spec}));
-        self.placements.insert(path, Placed { name, policy, namespace: None });
+        self.placed(path, name, policy, None);
     }
 
     fn limits(&mut self) -> Value {
@@ -109,7 +140,7 @@ impl Author {
             (unavailable[self.random.index(unavailable.len())].clone(), surge[self.random.index(surge.len())].clone());
         json!({
             "maxUnavailable": unavailable, "maxSurge": surge,
-            "unavailablePeriodSeconds": self.one_of(&[1, 5, 20]),
+            "unavailablePeriodSeconds": self.one_of(&UNAVAILABLE_PERIODS_SECONDS),
         })
     }
 

@@ -25,7 +25,7 @@ const HASTY: u32 = 400;
 #[derive(Debug, Clone)]
 pub(super) struct Run {
     path: String,
-    name: String,
+    pub(super) name: String,
     state: &'static str,
 }
 
@@ -98,8 +98,8 @@ impl Author {
     fn join_staging(&mut self, namespaced: bool) {
         let told = self.story.len();
         self.join();
-        let Some(member) = self.story.get(told).and_then(|action| action.appears.as_ref()) else { return };
-        let member = member.name.to_string();
+        let Some(arrival) = self.story.get(told).and_then(|action| action.appears.as_ref()) else { return };
+        let member = arrival.member.name.to_string();
         if namespaced {
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACED}});
             let path = KindId::of::<Namespace>().collection_path(None);
@@ -122,7 +122,7 @@ impl Author {
         let name = format!("rp{}", self.number());
         let what = format!("place {name} {spec}");
         let path = self.create(what, &kinds.placement, kinds.namespace, &name, json!({"spec": spec}));
-        self.placements.insert(path, Placed { name, policy: PolicyType::PickAll, namespace: kinds.namespace });
+        self.placed(path, name, PolicyType::PickAll, kinds.namespace);
     }
 
     /// Makes the strategy, or edits it if it is there.
@@ -216,6 +216,9 @@ impl Author {
         let state = if self.runs[index].state == "Run" { "Stop" } else { "Run" };
         self.runs[index].state = state;
         let Run { path, name, .. } = self.runs[index].clone();
+        if self.story.last().is_some_and(|before| before.haste.is_some()) {
+            self.leeway.hasty_runs.insert(name.clone());
+        }
         self.tell(format!("{} {name}", state.to_lowercase()), "PATCH", path, json!({"spec": {"state": state}}));
         let is_on_its_way = self.story.len() > 1 && self.story[self.story.len() - 2].haste.is_some();
         if state == "Stop" && (is_on_its_way || self.random.chance(HASTY)) {

@@ -276,10 +276,14 @@ mod tests {
         Flag { effect: Effect::Idle("nothing is repeated"), ..acting("resync", "6h", Shape::Text) },
         Flag { effect: Effect::Only("false", "it is not built"), ..acting("webhook", "false", Shape::Bool) },
         Flag { effect: Effect::Lacking("false", "there is none"), ..acting("profile", "false", Shape::Bool) },
-        acting("shoe", "left", Shape::Checked(|text| match text {
-            "left" | "right" => Ok(()),
-            _ => Err("is no shoe".to_owned()),
-        })),
+        acting(
+            "shoe",
+            "left",
+            Shape::Checked(|text| match text {
+                "left" | "right" => Ok(()),
+                _ => Err("is no shoe".to_owned()),
+            }),
+        ),
     ];
 
     const fn acting(name: &'static str, default: &'static str, shape: Shape) -> Flag {

@@ -18,7 +18,9 @@ use jiff::SignedDuration;
 
 use crate::agent::connect::{Limit, limit};
 use crate::agent::election::election;
-use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, acts, between, count, idle, lacking, only, rate, rate_or_off};
+use crate::agent::flags::rows::{
+    DAY, NO_PROFILES, SECOND, acts, between, count, idle, lacking, only, rate, rate_or_off,
+};
 use crate::agent::flags::{Flag, Flags, Problem, Shape};
 
 /// What the flags come to.

@@ -76,8 +76,7 @@ async fn keep(settings: Settings, stop: Stop) -> anyhow::Result<()> {
         Source::Azure(identity) => identity.client().context("the identity's endpoint cannot be asked")?,
     };
     let options = Options { component: COMPONENT.to_owned(), ..Options::default() };
-    runtime(client, options, settings).run(stop.asked()).await;
-    Ok(())
+    Ok(runtime(client, options, settings).run(stop.asked()).await?)
 }
 
 /// What keeps the file, ready to run.

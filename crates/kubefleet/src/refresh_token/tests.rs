@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
-use fleet_runtime::{Clock, ObjectKey, Options};
+use fleet_runtime::{Broken, Clock, ObjectKey, Options};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DeleteParams, PostParams};
@@ -24,7 +24,7 @@ const MOMENT: Duration = Duration::from_millis(10);
 struct World {
     server: Embedded,
     directory: tempfile::TempDir,
-    sidecar: Option<JoinHandle<()>>,
+    sidecar: Option<JoinHandle<Result<(), Broken>>>,
 }
 
 impl Drop for World {

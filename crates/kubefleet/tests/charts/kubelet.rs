@@ -88,7 +88,9 @@ impl Kubelet {
                 self.pods.insert(uid(pod), running);
             }
             let running = self.pods.get_mut(&uid(pod)).unwrap();
-            running.iter_mut().for_each(|one| one.keep_up(&self.logs));
+            for one in running.iter_mut() {
+                one.keep_up(&self.logs);
+            }
             if !pods::is_ready(pod) && all_ready(running).await {
                 let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
                 self.admin.try_merge(&format!("{path}/status"), pods::running(pod, &now)).await;
@@ -141,7 +143,7 @@ impl Running {
         }
         let process = Agent::spawn(command);
         logs.add(&process);
-        Self { process, container, volumes, kubeconfig }
+        Self { container, volumes, kubeconfig, process }
     }
 
     /// What has ended is started again.

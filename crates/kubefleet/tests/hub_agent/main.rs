@@ -69,9 +69,11 @@ async fn a_standby_is_ready_and_takes_over_when_the_leader_ends() {
     first.logged("leads=true").await;
     let mut second = Agent::start(hub.kubeconfig(), &flags);
     second.ready_when(|code, _| code == 200).await;
-    hub.create(json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacementEviction",
-        "metadata": {"name": "e"}, "spec": {"placementName": "web", "clusterName": "m1"}}))
-        .await;
+    hub.create(
+        json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacementEviction",
+        "metadata": {"name": "e"}, "spec": {"placementName": "web", "clusterName": "m1"}}),
+    )
+    .await;
     hub.create(json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
         "metadata": {"name": "web"}, "spec": {"resourceSelectors":
             [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]}}))

@@ -16,7 +16,8 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 /// Where an agent may run, and a namespace that is reserved by what its name begins with.
 const RESERVED: [&str; 3] = ["fleet-system", "kube-system", "fleet-agents"];
 /// Only one of the policies: the other would refuse pods before the webhook is asked.
-const POLICIES: &str = "denyServiceAccountsAndTokenRequestsInReservedNamespaces: {ReservedNamespacePrefixes: [fleet-, kube-]}";
+const POLICIES: &str =
+    "denyServiceAccountsAndTokenRequestsInReservedNamespaces: {ReservedNamespacePrefixes: [fleet-, kube-]}";
 
 pub(crate) async fn a_lost_agent_is_not_needed_for_its_own_return(fleet: &mut Fleet, flags: &[&str]) {
     let file = fleet.servers.file("policies.yaml", POLICIES);

@@ -29,7 +29,10 @@ pub(crate) async fn a_rollout_survives_the_death_of_the_hub_agent(fleet: &mut Fl
     assert!(metrics.contains(COMPLETED), "{metrics}");
     // This agent is about to be killed, and has made events, held the lease and answered webhooks.
     assert!(metrics.contains("fleet_runtime_events_total{outcome=\"ok\"}"), "{metrics}");
-    assert!(metrics.contains("kubefleet_webhook_lookups_total{kind=\"clusterresourceplacements\",outcome=\"ok\"}"), "{metrics}");
+    assert!(
+        metrics.contains("kubefleet_webhook_lookups_total{kind=\"clusterresourceplacements\",outcome=\"ok\"}"),
+        "{metrics}"
+    );
     assert!(fleet.hub_agent.log().contains("leads=true"), "{}", fleet.hub_agent.log());
     had_its_rights(&metrics, &fleet.hub_agent.log());
 

@@ -176,16 +176,8 @@ fn workloads_stay_off_the_hub() {
     check(&request(Operation::Update, "/v1/Pod", workload("app")), &world, expect!["allowed: "]);
     check(&request(Operation::Create, "apps/v1/Deployment", workload("app")), &world, expect!["allowed: "]);
     let world = SmallWorld::default();
-    check(
-        &request(Operation::Create, "/v1/Pod", workload("kube-x")),
-        &world,
-        expect!["allowed: "],
-    );
-    check(
-        &request(Operation::Create, "apps/v1/ReplicaSet", workload("fleet-x")),
-        &world,
-        expect!["allowed: "],
-    );
+    check(&request(Operation::Create, "/v1/Pod", workload("kube-x")), &world, expect!["allowed: "]);
+    check(&request(Operation::Create, "apps/v1/ReplicaSet", workload("fleet-x")), &world, expect!["allowed: "]);
     check(&request(Operation::Create, "policy/v1/PodDisruptionBudget", workload("app")), &world, expect!["allowed: "]);
 }
 

@@ -90,7 +90,9 @@ fn manifest(configuration: &Configuration, installation: &Installation) -> Value
     }
     let mut webhooks: Vec<Value> = configuration.entries.iter().map(|entry| webhook(entry, installation)).collect();
     if configuration.mutating {
-        webhooks.iter_mut().for_each(|webhook| webhook["reinvocationPolicy"] = json!("Never"));
+        for webhook in &mut webhooks {
+            webhook["reinvocationPolicy"] = json!("Never");
+        }
     }
     json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "webhooks": webhooks})
 }
@@ -119,9 +121,7 @@ fn webhook(entry: &Entry, installation: &Installation) -> Value {
 }
 
 fn namespace_selector(watched: &Namespaces, home: &str) -> Value {
-    let by_name = |operator: &str, names: &[&str]| {
-        json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": operator, "values": names}]})
-    };
+    let by_name = |operator: &str, names: &[&str]| json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": operator, "values": names}]});
     match watched {
         Namespaces::All => json!({}),
         Namespaces::Labelled(key, value) => json!({"matchLabels": {*key: value}}),

@@ -164,7 +164,8 @@ fn what_an_agent_needs_to_come_back_is_never_asked_of_it() {
         }
     }
     let all = configurations(&Settings { enable_pdbs: false, ..Settings::default() });
-    let home = Installation { namespace: "fleet-hub".to_owned(), ..installation(Connection::Url, CaBundle::CertManager) };
+    let home =
+        Installation { namespace: "fleet-hub".to_owned(), ..installation(Connection::Url, CaBundle::CertManager) };
     let made = manifests(&all, &home);
     let workloads = &made[1]["webhooks"].as_array().unwrap()[..3];
     for webhook in workloads {

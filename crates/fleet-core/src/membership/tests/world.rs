@@ -4,7 +4,7 @@
 //! looks at. Decides nothing that a plan decides.
 
 use fleet_api::conditions::member::PropertyProviderStarted;
-use fleet_api::kinds::{ClusterProfile, InternalMemberCluster, MemberCluster, Obj, Work};
+use fleet_api::kinds::{ClusterProfile, InternalMemberCluster, MemberCluster, Work};
 use fleet_api::names::{ClusterName, MemberNamespace};
 use fleet_api::types::{ClusterState, MemberClusterStatus, WorkSpec};
 use fleet_api::well_known::{finalizers, labels};

@@ -3,11 +3,12 @@
 use expect_test::expect;
 use fleet_api::kinds::Scope;
 use fleet_api::types::UpdateRunState::{Run, Stop};
+use fleet_api::well_known::labels;
 use serde_json::json;
 
-use super::fixture::{RUN, World, both_scopes, strategy};
+use super::fixture::{RUN, World, both_scopes, set_label, strategy};
 use super::render::{message, status_text};
-use crate::updaterun::{Object, Outcome, Remedy};
+use crate::updaterun::{Cause, Object, Outcome, Remedy};
 
 const USER: &str = "cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: ";
 const ABORT: &str = "cannot continue the updateRun: ";
@@ -149,6 +150,16 @@ both_scopes! {
         world.set_policy(1, "{placementType: PickFixed, clusterNames: [member1]}");
         // Caught while the scheduler is still at it or afterwards, the answer is the same.
         world.say_scheduled(false);
+        check_abort(&mut world, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
+    }
+
+    fn ur_25_a_policy_that_is_being_changed_ends_nothing_before_it_is(mut world) {
+        waiting(&mut world);
+        set_label(world.policy(), labels::IS_LATEST_SNAPSHOT, "false");
+        let plan = world.plan(RUN);
+        assert!(plan.is_idle(), "{plan:?}");
+        assert_eq!(plan.report.blockers[0].cause, Cause::FactsBehind);
+        world.set_policy(1, "{placementType: PickFixed, clusterNames: [member1]}");
         check_abort(&mut world, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
     }
 

@@ -190,8 +190,14 @@ mod tests {
     /// Arguments that take anything that somebody likes to type.
     const FREE: &[&str] =
         &["approve timeout", "drain timeout", "draincluster timeout", "uncordon timeout", "run name", "rollback name"];
-    const FREE_ELSEWHERE: &[&str] =
-        &["up members", "up listen", "diagnose refused", "hub-agent flags", "member-agent flags", "refresh-token words"];
+    const FREE_ELSEWHERE: &[&str] = &[
+        "up members",
+        "up listen",
+        "diagnose refused",
+        "hub-agent flags",
+        "member-agent flags",
+        "refresh-token words",
+    ];
 
     #[test]
     fn every_argument_that_takes_a_value_is_completed_or_known_to_be_free() {

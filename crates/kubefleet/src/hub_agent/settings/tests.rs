@@ -63,7 +63,8 @@ fn a_command_line_of_the_chart_is_understood() {
 
 #[test]
 fn lists_take_commas_and_semicolons_and_blanks() {
-    let arguments = ["--skipped-propagating-namespaces= a; b ,c,;", "--whitelisted-users= ann , bob", "--enable-webhook"];
+    let arguments =
+        ["--skipped-propagating-namespaces= a; b ,c,;", "--whitelisted-users= ann , bob", "--enable-webhook"];
     let flags = Flags::parse(&[FLAGS, logging::FLAGS], &arguments.map(str::to_owned)).unwrap();
     let settings = Settings::of(&flags, &in_a_pod()).unwrap();
     let skipped: Vec<String> = settings.hub.propagation.skipped_namespaces.into_iter().collect();

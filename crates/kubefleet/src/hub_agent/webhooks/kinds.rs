@@ -122,14 +122,14 @@ mod tests {
     fn server(asked: std::sync::Arc<parking_lot::Mutex<Vec<String>>>) -> Client {
         let service = tower_service_fn(move |path: String| {
             asked.lock().push(path.clone());
-            let resource = |name: &str, kind: &str, namespaced: bool| {
-                json!({"name": name, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": []})
-            };
+            let resource = |name: &str, kind: &str, namespaced: bool| json!({"name": name, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": []});
             match path.as_str() {
                 "/apis/new.example/v1" => {
-                    let all =
-                        [resource("widgets", "Widget", true), resource("widgets/scale", "Scale", true),
-                            resource("parks", "Park", false)];
+                    let all = [
+                        resource("widgets", "Widget", true),
+                        resource("widgets/scale", "Scale", true),
+                        resource("parks", "Park", false),
+                    ];
                     (200, json!({"groupVersion": "new.example/v1", "resources": all}))
                 }
                 "/apis/broken.example/v1" => (503, json!({"code": 503, "message": "", "reason": "", "status": ""})),

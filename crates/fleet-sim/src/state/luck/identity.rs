@@ -1,0 +1,128 @@
+//! Instants, uids, revisions and random suffixes of names.
+//!
+//! Decides which fields hold such a thing, and puts a word in its place: that it is there must be the same everywhere, what
+//! it is cannot be. Whether owners are there that objects name by uid is a law of `laws::rest`.
+
+use fleet_api::names::BindingName;
+use fleet_api::well_known::{annotations, labels};
+use serde_json::Value;
+
+use super::each_object;
+
+/// Fields that hold instants, wherever they are.
+const INSTANTS: [&str; 10] = [
+    "creationTimestamp",
+    "deletionTimestamp",
+    "endTime",
+    "firstDiffedObservedTime",
+    "firstDriftedObservedTime",
+    "lastReceivedHeartbeat",
+    "lastTransitionTime",
+    "lastUpdatedTime",
+    "observationTime",
+    "startTime",
+];
+/// Fields that hold what a server gives every object or write.
+const IDENTITIES: [&str; 2] = ["resourceVersion", "uid"];
+
+pub(super) fn forget(object: &mut Value) {
+    let is_binding = object["spec"].get("targetCluster").is_some();
+    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        // Who wrote which field when is the server's affair, and tested there.
+        meta.remove("managedFields");
+        if let Some(notes) = meta.get_mut("annotations") {
+            forget_in_notes(notes);
+        }
+        if let Some(Value::String(binding)) = meta.get_mut("labels").and_then(|all| all.get_mut(labels::PARENT_BINDING))
+        {
+            *binding = without_suffix(binding);
+        }
+        if is_binding && let Some(name) = meta.get("name").and_then(Value::as_str) {
+            meta.insert("name".to_owned(), without_suffix(name).into());
+        }
+    }
+    forget_in(object);
+}
+
+fn forget_in(value: &mut Value) {
+    each_object(value, &mut |map| {
+        for (key, inner) in map {
+            if inner.is_string() && INSTANTS.contains(&key.as_str()) {
+                *inner = "some time".into();
+            } else if inner.is_string() && IDENTITIES.contains(&key.as_str()) {
+                *inner = "some".into();
+            }
+        }
+    });
+}
+
+fn forget_in_notes(notes: &mut Value) {
+    if let Some(seen) = notes.get_mut(annotations::NEXT_SNAPSHOT_DETECTED_AT) {
+        *seen = "some time".into();
+    }
+    if let Some(Value::String(applied)) = notes.get_mut(annotations::LAST_APPLIED) {
+        // It names its owner, identity included.
+        let mut manifest: Value = serde_json::from_str(applied).unwrap_or_default();
+        forget_in(&mut manifest);
+        *applied = manifest.to_string();
+    }
+}
+
+fn without_suffix(binding: &str) -> String {
+    match (BindingName::suffix(binding), binding.rsplit_once('-')) {
+        (Some(_), Some((front, _))) => format!("{front}-*"),
+        _ => binding.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::compared;
+    use super::*;
+
+    #[test]
+    fn what_an_identity_is_is_luck_and_that_there_is_one_is_not() {
+        let binding = |suffix: &str, second: &str, state: &str| {
+            compared(json!({
+                "metadata": {"name": format!("web-east-{suffix}"), "uid": suffix, "resourceVersion": second},
+                "spec": {"targetCluster": "east", "state": state},
+                "status": {"conditions": [{"type": "Applied", "lastTransitionTime": second}]},
+            }))
+        };
+        assert_eq!(binding("0a1b2c3d", "1", "Bound"), binding("99999999", "2", "Bound"));
+        assert_ne!(binding("0a1b2c3d", "1", "Bound"), binding("0a1b2c3d", "1", "Scheduled"));
+    }
+
+    #[test]
+    fn when_something_happened_is_luck_and_that_it_did_is_not() {
+        for field in INSTANTS {
+            let stage = |rest: Value| compared(json!({"metadata": {"name": "run"}, "status": {"stages": [rest]}}));
+            assert_eq!(stage(json!({field: "1"})), stage(json!({field: "2"})), "{field}");
+            assert_ne!(stage(json!({field: "1"})), stage(json!({})), "{field}");
+            assert_ne!(stage(json!({field: "1"})), stage(json!({field: null})), "{field}");
+        }
+        let snapshot = |notes: Value| compared(json!({"metadata": {"name": "web-0", "annotations": notes}}));
+        let seen = |when: &str| json!({annotations::NEXT_SNAPSHOT_DETECTED_AT: when});
+        assert_eq!(snapshot(seen("1")), snapshot(seen("2")));
+        assert_ne!(snapshot(seen("1")), snapshot(json!({})));
+    }
+
+    #[test]
+    fn what_was_last_applied_counts_without_the_identity_of_its_owner() {
+        let object = |uid: &str, value: &str| {
+            let applied = json!({"metadata": {"ownerReferences": [{"name": "w", "uid": uid}]}, "data": value});
+            compared(
+                json!({"metadata": {"name": "m", "annotations": {annotations::LAST_APPLIED: applied.to_string()}}}),
+            )
+        };
+        assert_eq!(object("1", "a"), object("2", "a"));
+        assert_ne!(object("1", "a"), object("1", "b"));
+    }
+
+    #[test]
+    fn names_that_only_look_like_bindings_stay() {
+        assert!(compared(json!({"metadata": {"name": "a-b-0a1b2c3d"}, "spec": {}})).contains("a-b-0a1b2c3d"));
+    }
+}
