@@ -1,6 +1,6 @@
 //! What the architecture promises and a compiler does not check: which crate may depend on which, that the code map
-//! lists exactly the crates that exist, that every source file says what it decides, and which crates start no task, read no
-//! clock, draw no random number and call no server.
+//! lists exactly the crates that exist and names all of their modules, that every source file says what it decides, and which
+//! crates start no task, read no clock, draw no random number and call no server.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -58,16 +58,32 @@ fn crates_depend_only_in_the_direction_of_the_design() {
     }
 }
 
-#[test]
-fn the_code_map_lists_exactly_the_crates_that_exist() {
+/// What the code map says of each crate.
+fn code_map() -> BTreeMap<String, String> {
     let architecture = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let section = architecture.split("## Code map").nth(1).expect("a section `## Code map`");
     let section = section.split("\n## ").next().unwrap_or_default();
-    let listed: BTreeSet<String> = section
-        .lines()
-        .filter_map(|line| line.strip_prefix("### `crates/")?.strip_suffix('`').map(str::to_owned))
-        .collect();
+    let crates = section.split("\n### `crates/").skip(1);
+    crates.map(|text| text.split_once('`').expect("a crate's name")).map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
+}
+
+#[test]
+fn the_code_map_lists_exactly_the_crates_that_exist() {
+    let listed: BTreeSet<String> = code_map().into_keys().collect();
     assert_eq!(listed, crates().into_keys().collect());
+}
+
+#[test]
+fn the_code_map_names_every_module() {
+    for (name, told) in code_map() {
+        let entries = std::fs::read_dir(root().join("crates").join(&name).join("src")).expect("a crate has sources");
+        let modules = entries.flatten().filter_map(|entry| Some(entry.path().file_stem()?.to_str()?.to_owned()));
+        let modules: BTreeSet<String> = modules.filter(|module| module != "lib" && module != "main").collect();
+        for module in modules {
+            let is_named = told.contains(&format!("`{module}`")) || told.contains(&format!("`{module}/`"));
+            assert!(is_named, "the section of {name} does not name `{module}`");
+        }
+    }
 }
 
 fn rust_files(directory: &Path, out: &mut Vec<PathBuf>) {
