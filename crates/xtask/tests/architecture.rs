@@ -64,7 +64,10 @@ fn code_map() -> BTreeMap<String, String> {
     let section = architecture.split("## Code map").nth(1).expect("a section `## Code map`");
     let section = section.split("\n## ").next().unwrap_or_default();
     let crates = section.split("\n### `crates/").skip(1);
-    crates.map(|text| text.split_once('`').expect("a crate's name")).map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
+    crates
+        .map(|text| text.split_once('`').expect("a crate's name"))
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .collect()
 }
 
 #[test]
