@@ -134,7 +134,8 @@ pub async fn known_members(client: &kube::Client) -> Result<Vec<String>, SetupEr
     Ok(items.iter().map(name_of).collect())
 }
 
-/// Waits until each of these members has joined; `progress` is told how many have, whenever that changes.
+/// Waits until each of these members has joined; `progress` is told how many have, whenever that changes. One that is on
+/// its way out never will, and is not waited for.
 pub async fn all_joined(
     client: &kube::Client,
     members: &[&str],
@@ -143,7 +144,8 @@ pub async fn all_joined(
     let names = members.iter().map(|&name| name.to_owned()).collect();
     let tell = |left: usize| progress(members.len() - left);
     let kind = KindId::of::<MemberCluster>();
-    wait_for_all(client, &kind, names, has_joined, tell).await.map_err(failed("its members"))
+    let is_done = |object: &Value| has_joined(object) || !object["metadata"]["deletionTimestamp"].is_null();
+    wait_for_all(client, &kind, names, is_done, tell).await.map_err(failed("its members"))
 }
 
 fn has_joined(object: &Value) -> bool {
@@ -164,8 +166,9 @@ async fn patch(client: &kube::Client, path: &str, format: &str, body: &Value) ->
     client.request::<Value>(request).await.map(drop)
 }
 
-/// Follows a kind until each of the named objects has been seen as `wanted`; `left` is told how many have not, whenever that
-/// changes. Every object is looked at once for each of its changes, so that a crowd costs no more than its size.
+/// Follows a kind until each of the named objects, which must have been created, has been seen as `wanted`; `left` is told
+/// how many have not, whenever that changes. One that is deleted is not waited for. Every object is looked at once for each
+/// of its changes, so that a crowd costs no more than its size.
 pub async fn wait_for_all(
     client: &kube::Client,
     kind: &KindId,
@@ -173,37 +176,38 @@ pub async fn wait_for_all(
     wanted: impl Fn(&Value) -> bool,
     mut left: impl FnMut(usize),
 ) -> Result<(), kube::Error> {
-    let mut look = |objects: &[Value]| {
+    let mut waits_on = |is_done: &dyn Fn(&str) -> bool| {
         let before = names.len();
-        for object in objects {
-            let name = name_of(object);
-            if names.contains(&name) && wanted(object) {
-                names.remove(&name);
-            }
-        }
+        names.retain(|name| !is_done(name));
         if names.len() != before {
             left(names.len());
         }
-        names.is_empty()
+        !names.is_empty()
     };
     loop {
         let path = kind.collection_path(None);
         let list: Value = client.request(get(&path)?).await?;
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        if look(list["items"].as_array().map(Vec::as_slice).unwrap_or_default()) {
+        let objects = list["items"].as_array().into_iter().flatten().map(|object| (name_of(object), object));
+        let objects: BTreeMap<String, &Value> = objects.collect();
+        if !waits_on(&|name| objects.get(name).is_none_or(|object| wanted(object))) {
             return Ok(());
         }
         let path = format!("{path}?watch=true&resourceVersion={revision}");
         let mut events = pin!(client.request_events::<Value>(get(&path)?).await?);
         while let Some(Ok(event)) = events.next().await {
-            match event {
+            let (object, is_done) = match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    if look(std::slice::from_ref(&object)) {
-                        return Ok(());
-                    }
+                    let is_done = wanted(&object);
+                    (object, is_done)
                 }
-                WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
+                WatchEvent::Deleted(object) => (object, true),
+                WatchEvent::Bookmark(_) => continue,
                 WatchEvent::Error(_) => break,
+            };
+            let changed = name_of(&object);
+            if is_done && !waits_on(&|name| name == changed) {
+                return Ok(());
             }
         }
     }
@@ -215,4 +219,41 @@ fn name_of(object: &Value) -> String {
 
 fn get(path: &str) -> Result<http::Request<Vec<u8>>, kube::Error> {
     http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{AgentMetrics, Ground, World};
+
+    /// What is done about namespaces while somebody waits until all of them have a label.
+    async fn wait_while(changes: impl AsyncFnOnce(&kube::Client)) -> Vec<usize> {
+        let ground = Ground::lay().await.unwrap();
+        let world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
+        let (client, kind) = (world.user(), KindId::of::<Namespace>());
+        for name in ["one", "other"] {
+            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            apply(&client, &kind, &object).await.unwrap();
+        }
+        let mut told = Vec::new();
+        let names = ["one", "other", "never made"].map(str::to_owned).into();
+        let is_labelled = |object: &Value| object["metadata"]["labels"]["seen"] == "yes";
+        let (waited, ()) =
+            tokio::join!(wait_for_all(&client, &kind, names, is_labelled, |left| told.push(left)), changes(&client));
+        waited.unwrap();
+        world.end().await;
+        told
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_gone_is_not_waited_for() {
+        let told = wait_while(async |client| {
+            let path = |name| KindId::of::<Namespace>().object_path(None, name, None);
+            patch(client, &path("one"), MERGE, &json!({"metadata": {"labels": {"seen": "yes"}}})).await.unwrap();
+            let request = http::Request::delete(path("other")).body(Vec::new()).unwrap();
+            client.request::<Value>(request).await.unwrap();
+        })
+        .await;
+        assert_eq!(told.last(), Some(&0));
+    }
 }

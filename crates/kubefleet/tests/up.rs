@@ -13,7 +13,7 @@ use fleet_api::conditions::ConditionStatus;
 use fleet_api::kinds::{ClusterResourcePlacement, MemberCluster};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
-use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
@@ -177,6 +177,30 @@ async fn a_data_directory_has_one_user_at_a_time_and_keeps_the_fleet() {
     again.wait_for_ready();
     assert!(maps(client(directory.path(), "hub").await).get("kept").await.is_ok());
     assert!(again.interrupt().success());
+}
+
+#[tokio::test]
+async fn a_member_that_is_on_its_way_out_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = |members| ["--listen", "127.0.0.1:0", "--members", members, "--data-dir", "data"];
+    let mut up = Up::start(directory.path(), &arguments("2"));
+    up.wait_for_ready();
+    let members: Api<MemberCluster> = Api::all(client(directory.path(), "hub").await);
+    let patch = |finalizers: serde_json::Value| Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    let held = members.get("member2").await.unwrap().metadata.finalizers.unwrap_or_default();
+    let somebody = [&held[..], &["example.com/somebody".to_owned()]].concat();
+    members.patch("member2", &PatchParams::default(), &patch(json!(somebody))).await.unwrap();
+    members.delete("member2", &DeleteParams::default()).await.unwrap();
+    assert!(up.interrupt().success());
+
+    // Once by a hub that knows it, once by a user who asks for it.
+    for asked_for in ["1", "2"] {
+        let mut again = Up::start(directory.path(), &arguments(asked_for));
+        again.wait_for_ready();
+        let members: Api<MemberCluster> = Api::all(client(directory.path(), "hub").await);
+        assert!(members.get("member2").await.unwrap().metadata.deletion_timestamp.is_some());
+        assert!(again.interrupt().success());
+    }
 }
 
 /// What a start that fails says.

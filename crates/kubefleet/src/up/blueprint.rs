@@ -32,6 +32,8 @@ pub(crate) struct Blueprint {
 pub(crate) struct Planned {
     pub(crate) member: SimulatedMember,
     pub(crate) behaviours: Arc<Behaviours>,
+    /// Whether the hub has it from before. It may be on its way out, so the hub is not told of it again.
+    pub(crate) is_known: bool,
 }
 
 impl Blueprint {
@@ -41,7 +43,7 @@ impl Blueprint {
         let planned = |number: u16| {
             let labels = LABELS.get(usize::from(number) - 1).copied().unwrap_or_default();
             let member = simulated(&format!("member{number}"))?.labelled(labels);
-            Ok(Planned { member, behaviours: others.clone() })
+            Ok(Planned { member, behaviours: others.clone(), is_known: false })
         };
         let members = (1..=count).map(planned).collect::<anyhow::Result<_>>()?;
         Ok(Self { members, others })
@@ -54,7 +56,8 @@ impl Blueprint {
         // `member10` comes after `member9`.
         known.sort_by_key(|name| (name.len(), name.clone()));
         for name in known {
-            self.members.push(Planned { member: simulated(&name)?, behaviours: self.others.clone() });
+            let (member, behaviours) = (simulated(&name)?, self.others.clone());
+            self.members.push(Planned { member, behaviours, is_known: true });
         }
         Ok(self)
     }

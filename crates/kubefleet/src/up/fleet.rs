@@ -93,7 +93,7 @@ impl Fleet {
         kube::Client::new(self.server.service(cluster, administrator()), "default")
     }
 
-    /// Waits until all members have joined.
+    /// Waits until all members have joined, but for those that are leaving.
     pub(crate) async fn joined(&self, progress: impl FnMut(usize)) -> anyhow::Result<()> {
         let names: Vec<&str> = self.members.iter().map(String::as_str).collect();
         Ok(all_joined(&self.client(HUB), &names, progress).await?)
@@ -136,15 +136,17 @@ impl Fleet {
     }
 }
 
-/// Furnishes a member's server, lets its workloads live, tells the hub of it and makes its agent.
+/// Furnishes a member's server, lets its workloads live, tells the hub of it unless it knows, and makes its agent.
 async fn start_member(server: Embedded, planned: Planned) -> anyhow::Result<(Runtime, Workloads)> {
-    let Planned { member, behaviours } = planned;
+    let Planned { member, behaviours, is_known } = planned;
     let name = member.name.as_str();
     let own = kube::Client::new(server.service(name, administrator()), "default");
     furnish_member(&own, &member).await?;
     let workloads = Workloads::start(&server.cluster(name), behaviours);
-    let admin = kube::Client::new(server.service(ROOT_CLUSTER, administrator()), "default");
-    add_member(&admin, &member).await?;
+    if !is_known {
+        let admin = kube::Client::new(server.service(ROOT_CLUSTER, administrator()), "default");
+        add_member(&admin, &member).await?;
+    }
     let client = kube::Client::new(server.service(ROOT_CLUSTER, identity(&member.name)), "default");
     Ok((member_agent(client, own, &member, &Surroundings::real())?, workloads))
 }

@@ -102,7 +102,7 @@ fn parse(text: &str, more_rules: &[Value]) -> Result<Blueprint, Fault> {
         }
         let own = rules(&entry.behaviour, &format!("{at}.behaviour"))?;
         let behaviours = behaviours(own.into_iter().chain(for_all.iter().cloned()).collect())?;
-        members.push(Planned { member: member(entry, &at)?, behaviours: Arc::new(behaviours) });
+        members.push(Planned { member: member(entry, &at)?, behaviours: Arc::new(behaviours), is_known: false });
     }
     Ok(Blueprint { members, others: Arc::new(behaviours(for_all)?) })
 }
