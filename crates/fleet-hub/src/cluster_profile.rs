@@ -21,7 +21,7 @@ use crate::options::HubOptions;
 /// Starts the inventory, if it is turned on.
 pub(crate) fn start(runtime: &mut Runtime, options: &HubOptions, caches: &Caches) {
     let Some(profiles) = caches.profiles.clone() else { return };
-    let settings = Settings { unhealthy_after: signed(options.unhealthy_after) };
+    let settings = Settings { unhealthy_after: options.unhealthy_after.map(signed) };
     let triggers = Triggers::new()
         .on(&caches.members, |event| ClusterName::parse(event.key().name()).ok())
         .on(&profiles, |event| ClusterName::parse(event.key().name()).ok());

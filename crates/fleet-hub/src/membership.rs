@@ -11,7 +11,7 @@ use std::time::Duration;
 use fleet_api::kinds::{InternalMemberCluster, MemberCluster, Work};
 use fleet_api::names::{ClusterName, MemberNamespace, MemberRoleBindingName, MemberRoleName};
 use fleet_api::types::MemberClusterStatus;
-use fleet_api::well_known::{finalizers, labels, metrics};
+use fleet_api::well_known::{field_managers, finalizers, labels, metrics};
 use fleet_core::membership::Counter;
 use fleet_core::membership::hub::{
     Leaving, MailboxFacts, MemberFacts, NamespaceFacts, NewNamespace, Observed, Outcome as Stand, Plan, Settings,
@@ -74,11 +74,11 @@ pub(crate) fn signed(duration: Duration) -> SignedDuration {
 
 /// Its status is ours alone, so a change of it is no news.
 fn on_member(event: Event<'_, MemberCluster>) -> Option<ClusterName> {
-    let matters = |member: &MemberCluster| {
-        let ObjectMeta { generation, labels, finalizers, deletion_timestamp, .. } = member.metadata.clone();
+    let is_news = event.changed(|member| {
+        let ObjectMeta { generation, labels, finalizers, deletion_timestamp, .. } = &member.metadata;
         (generation, labels, finalizers, deletion_timestamp)
-    };
-    event.changed(matters).then(|| ClusterName::parse(event.key().name()).ok()).flatten()
+    });
+    is_news.then(|| ClusterName::parse(event.key().name()).ok()).flatten()
 }
 
 /// The member in whose namespace an object is, if it has the name that the member's one has.
@@ -180,6 +180,8 @@ impl Membership {
         if let Some(counter) = plan.report.counted {
             self.uncounted.lock().insert(key.clone(), counter);
         }
+        let by_us = |write: Write| write.managed_by(field_managers::MEMBER_CLUSTER);
+        actions.writes = actions.writes.into_iter().map(by_us).collect();
         actions.events = plan.report.events.iter().map(|event| KubeEvent::about(&*seen.member, event)).collect();
         actions.note = Some(format!("{:?}", plan.report.outcome));
         actions
@@ -246,9 +248,7 @@ impl Seen {
                 actions.write(Write::create(&binding.object(owner())));
             }
             Planned::CreateMailbox(mailbox) => actions.write(Write::create(&mailbox.object(owner()))),
-            Planned::UpdateMailbox(mailbox) => change(self.mailbox.as_deref(), actions, |found| {
-                found.spec = mailbox.spec.clone();
-            }),
+            Planned::UpdateMailbox(mailbox) => change(self.mailbox.as_deref(), actions, |found| mailbox.change(found)),
             Planned::ReleaseWork { work } => {
                 let found = self.works.iter().find(|found| name(&***found) == work);
                 change(found.map(|work| &**work), actions, |work| work.metadata.finalizers = None);

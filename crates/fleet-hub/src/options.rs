@@ -10,8 +10,6 @@ use fleet_core::scheduler::EligibilityLimits;
 
 /// How long a leaving member's agent has to take back what it applied, before its Works are let go of without it.
 pub const DEFAULT_FORCE_DELETE_WAIT: Duration = Duration::from_mins(15);
-/// How old a member's heartbeat may be before its inventory entry says that the control plane is not healthy.
-pub const DEFAULT_UNHEALTHY_AFTER: Duration = Duration::from_mins(1);
 /// Longer than a healthy Deployment takes to pull its images, short enough for somebody who waits.
 pub const DEFAULT_STUCK_AFTER: Duration = Duration::from_mins(5);
 /// Members that a hub is meant for; sizes pools of workers.
@@ -31,8 +29,8 @@ pub struct HubOptions {
     pub propagation: Propagation,
     /// `--force-delete-wait-time`.
     pub force_delete_wait: Duration,
-    /// `--cluster-unhealthy-threshold`.
-    pub unhealthy_after: Duration,
+    /// `--cluster-unhealthy-threshold`, if it is given.
+    pub unhealthy_after: Option<Duration>,
     /// `--enable-cluster-inventory-apis`.
     pub cluster_inventory: bool,
     /// `--enable-resource-placement`.
@@ -61,7 +59,7 @@ impl Default for HubOptions {
             eligibility: EligibilityLimits::default(),
             propagation: Propagation::default(),
             force_delete_wait: DEFAULT_FORCE_DELETE_WAIT,
-            unhealthy_after: DEFAULT_UNHEALTHY_AFTER,
+            unhealthy_after: None,
             cluster_inventory: true,
             resource_placements: true,
             staged_runs: true,

@@ -28,7 +28,11 @@ const MEMBERSHIP: [Grant; 8] = [
     makes(names::MEMBERSHIP, "Namespace", &["metadata.labels[kubernetes-fleet.io/is-fleet-resource]"]),
     makes(names::MEMBERSHIP, "Role", &["rules"]),
     makes(names::MEMBERSHIP, "RoleBinding", &["subjects"]),
-    makes(names::MEMBERSHIP, "InternalMemberCluster", &["spec"]),
+    makes(
+        names::MEMBERSHIP,
+        "InternalMemberCluster",
+        &["metadata.annotations[kubernetes-fleet.io/asked-to-leave-at]", "spec"],
+    ),
     // Of a member that leaves: whoever put a finalizer there is not waited for.
     fields(names::MEMBERSHIP, "Work", &["metadata.finalizers"]),
     fields(
@@ -263,6 +267,7 @@ mod tests {
             finalizers::UPDATE_RUN,
             annotations::MOVED_BY_RUN,
             finalizers::MEMBER_CLUSTER,
+            annotations::ASKED_TO_LEAVE_AT,
             finalizers::CLUSTER_PROFILE,
             labels::MEMBER_NAME,
             labels::IS_FLEET_RESOURCE,

@@ -40,6 +40,14 @@ async fn a_member_joins_with_no_rights_but_those_of_its_role() {
         assert_eq!((joins.get(metrics::JOIN_RESULT), joins.get(metrics::LEAVE_RESULT)), (1, 0));
     }
 
+    let namespaces: Api<Namespace> = Api::all(fleet.hub());
+    let namespace = namespaces.get(&namespace_of("m1")).await.unwrap().metadata;
+    let mailbox = fleet.mailbox("m1").get("m1").await.unwrap().metadata;
+    for metadata in [namespace, mailbox] {
+        let makers: Vec<_> = metadata.managed_fields.into_iter().flatten().filter_map(|one| one.manager).collect();
+        assert!(makers.iter().any(|maker| maker == "member-cluster-controller"), "{makers:?}");
+    }
+
     let strange: Api<InternalMemberCluster> = Api::namespaced(fleet.hub_as("m1"), "fleet-member-m2");
     assert!(is_forbidden(strange.list(&ListParams::default()).await), "another member's namespace is not its own");
     let maps: Api<ConfigMap> = Api::namespaced(fleet.hub_as("m1"), "fleet-member-m1");
@@ -103,6 +111,26 @@ async fn a_heartbeat_costs_one_write_on_each_side_and_comes_once_a_period() {
     assert_eq!(hub.metrics.writes() - of_hub, beats, "the hub copies each once and writes nothing else");
     let mailbox = KindId::of::<InternalMemberCluster>();
     assert_eq!(agent.metrics.writes(), agent.metrics.writes_of(&mailbox, "status", "ok"), "and no write was in vain");
+    agent.stop().await;
+    hub.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_was_away_asks_a_living_agent_to_leave_and_waits_for_it() {
+    let fleet = Fleet::new().await;
+    let (hub, agent) = (fleet.start_hub(), fleet.start_member("m1"));
+    fleet.invite("m1").await;
+    fleet.joined("m1").await;
+    fleet.add_work("m1", "w", &[finalizers::WORK]).await;
+    hub.stop().await;
+    fleet.members().delete("m1", &DeleteParams::default()).await.unwrap();
+    // Longer than anybody is waited for.
+    pass(Duration::from_mins(30)).await;
+    let hub = fleet.start_hub();
+    fleet.is_gone("m1", fleet.members()).await;
+    for leaves in [&hub.installed.joins, &agent.installed.joins] {
+        assert_eq!(leaves.get(metrics::LEAVE_RESULT), 1, "the agent has left by itself");
+    }
     agent.stop().await;
     hub.stop().await;
 }
@@ -263,6 +291,10 @@ async fn a_member_that_cannot_be_read_stops_nobody_else_and_nothing_of_it_is_tak
     assert!(profiles.get_opt("m1").await.unwrap().is_some(), "nor is a member gone that cannot be read");
 
     patch_raw(&fleet, &mailbox_of("m2"), json!({"spec": {"state": "Join"}})).await;
+    // Only now can its agent be asked, and it is waited for from now on.
+    pass(Duration::from_mins(14)).await;
+    assert!(fleet.members().get_opt("m2").await.unwrap().is_some());
+    pass(Duration::from_mins(2)).await;
     fleet.is_gone("m2", fleet.members()).await;
     hub.stop().await;
 }

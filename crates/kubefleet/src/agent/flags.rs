@@ -7,7 +7,7 @@
 pub(crate) mod rows;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub(crate) enum Effect {
 #[derive(Debug)]
 pub(crate) struct Flags {
     values: BTreeMap<&'static str, Value>,
+    /// Those that stand on the command line.
+    given: BTreeSet<&'static str>,
     /// Flags that were given and do nothing, with why.
     pub(crate) idle: Vec<(&'static str, &'static str)>,
     /// Flags that ask for what there is not, with why.
@@ -94,7 +96,7 @@ impl Flags {
     pub(crate) fn parse(tables: &[&'static [Flag]], arguments: &[String]) -> Result<Self, Refusal> {
         let table: BTreeMap<&'static str, &'static Flag> =
             tables.iter().flat_map(|rows| rows.iter()).map(|flag| (flag.name, flag)).collect();
-        let mut flags = Self { values: BTreeMap::new(), idle: Vec::new(), lacking: Vec::new() };
+        let mut flags = Self { values: BTreeMap::new(), given: BTreeSet::new(), idle: Vec::new(), lacking: Vec::new() };
         let mut problems = Vec::new();
         for flag in table.values() {
             match flag.shape.read(flag.default) {
@@ -122,6 +124,13 @@ impl Flags {
             Effect::Acts | Effect::Lacking(..) | Effect::Only(..) => {}
         }
         self.values.insert(flag.name, value);
+        self.given.insert(flag.name);
+    }
+
+    /// Whether it stands on the command line, be it with its default.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        debug_assert!(self.values.contains_key(name), "no table has the flag {name}");
+        self.given.contains(name)
     }
 
     pub(crate) fn is_on(&self, name: &str) -> bool {

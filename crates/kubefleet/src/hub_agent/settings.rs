@@ -167,7 +167,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "cluster-unhealthy-threshold",
         "60s",
         between(Duration::from_secs(30), Duration::from_hours(1)),
-        "How old a heartbeat may be before a ClusterProfile says that the control plane is not healthy",
+        "How old a heartbeat may be before a ClusterProfile says that the control plane is not healthy; without the flag, at \
+         least two of the member's heartbeat periods",
     ),
     acts(
         "force-delete-wait-time",
@@ -228,7 +229,9 @@ impl Settings {
                 },
                 propagation: propagation(flags, &mut problems),
                 force_delete_wait: flags.duration("force-delete-wait-time"),
-                unhealthy_after: flags.duration("cluster-unhealthy-threshold"),
+                unhealthy_after: flags
+                    .is_given("cluster-unhealthy-threshold")
+                    .then(|| flags.duration("cluster-unhealthy-threshold")),
                 cluster_inventory: flags.is_on("enable-cluster-inventory-apis"),
                 resource_placements: flags.is_on("enable-resource-placement"),
                 evictions: flags.is_on("enable-eviction-apis"),

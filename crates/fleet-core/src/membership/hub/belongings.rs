@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 
 use fleet_api::kinds::{CLUSTER_GROUP, InternalMemberCluster, MemberCluster, Obj, PLACEMENT_GROUP};
 use fleet_api::names::{ClusterName, MemberNamespace, MemberRoleBindingName, MemberRoleName};
+use fleet_api::time::Time;
 use fleet_api::types::{ClusterState, InternalMemberClusterSpec, Subject as Identity};
-use fleet_api::well_known::{api_groups, label_values, labels};
+use fleet_api::well_known::{annotations, api_groups, label_values, labels};
+use jiff::Timestamp;
 use k8s_openapi::Resource;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
@@ -185,6 +187,8 @@ pub struct Mailbox {
     pub namespace: MemberNamespace,
     pub name: String,
     pub spec: InternalMemberClusterSpec,
+    /// When the member is asked to leave; to be noted on it.
+    pub asked_to_leave_at: Option<Time>,
 }
 
 impl Mailbox {
@@ -195,6 +199,7 @@ impl Mailbox {
             namespace: namespace.clone(),
             name: member.name.to_string(),
             spec: InternalMemberClusterSpec { state: ClusterState::Join, heartbeat_period_seconds: Some(period) },
+            asked_to_leave_at: None,
         }
     }
 
@@ -203,11 +208,22 @@ impl Mailbox {
         member: &MemberFacts<'_>,
         namespace: &MemberNamespace,
         found: &InternalMemberClusterSpec,
+        now: Timestamp,
     ) -> Self {
         Self {
             namespace: namespace.clone(),
             name: member.name.to_string(),
             spec: InternalMemberClusterSpec { state: ClusterState::Leave, ..found.clone() },
+            asked_to_leave_at: Some(Time::new(now)),
+        }
+    }
+
+    /// Brings the letter box that is there in line.
+    pub fn change(&self, found: &mut InternalMemberCluster) {
+        found.spec = self.spec.clone();
+        if let Some(asked) = self.asked_to_leave_at {
+            let notes = found.metadata.annotations.get_or_insert_default();
+            notes.insert(annotations::ASKED_TO_LEAVE_AT.to_owned(), asked.to_string());
         }
     }
 

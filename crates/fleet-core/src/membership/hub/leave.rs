@@ -7,6 +7,7 @@
 use fleet_api::conditions::events::MemberClusterEvent;
 use fleet_api::conditions::member::MemberJoined;
 use fleet_api::names::MemberNamespace;
+use fleet_api::time::Time;
 use fleet_api::types::ClusterState;
 use jiff::{SignedDuration, Timestamp};
 
@@ -35,8 +36,7 @@ pub(super) fn plan(observed: &Observed<'_>, leaving_since: Timestamp, now: Times
             plan
         }
         (NamespaceFacts::Present { .. }, Some(mailbox)) => {
-            let forced_at = after(leaving_since, observed.settings.force_delete_after);
-            await_agent(observed, &namespace, mailbox, forced_at, now)
+            await_agent(observed, &namespace, mailbox, leaving_since, now)
         }
     }
 }
@@ -68,29 +68,37 @@ fn await_agent(
     observed: &Observed<'_>,
     namespace: &MemberNamespace,
     mailbox: MailboxFacts<'_>,
-    forced_at: Timestamp,
+    leaving_since: Timestamp,
     now: Timestamp,
 ) -> Plan {
     let told = status::tell(observed, None, now);
-    let clearance = if told.joined == MemberJoined::Left {
-        Some(Clearance::AgentsLeft)
-    } else {
-        (now >= forced_at).then_some(Clearance::Forced)
+    let asked_at = asked_at(mailbox, leaving_since);
+    // What cannot be noted must not be counted from.
+    let from_now = Time::new(now).instant().max(leaving_since);
+    let forced_at = after(asked_at.unwrap_or(from_now), observed.settings.force_delete_after);
+    let clearance = match told.joined {
+        MemberJoined::Left => Some(Clearance::AgentsLeft),
+        _ => (asked_at.is_some() && now >= forced_at).then_some(Clearance::Forced),
     };
     let mut plan = at(clearance.map_or(Leaving::AwaitingAgent { forced_at }, Leaving::Clearing));
-    // Also one who is not waited for any longer is told, so that an agent that comes back leaves things in peace.
-    if clearance != Some(Clearance::AgentsLeft) && mailbox.spec.state != ClusterState::Leave {
-        let order = Mailbox::to_leave(&observed.member, namespace, mailbox.spec);
+    match clearance {
+        Some(_) => plan.writes = clear(observed, namespace),
+        None => plan.wake = Wake::At(forced_at),
+    }
+    if clearance.is_none() && asked_at.is_none() {
+        let order = Mailbox::to_leave(&observed.member, namespace, mailbox.spec, now);
         plan.writes.push(Write::UpdateMailbox(order));
         plan.report.events.push(MemberClusterEvent::InternalMemberClusterSpecUpdated);
     }
-    if clearance.is_some() {
-        plan.writes.extend(clear(observed, namespace));
-    } else {
-        plan.wake = Wake::At(forced_at);
-    }
     plan.status = told.publish(observed, &mut plan.report);
     plan
+}
+
+/// Since when the agent knows that it shall leave. Nobody is let go by force who was not asked: a healthy agent that has
+/// not heard of it, as after a hub was away, would take what its Works placed off the cluster.
+fn asked_at(mailbox: MailboxFacts<'_>, leaving_since: Timestamp) -> Option<Timestamp> {
+    let noted = mailbox.asked_to_leave_at.unwrap_or(leaving_since);
+    (mailbox.spec.state == ClusterState::Leave).then_some(noted.max(leaving_since))
 }
 
 fn clear(observed: &Observed<'_>, namespace: &MemberNamespace) -> Vec<Write> {

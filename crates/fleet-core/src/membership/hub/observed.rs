@@ -8,7 +8,7 @@ use fleet_api::names::ClusterName;
 use fleet_api::types::{
     InternalMemberClusterSpec, InternalMemberClusterStatus, MemberClusterSpec, MemberClusterStatus,
 };
-use fleet_api::well_known::{finalizers, label_values, labels};
+use fleet_api::well_known::{annotations, finalizers, label_values, labels};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -32,7 +32,7 @@ pub struct Observed<'a> {
 pub struct Settings {
     /// Whether the two networking agents have to join too.
     pub networking_agents: bool,
-    /// So long after its deletion a member that does not answer is let go without it.
+    /// So long after it was asked to leave, a member that does not answer is let go without it.
     pub force_delete_after: SignedDuration,
 }
 
@@ -101,11 +101,15 @@ impl NamespaceFacts {
 pub struct MailboxFacts<'a> {
     pub spec: &'a InternalMemberClusterSpec,
     pub status: Option<&'a InternalMemberClusterStatus>,
+    /// When the member was asked to leave; `None` if that was not noted, as by hubs of other releases.
+    pub asked_to_leave_at: Option<Timestamp>,
 }
 
 impl<'a> MailboxFacts<'a> {
     pub fn of(mailbox: &'a InternalMemberCluster) -> Self {
-        Self { spec: &mailbox.spec, status: mailbox.status.as_ref() }
+        let asked = mailbox.metadata.annotations.as_ref().and_then(|all| all.get(annotations::ASKED_TO_LEAVE_AT));
+        let asked_to_leave_at = asked.and_then(|text| text.parse().ok());
+        Self { spec: &mailbox.spec, status: mailbox.status.as_ref(), asked_to_leave_at }
     }
 }
 

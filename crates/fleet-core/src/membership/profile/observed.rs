@@ -21,16 +21,11 @@ pub struct Observed<'a> {
 }
 
 /// How the hub agent was told to judge members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// A heartbeat older than this means that the cluster is out of reach. A single late heartbeat never does.
-    pub unhealthy_after: SignedDuration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { unhealthy_after: SignedDuration::from_secs(60) }
-    }
+    /// A heartbeat older than this means that the cluster is out of reach. Where nobody says how old that is, a single
+    /// late heartbeat never does.
+    pub unhealthy_after: Option<SignedDuration>,
 }
 
 #[derive(Debug, Clone, Copy)]

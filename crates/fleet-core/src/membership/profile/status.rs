@@ -15,8 +15,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::observed::{MemberFacts, Settings};
 use crate::membership::after;
 
-/// So many heartbeats may be missing at least: the next one is due only after a period, and may come a little late.
-const MISSED_HEARTBEATS_MIN: i32 = 2;
+/// How old a heartbeat may be unless the hub agent is told otherwise.
+const UNHEALTHY_AFTER: SignedDuration = SignedDuration::from_secs(60);
+/// So many periods it may be old at least, unless told otherwise: the next one is due only after a period, and may come
+/// a little late.
+const PERIODS_MIN: i32 = 2;
 
 pub(super) fn tell(
     before: Option<&ClusterProfileStatus>,
@@ -75,7 +78,7 @@ pub(super) fn health(
     (verdict, lost_at)
 }
 
-/// Without the lower bound, a threshold of one period would call every heartbeat lost that comes a second late.
+/// What the hub agent is told counts as it stands, also where every heartbeat that comes a second late is then lost.
 fn lost_after(member: &MemberFacts<'_>, settings: Settings) -> SignedDuration {
-    settings.unhealthy_after.max(member.heartbeat_period * MISSED_HEARTBEATS_MIN)
+    settings.unhealthy_after.unwrap_or_else(|| UNHEALTHY_AFTER.max(member.heartbeat_period * PERIODS_MIN))
 }

@@ -26,16 +26,35 @@ fn a_member_that_we_do_not_hold_is_none_of_our_business() {
 }
 
 #[test]
-fn the_agent_is_asked_and_waited_for_from_the_moment_of_deletion() {
+fn the_agent_is_asked_and_waited_for_from_then_on() {
     let mut world = leaving();
     world.settings.force_delete_after = SignedDuration::from_mins(5);
     world.pass(60);
     expect![[r#"
         update mailbox m1 Leave 60s
         event Normal InternalMemberClusterSpecUpdated: internal member cluster spec updated
-        wake at 2026-11-15T12:05:00Z
-        Leaving(AwaitingAgent { forced_at: 2026-11-15T12:05:00Z })"#]]
+        wake at 2026-11-15T12:06:00Z
+        Leaving(AwaitingAgent { forced_at: 2026-11-15T12:06:00Z })"#]]
     .assert_eq(&hub_text(&world.run_hub()));
+    world.pass(60);
+    expect![[r#"
+        wake at 2026-11-15T12:06:00Z
+        Leaving(AwaitingAgent { forced_at: 2026-11-15T12:06:00Z })"#]]
+    .assert_eq(&hub_text(&world.run_hub()));
+}
+
+#[test]
+fn an_agent_that_another_release_has_asked_is_waited_for_from_the_moment_of_deletion() {
+    let mut world = leaving();
+    world.hub_acts();
+    world.mailbox.as_mut().unwrap().metadata.annotations = None;
+    world.pass(60);
+    expect![[r#"
+        wake at 2026-11-15T12:15:00Z
+        Leaving(AwaitingAgent { forced_at: 2026-11-15T12:15:00Z })"#]]
+    .assert_eq(&hub_text(&world.run_hub()));
+    world.pass(14 * 60);
+    assert_eq!(world.run_hub().report.outcome, Outcome::Leaving(Leaving::Clearing(Clearance::Forced)));
 }
 
 #[test]
@@ -51,15 +70,23 @@ fn without_a_letter_box_nobody_can_be_asked() {
 }
 
 #[test]
-fn a_hub_that_was_away_for_longer_than_the_waiting_time_asks_and_goes_on() {
+fn a_hub_that_was_away_for_longer_than_the_waiting_time_asks_and_waits_all_the_same() {
     let mut world = leaving();
     world.pass(3600);
     expect![[r#"
         update mailbox m1 Leave 60s
+        event Normal InternalMemberClusterSpecUpdated: internal member cluster spec updated
+        wake at 2026-11-15T13:15:00Z
+        Leaving(AwaitingAgent { forced_at: 2026-11-15T13:15:00Z })"#]]
+    .assert_eq(&hub_text(&world.run_hub()));
+    let mut answered = world.clone();
+    answered.agent_acts();
+    assert_eq!(answered.run_hub().report.outcome, Outcome::Leaving(Leaving::Clearing(Clearance::AgentsLeft)));
+    world.pass(15 * 60);
+    expect![[r#"
         release work a-work
         release work b-work
         delete namespace fleet-member-m1
-        event Normal InternalMemberClusterSpecUpdated: internal member cluster spec updated
         Leaving(Clearing(Forced))"#]]
     .assert_eq(&hub_text(&world.run_hub()));
 }

@@ -228,7 +228,7 @@ fn an_agent_that_left_by_itself_is_not_ready_until_it_is_asked_again() {
         serde_json::from_value(json!({"agentStatus": agents("MemberAgent=False")})).unwrap();
     world.mailbox.as_mut().unwrap().status = Some(status);
     expect![[r#"
-        event Normal MemberClusterLeft: member cluster left
+        event Normal MemberClusterJoined: member cluster left
         count leave_result_counter
         Prepared(Left)"#]]
     .assert_eq(&hub_text(&world.run_hub()));

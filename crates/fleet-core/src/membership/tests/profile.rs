@@ -84,7 +84,7 @@ fn health_is_what_the_agent_says_as_long_as_it_is_heard_of() {
 #[test]
 fn silence_becomes_news_at_its_time_and_not_before() {
     let mut world = World::joined();
-    world.profile_settings.unhealthy_after = SignedDuration::from_mins(3);
+    world.profile_settings.unhealthy_after = Some(SignedDuration::from_mins(3));
     let lost_at = world.now + SignedDuration::from_mins(3);
     assert_eq!(world.profile_plan().wake, Wake::At(lost_at));
     world.now = lost_at - SignedDuration::from_secs(1);
@@ -96,10 +96,20 @@ fn silence_becomes_news_at_its_time_and_not_before() {
 }
 
 #[test]
-fn a_heartbeat_that_is_a_little_late_is_not_lost_whatever_the_threshold() {
+fn unless_a_threshold_is_given_a_heartbeat_that_is_a_little_late_is_not_lost() {
     let mut world = World::joined();
-    assert_eq!(world.profile_settings.unhealthy_after, SignedDuration::from_secs(60));
+    assert_eq!(world.profile_settings.unhealthy_after, None);
     world.pass(119);
+    assert_eq!(world.profile_plan().report.outcome, Outcome::Kept(ControlPlaneHealthy::Healthy));
+    world.pass(1);
+    assert_eq!(world.profile_plan().report.outcome, Outcome::Kept(ControlPlaneHealthy::HeartbeatLost));
+}
+
+#[test]
+fn a_threshold_that_is_given_holds_whatever_the_heartbeats_period() {
+    let mut world = World::joined();
+    world.profile_settings.unhealthy_after = Some(SignedDuration::from_secs(90));
+    world.pass(89);
     assert_eq!(world.profile_plan().report.outcome, Outcome::Kept(ControlPlaneHealthy::Healthy));
     world.pass(1);
     assert_eq!(world.profile_plan().report.outcome, Outcome::Kept(ControlPlaneHealthy::HeartbeatLost));

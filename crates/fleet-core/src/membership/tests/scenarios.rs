@@ -75,7 +75,7 @@ fn scheduling_51_a_member_that_is_deleted_leaves_and_keeps_what_was_placed() {
     expect![[r#"
         release work web-work
         delete namespace fleet-member-m1
-        event Normal MemberClusterLeft: member cluster left
+        event Normal MemberClusterJoined: member cluster left
         count leave_result_counter
         Leaving(Clearing(AgentsLeft))"#]]
     .assert_eq(&hub_text(&world.run_hub()));

@@ -299,7 +299,7 @@ impl World {
             }
             hub::Write::UpdateMailbox(mailbox) => {
                 let found = self.mailbox.as_mut().unwrap();
-                found.spec = mailbox.spec.clone();
+                mailbox.change(found);
                 *found.metadata.generation.as_mut().unwrap() += 1;
             }
             hub::Write::ReleaseWork { work } => self.work(work).metadata.finalizers = None,

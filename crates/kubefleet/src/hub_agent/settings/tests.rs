@@ -56,6 +56,7 @@ fn a_command_line_of_the_chart_is_understood() {
     assert_eq!(election.timing.lease, Duration::from_mins(1));
     assert_eq!(settings.limit, Some(Limit { rate: 250.0, burst: 1000.0 }));
     assert_eq!((settings.hub.fleet_size, settings.hub.concurrent_placements), (100, 100));
+    assert_eq!(settings.hub.unhealthy_after, Some(Duration::from_mins(3)));
     let flags = flags(CHART).unwrap();
     let lacking: Vec<&str> = flags.lacking.iter().map(|(name, _)| *name).collect();
     assert_eq!(lacking, ["enable-pprof"], "it is taken, and somebody is told that there is none");
