@@ -86,15 +86,20 @@ impl Reader {
         self.pages(kind, namespace, labels, JSON).await
     }
 
+    /// The same as their Rust type; one that cannot be read is an error.
+    pub async fn list_as<K>(&self, namespace: Option<&str>, labels: Option<&str>) -> Result<Vec<K>, Error>
+    where
+        K: kube::Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let kind = KindId::of::<K>();
+        let found = self.list(&kind, namespace, labels).await?;
+        found.into_iter().map(|object| parsed(&kind, namespace, object)).collect()
+    }
+
     /// The metadata of all objects of a kind, in a namespace or everywhere.
     pub async fn list_metadata(&self, kind: &KindId, namespace: Option<&str>) -> Result<Vec<MetadataObject>, Error> {
         let pages = self.pages(kind, namespace, None, METADATA_LIST).await?;
-        let parsed = |object: Value| {
-            let key = ObjectKey::of_value(&object).unwrap_or_else(|| ObjectKey::new(namespace, ""));
-            let read = serde_json::from_value(object);
-            read.map_err(|source| Error::Unreadable { kind: kind.clone(), key, source })
-        };
-        pages.into_iter().map(parsed).collect()
+        pages.into_iter().map(|object| parsed(kind, namespace, object)).collect()
     }
 
     async fn pages(
@@ -175,6 +180,11 @@ impl Reader {
         self.metrics.read(kind, verb, outcome.as_ref().err());
         outcome
     }
+}
+
+fn parsed<T: DeserializeOwned>(kind: &KindId, namespace: Option<&str>, object: Value) -> Result<T, Error> {
+    let key = ObjectKey::of_value(&object).unwrap_or_else(|| ObjectKey::new(namespace, ""));
+    serde_json::from_value(object).map_err(|source| Error::Unreadable { kind: kind.clone(), key, source })
 }
 
 fn names_an_object(error: &Error) -> bool {

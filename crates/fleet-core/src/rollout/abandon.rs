@@ -4,17 +4,16 @@
 //! may be gone before its Works are. Resources of a cluster that was given up earlier, or that are taken off it for another
 //! reason than the placement's deletion, do not stay. Never deletes anything.
 
-use super::observed::{BindingFacts, Observed, PlacementFacts};
+use super::observed::{BindingFacts, Observed};
 use super::report::{Outcome, Report};
 use super::{Plan, Write};
 
 /// Whether every binding of a placement that is deleted says what becomes of its resources. Before that, none may be
 /// deleted on the placement's behalf, and the placement may not vanish.
-pub fn is_settled<'a>(
-    placement: &PlacementFacts<'_>,
-    bindings: impl IntoIterator<Item = &'a BindingFacts<'a>>,
-) -> bool {
-    !placement.abandons() || !bindings.into_iter().any(is_unmarked)
+///
+/// Of each binding counts whether it is being deleted, and whether it says that its resources stay.
+pub fn is_settled(abandons: bool, bindings: impl IntoIterator<Item = (bool, bool)>) -> bool {
+    !abandons || !bindings.into_iter().any(|(deleting, abandoned)| must_say_so(deleting, abandoned))
 }
 
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
@@ -22,7 +21,8 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     if !observed.placement.abandons() {
         return plan;
     }
-    let mut unmarked: Vec<_> = observed.bindings.iter().filter(|binding| is_unmarked(binding)).collect();
+    let is_unmarked = |binding: &&BindingFacts<'_>| must_say_so(binding.deleting, binding.abandoned);
+    let mut unmarked: Vec<_> = observed.bindings.iter().filter(is_unmarked).collect();
     unmarked.sort_unstable_by_key(|binding| binding.name);
     plan.writes.extend(unmarked.iter().map(|binding| Write::Abandon { binding: binding.name.to_owned() }));
     let marked = observed.bindings.iter().filter(|binding| binding.abandoned).count();
@@ -30,6 +30,6 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     plan
 }
 
-fn is_unmarked(binding: &BindingFacts<'_>) -> bool {
-    !binding.deleting && !binding.abandoned
+fn must_say_so(deleting: bool, abandoned: bool) -> bool {
+    !deleting && !abandoned
 }

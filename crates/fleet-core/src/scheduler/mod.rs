@@ -44,6 +44,7 @@ pub use report::{Fault, Outcome, Rejection, Report, Verdict};
 pub use score::Score;
 
 use crate::plan::{self, ObjectWrite, Wake};
+use crate::rollout::abandonment_is_settled;
 use bindings::{Classified, unschedule};
 use decisions::Findings;
 
@@ -115,6 +116,11 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
 fn release(observed: &Observed<'_>) -> Plan {
     let mut plan = Plan::nothing(Report::without_clusters(Outcome::Releasing));
     if !observed.placement.held {
+        return plan;
+    }
+    let marks = observed.bindings.iter().map(|binding| (binding.deleting, binding.abandoned));
+    if !abandonment_is_settled(observed.placement.abandons, marks) {
+        plan.report.outcome = Outcome::AwaitingAbandonment;
         return plan;
     }
     let mut bindings: Vec<_> = observed.bindings.iter().collect();

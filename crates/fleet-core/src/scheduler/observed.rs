@@ -18,6 +18,7 @@ use fleet_api::well_known::{annotations, finalizers};
 use jiff::Timestamp;
 
 use super::eligibility::EligibilityLimits;
+use crate::rollout;
 
 /// Everything that one plan is made from.
 #[derive(Debug, Clone)]
@@ -40,11 +41,24 @@ pub struct PlacementFacts<'a> {
     pub deleting: bool,
     /// Whether the scheduler's finalizer is on it.
     pub held: bool,
+    /// Whether its resources stay on the clusters when it is deleted.
+    pub abandons: bool,
 }
 
 impl<'a> PlacementFacts<'a> {
     pub fn of<S: Scope>(key: &'a PlacementKey, placement: &Obj<Placement, S>) -> Self {
-        Self { key, deleting: is_deleting(placement), held: has_finalizer(placement, finalizers::SCHEDULER) }
+        Self {
+            key,
+            deleting: is_deleting(placement),
+            held: has_finalizer(placement, finalizers::SCHEDULER),
+            abandons: rollout::PlacementFacts::of(placement).abandons(),
+        }
+    }
+
+    /// Whether the placement is let go, for which its bindings must be known as the server has them: one that a cache has
+    /// not heard of yet would stay behind for good.
+    pub fn is_let_go(&self) -> bool {
+        self.deleting && self.held
     }
 }
 
@@ -193,6 +207,8 @@ pub struct BindingFacts<'a> {
     pub deleting: bool,
     /// Whether the scheduler's finalizer is on it.
     pub held: bool,
+    /// Whether it says that its resources stay on the cluster.
+    pub abandoned: bool,
 }
 
 impl<'a> BindingFacts<'a> {
@@ -206,6 +222,7 @@ impl<'a> BindingFacts<'a> {
             previous_state: annotation(binding, annotations::PREVIOUS_BINDING_STATE).and_then(previous_state),
             deleting: is_deleting(binding),
             held: has_finalizer(binding, finalizers::SCHEDULER_BINDING),
+            abandoned: rollout::BindingFacts::of(binding).abandoned,
         }
     }
 }

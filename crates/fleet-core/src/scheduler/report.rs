@@ -34,6 +34,9 @@ impl Report {
 pub enum Outcome {
     /// The placement is being deleted; its bindings are let go.
     Releasing,
+    /// The placement is being deleted and leaves its resources; not every binding says so yet. Once a binding is gone nobody
+    /// could note on it what becomes of its resources.
+    AwaitingAbandonment,
     /// There is no policy snapshot yet.
     AwaitingPolicy,
     /// Several snapshots claim to be the latest.

@@ -9,7 +9,7 @@ use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
 use fleet_api::conditions::{ConditionStatus, decode_ignoring_generation};
 use fleet_api::kinds::{Binding, MemberCluster, Obj, Placement, PolicySnapshot, Scope};
 use fleet_api::names::{ClusterName, PlacementKey};
-use fleet_api::types::{ObservedCluster, PlacementPolicy, PlacementType};
+use fleet_api::types::{ObservedCluster, PlacementPolicy, PlacementType, ResourceList};
 use fleet_api::well_known::annotations;
 use fleet_core::scheduler::{ClusterFacts, EligibilityLimits, eligibility};
 use fleet_runtime::{Cache, Clock, Event};
@@ -29,14 +29,13 @@ pub(super) fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Opt
 /// What the scheduler reads of a policy snapshot, and the moment when it stops being fulfilled: members that changed
 /// while that was being found out were not told of it.
 pub(super) fn on_policy_snapshot<S: Scope>(event: Event<'_, Obj<PolicySnapshot, S>>) -> Vec<PlacementKey> {
-    let read = |snapshot: &Obj<PolicySnapshot, S>| {
-        let number = meta::annotation(snapshot, annotations::NUMBER_OF_CLUSTERS).map(str::to_owned);
-        let generation = meta::annotation(snapshot, annotations::PLACEMENT_GENERATION).map(str::to_owned);
-        let parent = parent_of(snapshot);
-        (number, generation, meta::is_latest(snapshot), meta::is_deleting(snapshot), parent)
-    };
+    let has_changed = event.changed(|snapshot| {
+        let number = meta::annotation(snapshot, annotations::NUMBER_OF_CLUSTERS);
+        let generation = meta::annotation(snapshot, annotations::PLACEMENT_GENERATION);
+        (number, generation, meta::is_latest(snapshot), meta::is_deleting(snapshot), parent_of(snapshot))
+    });
     let lapsed = matches!((event.old, event.new), (Some(old), Some(new)) if is_fulfilled(old) && !is_fulfilled(new));
-    if !lapsed && !event.changed(read) {
+    if !lapsed && !has_changed {
         return Vec::new();
     }
     event.sides().filter_map(parent_of).collect()
@@ -119,8 +118,8 @@ fn matters(event: Event<'_, MemberCluster>, now: Timestamp, limits: EligibilityL
 }
 
 fn labels_differ(old: &MemberCluster, new: &MemberCluster) -> bool {
-    let labels = |member: &MemberCluster| member.metadata.labels.clone().unwrap_or_default();
-    labels(old) != labels(new)
+    let [old, new] = [old, new].map(|member| member.metadata.labels.as_ref().filter(|labels| !labels.is_empty()));
+    old != new
 }
 
 fn lost_a_taint(old: &MemberCluster, new: &MemberCluster) -> bool {
@@ -130,17 +129,21 @@ fn lost_a_taint(old: &MemberCluster, new: &MemberCluster) -> bool {
 /// What agents report and policies read, but for the times of the reports.
 fn reports_differ(old: &MemberCluster, new: &MemberCluster) -> bool {
     let [old, new] = [old, new].map(|member| member.status.as_ref().map(|status| &status.observed));
-    let properties = |observed: Option<&ObservedCluster>| -> Vec<(String, String)> {
-        let all = observed.into_iter().flat_map(|observed| &observed.properties);
-        all.map(|(name, property)| (name.clone(), property.value.clone())).collect()
-    };
-    let usage = |observed: Option<&ObservedCluster>| {
-        let usage = observed.and_then(|observed| observed.resource_usage.as_ref());
-        usage.map(|usage| (usage.capacity.clone(), usage.allocatable.clone(), usage.available.clone()))
-    };
-    let namespaces =
-        |observed: Option<&ObservedCluster>| observed.map(|observed| observed.namespaces.clone()).unwrap_or_default();
-    properties(old) != properties(new) || namespaces(old) != namespaces(new) || usage(old) != usage(new)
+    !properties(old).eq(properties(new)) || !namespaces(old).eq(namespaces(new)) || usage(old) != usage(new)
+}
+
+fn properties(observed: Option<&ObservedCluster>) -> impl Iterator<Item = (&String, &String)> {
+    let all = observed.into_iter().flat_map(|observed| &observed.properties);
+    all.map(|(name, property)| (name, &property.value))
+}
+
+fn namespaces(observed: Option<&ObservedCluster>) -> impl Iterator<Item = (&String, &String)> {
+    observed.into_iter().flat_map(|observed| &observed.namespaces)
+}
+
+fn usage(observed: Option<&ObservedCluster>) -> Option<[&ResourceList; 3]> {
+    let usage = observed?.resource_usage.as_ref()?;
+    Some([&usage.capacity, &usage.allocatable, &usage.available])
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Runs the scheduler for placements of one scope.
 //!
 //! Decides what is observed and how each write of a plan becomes a request; `changes` has what wakes it. A member that
-//! cannot be read counts as a member that nobody hears of: it keeps what it has. Never picks a cluster: that is
+//! cannot be read counts as a member that nobody hears of: it keeps what it has. The bindings of a placement that is let go
+//! are read from the server; while one of them cannot be read the placement stays. Never picks a cluster: that is
 //! `fleet_core::scheduler`.
 
 mod changes;
@@ -9,19 +10,21 @@ mod changes;
 pub(crate) use changes::{OPEN, is_open};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::sync::Arc;
 
 use fleet_api::bits;
 use fleet_api::kinds::{Binding, MemberCluster, Obj, Placement, PolicySnapshot, Scope, ScopeKind};
-use fleet_api::names::{ClusterName, PlacementKey};
+use fleet_api::names::{ClusterName, NamespaceName, PlacementKey};
 use fleet_api::types::{BindingState, PropertyValue};
-use fleet_api::well_known::{annotations, finalizers};
-use fleet_core::rollout;
+use fleet_api::well_known::{annotations, finalizers, labels};
 use fleet_core::scheduler::{
     BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Namespaces, Observed, Outcome, PlacementFacts,
     Write as Planned, plan,
 };
-use fleet_runtime::{Actions, Cache, Controller, Look, Marks, Moment, ObjectKey, Runtime, Triggers, Write};
+use fleet_runtime::{
+    Actions, Cache, Controller, Error, Look, Marks, Moment, ObjectKey, Reader, Runtime, Triggers, Write,
+};
 
 use crate::caches::{Caches, PlacementCaches, by};
 use crate::keys::object_key;
@@ -65,26 +68,42 @@ impl<S: Scope> Controller for Scheduler<S> {
         ScopeKind::Namespaced => names::NAMESPACED_SCHEDULER,
     };
     type Key = PlacementKey;
-    type Facts = ();
+    /// The bindings of a placement that is let go, as the server has them.
+    type Facts = Option<Vec<Arc<Obj<Binding, S>>>>;
 
-    fn plan(&self, key: &PlacementKey, (): (), moment: Moment) -> Actions {
+    fn fetch(&self, key: &PlacementKey, reader: &Reader) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
+        let placement = self.caches.placements.get(&object_key(key));
+        let is_let_go = placement.is_some_and(|placement| PlacementFacts::of(key, &*placement).is_let_go());
+        async move {
+            if !is_let_go {
+                return Ok(None);
+            }
+            let namespace = key.namespace.as_ref().map(NamespaceName::as_str);
+            let of_placement = format!("{}={}", labels::PARENT_PLACEMENT, key.name);
+            let found = reader.list_as::<Obj<Binding, S>>(namespace, Some(&of_placement)).await?;
+            Ok(Some(found.into_iter().map(Arc::new).collect()))
+        }
+    }
+
+    fn plan(&self, key: &PlacementKey, on_server: Self::Facts, moment: Moment) -> Actions {
         let Some(placement) = self.caches.placements.get(&object_key(key)) else {
             return Actions { look: Look::Passed, ..Actions::none() };
         };
+        let facts = PlacementFacts::of(key, &*placement);
+        if facts.is_let_go() && on_server.is_none() {
+            // It was deleted while we looked, and that change has asked for another look.
+            return Actions { look: Look::Passed, ..Actions::none() };
+        }
         let snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &key.to_string());
         let marked: Vec<&Obj<PolicySnapshot, S>> = snapshots
             .iter()
             .map(Arc::as_ref)
             .filter(|snapshot| meta::is_latest(*snapshot) && !meta::is_deleting(*snapshot))
             .collect();
-        let bindings = self.caches.bindings.by(by::PLACEMENT, &key.to_string());
+        let bindings = on_server.unwrap_or_else(|| self.caches.bindings.by(by::PLACEMENT, &key.to_string()));
         let members = self.members.list();
-        if !is_abandonment_settled(&placement, &bindings) {
-            let note = Some("waits until every binding says that its resources stay".to_owned());
-            return Actions { note, look: Look::Passed, ..Actions::none() };
-        }
         let observed = Observed {
-            placement: PlacementFacts::of(key, &*placement),
+            placement: facts,
             policy: LatestPolicy::of(&marked),
             clusters: self.clusters(&members),
             bindings: bindings.iter().map(|binding| BindingFacts::of(&**binding)).collect(),
@@ -112,7 +131,10 @@ impl<S: Scope> Controller for Scheduler<S> {
 /// Whether there was a policy to schedule by. That several claim to be the latest is told where they are made.
 fn look(outcome: &Outcome) -> Look {
     match outcome {
-        Outcome::Releasing | Outcome::AwaitingPolicy | Outcome::AmbiguousPolicy { .. } => Look::Passed,
+        Outcome::Releasing
+        | Outcome::AwaitingAbandonment
+        | Outcome::AwaitingPolicy
+        | Outcome::AmbiguousPolicy { .. } => Look::Passed,
         Outcome::NothingNamed | Outcome::Decided { .. } => Look::Decided,
         Outcome::Stopped(fault) => Look::stopped(fault),
     }
@@ -130,14 +152,6 @@ impl<S: Scope> Scheduler<S> {
         clusters.extend(unknown.filter_map(|(key, _)| unreadable(&key)));
         clusters
     }
-}
-
-/// Before that, a placement that is deleted keeps its bindings: once they are gone nobody could note on them what becomes
-/// of their resources.
-fn is_abandonment_settled<S: Scope>(placement: &Obj<Placement, S>, bindings: &[Arc<Obj<Binding, S>>]) -> bool {
-    let facts: Vec<_> = bindings.iter().map(|binding| rollout::BindingFacts::of(&**binding)).collect();
-    !meta::is_deleting(placement)
-        || rollout::abandonment_is_settled(&rollout::PlacementFacts::of(placement), facts.iter())
 }
 
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();

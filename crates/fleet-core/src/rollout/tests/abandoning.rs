@@ -14,8 +14,8 @@ fn deleted(spec: &str) -> World {
 }
 
 fn is_settled(world: &World) -> bool {
-    let bindings: Vec<_> = world.bindings.iter().map(BindingFacts::of).collect();
-    abandonment_is_settled(&PlacementFacts::of(&world.placement), &bindings)
+    let bindings = world.bindings.iter().map(BindingFacts::of).map(|binding| (binding.deleting, binding.abandoned));
+    abandonment_is_settled(PlacementFacts::of(&world.placement).abandons(), bindings)
 }
 
 #[test]

@@ -189,6 +189,7 @@ pub(crate) struct World {
     pub(crate) generation: i64,
     pub(crate) deleting: bool,
     pub(crate) held: bool,
+    pub(crate) abandons: bool,
     pub(crate) fleet: Fleet,
     pub(crate) snapshots: Vec<ClusterSchedulingPolicySnapshot>,
     pub(crate) bindings: Vec<ClusterResourceBinding>,
@@ -202,6 +203,7 @@ impl World {
             generation: 0,
             deleting: false,
             held: false,
+            abandons: false,
             fleet: Fleet::parse(fleet),
             snapshots: Vec::new(),
             bindings: Vec::new(),
@@ -283,7 +285,12 @@ impl World {
     pub(crate) fn observe(&self) -> Observed<'_> {
         let marked: Vec<_> = self.snapshots.iter().collect();
         Observed {
-            placement: PlacementFacts { key: &self.key, deleting: self.deleting, held: self.held },
+            placement: PlacementFacts {
+                key: &self.key,
+                deleting: self.deleting,
+                held: self.held,
+                abandons: self.abandons,
+            },
             policy: LatestPolicy::of(&marked),
             clusters: self.fleet.facts(),
             bindings: self.bindings.iter().map(BindingFacts::of).collect(),
@@ -336,7 +343,7 @@ impl World {
             Write::Unschedule { binding, previous } => {
                 let binding = self.named(binding);
                 let annotation = (annotations::PREVIOUS_BINDING_STATE.to_owned(), previous.to_string());
-                binding.metadata.annotations = Some(BTreeMap::from([annotation]));
+                binding.metadata.annotations.get_or_insert_default().extend([annotation]);
                 binding.spec.state = BindingState::Unscheduled;
             }
         }

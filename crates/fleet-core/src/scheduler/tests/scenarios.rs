@@ -373,6 +373,30 @@ fn scheduling_40_deletion_lets_go_of_everything_without_waiting() {
 }
 
 #[test]
+fn a_deleted_placement_that_leaves_its_resources_keeps_its_bindings_until_they_say_so() {
+    let mut world = World::fixture(&fixed(&["c1", "c4"]));
+    world.run();
+    (world.deleting, world.abandons) = (true, true);
+    let abandon = |world: &mut World, short: &str| {
+        let note = (annotations::DELETE_PROPAGATION.to_owned(), "Abandon".to_owned());
+        world.binding_mut(short).metadata.annotations.get_or_insert_default().extend([note]);
+    };
+    abandon(&mut world, "c1");
+    check(&mut world, expect!["AwaitingAbandonment"]);
+    abandon(&mut world, "c4");
+    check(
+        &mut world,
+        expect![[r#"
+        release c1
+        delete c1
+        release c4
+        delete c4
+        release placement
+        Releasing"#]],
+    );
+}
+
+#[test]
 fn scheduling_42_an_evicted_cluster_that_still_fits_is_picked_again() {
     let mut world = World::fixture(&fixed(&["c1", "c4"]));
     world.run();
