@@ -2,6 +2,8 @@
 
 pub const CLUSTER_PLACEMENT: &str = "cluster-placement";
 pub const NAMESPACED_PLACEMENT: &str = "namespaced-placement";
+pub const CLUSTER_PLACEMENT_NAMES: &str = "cluster-placement-names";
+pub const NAMESPACED_PLACEMENT_NAMES: &str = "namespaced-placement-names";
 pub const CLUSTER_SCHEDULER: &str = "cluster-scheduler";
 pub const NAMESPACED_SCHEDULER: &str = "namespaced-scheduler";
 pub const EVICTION: &str = "eviction";

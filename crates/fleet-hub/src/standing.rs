@@ -8,13 +8,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use fleet_api::conditions::per_cluster::RolloutStep;
-use fleet_api::conditions::placement::{PlacementScheduled, PlacementScope};
-use fleet_api::conditions::{ConditionState as _, ConditionStatus};
-use fleet_api::kinds::{Obj, Placement, Scope, ScopeKind};
+use fleet_api::kinds::{Obj, Placement, Scope};
 use fleet_api::names::{NamespaceName, PlacementKey};
-use fleet_api::types::{ApplyStrategy, ApplyStrategyType, PlacementStatus};
+use fleet_api::types::PlacementStatus;
 use fleet_api::well_known::metrics;
+use fleet_core::placement;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -93,34 +91,16 @@ struct Standing {
 
 impl Standing {
     fn of<S: Scope>(placement: &Obj<Placement, S>, status: Option<&PlacementStatus>) -> Self {
-        let scope = match S::KIND {
-            ScopeKind::Cluster => PlacementScope::Cluster,
-            ScopeKind::Namespaced => PlacementScope::Namespaced,
-        };
         let generation = placement.generation();
-        let conditions = status.map_or(&[][..], |status| &status.conditions);
-        let steps = steps(placement).iter().map(|step| step.placement_type_word(scope));
-        for condition_type in std::iter::once(PlacementScheduled::type_word(scope)).chain(steps) {
-            let current =
-                conditions.iter().find(|one| one.type_ == condition_type && one.observed_generation == generation);
-            let (status, reason) = match current.map(|one| (one.status, one.reason.as_str())) {
-                Some((ConditionStatus::True, _)) => continue,
-                Some((ConditionStatus::False, reason)) => ("False", reason),
-                Some((ConditionStatus::Unknown, reason)) => ("Unknown", reason),
-                None => (NOTHING, NOTHING),
-            };
-            return Self { generation, condition_type, status, reason: reason.to_owned() };
-        }
-        Self { generation, condition_type: COMPLETED, status: "True", reason: COMPLETED.to_owned() }
-    }
-}
-
-/// What is expected of a placement after it was scheduled.
-fn steps<S: Scope>(placement: &Obj<Placement, S>) -> &'static [RolloutStep] {
-    let strategy = placement.spec.strategy.as_ref().and_then(|strategy| strategy.apply_strategy.as_ref());
-    match strategy.map(ApplyStrategy::strategy_type).unwrap_or_default() {
-        ApplyStrategyType::ReportDiff => RolloutStep::REPORTING_DIFF,
-        ApplyStrategyType::ClientSideApply | ApplyStrategyType::ServerSideApply => RolloutStep::APPLYING,
+        let standing = placement::Standing::of(placement, status);
+        let Some(milestone) = standing.at else {
+            return Self { generation, condition_type: COMPLETED, status: "True", reason: COMPLETED.to_owned() };
+        };
+        let (status, reason) = match standing.said {
+            Some(condition) => (condition.status.as_str(), condition.reason.clone()),
+            None => (NOTHING, NOTHING.to_owned()),
+        };
+        Self { generation, condition_type: milestone.type_word(S::KIND.into()), status, reason }
     }
 }
 

@@ -37,6 +37,11 @@ impl Error {
         }
     }
 
+    /// What to tell people: the server's own words, or else what happened instead of an answer.
+    pub fn answer(&self) -> String {
+        self.status().map_or_else(|| self.with_causes(), |status| status.message.clone())
+    }
+
     /// Somebody else wrote in between: the object has another version than the one the write was based on, or exists
     /// already.
     pub fn is_conflict(&self) -> bool {

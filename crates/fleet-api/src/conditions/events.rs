@@ -103,7 +103,8 @@ macro_rules! events {
 }
 
 events! {
-    /// On a placement, when a condition becomes True, or says that a rollout does not go on by itself.
+    /// On a placement, when a condition becomes True, or says that a rollout does not go on by itself, or when nobody
+    /// will ever look at it.
     PlacementEvent from "placement-controller" {
         Normal "PlacementRolloutStarted" => RolloutStarted: "Started rolling out the latest resources";
         Normal "PlacementOverriddenSucceeded" => Overridden: "Placement has been successfully overridden";
@@ -119,6 +120,8 @@ events! {
         Warning "PlacementRolloutFailed" => RolloutFailed { said: String }: "{said}";
         Warning "PlacementContentUnknown" => ContentUnknown { part: String }:
             "The API {part} of the hub does not say which kinds it has; until it does, everything that has been placed stays as it is";
+        Warning "PlacementNameInvalid" => NameInvalid { problem: String }:
+            "Nothing is done for this placement: {problem}. Create it again under a shorter name";
         Normal "PlacementCleanupFinalizerRemoved" => CleanupFinalizerRemoved:
             "Deleted the snapshots and removed the placement cleanup finalizer";
     }

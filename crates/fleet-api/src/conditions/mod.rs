@@ -53,13 +53,19 @@ pub enum ConditionStatus {
     Unknown,
 }
 
-impl fmt::Display for ConditionStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl ConditionStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::True => "True",
             Self::False => "False",
             Self::Unknown => "Unknown",
-        })
+        }
+    }
+}
+
+impl fmt::Display for ConditionStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

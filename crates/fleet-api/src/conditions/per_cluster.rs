@@ -13,6 +13,7 @@ use super::placement::{
 };
 use super::state::condition;
 use super::{Condition, ConditionState, ConditionStatus, Finding, list};
+use crate::types::{ApplyStrategy, ApplyStrategyType};
 
 condition! {
     /// Whether the scheduler picked this cluster; the message is the scheduler's decision in words.
@@ -85,6 +86,14 @@ macro_rules! with_step {
 }
 
 impl RolloutStep {
+    /// The steps that a cluster goes through under this strategy, in order; without one, resources are applied.
+    pub fn expected(strategy: Option<&ApplyStrategy>) -> &'static [Self] {
+        match strategy.map(ApplyStrategy::strategy_type).unwrap_or_default() {
+            ApplyStrategyType::ReportDiff => Self::REPORTING_DIFF,
+            ApplyStrategyType::ClientSideApply | ApplyStrategyType::ServerSideApply => Self::APPLYING,
+        }
+    }
+
     /// The steps where resources are applied.
     pub const APPLYING: &'static [Self] =
         &[Self::RolloutStarted, Self::Overridden, Self::WorkSynchronized, Self::Applied, Self::Available];

@@ -3,7 +3,17 @@
 //! Decides their words and sentences. Never counts clusters: the counts come from `fleet-core`.
 
 use super::state::condition;
+use crate::kinds::ScopeKind;
 pub use crate::types::PlacementScope;
+
+impl From<ScopeKind> for PlacementScope {
+    fn from(kind: ScopeKind) -> Self {
+        match kind {
+            ScopeKind::Cluster => Self::Cluster,
+            ScopeKind::Namespaced => Self::Namespaced,
+        }
+    }
+}
 
 impl PlacementScope {
     /// The kind of the staged runs that roll out such a placement.

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DiffedResourcePlacement, DriftedResourcePlacement, FailedResourcePlacement, NamespacedName, PlacementPolicy,
-    PlacementType, ResourceIdentifier, ResourceSelectorTerm, RolloutStrategy, RolloutStrategyType, nullable, words,
+    ApplyStrategy, DiffedResourcePlacement, DriftedResourcePlacement, FailedResourcePlacement, NamespacedName,
+    PlacementPolicy, PlacementType, ResourceIdentifier, ResourceSelectorTerm, RolloutStrategy, RolloutStrategyType,
+    nullable, words,
 };
 use crate::conditions::Condition;
 use crate::kinds::Part;
@@ -91,6 +92,10 @@ impl PlacementSpec {
 
     pub fn strategy_type(&self) -> RolloutStrategyType {
         self.strategy.as_ref().map(RolloutStrategy::strategy_type).unwrap_or_default()
+    }
+
+    pub fn apply_strategy(&self) -> Option<&ApplyStrategy> {
+        self.strategy.as_ref()?.apply_strategy.as_ref()
     }
 
     pub fn revision_history_limit(&self) -> i32 {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fleet_api::conditions::update_run::{ClusterUpdateStarted, ClusterUpdateSucceeded, StageSucceeded};
 use fleet_api::conditions::{Condition, ConditionState, decode_ignoring_generation};
 use fleet_api::kinds::{
-    AppliedWorkFamily, Approval, Binding, ClusterOverride, DisruptionBudget, Eviction, Family, Member,
+    AppliedWorkFamily, Approval, Binding, Cluster, ClusterOverride, DisruptionBudget, Eviction, Family, Member,
     NamespacedOverride, Obj, Placement, PolicySnapshot, Scope, UpdateRun, UpdateStrategy, WorkFamily,
 };
 use fleet_api::types::{
@@ -64,6 +64,13 @@ impl<F: Family> Seen<F> {
 
     pub(super) fn reference(&self) -> ObjectRef {
         ObjectRef::of::<F>(self.metadata.namespace.as_deref(), self.name())
+    }
+
+    /// The object again, for controllers' own plans. These tell scopes apart by whether there is a namespace.
+    pub(super) fn object(&self) -> Obj<F, Cluster> {
+        let mut object = Obj::new(self.metadata.clone(), self.spec.clone());
+        object.status.clone_from(&self.status);
+        object
     }
 }
 
@@ -209,7 +216,7 @@ impl Picture {
     }
 
     pub(super) fn apply_strategy(&self) -> Option<&ApplyStrategy> {
-        self.placement.as_ref()?.spec.strategy.as_ref()?.apply_strategy.as_ref()
+        self.placement.as_ref()?.spec.apply_strategy()
     }
 
     pub(super) fn only_reports_differences(&self) -> bool {

@@ -3,16 +3,14 @@
 //! Decides from the placement's conditions and its bindings what is worth a line. Never decides whether a rollout goes on.
 
 use fleet_api::conditions::per_cluster::RolloutStep;
-use fleet_api::conditions::placement::PlacementScheduled;
-use fleet_api::conditions::{Condition, ConditionState as _, ConditionStatus};
-use fleet_api::kinds::{Binding, Obj, Placement, Scope, ScopeKind};
+use fleet_api::conditions::{Condition, ConditionStatus};
+use fleet_api::kinds::{Binding, Obj, Placement, Scope};
 use fleet_api::time::Time;
-use fleet_api::types::{
-    ApplyStrategy, ApplyStrategyType, BindingState, PlacementScope, PlacementType, RolloutStrategyType,
-};
+use fleet_api::types::{BindingState, PlacementType, RolloutStrategyType};
 use serde::Serialize;
 
 use super::{RunOverview, index_of, since};
+use crate::placement::{Milestone, Standing};
 use crate::updaterun::{BindingFacts, Outcome, Progress};
 
 /// A placement and everything about it that is worth a line.
@@ -147,43 +145,23 @@ fn standing<S: Scope>(placement: &Obj<Placement, S>) -> (PlacementState, Option<
     if placement.metadata.deletion_timestamp.is_some() {
         return (PlacementState::Deleting, None);
     }
-    let scope = match S::KIND {
-        ScopeKind::Cluster => PlacementScope::Cluster,
-        ScopeKind::Namespaced => PlacementScope::Namespaced,
+    let Standing { at, said, reached } = Standing::of(placement, placement.status.as_ref());
+    let status = said.map(|condition| condition.status);
+    let state = match (at, status) {
+        (None, _) => PlacementState::Available,
+        (Some(Milestone::Scheduled), Some(ConditionStatus::False)) => PlacementState::NotScheduled,
+        (Some(Milestone::Scheduled), _) => PlacementState::Scheduling,
+        (Some(Milestone::Step(RolloutStep::RolloutStarted)), _)
+            if placement.spec.strategy_type() == RolloutStrategyType::External =>
+        {
+            PlacementState::UpToRuns
+        }
+        (Some(Milestone::Step(RolloutStep::Overridden | RolloutStep::Applied)), Some(ConditionStatus::False)) => {
+            PlacementState::Failing
+        }
+        (Some(Milestone::Step(_)), _) => PlacementState::RollingOut,
     };
-    let conditions = placement.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let current = |type_word: &str| {
-        let found = conditions.iter().find(|condition| condition.type_ == type_word);
-        found.filter(|condition| condition.observed_generation == placement.generation())
-    };
-    let scheduled = current(PlacementScheduled::type_word(scope));
-    match scheduled.map(|condition| condition.status) {
-        Some(ConditionStatus::True) => {}
-        Some(ConditionStatus::False) => return (PlacementState::NotScheduled, scheduled),
-        Some(ConditionStatus::Unknown) | None => return (PlacementState::Scheduling, scheduled),
-    }
-    let strategy = placement.spec.strategy.as_ref().and_then(|strategy| strategy.apply_strategy.as_ref());
-    let steps = match strategy.map(ApplyStrategy::strategy_type) {
-        Some(ApplyStrategyType::ReportDiff) => RolloutStep::REPORTING_DIFF,
-        _ => RolloutStep::APPLYING,
-    };
-    let mut last = scheduled;
-    for step in steps {
-        let found = current(step.placement_type_word(scope));
-        let state = match (step, found.map(|condition| condition.status)) {
-            (_, Some(ConditionStatus::True)) => {
-                last = found;
-                continue;
-            }
-            (RolloutStep::RolloutStarted, _) if placement.spec.strategy_type() == RolloutStrategyType::External => {
-                PlacementState::UpToRuns
-            }
-            (RolloutStep::Overridden | RolloutStep::Applied, Some(ConditionStatus::False)) => PlacementState::Failing,
-            _ => PlacementState::RollingOut,
-        };
-        return (state, found.or(last));
-    }
-    (PlacementState::Available, last)
+    (state, said.or(reached))
 }
 
 fn placed<S: Scope>(binding: &Obj<Binding, S>) -> PlacedCluster {

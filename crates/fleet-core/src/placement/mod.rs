@@ -11,6 +11,7 @@
 //! | `capture` | what of them is frozen |
 //! | `policy_snapshots`, `resource_snapshots`, `groups`, `new_snapshot` | which snapshots there shall be |
 //! | `entries`, `status`, `status_copy`, `standing` | what the status says |
+//! | `telling` | whether that is news, and whether the news may wait |
 //! | `concern` | whose plan a changed object may change |
 //! | `deletion` | what happens in the end |
 //! | `report` | what was found out, as values |
@@ -32,6 +33,7 @@ mod select;
 mod standing;
 mod status;
 mod status_copy;
+mod telling;
 
 #[cfg(test)]
 mod tests;
@@ -49,23 +51,25 @@ pub use concern::Changed;
 pub use inventory::{GroupVersion, Inventory, Kind, LiveObject, Selected};
 pub use new_snapshot::{NewPart, NewResourceSnapshot};
 pub use observed::{
-    BindingFacts, MasterFacts, Noted, Observed, PartFacts, PlacementFacts, PolicySnapshotFacts, ResourceSnapshotFacts,
-    SnapshotPace, owner_of,
+    BindingFacts, CopyFacts, MasterFacts, Noted, Observed, PartFacts, PlacementFacts, PolicySnapshotFacts,
+    ResourceSnapshotFacts, SnapshotPace, owner_of,
 };
 pub use policy_snapshots::NewPolicySnapshot;
 pub use propagation::{ApiList, ApiListError, Apis, GroupVersionKind, Propagation};
 pub use report::{Content, External, Fault, Outcome, Progress, Refusal, Report};
 pub use resource_snapshots::{NoRunSnapshot, RunSnapshot, WantedSnapshot, snapshot_for_run};
 pub use select::{InvalidSelector, SelectionError, select, unheard};
-pub use standing::Standing;
-pub use status_copy::{StatusCopy, copy_namespace};
+pub use standing::{Milestone, Standing};
+pub use status_copy::{StatusCopy, copied, copy_namespace};
+pub use telling::Telling;
 
 use crate::plan::{self, ObjectWrite, Wake};
 use groups::Groups;
 use resource_snapshots::Kept;
 use status::Subject;
+use status_copy::Syncing;
 
-pub type Plan = plan::Plan<Write, PlacementStatus, Report>;
+pub type Plan = plan::Plan<Write, Telling, Report>;
 
 /// One write to the placement or to something that belongs to it.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +106,6 @@ pub enum Write {
     DeleteResourceSnapshot {
         snapshot: String,
     },
-    CopyStatus(StatusCopy),
 }
 
 impl ObjectWrite for Write {
@@ -117,7 +120,6 @@ impl ObjectWrite for Write {
             Write::MarkResourceSnapshot { snapshot, .. }
             | Write::NoteChange { snapshot, .. }
             | Write::DeleteResourceSnapshot { snapshot } => ("resource snapshot", snapshot),
-            Write::CopyStatus(copy) => ("status copy", &copy.namespace),
         }
     }
 
@@ -132,14 +134,7 @@ impl ObjectWrite for Write {
 
 /// What to do so that what the placement selects is frozen and its status tells the truth.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
-    let plan = if observed.placement.deleting {
-        deletion::plan(observed)
-    } else {
-        let mut plan = keep_up(observed, now);
-        let status = plan.status.as_ref().or(observed.placement.status);
-        plan.report.standing = Some(Standing::of(&observed.placement, status));
-        plan
-    };
+    let plan = if observed.placement.deleting { deletion::plan(observed) } else { keep_up(observed, now) };
     debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
     plan
 }
@@ -148,7 +143,7 @@ fn keep_up(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let mut plan = Plan::nothing(Report::of(Outcome::AwaitingScheduler));
     plan.writes.extend((!observed.placement.held).then_some(Write::HoldPlacement));
     if let Some(refusal) = status_copy::check(&observed.placement) {
-        plan.status = changed(observed, refused(observed, &refusal, now));
+        plan.status = Telling::of(&observed.placement, refused(observed, &refusal, now), None);
         plan.report.outcome = Outcome::Refused(refusal);
         return plan;
     }
@@ -168,9 +163,7 @@ fn keep_up(observed: &Observed<'_>, now: Timestamp) -> Plan {
         }
         Err(SelectionError::User(invalid)) => {
             let refusal = Refusal::Selectors(invalid.clone());
-            let mut status = refused(observed, &refusal, now);
-            plan.writes.extend(status_copy::sync(observed, &mut status, now));
-            plan.status = changed(observed, status);
+            tell(&mut plan, observed, refused(observed, &refusal, now), now);
             plan.report.outcome = Outcome::Refused(refusal);
         }
     }
@@ -190,9 +183,11 @@ fn refused(observed: &Observed<'_>, refusal: &Refusal, now: Timestamp) -> Placem
     status
 }
 
-/// A status that is already there is not written again.
-fn changed(observed: &Observed<'_>, status: PlacementStatus) -> Option<PlacementStatus> {
-    (observed.placement.status != Some(&status)).then_some(status)
+/// Tells a status, and its copy where one is kept.
+fn tell(plan: &mut Plan, observed: &Observed<'_>, mut status: PlacementStatus, now: Timestamp) {
+    let Syncing { copy, wake } = status_copy::sync(observed, &mut status, now);
+    plan.wake = plan.wake.earlier(wake);
+    plan.status = Telling::of(&observed.placement, status, copy);
 }
 
 fn freeze_and_sum_up(
@@ -202,10 +197,10 @@ fn freeze_and_sum_up(
     plan: &mut Plan,
 ) -> Result<(), Fault> {
     let placement = &observed.placement;
-    let (writes, policy) = policy_snapshots::keep_up(observed)?;
+    let (writes, policy) = policy_snapshots::keep_up(placement, &observed.policy_snapshots)?;
     plan.writes.extend(writes);
     let groups = Groups::new(&observed.resource_snapshots)?;
-    let kept = match placement.spec.strategy_type() {
+    let mut kept = match placement.spec.strategy_type() {
         RolloutStrategyType::External => None,
         RolloutStrategyType::RollingUpdate => {
             Some(resource_snapshots::keep_up(placement, &groups, captured, observed.pace, now)?)
@@ -216,19 +211,38 @@ fn freeze_and_sum_up(
         Some(Kept { ref identifiers, .. }) => identifiers.clone(),
         None => captured.identifiers.clone(),
     };
-    if let Some(kept) = &kept {
-        plan.writes.extend(kept.writes.iter().cloned());
+    if let Some(kept) = &mut kept {
+        plan.writes.append(&mut kept.writes);
         plan.wake = kept.delayed_until.map_or(Wake::OnChange, Wake::At);
     }
     let latest = kept.as_ref().map(|kept| (kept.master.as_str(), kept.index));
     let summary = status::sum_up(Subject { observed, policy: &policy, latest, identifiers, groups: &groups, now })?;
-    let mut status = summary.status;
-    plan.writes.extend(status_copy::sync(observed, &mut status, now));
     plan.report.outcome = summary.outcome;
     plan.report.clusters = summary.clusters;
-    plan.report.events = events(placement, &status);
-    plan.status = changed(observed, status);
+    plan.report.events = events(placement, &summary.status);
+    tell(plan, observed, summary.status, now);
     Ok(())
+}
+
+/// What stops every plan of a placement whatever it selects, if anything does. For those who ask why nothing happens and
+/// have not read the content of its snapshots.
+pub fn fault(
+    placement: &PlacementFacts<'_>,
+    policy_snapshots: &[PolicySnapshotFacts<'_>],
+    resource_snapshots: &[ResourceSnapshotFacts<'_>],
+) -> Option<Fault> {
+    let look = || {
+        let (_, policy) = policy_snapshots::keep_up(placement, policy_snapshots)?;
+        let groups = Groups::new(resource_snapshots)?;
+        if placement.spec.strategy_type() == RolloutStrategyType::RollingUpdate {
+            groups.latest()?;
+        }
+        match policy.verdict(placement) {
+            Some(_) => status::missing(placement, policy.decisions(true).count()),
+            None => Ok(0),
+        }
+    };
+    look().err()
 }
 
 fn content(kept: Option<&Kept>) -> Content {

@@ -35,20 +35,20 @@ pub enum NewPart {
 
 impl NewResourceSnapshot {
     /// The object to create for this placement.
-    pub fn object<S: Scope>(&self, placement: &PlacementKey, owner: OwnerReference) -> Obj<Snapshot, S> {
-        let spec = ResourceSnapshotSpec { selected_resources: self.resources.clone() };
-        let mut object = Obj::named(self.name.clone(), spec);
+    pub fn object<S: Scope>(self, placement: &PlacementKey, owner: OwnerReference) -> Obj<Snapshot, S> {
+        let spec = ResourceSnapshotSpec { selected_resources: self.resources };
+        let mut object = Obj::named(self.name, spec);
         object.metadata.namespace = placement.namespace.as_ref().map(ToString::to_string);
         object.metadata.owner_references = Some(vec![owner]);
         let mut marks = BTreeMap::from([
             (labels::PARENT_PLACEMENT.to_owned(), placement.name.to_string()),
             (labels::RESOURCE_INDEX.to_owned(), self.index.to_string()),
         ]);
-        let notes = match &self.part {
+        let notes = match self.part {
             NewPart::Master { hash, snapshots, envelopes } => {
                 marks.insert(labels::IS_LATEST_SNAPSHOT.to_owned(), label_values::TRUE.to_owned());
                 BTreeMap::from([
-                    (annotations::RESOURCE_HASH.to_owned(), hash.clone()),
+                    (annotations::RESOURCE_HASH.to_owned(), hash),
                     (annotations::NUMBER_OF_RESOURCE_SNAPSHOTS.to_owned(), snapshots.to_string()),
                     (annotations::NUMBER_OF_ENVELOPES.to_owned(), envelopes.to_string()),
                 ])

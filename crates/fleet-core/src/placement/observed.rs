@@ -32,8 +32,7 @@ pub struct Observed<'a> {
     pub resource_snapshots: Vec<ResourceSnapshotFacts<'a>>,
     /// All bindings of the placement.
     pub bindings: Vec<BindingFacts<'a>>,
-    /// The copy of the status in the namespace that the placement selects by name, if there is one.
-    pub status_copy: Option<&'a PlacementStatus>,
+    pub status_copy: CopyFacts<'a>,
     /// What the selectors yield, where whoever calls has found that out. Otherwise the plan selects and captures from the
     /// inventory, which must then have the content of objects and not only their metadata.
     pub selection: Option<&'a Result<Captured, SelectionError>>,
@@ -67,6 +66,15 @@ impl Observed<'_> {
         let told = self.placement.status.iter().flat_map(|status| &status.selected_resources);
         captured.may_have_lost(frozen.iter().chain(told)).cloned()
     }
+}
+
+/// The copy of the status in the namespace that the placement selects by name.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CopyFacts<'a> {
+    /// What it says, if it is there.
+    pub found: Option<&'a PlacementStatus>,
+    /// Until when it is not tried again to write it, because that failed.
+    pub failed_until: Option<Timestamp>,
 }
 
 /// How soon a change of content may become a snapshot. With both zero, at once.

@@ -6,15 +6,17 @@
 
 use std::collections::BTreeMap;
 
+use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
+use fleet_api::conditions::{Condition, ConditionStatus, decode};
 use fleet_api::hashes::policy_hash;
 use fleet_api::kinds::{Obj, PolicySnapshot, Scope};
 use fleet_api::names::{Index, PlacementKey, PolicySnapshotName};
-use fleet_api::types::{PlacementType, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
+use fleet_api::types::{ClusterDecision, PlacementType, SchedulingPolicySnapshotSpec, SchedulingPolicySnapshotStatus};
 use fleet_api::well_known::{annotations, label_values, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::Write;
-use super::observed::{Noted, Observed, PlacementFacts, PolicySnapshotFacts};
+use super::observed::{Noted, PlacementFacts, PolicySnapshotFacts};
 use super::report::Fault;
 
 /// The snapshot in force once the writes are done.
@@ -24,6 +26,21 @@ pub(super) struct PolicyInForce<'a> {
     pub generation: i64,
     /// What the scheduler says; `None` before it has seen the snapshot.
     pub status: Option<&'a SchedulingPolicySnapshotStatus>,
+}
+
+impl<'a> PolicyInForce<'a> {
+    /// The scheduler's verdict, if it is about the placement as it is now.
+    pub(super) fn verdict(&self, placement: &PlacementFacts<'_>) -> Option<&'a Condition> {
+        let current = self.status.filter(|status| status.observed_crp_generation >= placement.generation);
+        current
+            .and_then(|status| decode::<PolicySnapshotScheduled>(&status.conditions, self.generation).current())
+            .filter(|condition| condition.status != ConditionStatus::Unknown)
+    }
+
+    pub(super) fn decisions(&self, selected: bool) -> impl Iterator<Item = &'a ClusterDecision> + use<'a> {
+        let all = self.status.into_iter().flat_map(|status| &status.target_clusters);
+        all.filter(move |decision| decision.selected == selected)
+    }
 }
 
 /// A policy snapshot to be created.
@@ -57,10 +74,12 @@ impl NewPolicySnapshot {
 }
 
 /// What to write so that the placement's policy is in force.
-pub(super) fn keep_up<'a>(observed: &Observed<'a>) -> Result<(Vec<Write>, PolicyInForce<'a>), Fault> {
-    let placement = &observed.placement;
+pub(super) fn keep_up<'a>(
+    placement: &PlacementFacts<'_>,
+    snapshots: &[PolicySnapshotFacts<'a>],
+) -> Result<(Vec<Write>, PolicyInForce<'a>), Fault> {
     let hash = policy_hash(placement.spec.policy.as_ref());
-    let snapshots = by_index(&observed.policy_snapshots)?;
+    let snapshots = by_index(snapshots)?;
     let marked: Vec<_> = snapshots.values().copied().filter(|snapshot| snapshot.latest).collect();
     let current = match marked[..] {
         [] => snapshots.values().next_back().copied(),

@@ -9,7 +9,6 @@ use jiff::Timestamp;
 
 use super::inventory::GroupVersion;
 use super::select::InvalidSelector;
-use super::standing::Standing;
 
 /// What a plan rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,15 +17,13 @@ pub struct Report {
     pub content: Content,
     /// Where each selected cluster stands, in the order of the scheduler's decisions.
     pub clusters: Vec<(String, Progress)>,
-    /// The first condition that is not True; absent for a placement that is going.
-    pub standing: Option<Standing>,
     /// What became true with this plan, in the order in which it does.
     pub events: Vec<PlacementEvent>,
 }
 
 impl Report {
     pub(super) fn of(outcome: Outcome) -> Self {
-        Self { outcome, content: Content::NotLookedAt, clusters: Vec::new(), standing: None, events: Vec::new() }
+        Self { outcome, content: Content::NotLookedAt, clusters: Vec::new(), events: Vec::new() }
     }
 }
 

@@ -1,37 +1,68 @@
-//! Where a placement stands, in one condition: the first that is not True.
+//! Where a placement stands: at the first of its conditions that is not True.
 //!
-//! Decides which condition that is; metrics are labelled by it. Never changes a status.
+//! Decides which condition that is; metrics, overviews and events of completion render from here. Never changes a status.
 
+use fleet_api::conditions::per_cluster::RolloutStep;
 use fleet_api::conditions::placement::PlacementScheduled;
-use fleet_api::conditions::{ConditionState, ConditionStatus};
-use fleet_api::types::PlacementStatus;
+use fleet_api::conditions::{Condition, ConditionState, ConditionStatus};
+use fleet_api::kinds::{Obj, Placement, Scope};
+use fleet_api::types::{PlacementScope, PlacementSpec, PlacementStatus};
 
-use super::observed::PlacementFacts;
-use super::status::expected_steps;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// Scheduled, and every expected step is True.
-    Completed,
-    At {
-        /// The condition's type as the placement's kind spells it.
-        condition: &'static str,
-        /// Its status and reason; absent if nothing was said of this generation.
-        said: Option<(ConditionStatus, String)>,
-    },
+/// One of the things that must become true of a placement, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Milestone {
+    Scheduled,
+    Step(RolloutStep),
 }
 
-impl Standing {
-    pub(super) fn of(placement: &PlacementFacts<'_>, status: Option<&PlacementStatus>) -> Self {
-        let scope = placement.scope();
-        let steps = expected_steps(placement).iter().map(|step| step.placement_type_word(scope));
-        for condition in std::iter::once(PlacementScheduled::type_word(scope)).chain(steps) {
-            let found = status.into_iter().flat_map(|status| &status.conditions).find(|one| one.type_ == condition);
-            let current = found.filter(|one| one.observed_generation == placement.generation);
-            if current.is_none_or(|one| one.status != ConditionStatus::True) {
-                return Standing::At { condition, said: current.map(|one| (one.status, one.reason.clone())) };
-            }
+impl Milestone {
+    /// Its condition's type, as the placement's kind spells it.
+    pub fn type_word(self, scope: PlacementScope) -> &'static str {
+        match self {
+            Milestone::Scheduled => PlacementScheduled::type_word(scope),
+            Milestone::Step(step) => step.placement_type_word(scope),
         }
-        Standing::Completed
+    }
+
+    /// Those of a placement that asks for this.
+    fn of(spec: &PlacementSpec) -> impl Iterator<Item = Self> {
+        let steps = RolloutStep::expected(spec.apply_strategy());
+        std::iter::once(Milestone::Scheduled).chain(steps.iter().copied().map(Milestone::Step))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing<'a> {
+    /// The first milestone that is not reached; `None` if all are.
+    pub at: Option<Milestone>,
+    /// What is said of it; absent if nothing was said of this generation.
+    pub said: Option<&'a Condition>,
+    /// What is said of the last one that is reached.
+    pub reached: Option<&'a Condition>,
+}
+
+impl<'a> Standing<'a> {
+    /// Where a placement stands if this is its status: the one it has, or the one it gets.
+    pub fn of<S: Scope>(placement: &Obj<Placement, S>, status: Option<&'a PlacementStatus>) -> Self {
+        Self::in_status(&placement.spec, S::KIND.into(), placement.generation(), status)
+    }
+
+    pub(super) fn in_status(
+        spec: &PlacementSpec,
+        scope: PlacementScope,
+        generation: i64,
+        status: Option<&'a PlacementStatus>,
+    ) -> Self {
+        let conditions: &[Condition] = status.map_or(&[], |status| &status.conditions);
+        let mut reached = None;
+        for milestone in Milestone::of(spec) {
+            let word = milestone.type_word(scope);
+            let found = conditions.iter().find(|one| one.type_ == word && one.observed_generation == generation);
+            if found.is_none_or(|one| one.status != ConditionStatus::True) {
+                return Self { at: Some(milestone), said: found, reached };
+            }
+            reached = found;
+        }
+        Self { at: None, said: None, reached }
     }
 }

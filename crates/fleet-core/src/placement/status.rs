@@ -5,11 +5,10 @@
 
 use fleet_api::conditions::per_cluster::{RolloutStep, Tally};
 use fleet_api::conditions::placement::{PlacementRolloutStarted, PlacementScheduled};
-use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
-use fleet_api::conditions::{ConditionState, ConditionStatus, Finding, decode, decode_in, put, remove};
+use fleet_api::conditions::{ConditionState, ConditionStatus, Finding, put, remove};
 use fleet_api::names::Index;
 use fleet_api::types::{
-    ApplyStrategyType, ClusterDecision, PerClusterPlacementStatus, PlacementStatus, PlacementType, ResourceIdentifier,
+    ClusterDecision, PerClusterPlacementStatus, PlacementStatus, PlacementType, ResourceIdentifier,
 };
 use jiff::Timestamp;
 
@@ -18,6 +17,7 @@ use super::groups::Groups;
 use super::observed::{BindingFacts, Observed, PlacementFacts};
 use super::policy_snapshots::PolicyInForce;
 use super::report::{External, Fault, Outcome, Progress};
+use super::standing::Standing;
 
 /// What the status speaks of.
 #[derive(Debug)]
@@ -42,17 +42,12 @@ pub(super) struct Summary {
 
 /// The steps that this placement's clusters go through.
 pub(super) fn expected_steps(placement: &PlacementFacts<'_>) -> &'static [RolloutStep] {
-    let strategy = placement.spec.strategy.as_ref().and_then(|strategy| strategy.apply_strategy.as_ref());
-    match strategy.map(fleet_api::types::ApplyStrategy::strategy_type).unwrap_or_default() {
-        ApplyStrategyType::ReportDiff => RolloutStep::REPORTING_DIFF,
-        ApplyStrategyType::ClientSideApply | ApplyStrategyType::ServerSideApply => RolloutStep::APPLYING,
-    }
+    RolloutStep::expected(placement.spec.apply_strategy())
 }
 
 /// Whether everything that is expected of the placement is True in this status.
 pub(super) fn is_complete(placement: &PlacementFacts<'_>, status: &PlacementStatus) -> bool {
-    let scheduled = decode_in::<PlacementScheduled>(placement.scope(), &status.conditions, placement.generation);
-    scheduled.is_true() && expected_steps(placement).iter().all(|step| is_true(placement, status, *step))
+    Standing::in_status(placement.spec, placement.scope(), placement.generation, Some(status)).at.is_none()
 }
 
 /// Whether a step is True for the whole placement in this status.
@@ -95,27 +90,41 @@ pub(super) fn sum_up(subject: Subject<'_>) -> Result<Summary, Fault> {
     Ok(Summary { status, outcome, clusters })
 }
 
+/// How many clusters the policy names or counts; `None` where it takes what fits.
+fn wanted(placement: &PlacementFacts<'_>) -> Option<i64> {
+    let policy = placement.spec.policy.as_ref()?;
+    match policy.placement_type() {
+        PlacementType::PickAll => None,
+        PlacementType::PickN => Some(policy.number_of_clusters.unwrap_or_default().into()),
+        PlacementType::PickFixed => {
+            let named = policy.cluster_names.as_ref().map_or(0, Vec::len);
+            Some(i64::try_from(named).unwrap_or(i64::MAX))
+        }
+    }
+}
+
+/// How many of the wanted clusters were not found.
+pub(super) fn missing(placement: &PlacementFacts<'_>, picked: usize) -> Result<usize, Fault> {
+    let Some(wanted) = wanted(placement) else { return Ok(0) };
+    let missing = wanted.saturating_sub(i64::try_from(picked).unwrap_or(i64::MAX));
+    usize::try_from(missing).map_err(|_| Fault::MoreClustersThanWanted { picked, wanted })
+}
+
 impl Subject<'_> {
     fn placement(&self) -> &PlacementFacts<'_> {
         &self.observed.placement
     }
 
-    /// The scheduler's verdict, if it is about the placement as it is now.
     fn verdict(&self) -> Finding {
         let (scope, generation) = (self.placement().scope(), self.placement().generation);
-        let current = self.policy.status.filter(|status| status.observed_crp_generation >= generation);
-        let verdict = current
-            .and_then(|status| decode::<PolicySnapshotScheduled>(&status.conditions, self.policy.generation).current())
-            .filter(|condition| condition.status != ConditionStatus::Unknown);
-        match verdict {
+        match self.policy.verdict(self.placement()) {
             Some(condition) => Finding::copied::<PlacementScheduled>(scope, condition, generation),
             None => PlacementScheduled::Pending.finding_in(scope, generation),
         }
     }
 
     fn decisions(&self, selected: bool) -> impl Iterator<Item = &ClusterDecision> {
-        let all = self.policy.status.into_iter().flat_map(|status| &status.target_clusters);
-        all.filter(move |decision| decision.selected == selected)
+        self.policy.decisions(selected)
     }
 
     fn context(&self) -> EntryContext<'_> {
@@ -153,27 +162,12 @@ impl Subject<'_> {
         named.and_then(|snapshot| snapshot.index)
     }
 
-    /// How many clusters the policy names or counts; `None` where it takes what fits.
-    fn wanted(&self) -> Option<i64> {
-        let policy = self.placement().spec.policy.as_ref()?;
-        match policy.placement_type() {
-            PlacementType::PickAll => None,
-            PlacementType::PickN => Some(policy.number_of_clusters.unwrap_or_default().into()),
-            PlacementType::PickFixed => {
-                let named = policy.cluster_names.as_ref().map_or(0, Vec::len);
-                Some(i64::try_from(named).unwrap_or(i64::MAX))
-            }
-        }
-    }
-
     fn wants_none(&self) -> bool {
-        self.wanted() == Some(0)
+        wanted(self.placement()) == Some(0)
     }
 
     fn unfilled(&self, picked: usize) -> Result<Vec<PerClusterPlacementStatus>, Fault> {
-        let Some(wanted) = self.wanted() else { return Ok(Vec::new()) };
-        let missing = wanted.saturating_sub(i64::try_from(picked).unwrap_or(i64::MAX));
-        let missing = usize::try_from(missing).map_err(|_| Fault::MoreClustersThanWanted { picked, wanted })?;
+        let missing = missing(self.placement(), picked)?;
         Ok(unfilled(&self.context(), self.decisions(false).take(missing)))
     }
 

@@ -1,7 +1,8 @@
 //! The copy of a placement's status in the namespace that it selects, for readers who see only that namespace.
 //!
-//! Decides which namespace that is, whether the placement may go on if it names another one, and when the copy has to be
-//! written. It is written when the status differs, not on every look. Never computes the status.
+//! Decides which namespace that is, whether the placement may go on if it names another one, when the copy has to be
+//! written, and what is said of how that went. It is written when the status differs, not on every look, and after the
+//! status: readers of the placement do not wait for somebody who refuses the copy. Never computes the status.
 
 use fleet_api::conditions::placement::PlacementStatusSynced;
 use fleet_api::conditions::{ConditionState, put, remove};
@@ -12,9 +13,9 @@ use fleet_api::types::{PlacementScope, PlacementStatus, ResourceIdentifier, Stat
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::Write;
 use super::observed::{Observed, PlacementFacts};
 use super::report::Refusal;
+use crate::plan::Wake;
 
 /// A copy to be created or brought up to date.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,22 +60,54 @@ pub(super) fn check(placement: &PlacementFacts<'_>) -> Option<Refusal> {
     (chosen != original).then(|| Refusal::NamespaceChanged { chosen: chosen.to_owned(), original: original.clone() })
 }
 
-/// Brings the copy in line with the status, and says in the status how that goes.
-pub(super) fn sync(observed: &Observed<'_>, status: &mut PlacementStatus, now: Timestamp) -> Option<Write> {
+/// Brings the copy in line with the status, and says in the status how that stands. Where a copy has to be written first,
+/// what was said of the last one stays until it is known how that went.
+pub(super) fn sync(observed: &Observed<'_>, status: &mut PlacementStatus, now: Timestamp) -> Syncing {
     let placement = &observed.placement;
-    let namespace = copy_namespace(placement).filter(|_| is_wanted(placement))?;
+    let Some(namespace) = copy_namespace(placement).filter(|_| is_wanted(placement)) else { return Syncing::default() };
     let mut copied = status.clone();
     remove(&mut copied.conditions, PlacementStatusSynced::type_word(()));
-    let (synced, write) = if let Some(error) = obstacle(observed, namespace) {
-        (PlacementStatusSynced::Failed { error }, None)
-    } else {
-        let is_current = observed.status_copy == Some(&copied);
-        let copy = StatusCopy { namespace: namespace.to_owned(), status: copied, updated: Time::new(now) };
-        let synced = PlacementStatusSynced::Succeeded { namespace: namespace.to_owned() };
-        (synced, (!is_current).then_some(Write::CopyStatus(copy)))
+    let synced = match obstacle(observed, namespace) {
+        Some(error) => PlacementStatusSynced::Failed { error },
+        None if observed.status_copy.found == Some(&copied) => succeeded(namespace),
+        None => {
+            let wake = observed.status_copy.failed_until.filter(|until| now < *until);
+            let copy = StatusCopy { namespace: namespace.to_owned(), status: copied, updated: Time::new(now) };
+            return Syncing { copy: wake.is_none().then_some(copy), wake: wake.map_or(Wake::OnChange, Wake::At) };
+        }
     };
     put(&mut status.conditions, synced.finding(placement.generation), now);
-    write
+    Syncing::default()
+}
+
+/// What is to be done about the copy.
+#[derive(Debug)]
+pub(super) struct Syncing {
+    pub copy: Option<StatusCopy>,
+    /// When one that could not be written is tried again.
+    pub wake: Wake,
+}
+
+impl Default for Syncing {
+    fn default() -> Self {
+        Self { copy: None, wake: Wake::OnChange }
+    }
+}
+
+/// The status with how writing its copy went, in the words of the server; `None` where it says that already.
+pub fn copied(placement: &PlacementFacts<'_>, went: Result<(), String>, now: Timestamp) -> Option<PlacementStatus> {
+    let namespace = copy_namespace(placement)?;
+    let synced = match went {
+        Ok(()) => succeeded(namespace),
+        Err(error) => PlacementStatusSynced::Failed { error },
+    };
+    let mut status = placement.status.cloned().unwrap_or_default();
+    put(&mut status.conditions, synced.finding(placement.generation), now);
+    (placement.status != Some(&status)).then_some(status)
+}
+
+fn succeeded(namespace: &str) -> PlacementStatusSynced {
+    PlacementStatusSynced::Succeeded { namespace: namespace.to_owned() }
 }
 
 /// What the API server would answer if a copy were written into a namespace that is not there or going.
@@ -82,7 +115,7 @@ fn obstacle(observed: &Observed<'_>, namespace: &str) -> Option<String> {
     let kind = observed.inventory.kind("", "v1", "Namespace")?;
     match observed.inventory.get(kind, "", namespace) {
         None => observed.inventory.is_complete(kind).then(|| format!("namespaces \"{namespace}\" not found")),
-        Some(found) if found.is_deleting() && observed.status_copy.is_none() => Some(format!(
+        Some(found) if found.is_deleting() && observed.status_copy.found.is_none() => Some(format!(
             "clusterresourceplacementstatuses.placement.kubernetes-fleet.io \"{}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
             observed.placement.key.name
         )),

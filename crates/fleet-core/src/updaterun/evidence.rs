@@ -11,7 +11,7 @@ use fleet_api::conditions::per_cluster::RolloutStep;
 use fleet_api::conditions::run_fault::RunFault;
 use fleet_api::conditions::{ConditionStatus, Reason as _, decode};
 use fleet_api::names::{Index, ResourceSnapshotName, SnapshotPart};
-use fleet_api::types::{ApplyStrategy, ApplyStrategyType, BindingState, ClusterUpdatingStatus};
+use fleet_api::types::{ApplyStrategy, BindingState, ClusterUpdatingStatus};
 
 use super::observed::BindingFacts;
 use super::pass::Pass;
@@ -87,10 +87,7 @@ impl Progress {
         if arrived {
             return Progress::Arrived;
         }
-        let steps = match binding.apply_strategy.map(ApplyStrategy::strategy_type) {
-            Some(ApplyStrategyType::ReportDiff) => RolloutStep::REPORTING_DIFF,
-            _ => RolloutStep::APPLYING,
-        };
+        let steps = RolloutStep::expected(binding.apply_strategy);
         let pending = steps.iter().map(|step| (*step, step.current(binding.conditions, binding.generation)));
         let first = pending.into_iter().find(|(_, found)| found.is_none_or(|one| one.status != ConditionStatus::True));
         match first {

@@ -27,10 +27,7 @@ pub(super) fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Opt
 
 /// Snapshots are ours, but others can change or delete them, and the scheduler writes the status of some.
 pub(super) fn on_snapshot<F: Family, S: Scope>(event: Event<'_, Obj<F, S>>) -> BTreeSet<PlacementKey> {
-    let looked_at = |snapshot: &'_ Obj<F, S>| {
-        (snapshot.metadata.labels.clone(), snapshot.metadata.annotations.clone(), snapshot.status.clone())
-    };
-    if !event.changed(looked_at) {
+    if !event.changed(|snapshot| (&snapshot.metadata.labels, &snapshot.metadata.annotations, &snapshot.status)) {
         return BTreeSet::new();
     }
     event.sides().filter_map(parent_of).collect()
@@ -74,6 +71,11 @@ impl<S: Scope> ObjectChanges<S> {
         let Some(kind) = inventory.kind_of(id) else { return BTreeSet::new() };
         let key = event.key();
         let namespace = key.namespace().unwrap_or_default();
+        // Nearly all that happens on a hub concerns no placement, so that is asked before anything is built.
+        let candidates = self.candidates(&words_of::<S>(kind, namespace, key.name()));
+        if candidates.is_empty() {
+            return BTreeSet::new();
+        }
         let sides: Vec<Value> = event.sides().map(|side| value_of(id, &side.metadata, &self.world.tokens)).collect();
         let concerned = |placement: &Obj<Placement, S>, key: &PlacementKey| {
             let facts = PlacementFacts::of(key, placement);
@@ -82,7 +84,6 @@ impl<S: Scope> ObjectChanges<S> {
                 changed.concerns(&facts, &inventory, &self.world.propagation)
             })
         };
-        let candidates = self.candidates(&words_of::<S>(kind, namespace, key.name()));
         candidates.iter().filter_map(|one| key_of(&**one).filter(|key| concerned(one, key))).collect()
     }
 

@@ -10,15 +10,19 @@
 //! | `inventory`, `frozen`, `tokens` | what selectors choose from |
 //! | `content` | what is read, and when |
 //! | `perform` | from a plan's writes to requests |
+//! | `copying` | when copies of statuses that failed are tried again |
+//! | `unnameable` | placements that nothing can be done for |
 
 mod changes;
 mod content;
+mod copying;
 mod frozen;
 mod interest;
 mod inventory;
 mod kinds;
 mod perform;
 mod tokens;
+mod unnameable;
 mod waits;
 
 pub(crate) use content::{Facts, capture};
@@ -33,13 +37,13 @@ use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, Sc
 use fleet_api::names::PlacementKey;
 use fleet_core::overrides::Scopes;
 use fleet_core::placement::{
-    BindingFacts, Fault, Inventory, Observed, Outcome, PlacementFacts, PolicySnapshotFacts, Propagation,
-    ResourceSnapshotFacts, SnapshotPace, copy_namespace, plan,
+    BindingFacts, CopyFacts, Fault, Inventory, Observed, Outcome as Stand, PlacementFacts, PolicySnapshotFacts,
+    Propagation, ResourceSnapshotFacts, SnapshotPace, copied, copy_namespace, plan,
 };
 use fleet_core::plan::Wake;
 use fleet_runtime::{
     Actions, Cache, Controller, Discovery, Error, KindId, KubeEvent, Look, Marks, MetadataCaches, Moment, Next,
-    ObjectKey, Reader, Runtime, Triggers,
+    ObjectKey, Outcome, Reader, Runtime, Triggers,
 };
 
 use crate::caches::{PlacementCaches, by};
@@ -50,6 +54,7 @@ use crate::options::HubOptions;
 use crate::standing::Standings;
 use changes::ObjectChanges;
 use content::Memory;
+use copying::Copying;
 use inventory::{Contents, Live};
 use kinds::Wanted;
 use tokens::Tokens;
@@ -141,11 +146,13 @@ pub(crate) fn start<S: Scope>(
         status_copies: status_copies.cloned(),
         world: world.clone(),
         memory: Memory::default(),
+        copying: Copying::default(),
         waits,
         standings: standings.clone(),
         marks: Arc::default(),
         pace: options.snapshot_pace,
     };
+    unnameable::start(runtime, &caches.placements);
     let again = controller.marks.clone();
     let marks = runtime.controller(controller, triggers, options.placement_workers());
     again.get_or_init(|| marks).clone()
@@ -156,6 +163,7 @@ struct Placements<S: Scope> {
     status_copies: Option<Cache<ClusterResourcePlacementStatus>>,
     world: World,
     memory: Memory,
+    copying: Copying,
     waits: Arc<Waits>,
     /// Where placements stand, for dashboards.
     standings: Standings,
@@ -184,17 +192,44 @@ impl<S: Scope> Controller for Placements<S> {
 
     fn plan(&self, key: &PlacementKey, facts: Facts, moment: Moment) -> Actions {
         let Some(placement) = self.caches.placements.get(&object_key(key)) else {
-            self.memory.forget(key);
+            self.forget(key);
             self.standings.forget(key);
             return Actions::none();
         };
         if meta::is_deleting(&*placement) {
-            self.memory.forget(key);
+            self.forget(key);
         } else if facts.of != Some((placement.metadata.uid.clone(), placement.generation())) {
             // It changed while its content was read, and that change has asked for another look.
             return Actions::none();
         }
         self.carry_out(key, &placement, &facts, moment)
+    }
+
+    /// How writing the copy of a status went: nothing else is observed.
+    fn conclude(&self, key: &PlacementKey, outcomes: Vec<Outcome>, moment: Moment) -> Option<Actions> {
+        // The next look finds when a copy that failed is tried again.
+        let again = Actions::none().then(Next::At(moment.now));
+        let went = match outcomes.into_iter().next()? {
+            Ok(_) => {
+                self.copying.forget(key);
+                Ok(())
+            }
+            Err(error) => {
+                self.copying.failed(key, moment.now);
+                // Somebody else was faster, which is nothing to tell.
+                if error.is_conflict() {
+                    return Some(again);
+                }
+                tracing::warn!(error = error.with_causes(), "the copy of a status cannot be written");
+                Err(error.answer())
+            }
+        };
+        let is_written = went.is_ok();
+        let placement = self.caches.placements.get(&object_key(key))?;
+        match copied(&PlacementFacts::of(key, &*placement), went, moment.now) {
+            Some(status) => Some(again.with(perform::say(&*placement, &status))),
+            None => (!is_written).then_some(again),
+        }
     }
 }
 
@@ -211,24 +246,27 @@ impl<S: Scope> Placements<S> {
             policy_snapshots: policy_snapshots.iter().map(|one| PolicySnapshotFacts::of(&**one)).collect(),
             resource_snapshots: resource_snapshots.iter().map(|one| ResourceSnapshotFacts::of(&**one)).collect(),
             bindings: bindings.iter().map(|one| BindingFacts::of(&**one)).collect(),
-            status_copy: status_copy.as_ref().map(|copy| &copy.spec),
+            status_copy: CopyFacts {
+                found: status_copy.as_ref().map(|copy| &copy.spec),
+                failed_until: self.copying.failed_until(key),
+            },
             selection: facts.selection.as_ref(),
             inventory: &inventory,
             propagation: &self.world.propagation,
             pace: self.pace,
         };
         let plan = plan(&observed, moment.now);
-        if plan.report.outcome == Outcome::Stopped(Fault::ContentNotRead) {
+        if plan.report.outcome == Stand::Stopped(Fault::ContentNotRead) {
             self.memory.forget(key);
             self.look_again(key);
             return Actions::none();
         }
-        if let Outcome::AwaitingInventory { resource } = &plan.report.outcome
+        if let Stand::AwaitingInventory { resource } = &plan.report.outcome
             && self.waits.add(resource, key, &self.world.metadata)
         {
             self.look_again(key);
         }
-        if let Outcome::AwaitingAnswer { part } = &plan.report.outcome {
+        if let Stand::AwaitingAnswer { part } = &plan.report.outcome {
             tracing::warn!(
                 placement = %key, api = %part,
                 "a placement waits for an API of the hub to answer; if that is gone for good, delete its APIService or \
@@ -240,25 +278,30 @@ impl<S: Scope> Placements<S> {
             placement,
             policy_snapshots: policy_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
             resource_snapshots: resource_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
-            status_copy: status_copy.as_deref(),
-            status: plan.status.as_ref(),
         };
         let mut actions = Actions::none().then(match plan.wake {
             Wake::OnChange => Next::OnChange,
             Wake::At(instant) => Next::At(instant),
         });
-        actions.writes.extend(plan.writes.iter().filter_map(|write| performer.write(write)));
-        actions.writes.extend(performer.status());
+        actions.writes.extend(plan.writes.into_iter().filter_map(|write| performer.write(write)));
+        let telling = plan.status.iter();
+        actions.writes.extend(telling.flat_map(|one| perform::tell(one, key, placement, status_copy.as_deref())));
         actions.events.extend(plan.report.events.iter().map(|event| KubeEvent::about(placement, event)));
         actions.note = Some(format!("{:?}, {:?}", plan.report.outcome, plan.report.content));
-        if let Outcome::Stopped(fault) = &plan.report.outcome {
+        if let Stand::Stopped(fault) = &plan.report.outcome {
             actions.look = Look::stopped(fault);
         }
         if !meta::is_deleting(placement) {
-            let status = plan.status.as_ref().or(placement.status.as_ref());
+            let told = plan.status.as_ref().and_then(|telling| telling.status.as_ref());
+            let status = told.or(placement.status.as_ref());
             self.standings.seen(key, placement, status, moment.now);
         }
         actions
+    }
+
+    fn forget(&self, key: &PlacementKey) {
+        self.memory.forget(key);
+        self.copying.forget(key);
     }
 
     /// As soon as this look is over.

@@ -90,10 +90,8 @@ impl<S: Scope> Performer<'_, S> {
             placement: &**self.sight.placement.as_ref()?,
             policy_snapshots: BTreeMap::new(),
             resource_snapshots: self.sight.resource_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
-            status_copy: None,
-            status: None,
         };
-        performer.write(write)
+        performer.write(write.clone())
     }
 
     fn binding(&self, name: &str) -> Option<&Obj<Binding, S>> {

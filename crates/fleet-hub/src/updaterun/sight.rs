@@ -88,7 +88,7 @@ impl<S: Scope> Sight<S> {
             policy_snapshots: Vec::new(),
             resource_snapshots: self.resource_snapshots.iter().map(with_content).collect(),
             bindings: Vec::new(),
-            status_copy: None,
+            status_copy: placement::CopyFacts::default(),
             selection: facts.content.selection.as_ref(),
             inventory,
             propagation,

@@ -28,7 +28,7 @@ pub(super) struct Refusal {
 
 impl Refusals {
     pub(super) fn note(&self, binding: &ObjectKey, generation: i64, error: &Error, now: Timestamp) {
-        let answer = error.status().map_or_else(|| error.with_causes(), |status| status.message.clone());
+        let answer = error.answer();
         let until = now.checked_add(TRY_AGAIN_AFTER).unwrap_or(Timestamp::MAX);
         self.0.lock().insert(binding.clone(), Refusal { generation, answer, until });
     }

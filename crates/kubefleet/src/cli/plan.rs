@@ -109,7 +109,7 @@ async fn look_ahead<S: Scope>(
         policy_snapshots: Vec::new(),
         resource_snapshots: snapshots.clone(),
         bindings: Vec::new(),
-        status_copy: None,
+        status_copy: placement::CopyFacts::default(),
         selection: None,
         inventory: &live,
         propagation: &propagation,

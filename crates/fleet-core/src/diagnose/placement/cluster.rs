@@ -33,8 +33,7 @@ pub(super) struct Standing<'p> {
 /// What is wrong with the placement on this cluster, if anything is.
 pub(in super::super) fn look(picture: &Picture, cluster: &str) -> Option<Finding> {
     let standing = Standing::of(picture, cluster)?;
-    let steps = if picture.only_reports_differences() { RolloutStep::REPORTING_DIFF } else { RolloutStep::APPLYING };
-    let step = steps.iter().copied().find(|step| {
+    let step = RolloutStep::expected(picture.apply_strategy()).iter().copied().find(|step| {
         step.current(standing.conditions, standing.generation).is_none_or(|one| one.status != ConditionStatus::True)
     })?;
     let failed = match step {

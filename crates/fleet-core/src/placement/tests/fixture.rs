@@ -16,8 +16,8 @@ use serde_json::json;
 
 use super::hub::Hub;
 use crate::placement::{
-    BindingFacts, Observed, PlacementFacts, Plan, PolicySnapshotFacts, Propagation, ResourceSnapshotFacts,
-    SnapshotPace, Write, owner_of, plan,
+    BindingFacts, CopyFacts, Observed, PlacementFacts, Plan, PolicySnapshotFacts, Propagation, ResourceSnapshotFacts,
+    SnapshotPace, Telling, Write, copied, owner_of, plan,
 };
 use crate::plan::lint;
 
@@ -34,6 +34,7 @@ pub(crate) struct World<S: Scope> {
     pub(crate) bindings: Vec<Obj<Binding, S>>,
     /// Status copies by namespace.
     pub(crate) copies: BTreeMap<String, ClusterResourcePlacementStatus>,
+    pub(crate) copy_failed_until: Option<Timestamp>,
     pub(crate) propagation: Propagation,
     pub(crate) pace: SnapshotPace,
     pub(crate) now: Timestamp,
@@ -64,6 +65,7 @@ impl<S: Scope> World<S> {
             snapshots: Vec::new(),
             bindings: Vec::new(),
             copies: BTreeMap::new(),
+            copy_failed_until: None,
             propagation: Propagation::default(),
             pace: SnapshotPace::AT_ONCE,
             now: START.parse().unwrap(),
@@ -87,7 +89,7 @@ impl<S: Scope> World<S> {
             policy_snapshots: self.policies.iter().map(PolicySnapshotFacts::of).collect(),
             resource_snapshots: self.snapshots.iter().map(ResourceSnapshotFacts::of).collect(),
             bindings: self.bindings.iter().map(BindingFacts::of).collect(),
-            status_copy: copy.map(|copy| &copy.spec),
+            status_copy: CopyFacts { found: copy.map(|copy| &copy.spec), failed_until: self.copy_failed_until },
             selection: None,
             inventory: &self.hub,
             propagation: &self.propagation,
@@ -121,9 +123,25 @@ impl<S: Scope> World<S> {
         for write in &plan.writes {
             self.write(write);
         }
-        if let Some(status) = &plan.status {
+        if let Some(telling) = &plan.status {
+            self.tell(telling);
+        }
+    }
+
+    pub(crate) fn tell(&mut self, telling: &Telling) {
+        if let Some(status) = &telling.status {
             self.placement.status = Some(status.clone());
         }
+        if let Some(copy) = &telling.copy {
+            self.copies.insert(copy.namespace.clone(), copy.object(&self.key, owner_of(&self.placement)));
+            self.copied(Ok(()));
+        }
+    }
+
+    /// Says how writing a copy went.
+    pub(crate) fn copied(&mut self, went: Result<(), String>) {
+        let status = copied(&PlacementFacts::of(&self.key, &self.placement), went, self.now);
+        self.placement.status = status.or_else(|| self.placement.status.take());
     }
 
     pub(crate) fn write(&mut self, write: &Write) {
@@ -149,7 +167,7 @@ impl<S: Scope> World<S> {
             Write::RetirePolicySnapshot { snapshot } => mark(named(&mut self.policies, snapshot), false),
             Write::DeletePolicySnapshot { snapshot } => remove(&mut self.policies, snapshot),
             Write::CreateResourceSnapshot(new) => {
-                let mut object = new.object(&self.key, owner);
+                let mut object = new.clone().object(&self.key, owner);
                 object.metadata.creation_timestamp = Some(serde_json::from_value(json!(self.now)).unwrap());
                 assert!(self.snapshots.iter().all(|one| one.metadata.name != object.metadata.name));
                 self.snapshots.push(object);
@@ -160,9 +178,6 @@ impl<S: Scope> World<S> {
                 notes.insert(annotations::NEXT_SNAPSHOT_DETECTED_AT.to_owned(), seen.to_string());
             }
             Write::DeleteResourceSnapshot { snapshot } => remove(&mut self.snapshots, snapshot),
-            Write::CopyStatus(copy) => {
-                self.copies.insert(copy.namespace.clone(), copy.object(&self.key, owner));
-            }
         }
     }
 

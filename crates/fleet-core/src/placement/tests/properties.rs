@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::fixture::{ALL_GOOD, ClusterWorld};
 use super::render::{snapshots_text, status_text};
-use crate::placement::{Content, PartFacts, PolicySnapshotFacts, ResourceSnapshotFacts, SnapshotPace, plan};
+use crate::placement::{Content, PartFacts, PolicySnapshotFacts, ResourceSnapshotFacts, SnapshotPace, Telling, plan};
 use crate::plan::Wake;
 
 fn object() -> impl Strategy<Value = String> {
@@ -118,6 +118,12 @@ fn check_every_prefix(world: &ClusterWorld) -> Result<(), TestCaseError> {
         let rest = resumed.plan();
         resumed.apply(&rest);
         prop_assert_eq!(place(&resumed), place(&end), "after {:?}", super::render::write_text(write));
+    }
+    if let Some(Telling { status: Some(status), .. }) = &whole.status {
+        cut_short.placement.status = Some(status.clone());
+        let rest = cut_short.plan();
+        cut_short.apply(&rest);
+        prop_assert_eq!(place(&cut_short), place(&end), "after the status");
     }
     Ok(())
 }

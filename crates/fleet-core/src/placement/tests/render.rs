@@ -16,6 +16,9 @@ pub(crate) fn writes_text(plan: &Plan) -> String {
     for write in &plan.writes {
         writeln!(text, "{}", write_text(write)).unwrap();
     }
+    if let Some(copy) = plan.status.as_ref().and_then(|telling| telling.copy.as_ref()) {
+        writeln!(text, "copy status to {}", copy.namespace).unwrap();
+    }
     write!(text, "{:?}", plan.report.outcome).unwrap();
     text
 }
@@ -45,7 +48,6 @@ pub(crate) fn write_text(write: &Write) -> String {
         Write::MarkResourceSnapshot { snapshot, latest } => format!("mark {snapshot} latest={latest}"),
         Write::NoteChange { snapshot, seen } => format!("note on {snapshot} change seen {seen}"),
         Write::DeleteResourceSnapshot { snapshot } => format!("delete {snapshot}"),
-        Write::CopyStatus(copy) => format!("copy status to {}", copy.namespace),
     }
 }
 

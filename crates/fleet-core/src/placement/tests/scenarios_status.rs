@@ -1,12 +1,15 @@
 //! Acceptance scenarios of the status, of staged runs' placements and of deletion. Names carry the scenario's number.
 
 use expect_test::{Expect, expect};
+use fleet_api::conditions::Condition;
 use fleet_api::kinds::Scope;
+use jiff::SignedDuration;
 use serde_json::json;
 
 use super::fixture::{ALL_GOOD, ClusterWorld, NamespacedWorld, SHOP, World};
 use super::render::{short_status, status_text, writes_text};
-use crate::placement::{External, Outcome, Progress};
+use crate::placement::{External, Outcome, Progress, Standing, Telling};
+use crate::plan::Wake;
 
 fn world(more: &str) -> ClusterWorld {
     ClusterWorld::new("web", "Namespace shop", &with(more))
@@ -109,19 +112,22 @@ fn placement_29_scaled_to_nothing() {
 
 #[test]
 fn the_first_condition_that_is_not_true_is_where_a_placement_stands() {
-    let standing = |world: &ClusterWorld| format!("{:?}", world.plan().report.standing.unwrap());
+    let standing = |world: &mut ClusterWorld| {
+        world.settle();
+        let Standing { at, said, reached } = Standing::of(&world.placement, world.placement.status.as_ref());
+        let words = |one: Option<&Condition>| one.map(|one| format!("{} {}", one.status, one.reason));
+        format!("{at:?}: {:?} after {:?}", words(said), words(reached))
+    };
     let mut world = placed("");
-    expect!["Completed"].assert_eq(&standing(&world));
+    expect![[r#"None: None after Some("True ResourceAvailable")"#]].assert_eq(&standing(&mut world));
     world.roll_out("c1", "", "RolloutStarted Overridden=False");
-    expect![[r#"At { condition: "ClusterResourcePlacementOverridden", said: Some((False, "OverriddenFailed")) }"#]]
-        .assert_eq(&standing(&world));
+    expect![[r#"Some(Step(Overridden)): Some("False OverriddenFailed") after Some("True RolloutStarted")"#]]
+        .assert_eq(&standing(&mut world));
     world.edit(SHOP);
-    expect![[r#"At { condition: "ClusterResourcePlacementScheduled", said: Some((Unknown, "SchedulePending")) }"#]]
-        .assert_eq(&standing(&world));
+    expect![[r#"Some(Scheduled): Some("Unknown SchedulePending") after None"#]].assert_eq(&standing(&mut world));
+    world.edit(SHOP);
     world.hub.incomplete.insert("Namespace".to_owned());
-    expect![[r#"At { condition: "ClusterResourcePlacementScheduled", said: None }"#]].assert_eq(&standing(&world));
-    world.placement.metadata.deletion_timestamp = Some(serde_json::from_value(json!(world.now)).unwrap());
-    assert_eq!(world.plan().report.standing, None);
+    expect![[r#"Some(Scheduled): None after None"#]].assert_eq(&standing(&mut world));
 }
 
 #[test]
@@ -297,6 +303,42 @@ fn placement_36_the_status_is_copied_and_the_copy_kept() {
         copy status to shop
         Undecided { step: RolloutStarted, clusters: 1 }"#]]
     .assert_eq(&writes_text(&world.run()));
+}
+
+#[test]
+fn a_copy_that_is_refused_holds_nothing_up_and_is_told() {
+    let mut world = world(COPIED);
+    world.settle();
+    world.schedule("c1", true);
+    let plan = world.plan();
+    let Some(Telling { status: Some(status), copy: Some(_), .. }) = plan.status.clone() else { panic!("{plan:#?}") };
+    world.placement.status = Some(status);
+    assert!(short_status(world.status()).contains("StatusSynced=True@1"), "nothing is known of the new copy yet");
+    world.copied(Err("exceeded quota: copies".to_owned()));
+    world.copy_failed_until = Some(world.now + SignedDuration::from_secs(60));
+    let synced = |world: &ClusterWorld| {
+        let text = status_text(world.status());
+        text.lines().find(|line| line.starts_with("StatusSynced")).unwrap_or_default().to_owned()
+    };
+    expect!["StatusSynced=False@1 StatusSyncFailed: Failed to create or update ClusterResourcePlacementStatus: exceeded quota: copies"]
+        .assert_eq(&synced(&world));
+    let again = world.plan();
+    assert!(again.is_idle(), "{again:#?}");
+    assert_eq!(Some(again.wake), world.copy_failed_until.map(Wake::At));
+
+    world.roll_out("c1", "web-0-snapshot", ALL_GOOD);
+    world.settle();
+    assert!(short_status(world.status()).contains("Available=True@1"), "the status itself goes on");
+    expect!["StatusSynced=False@1 StatusSyncFailed: Failed to create or update ClusterResourcePlacementStatus: exceeded quota: copies"]
+        .assert_eq(&synced(&world));
+
+    world.pass(60);
+    let plan = world.run();
+    expect![[r#"
+        copy status to shop
+        Complete"#]]
+    .assert_eq(&writes_text(&plan));
+    expect!["StatusSynced=True@1 StatusSyncSucceeded: Successfully created or updated ClusterResourcePlacementStatus in namespace 'shop'"].assert_eq(&synced(&world));
 }
 
 #[test]

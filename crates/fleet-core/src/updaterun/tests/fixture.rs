@@ -249,7 +249,7 @@ impl<S: Scope> World<S> {
             policy_snapshots: Vec::new(),
             resource_snapshots: self.snapshots.iter().map(placement::ResourceSnapshotFacts::of).collect(),
             bindings: Vec::new(),
-            status_copy: None,
+            status_copy: placement::CopyFacts::default(),
             selection: None,
             inventory: &self.hub,
             propagation: &propagation,
@@ -315,7 +315,7 @@ impl<S: Scope> World<S> {
             Write::ReleaseRun => drop(self.runs.remove(run)),
             Write::Content(placement::Write::CreateResourceSnapshot(new)) => {
                 let owner = owner_of(self.placement.as_ref().unwrap());
-                self.snapshots.push(new.object(&self.key, owner));
+                self.snapshots.push(new.clone().object(&self.key, owner));
             }
             Write::Content(placement::Write::MarkResourceSnapshot { snapshot, latest }) => {
                 let snapshot = named(&mut self.snapshots, snapshot);

@@ -1,0 +1,50 @@
+//! Placements whose names no label can carry, which webhooks would have refused.
+//!
+//! Decides that they are told of, once, when they are seen first: nothing can belong to them, so all other controllers
+//! leave them alone. Never writes.
+
+use fleet_api::conditions::events::PlacementEvent;
+use fleet_api::kinds::{Obj, Placement, Scope, ScopeKind};
+use fleet_api::names::PlacementName;
+use fleet_runtime::{Actions, Cache, Controller, Event, KubeEvent, Moment, ObjectKey, Runtime, Triggers};
+
+use crate::keys::key_of;
+use crate::meta;
+use crate::names;
+
+/// They are few, and saying so is quick.
+const WORKERS: usize = 1;
+
+/// Starts the controller for one scope.
+pub(super) fn start<S: Scope>(runtime: &mut Runtime, placements: &Cache<Obj<Placement, S>>) {
+    let triggers = Triggers::new().on(placements, on_placement);
+    runtime.controller(Unnameable { placements: placements.clone() }, triggers, WORKERS);
+}
+
+/// A name never changes.
+fn on_placement<S: Scope>(event: Event<'_, Obj<Placement, S>>) -> Option<ObjectKey> {
+    let placement = event.new.filter(|_| event.old.is_none())?;
+    (key_of(placement).is_none() && !meta::is_deleting(placement)).then(|| event.key())
+}
+
+struct Unnameable<S: Scope> {
+    placements: Cache<Obj<Placement, S>>,
+}
+
+impl<S: Scope> Controller for Unnameable<S> {
+    const NAME: &'static str = match S::KIND {
+        ScopeKind::Cluster => names::CLUSTER_PLACEMENT_NAMES,
+        ScopeKind::Namespaced => names::NAMESPACED_PLACEMENT_NAMES,
+    };
+    type Key = ObjectKey;
+    type Facts = ();
+
+    fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
+        let (Some(placement), Err(problem)) = (self.placements.get(key), PlacementName::parse(key.name())) else {
+            return Actions::none();
+        };
+        tracing::warn!(placement = %key, %problem, "nothing is done for a placement with such a name");
+        let event = KubeEvent::about(&*placement, &PlacementEvent::NameInvalid { problem: problem.to_string() });
+        Actions { events: vec![event], ..Actions::none() }
+    }
+}
