@@ -11,6 +11,7 @@ mod overriding;
 mod pods;
 mod rollout;
 mod scheduling;
+mod stopped;
 
 use fleet_api::conditions::Condition;
 use fleet_api::conditions::per_cluster::RolloutStep;

@@ -15,6 +15,7 @@ use super::super::finding::{Finding, Step};
 use super::super::picture::{Picture, Seen, quote};
 use super::super::similar::nearest;
 use super::super::{members, stages};
+use super::stopped::stopped;
 use super::{conditions, reference, scope};
 
 /// So many clusters that were not chosen are shown; the reasons repeat.
@@ -224,6 +225,9 @@ fn fixed(picture: &Picture, placement: &Seen<Placement>, condition: &Condition) 
 pub(super) fn pending(picture: &Picture) -> Option<Finding> {
     let placement = picture.placement.as_ref()?;
     let decoded = scheduled(picture, placement);
+    if let Some(found) = stopped(picture, placement, !decoded.is_true()) {
+        return Some(found);
+    }
     let finding = if decoded.reason() == Some(PlacementScheduledReason::Pending) {
         let finding = Finding::warning("PL-S4", format!("Placement {} has not been scheduled yet", placement.name()))
             .because("This lasts a moment. If it lasts longer, the scheduler does not run.");

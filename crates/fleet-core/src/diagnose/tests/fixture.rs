@@ -32,7 +32,7 @@ pub(super) const FLEET: &str = "
     'ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 2 cluster(s)']}}
 ---
 {kind: ClusterSchedulingPolicySnapshot, metadata: {name: example-placement-0, labels: {kubernetes-fleet.io/is-latest-snapshot: 'true',
-  kubernetes-fleet.io/policy-index: '0'}}, spec: {policyHash: ''}, status: {observedCRPGeneration: 1,
+  kubernetes-fleet.io/policy-index: '0'}, annotations: {kubernetes-fleet.io/CRP-generation: '1'}}, spec: {policyHash: ''}, status: {observedCRPGeneration: 1,
   conditions: ['Scheduled=True SchedulingPolicyFulfilled: '],
   targetClusters: [{clusterName: member1, selected: true, reason: picked}, {clusterName: member2, selected: true, reason: picked}]}}
 ---

@@ -274,6 +274,132 @@ fn pl_s4_nobody_looks_at_the_placement() {
     assert_eq!(diagnose::placement(&at(long_ago, just_now, older).picture()).cause, None, "that takes a moment");
 }
 
+const PENDING: &str = "{status: {conditions: ['ClusterResourcePlacementScheduled=Unknown SchedulePending: Scheduling has not completed']}}";
+
+#[test]
+fn pl_s4_a_policy_that_names_no_cluster() {
+    let policy = "{placementType: PickFixed, clusterNames: []}";
+    let fleet = fleet()
+        .edit("ClusterResourcePlacement", "example-placement", PENDING)
+        .edit("ClusterResourcePlacement", "example-placement", &format!("{{spec: {{policy: {policy}}}}}"))
+        .edit(
+            "ClusterSchedulingPolicySnapshot",
+            "example-placement-0",
+            &format!("{{spec: {{policy: {policy}}}, status: null}}"),
+        );
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is Unknown (SchedulePending).
+        PL-S4 Warning: Placement example-placement names no cluster
+          ClusterResourcePlacement example-placement spec.policy.clusterNames = none
+        name clusters:
+          kubectl patch crp example-placement --type=merge -p '{"spec":{"policy":{"clusterNames":["<cluster>"]}}}'
+    "#]],
+    );
+}
+
+#[test]
+fn pl_s4_a_policy_that_the_scheduler_cannot_apply() {
+    let policy = "{placementType: PickAll, affinity: {clusterAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {clusterSelectorTerms: [
+        {propertySelector: {matchExpressions: [{name: example.com/rating, operator: Ge, values: ['5']}]}}]}}}}";
+    let property =
+        "{status: {properties: {example.com/rating: {value: high, observationTime: '2026-01-01T12:00:00Z'}}}}";
+    let fleet = fleet()
+        .edit("ClusterResourcePlacement", "example-placement", PENDING)
+        .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", &format!("{{spec: {{policy: {policy}}}}}"))
+        .edit("MemberCluster", "member1", property);
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is Unknown (SchedulePending).
+        PL-S4 Error: The scheduler cannot apply the policy of placement example-placement
+          ClusterResourcePlacement example-placement what the scheduler says = property "example.com/rating" of cluster "member1" has the value "high", which is no quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+          MemberCluster member1 status.properties[example.com/rating].value = high
+        ask for something else:
+          kubectl edit crp example-placement
+    "#]],
+    );
+}
+
+#[test]
+fn pl_s4_a_name_that_no_binding_can_carry() {
+    let named = "{spec: {policy: {placementType: PickFixed, clusterNames: [member1, dotted.name]}}}";
+    let dotted = "{kind: MemberCluster, metadata: {name: dotted.name}, spec: {identity: {kind: User, name: a}}, status: {
+        conditions: ['Joined=True MemberClusterJoined: '],
+        agentStatus: [{type: MemberAgent, conditions: ['Joined=True A: ', 'Healthy=True A: '], lastReceivedHeartbeat: '2026-01-01T12:29:30Z'}]}}";
+    let fleet = fleet().with(dotted).edit("ClusterResourcePlacement", "example-placement", PENDING).edit(
+        "ClusterSchedulingPolicySnapshot",
+        "example-placement-0",
+        named,
+    );
+    check(
+        &fleet,
+        expect![[r#"
+        Placement example-placement: ClusterResourcePlacementScheduled is Unknown (SchedulePending).
+        PL-S4 Error: The scheduler cannot apply the policy of placement example-placement
+          ClusterResourcePlacement example-placement what the scheduler says = no binding can be named: "example-placement-dotted.name-7aa9d7a5" cannot be the name of a binding: must not contain dots
+        create it again:
+          by hand
+    "#]],
+    );
+}
+
+#[test]
+fn pl_s4_snapshots_that_the_hub_agent_does_not_understand() {
+    let second = "{kind: ClusterSchedulingPolicySnapshot, metadata: {name: example-placement-1, labels: {
+        kubernetes-fleet.io/is-latest-snapshot: 'true', kubernetes-fleet.io/policy-index: '1'}}, spec: {policyHash: ''}}";
+    check(
+        &fleet().with(second),
+        expect![[r#"
+        Placement example-placement is being rolled out; clusters: 2.
+        PL-S4 Error: The hub agent has stopped at placement example-placement
+          ClusterResourcePlacement example-placement what the hub agent says = 2 policy snapshots are marked as the latest
+        let only the newest be the latest:
+          kubectl label clusterschedulingpolicysnapshot example-placement-0 kubernetes-fleet.io/is-latest-snapshot=false --overwrite
+    "#]],
+    );
+    let unlabelled = "{metadata: {labels: {kubernetes-fleet.io/resource-index: null}}}";
+    check(
+        &fleet().edit("ClusterResourceSnapshot", "example-placement-0-snapshot", unlabelled),
+        expect![[r#"
+        Placement example-placement is being rolled out; clusters: 2.
+        PL-S4 Error: The hub agent has stopped at placement example-placement
+          ClusterResourcePlacement example-placement what the hub agent says = snapshot "example-placement-0-snapshot" does not say which index it has
+        say which index it has:
+          kubectl label clusterresourcesnapshot example-placement-0-snapshot kubernetes-fleet.io/resource-index=0 --overwrite
+    "#]],
+    );
+    let garbled = "{metadata: {annotations: {kubernetes-fleet.io/CRP-generation: second}}}";
+    let hashed = fleet().edit(
+        "ClusterSchedulingPolicySnapshot",
+        "example-placement-0",
+        &format!("{{spec: {{policyHash: {}}}}}", serde_json::to_value(fleet_api::hashes::policy_hash(None)).unwrap()),
+    );
+    check(
+        &hashed.edit("ClusterSchedulingPolicySnapshot", "example-placement-0", garbled),
+        expect![[r#"
+        Placement example-placement is being rolled out; clusters: 2.
+        PL-S4 Error: The hub agent has stopped at placement example-placement
+          ClusterResourcePlacement example-placement what the hub agent says = policy snapshot "example-placement-0" has a malformed annotation "kubernetes-fleet.io/CRP-generation"
+        take the annotation away; the hub agent writes it anew:
+          kubectl patch clusterschedulingpolicysnapshot example-placement-0 --type=merge -p '{"metadata":{"annotations":{"kubernetes-fleet.io/CRP-generation":null}}}'
+    "#]],
+    );
+}
+
+#[test]
+fn pl_s4_a_placement_whose_name_is_too_long() {
+    let name = "x".repeat(64);
+    let mut picture = fleet().picture();
+    picture.placement.as_mut().unwrap().metadata.name = Some(name.clone());
+    picture.placement.as_mut().unwrap().status = None;
+    let cause = diagnose::placement(&picture).cause.unwrap();
+    let title = format!("Nothing can be done for placement {name}");
+    assert_eq!((cause.entry, &cause.title), ("PL-S4", &title));
+    assert!(cause.evidence[0].value.contains("no more than 63 bytes"), "{cause:#?}");
+}
+
 #[test]
 fn pl_r1_the_rolling_update_is_held_back() {
     let fleet = rolling(", 'ClusterResourcePlacementRolloutStarted=False RolloutNotStartedYet: The rollout is being blocked by the rollout strategy in 2 cluster(s)'")

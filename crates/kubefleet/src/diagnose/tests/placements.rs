@@ -12,6 +12,7 @@ macro_rules! all {
             pl_s2_a_named_cluster_is_unknown,
             pl_s3_what_is_selected_cannot_be_placed,
             pl_s4_nobody_schedules,
+            pl_s4_two_policies_are_the_latest,
             pl_r1_the_rolling_update_is_held_back,
             pl_r2_clusters_are_chosen_anew,
             pl_q1_why_a_cluster_was_not_chosen,
@@ -80,6 +81,24 @@ async fn pl_s4_nobody_schedules(fleet: &mut Fleet) {
     fleet.world.start_hub().unwrap();
     fleet.until_available().await;
     fleet.is_well().await;
+}
+
+async fn pl_s4_two_policies_are_the_latest(fleet: &mut Fleet) {
+    fleet.scenario("pls4b").await;
+    let on = |clusters: serde_json::Value| json!({"placementType": "PickFixed", "clusterNames": clusters});
+    fleet.place(json!({"strategy": rolling(), "policy": on(json!(["member1"]))})).await;
+    fleet.until_available().await;
+    fleet.patch(&fleet.placement_path(), json!({"spec": {"policy": on(json!(["member1", "member2"]))}})).await;
+    fleet.until_available().await;
+    let plural = match fleet.scope {
+        Scope::Cluster => "clusterschedulingpolicysnapshots",
+        Scope::Namespaced => "schedulingpolicysnapshots",
+    };
+    let first = fleet.placement_path().replace(fleet.words(Kind::Placement).1, plural) + "-0";
+    let marked = json!({"metadata": {"labels": {"kubernetes-fleet.io/is-latest-snapshot": "true"}}});
+    fleet.patch(&first, marked).await;
+    let cause = fleet.finds_and_places("PL-S4").await;
+    assert!(cause.explanation.contains("2 policy snapshots are marked as the latest"), "{}", cause.explanation);
 }
 
 async fn pl_r1_the_rolling_update_is_held_back(fleet: &mut Fleet) {
