@@ -125,14 +125,30 @@ async fn what_only_somebody_else_can_put_right_is_counted_as_such_and_not_tried_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_no_label_can_carry_is_let_be() {
+async fn a_name_that_no_label_can_carry_is_told_and_let_be() {
     let world = World::without_schemas(&["c1"]).await;
-    world.place(&"x".repeat(64), shop()).await;
+    let long = "x".repeat(64);
+    world.place(&long, shop()).await;
     world.place("web", shop()).await;
     let running = world.start();
     running.settled().await;
     assert_eq!(world.bindings("web").await, "c1=Bound");
-    assert!(world.placement(&"x".repeat(64)).await.get("status").is_none());
+    let of_long = |event: &Value| event["involvedObject"]["name"] == long;
+    let path = format!("{PLACEMENT}/clusterresourceplacements/{long}");
+    world.patch(&path, json!({"metadata": {"labels": {"a": "b"}}})).await;
+    running.settled().await;
+    // Events are told behind everybody's back.
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let told: Vec<_> = world.list("/api/v1/events").await.into_iter().filter(of_long).collect();
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert_eq!((&told[0]["type"], &told[0]["reason"]), (&json!("Warning"), &json!("PlacementNameInvalid")));
+    assert_eq!(
+        told[0]["message"],
+        format!(
+            "Nothing is done for this placement: {long:?} cannot be the name of a placement: must be no more than 63 bytes. Create it again under a shorter name"
+        )
+    );
+    assert!(world.placement(&long).await.get("status").is_none(), "no condition speaks of names");
     running.stop().await;
 }
 
@@ -270,6 +286,8 @@ fn panics(running: &Running) -> u64 {
     let all = [
         names::CLUSTER_PLACEMENT,
         names::NAMESPACED_PLACEMENT,
+        names::CLUSTER_PLACEMENT_NAMES,
+        names::NAMESPACED_PLACEMENT_NAMES,
         names::CLUSTER_SCHEDULER,
         names::NAMESPACED_SCHEDULER,
         names::EVICTION,

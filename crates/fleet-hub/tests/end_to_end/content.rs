@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fleet_core::placement::SnapshotPace;
 use fleet_hub::HubOptions;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{PLACEMENT, World, shop, shop_on};
 
@@ -131,20 +131,39 @@ async fn placement_50_nothing_is_read_for_placements_that_runs_roll_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_48_a_placement_that_is_left_to_runs_keeps_its_snapshots_and_takes_no_more() {
-    let world = World::new(&["c1"]).await;
+async fn placement_48_a_placement_that_is_left_to_runs_keeps_what_it_has_and_takes_no_more() {
+    let world = World::new(&["c1", "c2"]).await;
     world.config_map("settings", "1").await;
     world.place("web", shop()).await;
-    let running = world.start();
-    running.settled().await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let is_complete = |placement: &Value| {
+        let all = placement["status"]["conditions"].as_array().unwrap();
+        let holds =
+            |one: &Value| one["status"] == "True" && one["observedGeneration"] == placement["metadata"]["generation"];
+        all.len() == 6 && all.iter().all(holds)
+    };
+    let specs = || async {
+        let bindings = world.list(&format!("{PLACEMENT}/clusterresourcebindings")).await;
+        bindings.into_iter().map(|mut binding| binding["spec"].take()).collect::<Vec<_>>()
+    };
+    assert!(is_complete(&world.placement("web").await));
+    let before = specs().await;
+
     world.edit("web", json!({"strategy": {"type": "External"}})).await;
-    running.settled().await;
+    running.at_rest(&members).await;
+    let left_to_runs = world.placement("web").await;
+    assert!(is_complete(&left_to_runs), "{:#}", left_to_runs["status"]);
     let reads = running.content_reads();
     world.patch("/api/v1/namespaces/shop/configmaps/settings", json!({"data": {"value": "2"}})).await;
-    running.settled().await;
+    running.at_rest(&members).await;
     assert_eq!(running.content_reads(), reads);
     assert_eq!(world.snapshots().await, ["web-0-snapshot*: shop settings"]);
+    assert_eq!(specs().await, before);
+    assert_eq!(world.placement("web").await["status"], left_to_runs["status"]);
+    assert_eq!(world.selected("web").await, "0: Namespace shop, ConfigMap settings");
     running.stop().await;
+    members.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::mortal::Life;
 use crate::world::{PLACEMENT, Running, World, shop};
 
 /// Lets the hub work until it has begun this many writes, then kills it.
@@ -74,5 +75,74 @@ async fn a_hub_may_die_at_any_write_of_a_first_rollout_and_of_its_end() {
         }
         running.stop().await;
     }
+    members.stop().await;
+}
+
+/// Waits until the hub has died, or until there was nothing left for it to die at.
+async fn settle_or_die(running: Running, life: &Life) {
+    let begun = tokio::time::Instant::now();
+    while !life.is_over() && begun.elapsed() < Duration::from_secs(30) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    running.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_24_a_group_of_snapshots_that_was_begun_is_completed_under_its_index() {
+    let whole = ["web-0-0: b", "web-0-1: c", "web-0-snapshot*: shop a"];
+    let mut interrupted = 0;
+    for writes in 0..8 {
+        let world = World::new(&["c1"]).await;
+        for name in ["a", "b", "c"] {
+            world.config_map(name, &"x".repeat(500_000)).await;
+        }
+        // What members need is made before.
+        let running = world.start();
+        running.settled().await;
+        running.stop().await;
+        let life = Life::of(writes, true);
+        world.place("web", shop()).await;
+        settle_or_die(world.start_mortal(life.clone()), &life).await;
+        let left_behind = world.snapshots().await;
+        let has_master = left_behind.iter().any(|one| one.starts_with("web-0-snapshot*"));
+        interrupted += usize::from(has_master && left_behind.len() < whole.len());
+
+        let (running, members) = (world.start(), world.members());
+        running.at_rest(&members).await;
+        assert_eq!(world.snapshots().await, whole, "killed at write {writes}");
+        let master = world.get(&format!("{PLACEMENT}/clusterresourcesnapshots/web-0-snapshot")).await.unwrap();
+        let count = &master["metadata"]["annotations"]["kubernetes-fleet.io/number-of-resource-snapshots"];
+        assert_eq!(count, "3");
+        assert_eq!(world.works().await, ["c1/web-0: b", "c1/web-1: c", "c1/web-work: shop a"]);
+        running.stop().await;
+        members.stop().await;
+    }
+    assert!(interrupted >= 2, "after the master, and after the first of the others");
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_25_content_that_is_taken_back_while_the_hub_is_down_needs_no_new_snapshot() {
+    let world = World::new(&["c1"]).await;
+    world.config_map("settings", "1").await;
+    world.place("web", shop()).await;
+    let members = world.members();
+    let running = world.start();
+    running.at_rest(&members).await;
+    running.stop().await;
+    let settings = "/api/v1/namespaces/shop/configmaps/settings";
+    world.patch(settings, json!({"data": {"value": "2"}})).await;
+    // The first write is that the old master is no longer the latest.
+    let life = Life::of(0, true);
+    settle_or_die(world.start_mortal(life.clone()), &life).await;
+    assert_eq!(world.snapshots().await, ["web-0-snapshot: shop settings"]);
+
+    world.patch(settings, json!({"data": {"value": "1"}})).await;
+    let running = world.start();
+    running.at_rest(&members).await;
+    assert_eq!(world.snapshots().await, ["web-0-snapshot*: shop settings"]);
+    assert_eq!(world.selected("web").await, "0: Namespace shop, ConfigMap settings");
+    let last = world.conditions("web").await.pop().unwrap();
+    assert_eq!(last, "ClusterResourcePlacementAvailable=True ResourceAvailable");
+    running.stop().await;
     members.stop().await;
 }

@@ -7,9 +7,13 @@ mod broken;
 mod budget;
 mod content;
 mod crashing;
+#[path = "../staged_runs/deaf.rs"]
+mod deaf;
 mod draining;
 mod evicting;
 mod members;
+#[path = "../staged_runs/mortal.rs"]
+mod mortal;
 mod overriding;
 mod placing;
 mod refusals;

@@ -136,18 +136,25 @@ async fn placement_14_changes_inside_a_namespace_that_is_placed_alone_wake_nobod
     let mut alone = shop();
     alone["resourceSelectors"][0]["selectionScope"] = json!("NamespaceOnly");
     world.place("alone", alone).await;
-    world.place("whole", shop()).await;
-    world.create("/api/v1/namespaces", json!({"metadata": {"name": "other"}})).await;
     let running = world.start();
     running.settled().await;
-    let before = running.reconciles(names::CLUSTER_PLACEMENT);
+    let looks = || running.reconciles(names::CLUSTER_PLACEMENT);
+    let alone = looks();
+    world.config_map("early", "1").await;
+    running.settled().await;
+    assert_eq!(looks(), alone, "only what is inside has changed");
+
+    world.place("whole", shop()).await;
+    world.create("/api/v1/namespaces", json!({"metadata": {"name": "other"}})).await;
+    running.settled().await;
+    let both = looks();
     world.create("/api/v1/namespaces/other/configmaps", json!({"metadata": {"name": "x"}})).await;
     running.settled().await;
-    assert_eq!(running.reconciles(names::CLUSTER_PLACEMENT), before, "nobody selects it");
+    assert_eq!(looks(), both, "nobody selects it");
     world.config_map("settings", "1").await;
     running.settled().await;
     assert_eq!(world.selected("alone").await, "0: Namespace shop");
-    assert_eq!(world.selected("whole").await, "1: Namespace shop, ConfigMap settings");
+    assert_eq!(world.selected("whole").await, "1: Namespace shop, ConfigMap early, ConfigMap settings");
     running.stop().await;
 }
 

@@ -181,12 +181,94 @@ async fn scheduling_40_placement_35_a_deleted_placement_leaves_nothing_behind() 
     for kind in ["clusterresourcebindings", "clusterschedulingpolicysnapshots"] {
         assert_eq!(world.list(&format!("{PLACEMENT}/{kind}")).await.len(), 1, "{kind}");
     }
+    assert!(world.snapshots().await.is_empty(), "those who are left to runs have none");
     assert_eq!(world.list(&format!("{PLACEMENT}/clusterresourceplacements")).await.len(), 1);
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_38_placement_77_79_a_namespaced_placement_goes_where_its_namespace_is_and_follows_it() {
+async fn a_binding_that_no_watch_has_told_of_goes_with_its_placement() {
+    let world = World::new(&["c1", "c2"]).await;
+    world.place("web", shop_on(1)).await;
+    let running = world.start();
+    running.settled().await;
+    running.stop().await;
+    let mut made_before = world.binding("web", "c2").await;
+    let running = world.start_deaf("/clusterresourcebindings");
+    running.settled().await;
+    // As a hub that led before may have made it, in the moment it lost its lead.
+    made_before["metadata"] = json!({"name": "web-c1-12345678", "labels": made_before["metadata"]["labels"],
+        "finalizers": made_before["metadata"]["finalizers"]});
+    let bindings = format!("{PLACEMENT}/clusterresourcebindings");
+    world.create(&bindings, made_before).await;
+    world.delete(&format!("{PLACEMENT}/clusterresourceplacements/web")).await;
+    running.settled().await;
+    assert!(world.list(&format!("{PLACEMENT}/clusterresourceplacements")).await.is_empty());
+    for binding in world.list(&bindings).await {
+        let metadata = &binding["metadata"];
+        assert!(metadata["deletionTimestamp"].is_string(), "{metadata:#}");
+        assert_eq!(metadata["finalizers"], json!(["kubernetes-fleet.io/work-cleanup"]));
+    }
+    running.stop().await;
+    let running = world.start();
+    running.settled().await;
+    assert!(world.list(&bindings).await.is_empty());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_13_a_policy_that_names_no_cluster_waits_until_it_does() {
+    let world = World::new(&["c1"]).await;
+    let mut spec = shop();
+    spec["policy"] = json!({"placementType": "PickFixed", "clusterNames": []});
+    world.place("web", spec).await;
+    let running = world.start();
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "");
+    assert_eq!(world.conditions("web").await, ["ClusterResourcePlacementScheduled=Unknown SchedulePending"]);
+    let snapshots = world.list(&format!("{PLACEMENT}/clusterschedulingpolicysnapshots")).await;
+    assert!(snapshots.len() == 1 && snapshots[0].get("status").is_none(), "{snapshots:#?}");
+
+    world.edit("web", json!({"policy": {"clusterNames": ["c1"]}})).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c1=Scheduled");
+    assert_eq!(world.conditions("web").await[0], "ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_58_a_property_that_is_no_quantity_stops_scheduling_until_something_changes() {
+    let world = World::new(&["c1", "c2"]).await;
+    let reports = |value: &str| {
+        let property = json!({"value": value, "observationTime": "2026-01-01T00:00:00Z"});
+        json!({"status": {"properties": {"example.com/rating": property}}})
+    };
+    world.patch(&format!("{MEMBERS}/c1/status"), reports("many")).await;
+    world.patch(&format!("{MEMBERS}/c2/status"), reports("7")).await;
+    let rated = json!({"name": "example.com/rating", "operator": "Ge", "values": ["5"]});
+    let term = json!({"propertySelector": {"matchExpressions": [rated]}});
+    let required = json!({"clusterSelectorTerms": [term]});
+    let affinity = json!({"clusterAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+    let mut spec = shop();
+    spec["policy"] = json!({"placementType": "PickAll", "affinity": affinity});
+    world.place("web", spec).await;
+    let running = world.start();
+    running.settled().await;
+    let looks = running.reconciles(names::CLUSTER_SCHEDULER);
+    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    running.settled().await;
+    assert_eq!(running.reconciles(names::CLUSTER_SCHEDULER), looks, "it is not tried again by itself");
+    assert_eq!(world.bindings("web").await, "");
+    assert_eq!(world.conditions("web").await, ["ClusterResourcePlacementScheduled=Unknown SchedulePending"]);
+
+    world.patch(&format!("{MEMBERS}/c1/status"), reports("3")).await;
+    running.settled().await;
+    assert_eq!(world.bindings("web").await, "c2=Scheduled");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scheduling_38_placement_77_a_namespaced_placement_goes_where_its_namespace_is_and_follows_it() {
     let world = World::new(&["c1", "c2", "c3"]).await;
     world.config_map("settings", "1").await;
     let reports = |names: serde_json::Value| {

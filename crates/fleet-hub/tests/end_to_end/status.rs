@@ -8,7 +8,7 @@ use fleet_runtime::KindId;
 use serde_json::json;
 
 use crate::members::Fares;
-use crate::world::{MEMBERS, PLACEMENT, World, conditions, shop};
+use crate::world::{DEFINITIONS, MEMBERS, PLACEMENT, World, conditions, shop, shop_on};
 
 #[tokio::test(start_paused = true)]
 async fn placement_31_of_two_placements_of_one_object_the_second_fails_alone() {
@@ -171,7 +171,89 @@ async fn placement_38_39_readers_of_one_namespace_are_not_sent_to_another_and_ot
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_27_28_placements_say_how_scheduling_went() {
+async fn a_copy_that_the_server_refuses_holds_up_no_status_and_is_written_when_it_is_taken() {
+    let world = World::new(&["c1"]).await;
+    let definition = format!("{DEFINITIONS}/clusterresourceplacementstatuses.placement.kubernetes-fleet.io");
+    let open = world.get(&definition).await.unwrap()["spec"]["versions"].take();
+    let mut closed = open.clone();
+    let rule = json!({"rule": "self.metadata.name == ''", "message": "no room for copies"});
+    for version in closed.as_array_mut().unwrap() {
+        version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = json!([rule]);
+    }
+    world.patch(&definition, json!({"spec": {"versions": closed}})).await;
+    let mut spec = shop();
+    spec["statusReportingScope"] = json!("NamespaceAccessible");
+    world.place("web", spec).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let told = || async {
+        let all = world.placement("web").await["status"]["conditions"].take();
+        let is_it = |one: &&serde_json::Value| one["type"] == "ClusterResourcePlacementStatusSynced";
+        let synced = all.as_array().unwrap().iter().find(is_it).cloned().unwrap();
+        assert_eq!(synced["observedGeneration"], 1);
+        let word = |field: &str| synced[field].as_str().unwrap().to_owned();
+        format!("{} {}: {}", word("status"), word("reason"), word("message"))
+    };
+    let last = world.conditions("web").await.pop().unwrap();
+    assert_eq!(last, "ClusterResourcePlacementAvailable=True ResourceAvailable");
+    let refusal = "False StatusSyncFailed: Failed to create or update ClusterResourcePlacementStatus: ";
+    let words = told().await;
+    assert!(words.starts_with(refusal) && words.contains("no room for copies"), "{words}");
+    let writes = running.metrics.writes();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    running.at_rest(&members).await;
+    let tries = running.metrics.writes() - writes;
+    assert!((5..20).contains(&tries), "{tries} in ten minutes");
+
+    world.patch(&definition, json!({"spec": {"versions": open}})).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    running.at_rest(&members).await;
+    assert_eq!(
+        told().await,
+        "True StatusSyncSucceeded: Successfully created or updated ClusterResourcePlacementStatus in namespace 'shop'"
+    );
+    let copy = world.get(&format!("{PLACEMENT}/namespaces/shop/clusterresourceplacementstatuses/web")).await.unwrap();
+    assert_eq!(copy["sourceStatus"]["placementStatuses"].as_array().unwrap().len(), 1);
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_27_clusters_that_are_found_are_rolled_out_to_though_more_are_wanted() {
+    let world = World::new(&["c1", "c2", "c3"]).await;
+    world.place("web", shop_on(4)).await;
+    let (running, members) = (world.start(), world.members());
+    running.at_rest(&members).await;
+    let status = world.placement("web").await["status"].take();
+    assert_eq!(
+        conditions(&status["conditions"]),
+        [
+            "ClusterResourcePlacementScheduled=False SchedulingPolicyUnfulfilled",
+            "ClusterResourcePlacementRolloutStarted=True RolloutStarted",
+            "ClusterResourcePlacementOverridden=True NoOverrideSpecified",
+            "ClusterResourcePlacementWorkSynchronized=True WorkSynchronized",
+            "ClusterResourcePlacementApplied=True ApplySucceeded",
+            "ClusterResourcePlacementAvailable=True ResourceAvailable",
+        ]
+    );
+    let sentence =
+        "could not find all clusters needed as specified by the scheduling policy, found 3 cluster(s) instead";
+    assert_eq!(status["conditions"][0]["message"], sentence);
+    assert_eq!(status["conditions"][5]["message"], "The selected resources in 3 cluster(s) are available now");
+    let entries = status["placementStatuses"].as_array().unwrap();
+    let mut names: Vec<_> = entries.iter().map(|entry| entry["clusterName"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["c1", "c2", "c3"]);
+    for entry in entries {
+        let all = entry["conditions"].as_array().unwrap();
+        assert!(all.len() == 6 && all.iter().all(|one| one["status"] == "True"), "{entry:#}");
+    }
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_28_placements_say_how_scheduling_went() {
     let world = World::new(&[]).await;
     world.place("all", shop()).await;
     let mut named = shop();

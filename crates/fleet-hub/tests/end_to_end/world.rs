@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::deaf::Deaf;
 use crate::members::Members;
+use crate::mortal::{Life, Mortal};
 
 /// Virtual time after which a hub that has not settled never will.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -232,6 +234,18 @@ impl World {
 
     pub(crate) fn start_with(&self, options: HubOptions) -> Running {
         self.start_over(self.client(), options)
+    }
+
+    /// Starts a hub that lists what is at this path and hears of no change there.
+    pub(crate) fn start_deaf(&self, plural: &'static str) -> Running {
+        let client = kube::Client::new(Deaf { server: self.service(), plural }, "default");
+        self.start_over(client, HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, ..HubOptions::default() })
+    }
+
+    /// Starts a hub that dies at one of its writes.
+    pub(crate) fn start_mortal(&self, life: Life) -> Running {
+        let client = kube::Client::new(Mortal { server: self.service(), life }, "default");
+        self.start_over(client, HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, ..HubOptions::default() })
     }
 
     /// The same over another way to the server.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::fleet::{CLUSTER_PLACEMENTS, Fleet, MAPS, MEMBERS, NAMESPACES, conditions, named, owners};
+use crate::fleet::{CLUSTER_PLACEMENTS, Fleet, MAPS, MEMBERS, NAMESPACES, PLACEMENT, conditions, named, owners};
 
 #[tokio::test(start_paused = true)]
 async fn placement_49_clusters_that_all_leave_keep_what_they_have_and_come_back_to_it() {
@@ -56,6 +56,31 @@ async fn placement_49_what_changes_while_clusters_are_away_reaches_them_when_the
     fleet.rejoin().await;
     fleet.all_good(&path, 1).await;
     assert_eq!(value().await, "2", "available is what was asked for");
+    fleet.world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn placement_35_a_placement_that_is_deleted_leaves_nothing_behind() {
+    let fleet = Fleet::new(&["c1", "c2"]).await;
+    let path = format!("{CLUSTER_PLACEMENTS}/web");
+    fleet.place("web", json!({})).await;
+    fleet.all_good(&path, 2).await;
+    fleet.hub.delete(&path).await;
+    fleet.until("the placement is gone", || async { !fleet.hub.has(&path).await }).await;
+    for object in [format!("{MAPS}/settings"), format!("{NAMESPACES}/shop")] {
+        fleet
+            .until("the members have nothing left of it", || async {
+                !fleet.on("c1").has(&object).await && !fleet.on("c2").has(&object).await
+            })
+            .await;
+        assert!(fleet.hub.has(&object).await, "the hub keeps its own");
+    }
+    let kinds = ["clusterresourcesnapshots", "clusterschedulingpolicysnapshots", "clusterresourcebindings", "works"];
+    for kind in kinds {
+        let path = format!("{PLACEMENT}/{kind}");
+        let is_empty = || async { fleet.hub.get(&path).await.unwrap()["items"].as_array().unwrap().is_empty() };
+        fleet.until(kind, is_empty).await;
+    }
     fleet.world.end().await;
 }
 

@@ -27,11 +27,20 @@ pub(crate) struct Server(kube::Client);
 impl Fleet {
     /// Members of these names that have joined, and on the hub the namespace `shop` with the map `settings`.
     pub(crate) async fn new(names: &[&str]) -> Self {
+        Self::of(names.iter().map(|name| SimulatedMember::new(name).unwrap()).collect()).await
+    }
+
+    /// The same with members that tell which namespaces they have.
+    pub(crate) async fn telling_namespaces(names: &[&str]) -> Self {
+        Self::of(names.iter().map(|name| SimulatedMember::new(name).unwrap().telling_namespaces()).collect()).await
+    }
+
+    async fn of(members: Vec<SimulatedMember>) -> Self {
         let ground = Ground::lay().await.unwrap();
         let mut world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
         world.start_hub().unwrap();
         let hub = Server(world.user());
-        let members: Vec<_> = names.iter().map(|name| SimulatedMember::new(name).unwrap().applying()).collect();
+        let members: Vec<_> = members.into_iter().map(SimulatedMember::applying).collect();
         for member in &members {
             let labelled = member.clone().labelled(&[("name", member.name.as_str())]);
             hub.create(MEMBERS, serde_json::to_value(labelled.member_cluster()).unwrap()).await;

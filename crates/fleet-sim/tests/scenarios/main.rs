@@ -5,6 +5,7 @@
 
 mod coming_and_going;
 mod fleet;
+mod namespaces;
 mod placed_twice;
 mod rolling;
 mod shaping;
