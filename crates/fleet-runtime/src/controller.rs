@@ -46,6 +46,12 @@ pub trait Controller: Send + Sync + 'static {
     /// telling.
     fn performed(&self, _key: &Self::Key) {}
 
+    /// Asked when the process is about to end: keys that are looked at once more, because what could wait so far cannot wait
+    /// any longer. The default has none.
+    fn before_the_end(&self) -> Vec<Self::Key> {
+        Vec::new()
+    }
+
     /// Told how the `observed` writes of a plan went, in their order, if there were any, and that an `explained` one was
     /// refused. What it returns is done next; its `next` replaces the plan's. The default has nothing to add.
     fn conclude(&self, _key: &Self::Key, _outcomes: Vec<Outcome>, _moment: Moment) -> Option<Actions> {

@@ -20,7 +20,7 @@ use crate::events::Recorder;
 use crate::flag::Flag;
 use crate::hands::Hands;
 use crate::metrics::{Ending, Metrics, Reconcile};
-use crate::queue::{Done, Taken};
+use crate::queue::{Done, Reason, Taken};
 use crate::reader::Reader;
 use crate::triggers::Lane;
 use crate::write::Write;
@@ -80,10 +80,23 @@ impl<C: Controller> Worker<C> {
             while let Some(ended) = flights.tasks.join_next_with_id().await {
                 self.landed(&mut flights, ended);
             }
+            self.look_once_more().await;
         };
         if tokio::time::timeout(SHUTDOWN_GRACE, drain).await.is_err() {
             tracing::warn!(controller = C::NAME, "reconciles were cut short by the end of the process");
         }
+    }
+
+    /// What a controller has kept back in its memory would be lost with it.
+    async fn look_once_more(&self) {
+        if !self.leading.is_up() {
+            return;
+        }
+        let look = |key| {
+            let taken = Taken { key, reason: Reason::Wake, since: self.context.clock.now(), soft_since: None };
+            reconcile(self.controller.clone(), self.context.clone(), taken)
+        };
+        futures::future::join_all(self.controller.before_the_end().into_iter().map(look)).await;
     }
 
     /// Hands out keys while there are hands.

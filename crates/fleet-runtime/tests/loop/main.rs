@@ -5,6 +5,7 @@
 mod answers;
 mod basics;
 mod dynamic;
+mod ending;
 mod faults;
 mod leader;
 mod meddler;
