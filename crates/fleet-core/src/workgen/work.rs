@@ -8,7 +8,7 @@ use fleet_api::hashes::{cluster_override_list_hash, override_list_hash};
 use fleet_api::kinds::{Obj, Work};
 use fleet_api::names::Index;
 use fleet_api::types::{ApplyStrategy, EmbeddedObject, EnvelopeIdentifier, ReportBackStrategy, WorkSpec, Workload};
-use fleet_api::well_known::{annotations, labels};
+use fleet_api::well_known::{annotations, finalizers, labels};
 use serde_json::{Value, json};
 
 use super::observed::{BindingFacts, Observed, ReportBack, WorkFacts, mirroring};
@@ -112,6 +112,8 @@ impl NewWork {
         let mut object = Obj::named(self.name, spec).in_namespace(self.namespace);
         object.metadata.labels = Some(self.labels.into_iter().chain([self.stamp.label()]).collect());
         object.metadata.annotations = Some(self.stamp.annotations());
+        // The member's agent holds every Work that it applies: one that is held already costs it a write less.
+        object.metadata.finalizers = Some(vec![finalizers::WORK.to_owned()]);
         object
     }
 }

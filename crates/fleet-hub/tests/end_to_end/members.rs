@@ -7,6 +7,7 @@ use fleet_api::conditions::work::{ManifestApplied, ManifestAvailable, WorkApplie
 use fleet_api::conditions::{Condition, ConditionState as _, put, remove};
 use fleet_api::kinds::Work;
 use fleet_api::types::{ApplyStrategyType, ManifestCondition, WorkResourceIdentifier, WorkStatus};
+use fleet_api::well_known::finalizers;
 use fleet_runtime::{
     Actions, Broken, Cache, Clock, Controller, Kind, Marks, Moment, ObjectKey, Options, Progress, Runtime, Seeds,
     Triggers, Write,
@@ -96,12 +97,15 @@ impl Controller for Agent {
     type Facts = ();
 
     fn plan(&self, key: &ObjectKey, (): (), moment: Moment) -> Actions {
-        let Some(work) = self.works.get(key).filter(|work| work.metadata.deletion_timestamp.is_none()) else {
-            return Actions::none();
-        };
+        let Some(work) = self.works.get(key) else { return Actions::none() };
         let fares = (self.rule.lock())(&work);
         if fares == Fares::Silent {
             return Actions::none();
+        }
+        if work.metadata.deletion_timestamp.is_some() {
+            let mut free = Work::clone(&work);
+            free.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != finalizers::WORK));
+            return Actions::none().with(Write::change(&*work, &free));
         }
         let told = Work::clone(&work).with_status(status(&work, fares, moment.now));
         Actions::none().with(Write::status(&*work, &told))

@@ -1,4 +1,4 @@
-//! Says of every Work that it is applied and available.
+//! Says of every Work that it is applied and available, and lets go of those that the hub deletes.
 //!
 //! Decides from the Work and from whether the member applies Works at all: it has joined and does not leave. Reports at the
 //! Work's present generation. Never applies a manifest.
@@ -7,6 +7,7 @@ use fleet_api::conditions::work::{ManifestApplied, ManifestAvailable, WorkApplie
 use fleet_api::conditions::{ConditionState as _, put};
 use fleet_api::kinds::Work;
 use fleet_api::types::{EmbeddedObject, ManifestCondition, WorkResourceIdentifier, WorkStatus};
+use fleet_api::well_known::finalizers;
 use fleet_member::Member;
 use fleet_runtime::{Actions, Cache, Controller, Moment, ObjectKey, Runtime, Triggers, Write};
 use jiff::Timestamp;
@@ -37,14 +38,20 @@ impl Controller for Acknowledge {
     type Facts = ();
 
     fn plan(&self, key: &ObjectKey, (): (), moment: Moment) -> Actions {
-        match self.works.get(key) {
-            Some(work) if *self.applying.borrow() && work.metadata.deletion_timestamp.is_none() => {
-                let reported = Work::clone(&work).with_status(acknowledged(&work, moment.now));
-                Actions::none().with(Write::status(&*work, &reported))
-            }
-            Some(_) | None => Actions::none(),
+        let Some(work) = self.works.get(key).filter(|_| *self.applying.borrow()) else { return Actions::none() };
+        if work.metadata.deletion_timestamp.is_some() {
+            return Actions::none().with(Write::change(&*work, &let_go(&work)));
         }
+        let reported = Work::clone(&work).with_status(acknowledged(&work, moment.now));
+        Actions::none().with(Write::status(&*work, &reported))
     }
+}
+
+/// A Work of which nothing is left on the member.
+fn let_go(work: &Work) -> Work {
+    let mut free = work.clone();
+    free.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != finalizers::WORK));
+    free
 }
 
 /// The status of a Work whose manifests are all there.

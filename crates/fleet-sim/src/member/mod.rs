@@ -144,7 +144,7 @@ pub fn ownership(works: Works) -> Result<Ownership, Vec<Overlap>> {
     if works == Works::Applied {
         return Ownership::new(fleet_member::ownership());
     }
-    let fields = &["status"];
+    let fields = &["status", "~metadata.finalizers[kubernetes-fleet.io/work-cleanup]"];
     let acknowledge = Grant { controller: acknowledge::NAME, kind: "Work", creates: false, deletes: false, fields };
     // It takes the real applier's place, so it takes what that may write.
     let others = fleet_member::ownership()

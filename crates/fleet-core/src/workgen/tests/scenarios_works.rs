@@ -97,6 +97,9 @@ fn works_carry_the_marks_by_which_they_are_found() {
                 "kubernetes-fleet.io/parent-resource-override-snapshot-hash": "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b",
                 "kubernetes-fleet.io/parent-resource-snapshot-name": "web-3-snapshot"
               },
+              "finalizers": [
+                "kubernetes-fleet.io/work-cleanup"
+              ],
               "generation": 1,
               "labels": {
                 "kubernetes-fleet.io/parent-CRP": "web",
@@ -131,6 +134,9 @@ fn works_carry_the_marks_by_which_they_are_found() {
                 "kubernetes-fleet.io/parent-resource-override-snapshot-hash": "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b",
                 "kubernetes-fleet.io/parent-resource-snapshot-name": "web-3-snapshot"
               },
+              "finalizers": [
+                "kubernetes-fleet.io/work-cleanup"
+              ],
               "generation": 1,
               "labels": {
                 "kubernetes-fleet.io/envelope-name": "env",
