@@ -52,6 +52,7 @@ pub(super) fn normalise(object: &mut Value, leeway: &Leeway) {
     order::sort_clusters(object);
     generations::judge(object, leeway);
     relics::forget_what_was_so_before_it_was_unbound(object);
+    relics::forget_that_it_was_given_up(object, &leeway.left);
     identity::forget(object);
 }
 

@@ -46,6 +46,15 @@ pub(super) fn forget_what_was_so_before_it_was_unbound(object: &mut Value) {
     }
 }
 
+/// Who leaves and soon comes back may find its old binding, given up and now picked again, or get a new one. Only the old one
+/// says what it was before. Of one that is still given up it stays.
+pub(super) fn forget_that_it_was_given_up(object: &mut Value, left: &BTreeSet<String>) {
+    let has_left = object["spec"]["targetCluster"].as_str().is_some_and(|name| left.contains(name));
+    if has_left && object["spec"]["state"] != "Unscheduled" {
+        remove_note(object, annotations::PREVIOUS_BINDING_STATE);
+    }
+}
+
 /// Ledgers are told by the agent; everything else on a member has a status of the member's own.
 pub(super) fn forget_what_controllers_say(object: &mut Value) {
     let is_ledger = object["spec"].get("workNamespace").is_some();
@@ -64,9 +73,13 @@ pub(super) fn forget_relic_of_client_side_apply(object: &mut Value, told: &Strat
     if !works.any(|owner| strategy_of(owner).is_some_and(|strategy| strategy != CLIENT_SIDE_APPLY)) {
         return;
     }
+    remove_note(object, annotations::LAST_APPLIED);
+}
+
+fn remove_note(object: &mut Value, note: &str) {
     let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
-        notes.remove(annotations::LAST_APPLIED);
+        notes.remove(note);
         if notes.is_empty() {
             meta.remove("annotations");
         }
@@ -99,6 +112,21 @@ mod tests {
         assert_ne!(snapshot("False", json!([]), &left), snapshot("False", west(), &left));
         let nobody = Leeway::default();
         assert_ne!(snapshot("True", json!([]), &nobody), snapshot("True", west(), &nobody));
+    }
+
+    #[test]
+    fn that_a_binding_was_given_up_is_luck_once_its_cluster_has_left_and_is_picked_again() {
+        let left = Leeway { left: ["west".to_owned()].into(), ..Leeway::default() };
+        let binding = |cluster: &str, state: &str, notes: Value| {
+            let object =
+                json!({"metadata": {"annotations": notes}, "spec": {"targetCluster": cluster, "state": state}});
+            compared_with(object, &left)
+        };
+        let given_up = || json!({annotations::PREVIOUS_BINDING_STATE: "Bound", "mine": "1"});
+        let new = || json!({"mine": "1"});
+        assert_eq!(binding("west", "Bound", given_up()), binding("west", "Bound", new()));
+        assert_ne!(binding("west", "Unscheduled", given_up()), binding("west", "Unscheduled", new()));
+        assert_ne!(binding("east", "Bound", given_up()), binding("east", "Bound", new()));
     }
 
     #[test]
