@@ -176,7 +176,12 @@ impl RunKinds {
             fields(
                 self.controller,
                 self.run,
-                &["metadata.finalizers[kubernetes-fleet.io/stagedupdaterun-finalizer]", "status"],
+                // An index that the user left out is stored as none; once it is there nobody can change it.
+                &[
+                    "metadata.finalizers[kubernetes-fleet.io/stagedupdaterun-finalizer]",
+                    "spec.resourceSnapshotIndex",
+                    "status",
+                ],
             ),
             makes(self.controller, self.approval, &["status.conditions[ApprovalAccepted]"]),
             Grant { deletes: true, ..fields(self.controller, self.binding, RUNS_MOVE) },

@@ -163,22 +163,39 @@ pub struct StuckClusters(pub Vec<String>);
 impl StuckClusters {
     /// How many names are printed: enough to know where to look, short enough for a message.
     pub const SHOWN: usize = 3;
+
+    /// The names that are printed.
+    pub fn shown(&self) -> &[String] {
+        &self.0[..self.0.len().min(Self::SHOWN)]
+    }
+
+    /// The names in the message of a run that is stuck.
+    pub fn shown_in(message: &str) -> Vec<&str> {
+        let named =
+            message.split_once("stuck waiting for ").and_then(|(_, rest)| rest.split_once(" cluster(s) in stage"));
+        named.map_or_else(Vec::new, |(names, _)| names.trim_end_matches("...").split(", ").collect())
+    }
 }
 
 impl fmt::Display for StuckClusters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self.0.len().min(Self::SHOWN);
-        f.write_str(&self.0[..shown].join(", "))?;
-        if self.0.len() > shown { f.write_str("...") } else { Ok(()) }
+        let shown = self.shown();
+        f.write_str(&shown.join(", "))?;
+        if self.0.len() > shown.len() { f.write_str("...") } else { Ok(()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conditions::ConditionState as _;
 
     fn check(names: &[&str], expected: &str) {
-        assert_eq!(StuckClusters(names.iter().map(ToString::to_string).collect()).to_string(), expected);
+        let clusters = StuckClusters(names.iter().map(ToString::to_string).collect());
+        assert_eq!(clusters.to_string(), expected);
+        let shown = clusters.shown().to_vec();
+        let message = UpdateRunProgressing::Stuck { clusters, stage: "s".to_owned() }.message();
+        assert_eq!(StuckClusters::shown_in(&message), shown);
     }
 
     #[test]

@@ -42,9 +42,9 @@ pub struct UpdateRunSpec {
     #[schemars(length(max = 255), extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "placementName is immutable"}]))]
     pub placement_name: String,
     /// Index of the resource snapshot to bring; empty takes what is selected now. Cannot be changed.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "nullable")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "resourceSnapshotIndex is immutable"}]))]
-    pub resource_snapshot_index: String,
+    pub resource_snapshot_index: Option<String>,
     /// Name of the strategy that has the stages. Cannot be changed.
     #[serde(rename = "stagedRolloutStrategyName")]
     #[schemars(extend("x-kubernetes-validations" = [{"rule": "self == oldSelf", "message": "stagedRolloutStrategyName is immutable"}]))]
@@ -60,6 +60,11 @@ impl Part for UpdateRunSpec {}
 impl UpdateRunSpec {
     pub fn state(&self) -> UpdateRunState {
         self.state.unwrap_or_default()
+    }
+
+    /// The index as it stands; empty where the run takes what is selected when it begins.
+    pub fn resource_snapshot_index(&self) -> &str {
+        self.resource_snapshot_index.as_deref().unwrap_or_default()
     }
 }
 

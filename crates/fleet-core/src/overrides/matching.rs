@@ -60,6 +60,15 @@ impl<'a> Matched<'a> {
         self.cluster.is_empty() && self.namespaced.is_empty()
     }
 
+    /// The override of the first of them, with its namespace before a slash if it has one.
+    pub fn first(&self) -> Option<String> {
+        let first = self.cluster.iter().chain(&self.namespaced).next()?;
+        Some(match first.spec.namespace() {
+            "" => first.parent.to_owned(),
+            namespace => format!("{namespace}/{}", first.parent),
+        })
+    }
+
     /// What this cluster's binding gets.
     pub fn pins(&self, target: &Target<'_>) -> Pins {
         let concerned = |one: &&SnapshotFacts<'_>| concerns(one.spec.policy(), target);

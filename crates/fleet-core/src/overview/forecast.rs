@@ -122,6 +122,7 @@ pub fn forecast(observed: &Observed<'_>, contents: &Contents<'_>, now: Timestamp
         problem: blocker.map(|blocker| match &blocker.cause {
             crate::updaterun::Cause::Fault(fault) => fault.to_string(),
             crate::updaterun::Cause::ContentUnknown { resource } => format!("not all {resource} could be read"),
+            crate::updaterun::Cause::OverrideNotFrozen { name } => format!("the override {name} has no snapshot yet"),
             _ => "not everything that it rests on could be read".to_owned(),
         }),
         remedy: blocker

@@ -413,7 +413,13 @@ fn wait(blocker: &Blocker, stages: &[StageOverview]) -> Option<Wait> {
         Cause::BindingGoing { cluster } => Wait::Moment {
             message: format!("the binding of {cluster} is being deleted; the scheduler makes a new one"),
         },
+        Cause::MoveNotRecorded { cluster, run } => {
+            Wait::Moment { message: format!("run {run} has not stored yet that it moved {cluster}") }
+        }
         Cause::ContentUnknown { resource } => Wait::Moment { message: format!("not all {resource} are known yet") },
+        Cause::OverrideNotFrozen { name } => {
+            Wait::Moment { message: format!("the override {name} has no snapshot yet") }
+        }
         Cause::FactsBehind => return None,
     })
 }

@@ -79,10 +79,10 @@ both_scopes! {
         world.pass(1);
         check(&world, expect![[r#"
             Progressing@5 0/2 to 0
-            ! {"for":"cluster","stage":"staging","cluster":"a","step":"Overridden","since":"2026-11-15T12:00:05Z","stuck":false}
+            ! {"for":"cluster","stage":"staging","cluster":"a","step":"RolloutStarted","since":"2026-11-15T12:00:05Z","stuck":false}
             staging Updating@5
               before Approval { request: "example-run-before-staging" } Open@5
-              a Updating@5 Overridden
+              a Updating@5 RolloutStarted
               after TimedWait { wait_time: "1m0s" } NotReached
               after Approval { request: "example-run-after-staging" } NotReached
             prod NotReached
@@ -166,11 +166,11 @@ fn a_run_whose_status_lags_behind_its_bindings_does_not_wait_for_a_cluster_that_
         &world,
         expect![[r#"
         Progressing@0 1/2 to 0
-        ! {"for":"cluster","stage":"prod","cluster":"a","step":"Overridden","since":"2026-11-15T12:00:00Z","stuck":false}
+        ! {"for":"cluster","stage":"prod","cluster":"a","step":"RolloutStarted","since":"2026-11-15T12:00:00Z","stuck":false}
         staging Succeeded@0
           b Succeeded@0@0
         prod Updating@0
-          a Updating@0 Overridden
+          a Updating@0 RolloutStarted
     "#]],
     );
 }

@@ -14,6 +14,7 @@ use fleet_api::conditions::{Condition, ConditionState, decode_ignoring_generatio
 use fleet_api::types::{ClusterUpdatingStatus, StageTaskStatus, StageUpdatingStatus, UpdateRunStatus};
 use jiff::{SignedDuration, Timestamp};
 
+use super::Write;
 use super::evidence::Progress;
 use super::pass::Pass;
 use super::report::Cause;
@@ -28,10 +29,25 @@ const HELD_AT_LEAST: SignedDuration = SignedDuration::from_secs(1);
 /// The longer a run takes, the longer a status may wait, by this part of the run's age: a slow run writes few, too.
 const HELD_PART_OF_AGE: i32 = 2;
 
+/// However old a run is: whoever looks at it sees a cluster that is done as done within a minute, and a process that dies
+/// forgets no more than that.
+pub(super) const HELD_AT_MOST: SignedDuration = SignedDuration::from_mins(1);
+
 /// Until when a status may be held back because more is sure to follow by itself: the run was going and goes on, and few
 /// clusters took a step since the status that is stored.
 pub(super) fn held_until(stored: Option<&UpdateRunStatus>, new: &UpdateRunStatus, now: Timestamp) -> Option<Timestamp> {
     let stored = stored?;
+    let going_since = going_since(stored, new)?;
+    let all = 2 * clusters(new).count();
+    if steps(new).saturating_sub(steps(stored)) >= all.div_ceil(WRITES_FOR_CLUSTERS) {
+        return None;
+    }
+    let age = now.duration_since(going_since);
+    now.checked_add((age / HELD_PART_OF_AGE).clamp(HELD_AT_LEAST, HELD_AT_MOST)).ok()
+}
+
+/// Since when the run is initialized, if both statuses are of one that goes on and nobody has edited it in between.
+pub(super) fn going_since(stored: &UpdateRunStatus, new: &UpdateRunStatus) -> Option<Timestamp> {
     let is_going = |status: &UpdateRunStatus| {
         progressing(status) == Some(UpdateRunProgressingReason::Progressing)
             && decode_ignoring_generation::<UpdateRunSucceeded>(&status.conditions).current().is_none()
@@ -39,15 +55,7 @@ pub(super) fn held_until(stored: Option<&UpdateRunStatus>, new: &UpdateRunStatus
     let initialized = decode_ignoring_generation::<UpdateRunInitialized>(&stored.conditions).current()?;
     let same_generation =
         new.conditions.first().is_some_and(|one| one.observed_generation == initialized.observed_generation);
-    if !is_going(stored) || !is_going(new) || !same_generation {
-        return None;
-    }
-    let all = 2 * clusters(new).count();
-    if steps(new).saturating_sub(steps(stored)) >= all.div_ceil(WRITES_FOR_CLUSTERS) {
-        return None;
-    }
-    let age = now.duration_since(initialized.last_transition_time.instant());
-    now.checked_add((age / HELD_PART_OF_AGE).max(HELD_AT_LEAST)).ok()
+    (is_going(stored) && is_going(new) && same_generation).then(|| initialized.last_transition_time.instant())
 }
 
 fn clusters(status: &UpdateRunStatus) -> impl Iterator<Item = &ClusterUpdatingStatus> {
@@ -136,12 +144,17 @@ fn task_events(
         if became::<TaskApprovalRequestApproved>(old, &new.conditions) {
             let note = words_of_approval(pass, &request);
             events.push(RunEvent::Approved { stage, request, note });
-        } else if became::<TaskApprovalRequestCreated>(old, &new.conditions) {
+        } else if became::<TaskApprovalRequestCreated>(old, &new.conditions) || is_requested(pass, &request) {
             events.push(RunEvent::WaitingForApproval { stage, request });
         } else if became::<TaskWaitTimeElapsed>(old, &new.conditions) {
             events.push(RunEvent::WaitElapsed { stage });
         }
     }
+}
+
+/// Whether the request is made now: for the first time, or again because somebody has deleted it.
+fn is_requested(pass: &Pass<'_>, request: &str) -> bool {
+    pass.writes.iter().any(|write| matches!(write, Write::RequestApproval(new) if new.name == request))
 }
 
 /// Whoever approves may say who they are in the message.
@@ -154,6 +167,9 @@ fn words_of_approval(pass: &Pass<'_>, request: &str) -> String {
 fn run_event(before: &UpdateRunStatus, pass: &Pass<'_>, failure: Option<&RunFailure>) -> Option<RunEvent> {
     use UpdateRunProgressingReason as Is;
     let (was, is) = (progressing(before), progressing(&pass.status)?);
+    if is == Is::Stuck {
+        return stuck(before, pass);
+    }
     if was == Some(is) {
         return None;
     }
@@ -162,26 +178,42 @@ fn run_event(before: &UpdateRunStatus, pass: &Pass<'_>, failure: Option<&RunFail
         (_, Is::Succeeded) => Some(RunEvent::Succeeded),
         (_, Is::Stopping) => Some(RunEvent::Stopping),
         (_, Is::Stopped) => Some(RunEvent::Stopped),
-        (_, Is::Stuck) => stuck(pass),
-        (Some(Is::Stopping | Is::Stopped | Is::Stuck), Is::Progressing) => Some(RunEvent::Resumed),
-        (_, Is::Progressing | Is::Waiting) => None,
+        (Some(Is::Stopping | Is::Stopped | Is::Stuck), Is::Progressing | Is::Waiting) => Some(RunEvent::Resumed),
+        (_, Is::Progressing | Is::Waiting | Is::Stuck) => None,
     }
 }
 
-fn stuck(pass: &Pass<'_>) -> Option<RunEvent> {
+/// That the run is stuck is told when it begins, and whenever a cluster is named that was not named before.
+fn stuck(before: &UpdateRunStatus, pass: &Pass<'_>) -> Option<RunEvent> {
     let stuck = pass.blockers.iter().filter_map(|blocker| match &blocker.cause {
         Cause::Updating { cluster, stage, progress, stuck: true } => Some((cluster, stage, progress)),
         _ => None,
     });
     let stuck: Vec<_> = stuck.collect();
-    let (_, stage, progress) = stuck.first()?;
-    let reason = match progress {
+    let clusters = StuckClusters(stuck.iter().map(|(cluster, ..)| (*cluster).clone()).collect());
+    let said = decode_ignoring_generation::<UpdateRunProgressing>(&before.conditions).current();
+    let named = said.map_or_else(Vec::new, |condition| StuckClusters::shown_in(&condition.message));
+    if clusters.shown().iter().all(|cluster| named.contains(&cluster.as_str())) {
+        return None;
+    }
+    let (_, stage, _) = stuck.first()?;
+    let reasons: Vec<_> = stuck.iter().take(StuckClusters::SHOWN).map(|(.., progress)| reason_of(progress)).collect();
+    let reason = match reasons.split_first() {
+        Some((first, others)) if others.iter().all(|other| other == first) => first.clone(),
+        _ => {
+            let of_cluster = |((cluster, ..), reason): (&(&String, _, _), &String)| format!("{cluster}: {reason}");
+            stuck.iter().zip(&reasons).map(of_cluster).collect::<Vec<_>>().join("; ")
+        }
+    };
+    Some(RunEvent::Stuck { clusters, stage: (*stage).clone(), reason })
+}
+
+fn reason_of(progress: &Progress) -> String {
+    match progress {
         Progress::Failing { reason, message, .. } => format!("{reason}: {message}"),
         Progress::Underway(step) => step.type_word().to_owned(),
         Progress::Arrived => String::new(),
-    };
-    let clusters = StuckClusters(stuck.iter().map(|(cluster, ..)| (*cluster).clone()).collect());
-    Some(RunEvent::Stuck { clusters, stage: (*stage).clone(), reason })
+    }
 }
 
 fn progressing(status: &UpdateRunStatus) -> Option<UpdateRunProgressingReason> {

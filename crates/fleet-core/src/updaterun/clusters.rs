@@ -12,10 +12,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::evidence::{Progress, Wanted, has_rollout_started, is_bound};
 use super::ground::Targets;
 use super::note::Note;
-use super::observed::{BindingFacts, WhoSaysRolloutStarted};
+use super::observed::BindingFacts;
 use super::pass::{Pass, Pen};
 use super::report::{Blocker, Cause};
-use super::{BindingChange, Write};
+use super::{BindingChange, Write, rivals};
 
 /// What a look at a stage's clusters gave.
 #[derive(Debug, Default)]
@@ -60,13 +60,13 @@ pub(super) fn let_finish(
     stage: &mut StageUpdatingStatus,
 ) -> Result<Round, RunFailure> {
     let wanted = Wanted::of(pass)?;
-    let ours = pass.observed.run.name.as_str();
+    let run = pass.observed.run;
     for cluster in &mut stage.clusters {
         let binding = targets.selected.get(cluster.cluster_name.as_str());
         let moved_by_us = |binding: &&&BindingFacts<'_>| {
             is_bound(binding)
                 && wanted.is_in(binding, cluster)
-                && binding.note.as_ref().is_some_and(|note| note.run == ours)
+                && binding.note.as_ref().is_some_and(|note| note.is_of(run.name.as_str(), run.uid))
         };
         if !is_started(pass.pen, cluster) && binding.as_ref().is_some_and(moved_by_us) {
             pass.pen.put(&mut cluster.conditions, &ClusterUpdateStarted::Started);
@@ -120,7 +120,7 @@ fn look(
         if Progress::of(binding) == Progress::Arrived {
             pen.put(&mut cluster.conditions, &ClusterUpdateSucceeded::Succeeded);
         } else if !has_rollout_started(binding) {
-            mark_started(pass, binding, binding.generation);
+            renew_note(pass, binding);
         }
     }
     if faults.is_empty() { Ok(()) } else { Err(RunFailure(faults)) }
@@ -144,11 +144,14 @@ fn start(
         // Nothing good comes of moving what is on its way out; it goes, or another one takes its place.
         return Ok(());
     }
+    if !in_place && let Some(mover) = rivals::unrecorded_mover(pass, binding) {
+        mover.until.into_iter().for_each(|until| pass.wake_at(until));
+        return Ok(());
+    }
     if !in_place {
         pass.writes.push(Write::MoveBinding(Box::new(change(pass, binding, cluster, wanted))));
-        mark_started(pass, binding, binding.generation + 1);
     } else if !has_rollout_started(binding) {
-        mark_started(pass, binding, binding.generation);
+        renew_note(pass, binding);
     }
     pen.put(&mut cluster.conditions, &ClusterUpdateStarted::Started);
     if in_place && Progress::of(binding) == Progress::Arrived {
@@ -177,23 +180,22 @@ fn change(
 
 fn note(pass: &Pass<'_>, generation: i64) -> Note {
     let run = &pass.observed.run;
-    Note { snapshot_index: run.spec.resource_snapshot_index.clone(), run: run.name.to_string(), generation }
+    Note {
+        snapshot_index: run.spec.resource_snapshot_index().to_owned(),
+        run: run.name.to_string(),
+        generation,
+        uid: run.uid.map(str::to_owned),
+    }
 }
 
-/// Has it said that the rollout has started, for this generation. The work generator says it where a note asks for it:
-/// the one that moved the binding, or a new one if the scheduler has touched the binding since.
-fn mark_started(pass: &mut Pass<'_>, binding: &BindingFacts<'_>, generation: i64) {
-    let note = note(pass, generation);
-    let is_moved = generation != binding.generation;
-    let is_noted = binding.note.as_ref().is_some_and(|noted| noted.generation == generation);
-    let name = binding.name.to_owned();
-    match pass.observed.settings.rollout_started {
-        WhoSaysRolloutStarted::Run => {
-            pass.writes.push(Write::SayRolloutStarted { binding: name, generation, note });
-        }
-        WhoSaysRolloutStarted::WorkGenerator if is_moved || is_noted => {}
-        WhoSaysRolloutStarted::WorkGenerator => pass.writes.push(Write::RenewNote { binding: name, note }),
+/// Has it said that the rollout has started: the work generator does where a note of the binding's generation asks for
+/// it. If the scheduler has touched the binding since it was moved, that takes a new one.
+fn renew_note(pass: &mut Pass<'_>, binding: &BindingFacts<'_>) {
+    if binding.note.as_ref().is_some_and(|noted| noted.generation == binding.generation) {
+        return;
     }
+    let note = note(pass, binding.generation);
+    pass.writes.push(Write::RenewNote { binding: binding.name.to_owned(), note });
 }
 
 /// Counts what is left, finds who takes too long, and says what is waited for.
@@ -204,9 +206,8 @@ fn sum_up(pass: &mut Pass<'_>, targets: &Targets<'_>, stage: &StageUpdatingStatu
         round.unfinished += 1;
         let binding = targets.selected.get(cluster.cluster_name.as_str());
         let Some(since) = started_at(pen, cluster) else {
-            if let Some(binding) = binding.filter(|binding| binding.deleting) {
-                let cause = Cause::BindingGoing { cluster: cluster.cluster_name.clone() };
-                pass.blockers.push(Blocker::about_binding(cause, pass.observed.run.reference_to(binding.name)));
+            if let Some(binding) = binding {
+                say_why_not_started(pass, binding);
             }
             continue;
         };
@@ -222,6 +223,18 @@ fn sum_up(pass: &mut Pass<'_>, targets: &Targets<'_>, stage: &StageUpdatingStatu
         pass.blockers.push(Blocker::about_cluster(Cause::Updating { cluster, stage, progress, stuck }));
     }
     round
+}
+
+fn say_why_not_started(pass: &mut Pass<'_>, binding: &BindingFacts<'_>) {
+    let cluster = binding.cluster.to_owned();
+    let cause = if binding.deleting {
+        Cause::BindingGoing { cluster }
+    } else if let Some(mover) = rivals::unrecorded_mover(pass, binding) {
+        Cause::MoveNotRecorded { cluster, run: mover.run.to_owned() }
+    } else {
+        return;
+    };
+    pass.blockers.push(Blocker::about_binding(cause, pass.observed.run.reference_to(binding.name)));
 }
 
 /// Strictly more than the limit, in the whole seconds that a status has.

@@ -8,6 +8,7 @@ use fleet_api::names::Index;
 use fleet_api::types::{ClusterUpdatingStatus, EmbeddedObject};
 
 use super::halt::Halt;
+use super::observed::Unmatched;
 use super::pass::Pass;
 use super::report::Cause;
 use super::{Write, numbers};
@@ -27,7 +28,7 @@ pub(super) fn choose(pass: &mut Pass<'_>) -> Result<(), Halt> {
 
 fn wanted(pass: &Pass<'_>) -> Result<WantedSnapshot, RunFault> {
     let run = &pass.observed.run;
-    let raw = run.spec.resource_snapshot_index.as_str();
+    let raw = run.spec.resource_snapshot_index();
     if raw.is_empty() {
         return Ok(WantedSnapshot::Current);
     }
@@ -72,7 +73,10 @@ fn record_overrides(pass: &mut Pass<'_>, resources: &[&EmbeddedObject]) -> Resul
         pass.status.stages_status.iter_mut().flat_map(|stage| &mut stage.clusters).collect();
     let names: Vec<&str> = clusters.iter().map(|cluster| cluster.cluster_name.as_str()).collect();
     let matched = pass.observed.overrides.matching(resources, &names);
-    let matched = matched.map_err(|error| RunFault::OverridesNotFound { error })?;
+    let matched = matched.map_err(|unmatched| match unmatched {
+        Unmatched::NotFrozen { name } => Halt::Unknown(Cause::OverrideNotFrozen { name }),
+        Unmatched::Invalid(error) => RunFault::OverridesNotFound { error }.into(),
+    })?;
     for (cluster, mut matched) in clusters.iter_mut().zip(matched) {
         matched.cluster_overrides.sort_unstable();
         matched

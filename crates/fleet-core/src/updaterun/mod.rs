@@ -12,6 +12,7 @@
 //! | `initialize`, `content` | the first look: everything is recorded, the content is fixed |
 //! | `validate` | every later look: does it still hold? |
 //! | `execute`, `gates`, `clusters`, `evidence` | stages, approvals and waits, clusters and what proves that they are done |
+//! | `rivals` | other runs of the same placement |
 //! | `delete_stage`, `stop` | removal of what is no longer wanted; coming to rest |
 //! | `deletion` | what happens in the end |
 //! | `pass`, `halt`, `changes` | one look, why it ends early, what it changes |
@@ -38,6 +39,7 @@ mod outline;
 mod pass;
 mod remedy;
 mod report;
+mod rivals;
 mod stages;
 mod stop;
 mod task_rules;
@@ -57,7 +59,7 @@ pub use metrics::{ApprovalLatency, FailureType, StatusSeries, approval_latencies
 pub use note::Note;
 pub use observed::{
     ApprovalFacts, BindingFacts, MatchedOverrides, MemberFacts, NoOverrides, Observed, Overrides, PolicySnapshotFacts,
-    RunFacts, Settings, WhoSaysRolloutStarted,
+    RivalFacts, RunFacts, Settings, Unmatched,
 };
 pub use outline::outline;
 pub use remedy::Remedy;
@@ -75,7 +77,7 @@ pub type Plan = plan::Plan<Write, NewStatus, Report>;
 /// One write to the run or to something that it directs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// Adds our finalizer to the run.
+    /// Adds our finalizer to the run, and stores that it names no index where it names none.
     HoldRun,
     /// Takes our finalizer from the run.
     ReleaseRun,
@@ -85,12 +87,6 @@ pub enum Write {
     Record(Box<UpdateRunStatus>),
     /// To be carried out on the version of the binding that was observed: if another run was faster, the plan is void.
     MoveBinding(Box<BindingChange>),
-    /// Puts `RolloutStarted` on a binding, with a new transition time, for the generation that it has then.
-    SayRolloutStarted {
-        binding: String,
-        generation: i64,
-        note: Note,
-    },
     /// Asks the work generator to say `RolloutStarted` of a binding that has the content already.
     RenewNote {
         binding: String,
@@ -138,7 +134,6 @@ impl ObjectWrite for Write {
             Write::Content(write) => write.object(),
             Write::Record(_) => ("run status", ""),
             Write::MoveBinding(change) => ("binding", &change.binding),
-            Write::SayRolloutStarted { binding, .. } => ("binding status", binding),
             Write::RenewNote { binding, .. } | Write::DeleteBinding { binding } => ("binding", binding),
             Write::RequestApproval(new) => ("approval request", &new.name),
             Write::AcceptApproval { request, .. } => ("approval request status", request),
@@ -225,8 +220,7 @@ fn go_on(pass: &mut Pass<'_>) -> Result<(Outcome, Ahead), Stop> {
         });
         return Ok((outcome, ahead));
     }
-    let failed = |halt| final_or_not(pass, Outcome::Failed, halt);
-    let (targets, position) = valid.map_err(failed)?;
+    let (targets, position) = valid.map_err(|halt| final_or_not(pass, Outcome::Failed, halt))?;
     act(pass, &targets, position).map(|outcome| (outcome, None))
 }
 
@@ -247,10 +241,17 @@ fn at_rest(pass: &mut Pass<'_>) -> Option<Outcome> {
 
 fn final_or_not(pass: &Pass<'_>, outcome: Outcome, halt: Halt) -> Stop {
     match halt {
-        Halt::Fault(fault) if fault.is_terminal() && pass.observed.settled => Stop::Failed(outcome, fault.into()),
-        Halt::Fault(fault) if fault.is_terminal() => Stop::Unknown(Halt::Unknown(Cause::FactsBehind)),
+        Halt::Fault(fault) if fault.is_terminal() => final_if_settled(pass, outcome, fault.into()),
         halt => Stop::Unknown(halt),
     }
+}
+
+/// What does not fit may be what is not known yet: no run ends on facts that lag.
+fn final_if_settled(pass: &Pass<'_>, outcome: Outcome, failure: RunFailure) -> Stop {
+    if pass.observed.settled {
+        return Stop::Failed(outcome, failure);
+    }
+    Stop::Unknown(Halt::Unknown(Cause::FactsBehind))
 }
 
 fn act(pass: &mut Pass<'_>, targets: &Targets<'_>, position: Position) -> Result<Outcome, Stop> {
@@ -266,7 +267,7 @@ fn act(pass: &mut Pass<'_>, targets: &Targets<'_>, position: Position) -> Result
         UpdateRunState::Run => execute::run(pass, targets, stage),
         UpdateRunState::Stop => stop::stop(pass, targets, stage),
     };
-    done.map_err(|failure| Stop::Failed(Outcome::Failed, failure))
+    done.map_err(|failure| final_if_settled(pass, Outcome::Failed, failure))
 }
 
 fn conclude(mut pass: Pass<'_>, outcome: Outcome, failure: Option<RunFailure>, ahead: Ahead) -> Plan {

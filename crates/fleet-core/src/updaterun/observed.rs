@@ -38,6 +38,8 @@ pub struct Observed<'a> {
     pub members: Vec<MemberFacts<'a>>,
     /// All approval requests that are labelled with the run or have the name of one of its gates.
     pub approvals: Vec<ApprovalFacts<'a>>,
+    /// The other runs of that placement that are not over.
+    pub rivals: Vec<RivalFacts<'a>>,
     /// The placement's own facts, from which the content is chosen. Needed until the run is initialized, see
     /// [`RunFacts::is_initialized`].
     pub content: Option<&'a placement::Observed<'a>>,
@@ -55,7 +57,6 @@ pub struct Settings {
     pub stuck_after: SignedDuration,
     /// Whether a run goes on when its strategy is deleted or edited into something invalid.
     pub tolerate_strategy_changes: bool,
-    pub rollout_started: WhoSaysRolloutStarted,
 }
 
 impl Settings {
@@ -65,29 +66,23 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            stuck_after: Self::STUCK_AFTER,
-            tolerate_strategy_changes: false,
-            rollout_started: WhoSaysRolloutStarted::Run,
-        }
+        Self { stuck_after: Self::STUCK_AFTER, tolerate_strategy_changes: false }
     }
-}
-
-/// Who writes the condition `RolloutStarted` of a binding that a run has moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhoSaysRolloutStarted {
-    /// The run, in a write of its own after the one that moves the binding.
-    Run,
-    /// The work generator, in the same write as the rest of the binding's status; it knows from the [`Note`] what to say.
-    /// Saves one write a cluster.
-    WorkGenerator,
 }
 
 /// Which overrides apply; whoever calls looks them up in a cache.
 pub trait Overrides: fmt::Debug {
-    /// For each of `clusters`, in their order, the snapshots that match the resources there. An error is one that the
-    /// user must mend, in words.
-    fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, String>;
+    /// For each of `clusters`, in their order, the snapshots that match the resources there.
+    fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, Unmatched>;
+}
+
+/// Why it cannot be told which overrides apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unmatched {
+    /// One that matches has no snapshot yet. `name` has its namespace before a slash, if it has one.
+    NotFrozen { name: String },
+    /// Something that the user must mend, in words.
+    Invalid(String),
 }
 
 /// A fleet without overrides.
@@ -95,7 +90,7 @@ pub trait Overrides: fmt::Debug {
 pub struct NoOverrides;
 
 impl Overrides for NoOverrides {
-    fn matching(&self, _: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, String> {
+    fn matching(&self, _: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, Unmatched> {
         Ok(vec![MatchedOverrides::default(); clusters.len()])
     }
 }
@@ -105,6 +100,7 @@ pub struct RunFacts<'a> {
     /// `None` for a ClusterStagedUpdateRun.
     pub namespace: Option<&'a str>,
     pub name: &'a RunName,
+    pub uid: Option<&'a str>,
     pub generation: i64,
     pub deleting: bool,
     /// Whether our finalizer is on it.
@@ -121,6 +117,7 @@ impl<'a> RunFacts<'a> {
         Self {
             namespace: run.metadata.namespace.as_deref(),
             name,
+            uid: run.metadata.uid.as_deref(),
             generation: run.generation(),
             deleting: is_deleting(run),
             held: run.metadata.finalizers.iter().flatten().any(|one| one == finalizers::UPDATE_RUN),
@@ -136,6 +133,17 @@ impl<'a> RunFacts<'a> {
         decode_ignoring_generation::<UpdateRunInitialized>(conditions).current().is_some()
     }
 
+    /// Whether the write that holds the run also has to store that it names no index. An empty text is as immutable as a
+    /// number; a field that is absent could still be given one while the run goes on.
+    pub fn is_index_to_be_stored(&self) -> bool {
+        !self.held && self.spec.resource_snapshot_index.is_none()
+    }
+
+    /// The generation that everything is said about: the one after the write that holds the run, which may change the spec.
+    pub(super) fn generation_to_be(&self) -> i64 {
+        self.generation + i64::from(self.is_index_to_be_stored())
+    }
+
     /// `namespace/name`, with nothing before the slash for a cluster-scoped object, as messages have it.
     pub(super) fn key_of(&self, name: &str) -> String {
         format!("{}/{name}", self.namespace.unwrap_or_default())
@@ -144,6 +152,21 @@ impl<'a> RunFacts<'a> {
     /// As `key_of`, but without a slash for a cluster-scoped object.
     pub(super) fn reference_to(&self, name: &str) -> String {
         self.namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+    }
+}
+
+/// Another run that may want the same bindings.
+#[derive(Debug, Clone, Copy)]
+pub struct RivalFacts<'a> {
+    pub name: &'a str,
+    pub uid: Option<&'a str>,
+    /// As it is stored.
+    pub status: Option<&'a UpdateRunStatus>,
+}
+
+impl<'a> RivalFacts<'a> {
+    pub fn of<S: Scope>(run: &'a Obj<UpdateRun, S>) -> Self {
+        Self { name: name(run), uid: run.metadata.uid.as_deref(), status: run.status.as_ref() }
     }
 }
 

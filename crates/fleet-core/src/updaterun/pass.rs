@@ -64,7 +64,7 @@ impl<'a> Pass<'a> {
     /// Starts from the newest status. What was found stays true for a run whose wanted state was edited, so every
     /// condition follows the generation.
     pub(super) fn new(observed: &'a Observed<'a>, now: Timestamp) -> Self {
-        let pen = Pen { generation: observed.run.generation, now };
+        let pen = Pen { generation: observed.run.generation_to_be(), now };
         let mut status = observed.run.status.cloned().unwrap_or_default();
         for conditions in condition_lists(&mut status) {
             for condition in conditions {

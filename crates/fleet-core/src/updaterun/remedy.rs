@@ -44,6 +44,8 @@ impl Remedy {
             Cause::NotAskedToRun | Cause::AskedToStop => Remedy::SetStateRun,
             Cause::FactsBehind
             | Cause::ContentUnknown { .. }
+            | Cause::OverrideNotFrozen { .. }
+            | Cause::MoveNotRecorded { .. }
             | Cause::TimedWait { .. }
             | Cause::BindingGoing { .. }
             | Cause::Updating { stuck: false, progress: Progress::Arrived | Progress::Underway(_), .. } => Remedy::Wait,

@@ -122,6 +122,11 @@ pub enum Cause {
     ContentUnknown {
         resource: String,
     },
+    /// An override that concerns the run has no snapshot yet, so what clusters get of it cannot be fixed. `name` has its
+    /// namespace before a slash, if it has one.
+    OverrideNotFrozen {
+        name: String,
+    },
     ApprovalPending {
         stage: String,
         generation: i64,
@@ -146,6 +151,11 @@ pub enum Cause {
     BindingGoing {
         cluster: String,
     },
+    /// Another run has moved the binding and has not stored that it did.
+    MoveNotRecorded {
+        cluster: String,
+        run: String,
+    },
     /// The binding was deleted by the run and has not gone yet.
     Removing {
         cluster: String,
@@ -163,7 +173,7 @@ impl Cause {
             }
             Cause::NotAskedToRun => "UR-02",
             Cause::AskedToStop => "UR-60",
-            Cause::FactsBehind | Cause::ContentUnknown { .. } => "UR-16",
+            Cause::FactsBehind | Cause::ContentUnknown { .. } | Cause::OverrideNotFrozen { .. } => "UR-16",
             Cause::ApprovalPending { .. } => "UR-50",
             Cause::ApprovalOfOtherGeneration { .. } => "UR-51",
             Cause::TimedWait { .. } => "UR-55",
@@ -173,7 +183,7 @@ impl Cause {
                 _ => "UR-41",
             },
             Cause::Updating { stuck: true, .. } => "UR-40",
-            Cause::Updating { .. } | Cause::BindingGoing { .. } => return None,
+            Cause::Updating { .. } | Cause::BindingGoing { .. } | Cause::MoveNotRecorded { .. } => return None,
             Cause::Removing { .. } => "UR-62",
         })
     }

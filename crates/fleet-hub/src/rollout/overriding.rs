@@ -87,6 +87,11 @@ impl Held {
         self.cluster.is_empty() && self.namespaced.is_empty()
     }
 
+    /// An override that matches and has no snapshot yet.
+    pub(crate) fn awaited(&self, placement: &PlacementKey, candidates: &Candidates) -> Option<String> {
+        Matched::new(placement, candidates, self.unfrozen()).first()
+    }
+
     /// What each of these clusters gets.
     pub(crate) fn matched<'a>(
         &'a self,
@@ -95,7 +100,7 @@ impl Held {
         clusters: impl Iterator<Item = &'a str>,
         members: &Cache<MemberCluster>,
     ) -> Overrides<'a> {
-        if !Matched::new(placement, candidates, self.unfrozen()).is_empty() {
+        if self.awaited(placement, candidates).is_some() {
             return Overrides::Unsettled;
         }
         let matched = Matched::new(placement, candidates, self.latest());

@@ -15,7 +15,7 @@ use fleet_api::well_known::{annotations, labels};
 use fleet_runtime::{Cache, Event, ObjectKey};
 
 use crate::caches::by;
-use crate::keys::{key_of, parent_of};
+use crate::keys::{key_of, parent_of, placement_of};
 use crate::meta;
 
 /// How far a run is, as far as it decides who is woken.
@@ -63,9 +63,9 @@ pub(crate) fn strategy_of<S: Scope>(run: &Obj<UpdateRun, S>) -> ObjectKey {
 
 /// A run itself. Our own statuses wake it too: a plan made on the stored one finds nothing to do.
 pub(super) fn on_run<S: Scope>(event: Event<'_, Obj<UpdateRun, S>>) -> Option<ObjectKey> {
-    let looked_at =
-        |run: &'_ Obj<UpdateRun, S>| (run.generation(), meta::is_deleting(run), run.metadata.finalizers.clone());
-    let is_news = event.changed(looked_at) || event.changed(|run| run.status.clone());
+    let looked_at = |run: &Obj<UpdateRun, S>| (run.generation(), meta::is_deleting(run));
+    let is_news =
+        event.changed(looked_at) || event.changed(|run| &run.metadata.finalizers) || event.changed(|run| &run.status);
     is_news.then(|| event.key())
 }
 
@@ -104,6 +104,15 @@ impl<S: Scope> Concerned<S> {
         self.of_placements(event.sides().filter_map(placement))
     }
 
+    /// Other runs of the same placement wait for what a run stores, and for its end.
+    pub(super) fn by_rival(&self, event: Event<'_, Obj<UpdateRun, S>>) -> BTreeSet<ObjectKey> {
+        let mut concerned = self.of_placements(event.sides().filter_map(placement_of));
+        concerned.remove(&event.key());
+        // Mostly there are no others, and statuses are large.
+        let is_news = || event.changed(meta::is_deleting) || event.changed(|run| &run.status);
+        if !concerned.is_empty() && is_news() { concerned } else { BTreeSet::new() }
+    }
+
     pub(super) fn by_placement(&self, event: Event<'_, Obj<Placement, S>>) -> BTreeSet<ObjectKey> {
         let looked_at = |placement: &Obj<Placement, S>| (placement.generation(), meta::is_deleting(placement));
         if !event.changed(looked_at) {
@@ -113,7 +122,7 @@ impl<S: Scope> Concerned<S> {
     }
 
     pub(super) fn by_policy_snapshot(&self, event: Event<'_, Obj<PolicySnapshot, S>>) -> BTreeSet<ObjectKey> {
-        if !event.changed(looked_at_of_snapshot) && !event.changed(|snapshot| &snapshot.status) {
+        if !is_news_of_snapshot(event) && !event.changed(|snapshot| &snapshot.status) {
             return BTreeSet::new();
         }
         self.of_sides(event, parent_of)
@@ -121,7 +130,7 @@ impl<S: Scope> Concerned<S> {
 
     /// Resource snapshots matter until one is chosen.
     pub(super) fn by_resource_snapshot<F: Family>(&self, event: Event<'_, Obj<F, S>>) -> BTreeSet<ObjectKey> {
-        if !event.changed(looked_at_of_snapshot) {
+        if !is_news_of_snapshot(event) {
             return BTreeSet::new();
         }
         let mut concerned = self.of_sides(event, parent_of);
@@ -131,12 +140,12 @@ impl<S: Scope> Concerned<S> {
     }
 
     pub(super) fn by_binding(&self, event: Event<'_, Obj<Binding, S>>) -> BTreeSet<ObjectKey> {
-        let conditions = |binding: &Obj<Binding, S>| binding.status.as_ref().map(|status| status.conditions.clone());
-        let marks = |binding: &Obj<Binding, S>| {
-            let note = meta::annotation(binding, annotations::MOVED_BY_RUN).map(str::to_owned);
-            (binding.generation(), meta::is_deleting(binding), note, parent_of(binding))
-        };
-        if !event.changed(|binding| &binding.spec) && !event.changed(marks) && !event.changed(conditions) {
+        let marks = |binding: &Obj<Binding, S>| (binding.generation(), meta::is_deleting(binding), parent_of(binding));
+        let is_news = event.changed(|binding| &binding.spec)
+            || event.changed(marks)
+            || event.changed(|binding| meta::annotation(binding, annotations::MOVED_BY_RUN))
+            || event.changed(|binding| binding.status.as_ref().map(|status| &status.conditions));
+        if !is_news {
             return BTreeSet::new();
         }
         self.of_sides(event, parent_of)
@@ -151,11 +160,11 @@ impl<S: Scope> Concerned<S> {
 
     /// A request concerns the run that its label names, the one that its spec names, and the one that it has its name from.
     pub(super) fn by_approval(&self, event: Event<'_, Obj<Approval, S>>) -> BTreeSet<ObjectKey> {
-        let looked_at = |request: &Obj<Approval, S>| {
-            let conditions = request.status.as_ref().map(|status| status.conditions.clone());
-            (meta::is_deleting(request), request.metadata.labels.clone(), conditions)
-        };
-        if !event.changed(looked_at) && !event.changed(|request| &request.spec) {
+        let is_news = event.changed(meta::is_deleting)
+            || event.changed(|request| &request.metadata.labels)
+            || event.changed(|request| request.status.as_ref().map(|status| &status.conditions))
+            || event.changed(|request| &request.spec);
+        if !is_news {
             return BTreeSet::new();
         }
         let runs = |request: &Obj<Approval, S>| -> Vec<ObjectKey> {
@@ -172,17 +181,16 @@ impl<S: Scope> Concerned<S> {
 
     /// Members come, go, and are labelled; what they report is no matter of runs.
     pub(super) fn by_member(&self, event: Event<'_, MemberCluster>) -> Vec<ObjectKey> {
-        if !event.changed(|member| member.metadata.labels.clone().unwrap_or_default()) {
+        if !event.changed(|member| member.metadata.labels.as_ref().filter(|labels| !labels.is_empty())) {
             return Vec::new();
         }
         self.runs.keys_by(by::STAND, OPEN)
     }
 }
 
-type Marks = (Option<i64>, bool, Option<std::collections::BTreeMap<String, String>>, Option<PlacementKey>);
-
-fn looked_at_of_snapshot<F: Family, S: Scope>(snapshot: &Obj<F, S>) -> (Marks, Option<String>) {
-    let metadata = &snapshot.metadata;
-    let number = meta::annotation(snapshot, annotations::NUMBER_OF_CLUSTERS).map(str::to_owned);
-    ((metadata.generation, meta::is_deleting(snapshot), metadata.labels.clone(), parent_of(snapshot)), number)
+fn is_news_of_snapshot<F: Family, S: Scope>(event: Event<'_, Obj<F, S>>) -> bool {
+    let looked_at = |snapshot: &Obj<F, S>| (snapshot.generation(), meta::is_deleting(snapshot), parent_of(snapshot));
+    event.changed(looked_at)
+        || event.changed(|snapshot| &snapshot.metadata.labels)
+        || event.changed(|snapshot| meta::annotation(snapshot, annotations::NUMBER_OF_CLUSTERS))
 }

@@ -15,6 +15,7 @@ use k8s_openapi::serde::Deserialize as _;
 use serde_json::Value;
 
 use super::changes::strategy_of;
+use super::sight::approvals;
 use crate::caches::{PlacementCaches, RunCaches, by};
 use crate::keys::{object_key, placement_of};
 
@@ -55,6 +56,8 @@ pub(super) struct Ground {
     policy_snapshots: Prints,
     bindings: Prints,
     members: Prints,
+    /// Those that the caches have: a request with the name of a gate may be somebody else's.
+    approvals: Prints,
     /// The master of the index that the run names.
     resource_snapshot: Prints,
 }
@@ -78,7 +81,12 @@ impl Ground {
             }
         };
         let snapshot = snapshot_key(run, placement.as_ref());
+        let mut requests = Prints::new();
+        for request in approvals(run, runs) {
+            requests.extend(one(reader, runs.approvals.kind().clone(), Some(ObjectKey::of(&*request))).await?);
+        }
         Ok(Self {
+            approvals: requests,
             placement: one(reader, KindId::of::<Obj<Placement, S>>(), placement.as_ref().map(object_key)).await?,
             strategy: one(reader, runs.strategies.kind().clone(), Some(strategy_of(run))).await?,
             policy_snapshots: of_placement(KindId::of::<Obj<PolicySnapshot, S>>(), Print::with_version).await?,
@@ -109,6 +117,7 @@ impl Ground {
             policy_snapshots: prints(policies.iter().map(|one| &one.metadata).collect(), Print::with_version),
             bindings: prints(bindings.iter().map(|one| &one.metadata).collect(), Print::of),
             members: prints(members.iter().map(|one| &one.metadata).collect(), Print::of),
+            approvals: prints(approvals(run, runs).iter().map(|one| &one.metadata).collect(), Print::of),
             resource_snapshot: cached_one(&scope.resource_snapshots, snapshot_key(run, placement.as_ref())),
         }
     }
@@ -116,7 +125,7 @@ impl Ground {
 
 /// The master snapshot of the index that the run names, if it names one.
 fn snapshot_key<S: Scope>(run: &Obj<UpdateRun, S>, placement: Option<&PlacementKey>) -> Option<ObjectKey> {
-    let index = Index::parse(&run.spec.resource_snapshot_index)?;
+    let index = Index::parse(run.spec.resource_snapshot_index())?;
     let name = ResourceSnapshotName { placement: placement?.name.clone(), index, part: SnapshotPart::Master };
     Some(ObjectKey::new(run.metadata.namespace.as_deref(), &name.to_string()))
 }

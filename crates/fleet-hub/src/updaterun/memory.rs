@@ -1,4 +1,4 @@
-//! What is remembered of a run between two looks: a status that is not written yet, and a doubt.
+//! What is remembered of a run between two looks: a status that is not written yet, who waits for it, and a doubt.
 //!
 //! Decides which status is the newest: one that was held back counts as long as what is stored is still what it was held
 //! back over. Lost with the process, and then found out again. Never decides how long a status waits.
@@ -40,12 +40,14 @@ pub(super) struct Outlook<S: Scope> {
 pub(super) struct Memory<S: Scope> {
     held: Mutex<BTreeMap<ObjectKey, Held<S>>>,
     outlooks: Mutex<BTreeMap<ObjectKey, Outlook<S>>>,
+    wanted: Mutex<BTreeSet<ObjectKey>>,
     doubted: Mutex<BTreeSet<ObjectKey>>,
 }
 
 impl<S: Scope> Default for Memory<S> {
     fn default() -> Self {
-        Self { held: Mutex::default(), outlooks: Mutex::default(), doubted: Mutex::default() }
+        let (wanted, doubted) = Default::default();
+        Self { held: Mutex::default(), outlooks: Mutex::default(), wanted, doubted }
     }
 }
 
@@ -70,11 +72,27 @@ impl<S: Scope> Memory<S> {
     pub(super) fn carried_out(&self, key: &ObjectKey) -> Measured {
         let Some(outlook) = self.outlooks.lock().remove(key) else { return Measured::default() };
         let mut held = self.held.lock();
-        match outlook.held {
-            Some(status) => drop(held.insert(key.clone(), status)),
-            None => drop(held.remove(key)),
+        if let Some(status) = outlook.held {
+            held.insert(key.clone(), status);
+        } else {
+            held.remove(key);
+            self.wanted.lock().remove(key);
         }
         outlook.measured
+    }
+
+    /// Somebody waits for the status of this run to be stored: from now on it is not held back, until it is.
+    pub(super) fn want(&self, key: &ObjectKey) {
+        self.wanted.lock().insert(key.clone());
+    }
+
+    pub(super) fn is_wanted(&self, key: &ObjectKey) -> bool {
+        self.wanted.lock().contains(key)
+    }
+
+    /// The runs whose status is held back.
+    pub(super) fn holding(&self) -> Vec<ObjectKey> {
+        self.held.lock().keys().cloned().collect()
     }
 
     /// What the caches show is to be compared with the server before the run is ended on it.
@@ -93,6 +111,7 @@ impl<S: Scope> Memory<S> {
     pub(super) fn forget(&self, key: &ObjectKey) {
         self.held.lock().remove(key);
         self.outlooks.lock().remove(key);
+        self.wanted.lock().remove(key);
         self.trust(key);
     }
 }
@@ -131,6 +150,23 @@ mod tests {
         memory.expect(&key, outlook(None));
         memory.carried_out(&key);
         assert!(memory.held(&key, &run("0")).is_none());
+    }
+
+    #[test]
+    fn a_status_is_wanted_until_nothing_is_held_back_any_more() {
+        let (memory, key) = (Memory::default(), ObjectKey::cluster("r"));
+        let held = Held { over: run("0"), status: Arc::new(status("1")), until: Timestamp::UNIX_EPOCH };
+        memory.expect(&key, Outlook { held: Some(held), measured: Measured::default() });
+        memory.want(&key);
+        memory.carried_out(&key);
+        assert_eq!(
+            (memory.is_wanted(&key), memory.holding()),
+            (true, vec![key.clone()]),
+            "planned before anybody asked"
+        );
+        memory.expect(&key, Outlook { held: None, measured: Measured::default() });
+        memory.carried_out(&key);
+        assert_eq!((memory.is_wanted(&key), memory.holding()), (false, Vec::new()));
     }
 
     #[test]

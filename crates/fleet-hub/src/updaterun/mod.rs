@@ -23,6 +23,7 @@ mod sight;
 pub(crate) use changes::{Stand, strategy_of};
 pub use metrics::RunMetrics;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
@@ -31,9 +32,7 @@ use fleet_api::names::{Index, PlacementKey, ResourceSnapshotName, SnapshotPart};
 use fleet_api::types::UpdateRunStatus;
 use fleet_api::well_known::{finalizers, labels};
 use fleet_core::plan::Wake;
-use fleet_core::updaterun::{
-    Blocker, Cause, Outcome, Plan, Settings, WhoSaysRolloutStarted, approval_latencies, plan, stage_durations,
-};
+use fleet_core::updaterun::{Blocker, Cause, Outcome, Plan, Settings, approval_latencies, plan, stage_durations};
 use fleet_runtime::{Actions, Cache, Controller, Error, Marks, Moment, Next, ObjectKey, Reader, Runtime, Triggers};
 use jiff::{SignedDuration, Timestamp};
 
@@ -88,7 +87,6 @@ fn settings(options: &HubOptions) -> Settings {
     Settings {
         stuck_after: SignedDuration::try_from(options.stuck_after).unwrap_or(SignedDuration::MAX),
         tolerate_strategy_changes: options.tolerate_strategy_changes,
-        rollout_started: WhoSaysRolloutStarted::WorkGenerator,
     }
 }
 
@@ -111,9 +109,12 @@ fn triggers<S: Scope>(
         move || concerned.new_runs()
     };
     let (of_kinds, of_complete) = (new(), new());
+    let (cluster_overrides, overrides) = (&caches.cluster_overrides, &caches.overrides);
     let (of_cluster_overrides, of_overrides) = (new(), new());
+    let (of_cluster_snapshots, of_snapshots) = (new(), new());
     Triggers::new()
         .on(&runs.runs, on_run)
+        .on(&runs.runs, find!(by_rival))
         .on(&runs.strategies, find!(by_strategy))
         .on(&runs.approvals, find!(by_approval))
         .on(&scope.placements, find!(by_placement))
@@ -121,10 +122,10 @@ fn triggers<S: Scope>(
         .on(&scope.resource_snapshots, find!(by_resource_snapshot))
         .on(&scope.bindings, find!(by_binding))
         .on(&caches.members, find!(by_member))
-        .on(&caches.cluster_overrides.snapshots, move |_| of_cluster_overrides())
-        .on(&caches.overrides.snapshots, move |_| of_overrides())
-        .reads(&caches.cluster_overrides.overrides)
-        .reads(&caches.overrides.overrides)
+        .on(&cluster_overrides.snapshots, move |_| of_cluster_snapshots())
+        .on(&overrides.snapshots, move |_| of_snapshots())
+        .on(&cluster_overrides.overrides, move |_| of_cluster_overrides())
+        .on(&overrides.overrides, move |_| of_overrides())
         .on_complete(world.metadata(), move |_| of_complete())
         .on_discovery(world.discovery(), of_kinds)
 }
@@ -202,6 +203,14 @@ impl<S: Scope> Controller for StagedRuns<S> {
         let measured = self.memory.carried_out(key);
         self.metrics.measured(key, &measured);
     }
+
+    fn before_the_end(&self) -> Vec<ObjectKey> {
+        let holding = self.memory.holding();
+        for key in &holding {
+            self.memory.want(key);
+        }
+        holding
+    }
 }
 
 /// A run that is over and that nobody deletes.
@@ -217,15 +226,16 @@ impl<S: Scope> StagedRuns<S> {
         let content = sight.content(facts, &catalogue, self.world.propagation());
         let is_new = Stand::of(&*sight.run) == Stand::New;
         let overriding = sight.placement_key.as_ref().filter(|_| is_new).map(|key| self.overriding.hold(key));
-        let overrides = Latest::new(sight.placement_key.as_ref(), overriding, &self.members, &catalogue);
+        let overrides = Latest {
+            placement: sight.placement_key.as_ref(),
+            held: overriding,
+            members: &self.members,
+            scopes: &catalogue,
+        };
         let settled = facts.ground.as_ref().is_some_and(|ground| *ground == self.cached_ground(&sight.run));
         let newest = held.as_ref().map(|held| &*held.status);
         let observed = sight.observed(newest, content.as_ref(), &overrides, settled, self.settings);
         let plan = plan(&observed, now);
-        if overrides.is_unsettled() {
-            let note = Some("waits until an override that concerns it is frozen".to_owned());
-            return Actions { note, ..Actions::none() };
-        }
         if settled {
             self.memory.trust(key);
         }
@@ -251,7 +261,7 @@ impl<S: Scope> StagedRuns<S> {
         });
         let newest = plan.status.as_ref().map(|new| &new.status).or(before);
         self.measure_standing(key, &sight.run, newest, now);
-        let (status, still_held) = status_to_write(sight, held, plan, now);
+        let (status, still_held) = status_to_write(sight, held, plan, now, self.memory.is_wanted(key));
         let wake = match plan.wake {
             Wake::OnChange => Next::OnChange,
             Wake::At(instant) => Next::At(instant),
@@ -263,7 +273,26 @@ impl<S: Scope> StagedRuns<S> {
         actions.events = performer.events(&plan.report.events, &plan.writes);
         actions.note = Some(note(plan));
         self.memory.expect(key, Outlook { held: still_held, measured });
+        self.ask_for_records(key, plan);
         actions
+    }
+
+    /// Runs whose record this one waits for store it now.
+    fn ask_for_records(&self, key: &ObjectKey, plan: &Plan) {
+        let movers = plan.report.blockers.iter().filter_map(|blocker| match &blocker.cause {
+            Cause::MoveNotRecorded { run, .. } => Some(ObjectKey::new(key.namespace(), run)),
+            _ => None,
+        });
+        for mover in movers.collect::<BTreeSet<_>>() {
+            self.memory.want(&mover);
+            self.look_again_at(mover);
+        }
+    }
+
+    fn look_again_at(&self, key: ObjectKey) {
+        if let Some(marks) = self.marks.get() {
+            marks.mark(key);
+        }
     }
 
     fn measure_standing(
@@ -283,9 +312,7 @@ impl<S: Scope> StagedRuns<S> {
     fn find_out_more(&self, key: &ObjectKey, facts: &Facts<S>, now: Timestamp) -> Next {
         self.memory.doubt(key);
         if facts.ground.is_none() {
-            if let Some(marks) = self.marks.get() {
-                marks.mark(key.clone());
-            }
+            self.look_again_at(key.clone());
             return Next::OnChange;
         }
         if self.is_something_unreadable() {
@@ -311,7 +338,7 @@ impl<S: Scope> StagedRuns<S> {
         let Some(key) = placement_of(run) else { return Ok(()) };
         let Some(placement) = self.scope.placements.get(&object_key(&key)) else { return Ok(()) };
         let snapshots = self.scope.resource_snapshots.by(by::PLACEMENT, &key.to_string());
-        let index = Index::parse(&run.spec.resource_snapshot_index);
+        let index = Index::parse(run.spec.resource_snapshot_index());
         let is_there = index.is_some_and(|index| is_complete(&group(&snapshots, &key, index)));
         if !is_there {
             // As it is now: it may have been changed together with the run. Until the cache has it too, the run waits.
@@ -350,6 +377,7 @@ fn status_to_write<S: Scope>(
     held: Option<Held<S>>,
     plan: &Plan,
     now: Timestamp,
+    wanted: bool,
 ) -> (Option<Arc<UpdateRunStatus>>, Option<Held<S>>) {
     if meta::is_deleting(&*sight.run) {
         return (None, None);
@@ -360,7 +388,7 @@ fn status_to_write<S: Scope>(
         (None, Some(held)) => (held.status, Some(held.until)),
         (None, None) => return (None, None),
     };
-    match until.filter(|until| *until > now) {
+    match until.filter(|until| *until > now && !wanted) {
         Some(until) => (None, Some(Held { over: sight.run.clone(), status, until })),
         None => (Some(status), None),
     }

@@ -1,16 +1,14 @@
 //! Which overrides a run takes along for which cluster.
 //!
 //! Decides nothing by itself: asks the same as a rolling update does. What the run records stays, whatever is edited later.
-//! If an override that concerns the run is not frozen yet, that is noted: the run waits for it rather than go without.
-
-use std::cell::Cell;
+//! If an override that concerns the run is not frozen yet, that is the answer: the run waits for it rather than go without.
 
 use fleet_api::kinds::MemberCluster;
 use fleet_api::names::PlacementKey;
 use fleet_api::types::EmbeddedObject;
 use fleet_core::overrides::{Candidates, Scopes};
 use fleet_core::rollout::{ClusterOverrides, Overrides as Found};
-use fleet_core::updaterun::{MatchedOverrides, Overrides};
+use fleet_core::updaterun::{MatchedOverrides, Overrides, Unmatched};
 use fleet_runtime::Cache;
 
 use crate::rollout::overriding::Held;
@@ -18,41 +16,22 @@ use crate::rollout::overriding::Held;
 /// The latest overrides, and the clusters that they may be for.
 #[derive(Debug)]
 pub(super) struct Latest<'a> {
-    placement: Option<&'a PlacementKey>,
-    held: Option<Held>,
-    members: &'a Cache<MemberCluster>,
-    scopes: &'a dyn Scopes,
-    unsettled: Cell<bool>,
-}
-
-impl<'a> Latest<'a> {
-    pub(super) fn new(
-        placement: Option<&'a PlacementKey>,
-        held: Option<Held>,
-        members: &'a Cache<MemberCluster>,
-        scopes: &'a dyn Scopes,
-    ) -> Self {
-        Self { placement, held, members, scopes, unsettled: Cell::new(false) }
-    }
-
-    /// Whether an override was asked for that is not frozen yet.
-    pub(super) fn is_unsettled(&self) -> bool {
-        self.unsettled.get()
-    }
+    pub(super) placement: Option<&'a PlacementKey>,
+    pub(super) held: Option<Held>,
+    pub(super) members: &'a Cache<MemberCluster>,
+    pub(super) scopes: &'a dyn Scopes,
 }
 
 impl Overrides for Latest<'_> {
-    fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, String> {
+    fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, Unmatched> {
         let (Some(placement), Some(held)) = (self.placement, &self.held) else {
             return Ok(vec![MatchedOverrides::default(); clusters.len()]);
         };
         let candidates = Candidates::of(resources.iter().copied(), self.scopes);
+        let not_frozen = || Unmatched::NotFrozen { name: held.awaited(placement, &candidates).unwrap_or_default() };
         let found = match held.matched(placement, &candidates, clusters.iter().copied(), self.members) {
             Found::Matched(found) => found,
-            Found::Unsettled => {
-                self.unsettled.set(true);
-                return Ok(vec![MatchedOverrides::default(); clusters.len()]);
-            }
+            Found::Unsettled => return Err(not_frozen()),
         };
         let of_cluster = |cluster: &&str| match found.get(cluster) {
             Some(ClusterOverrides::Pinned(pinned)) => pinned.clone(),

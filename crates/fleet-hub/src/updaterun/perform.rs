@@ -54,7 +54,11 @@ impl<S: Scope> Performer<'_, S> {
     fn request(&self, planned: &Planned) -> Option<Write> {
         let run = &*self.sight.run;
         match planned {
-            Planned::HoldRun => Some(Write::change(run, &meta::with_finalizer(run, finalizers::UPDATE_RUN))),
+            Planned::HoldRun => {
+                let mut held = meta::with_finalizer(run, finalizers::UPDATE_RUN);
+                held.spec.resource_snapshot_index.get_or_insert_default();
+                Some(Write::change(run, &held))
+            }
             Planned::ReleaseRun => Some(Write::change(run, &meta::without_finalizer(run, finalizers::UPDATE_RUN))),
             Planned::Content(write) => self.content(write),
             Planned::MoveBinding(change) => Some(moved(self.binding(&change.binding)?, change)),
@@ -78,8 +82,8 @@ impl<S: Scope> Performer<'_, S> {
                 Some(Write::status(old, &accepted))
             }
             Planned::DeleteRequest { request } => Some(Write::delete(self.approval(request)?)),
-            // The status is written where the plan is walked through; `RolloutStarted` is the work generator's to say.
-            Planned::Record(_) | Planned::SayRolloutStarted { .. } => None,
+            // Written where the plan is walked through.
+            Planned::Record(_) => None,
         }
     }
 

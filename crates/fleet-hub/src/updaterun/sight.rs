@@ -13,7 +13,7 @@ use fleet_api::names::{ApprovalRequestName, GatePosition, PlacementKey, RunName,
 use fleet_api::types::{UpdateRunStatus, UpdateStrategySpec};
 use fleet_core::placement::{self, Inventory, PlacementFacts, ResourceSnapshotFacts, SnapshotPace};
 use fleet_core::updaterun::{
-    ApprovalFacts, BindingFacts, MemberFacts, Observed, Overrides, PolicySnapshotFacts, RunFacts, Settings,
+    ApprovalFacts, BindingFacts, MemberFacts, Observed, Overrides, PolicySnapshotFacts, RivalFacts, RunFacts, Settings,
 };
 use fleet_runtime::{Cache, ObjectKey};
 
@@ -37,6 +37,7 @@ pub(super) struct Sight<S: Scope> {
     strategy: Option<Arc<Obj<UpdateStrategy, S>>>,
     pub(super) members: Vec<Arc<MemberCluster>>,
     pub(super) approvals: Vec<Arc<Obj<Approval, S>>>,
+    rivals: Vec<Arc<Obj<UpdateRun, S>>>,
 }
 
 impl<S: Scope> Sight<S> {
@@ -58,7 +59,8 @@ impl<S: Scope> Sight<S> {
             resource_snapshots: if is_new { scope.resource_snapshots.by(by::PLACEMENT, &parent) } else { Vec::new() },
             bindings: scope.bindings.by(by::PLACEMENT, &parent),
             members: members.list(),
-            approvals: approvals(&run, &name, strategy.as_deref(), &runs.approvals),
+            approvals: approvals(&run, runs),
+            rivals: rivals(&run, &parent, &runs.runs),
             placement_key,
             strategy,
             name,
@@ -116,6 +118,7 @@ impl<S: Scope> Sight<S> {
             strategy: self.strategy.as_ref().map(|strategy| &strategy.spec),
             members: self.members.iter().map(|one| MemberFacts::of(one)).collect(),
             approvals: self.approvals.iter().map(|one| ApprovalFacts::of(&**one)).collect(),
+            rivals: self.rivals.iter().map(|one| RivalFacts::of(&**one)).collect(),
             content,
             overrides,
             settled,
@@ -124,25 +127,33 @@ impl<S: Scope> Sight<S> {
     }
 }
 
-/// Requests that are labelled with the run, and those that have the name of one of its gates.
-fn approvals<S: Scope>(
+/// The other runs of the placement that go on.
+fn rivals<S: Scope>(
     run: &Obj<UpdateRun, S>,
-    name: &RunName,
-    strategy: Option<&Obj<UpdateStrategy, S>>,
-    cache: &Cache<Obj<Approval, S>>,
-) -> Vec<Arc<Obj<Approval, S>>> {
+    parent: &str,
+    cache: &Cache<Obj<UpdateRun, S>>,
+) -> Vec<Arc<Obj<UpdateRun, S>>> {
+    let mut others = cache.by(by::PLACEMENT, parent);
+    others.retain(|other| other.metadata.uid != run.metadata.uid && !meta::is_deleting(&**other));
+    others
+}
+
+/// Requests that are labelled with the run, and those that have the name of one of its gates.
+pub(super) fn approvals<S: Scope>(run: &Obj<UpdateRun, S>, runs: &RunCaches<S>) -> Vec<Arc<Obj<Approval, S>>> {
     let mut found = BTreeMap::new();
-    for request in cache.by(by::RUN, &ObjectKey::of(run).to_string()) {
+    for request in runs.approvals.by(by::RUN, &ObjectKey::of(run).to_string()) {
         found.insert(ObjectKey::of(&*request), request);
     }
+    let Ok(name) = RunName::parse(meta::name(run)) else { return Vec::new() };
+    let strategy = runs.strategies.get(&strategy_of(run));
     let recorded = run.status.as_ref().and_then(|status| status.staged_update_strategy_snapshot.as_ref());
-    let specs: [Option<&UpdateStrategySpec>; 2] = [recorded, strategy.map(|strategy| &strategy.spec)];
+    let specs: [Option<&UpdateStrategySpec>; 2] = [recorded, strategy.as_ref().map(|strategy| &strategy.spec)];
     for stage in specs.into_iter().flatten().flat_map(|spec| &spec.stages) {
         let Ok(stage) = StageName::parse(&stage.name) else { continue };
         for position in [GatePosition::Before, GatePosition::After] {
             let gate = ApprovalRequestName { run: name.clone(), position, stage: stage.clone() };
             let key = ObjectKey::new(run.metadata.namespace.as_deref(), &gate.to_string());
-            if let Some(request) = cache.get(&key) {
+            if let Some(request) = runs.approvals.get(&key) {
                 found.insert(key, request);
             }
         }

@@ -14,7 +14,7 @@ use fleet_api::names::PlacementKey;
 use fleet_api::types::{Base64, EmbeddedObject};
 use fleet_api::well_known::labels;
 use fleet_core::overrides::{Candidates, Matched, OverrideSpec as _, OverrideSpecRef, Scopes, SnapshotFacts, Target};
-use fleet_core::updaterun::{MatchedOverrides, Overrides};
+use fleet_core::updaterun::{MatchedOverrides, Overrides, Unmatched};
 
 use super::connection::Hub;
 
@@ -85,7 +85,7 @@ pub(crate) struct ForPlacement<'a> {
 }
 
 impl Overrides for ForPlacement<'_> {
-    fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, String> {
+    fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, Unmatched> {
         let candidates = Candidates::of(resources.iter().copied(), self.scopes);
         let matched = Matched::new(self.placement, &candidates, self.snapshots.iter().copied());
         let of_cluster = |name: &&str| {

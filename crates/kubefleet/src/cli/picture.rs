@@ -78,6 +78,8 @@ impl<S: Scope> Surroundings<S> {
             strategy,
             members: self.members.iter().map(MemberFacts::of).collect(),
             approvals: self.approvals.iter().map(ApprovalFacts::of).collect(),
+            // Other runs matter for moments only.
+            rivals: Vec::new(),
             content,
             overrides: overrides.unwrap_or(&NoOverrides),
             settled: true,

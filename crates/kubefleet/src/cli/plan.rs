@@ -131,7 +131,7 @@ async fn look_ahead<S: Scope>(
 fn imagined<S: Scope>(hub: &Hub, versions: &Versions<S>, strategy: &str, index: Option<u32>) -> Obj<UpdateRun, S> {
     let spec = UpdateRunSpec {
         placement_name: versions.name().to_owned(),
-        resource_snapshot_index: index.map_or_else(String::new, |index| index.to_string()),
+        resource_snapshot_index: index.map(|index| index.to_string()),
         staged_update_strategy_name: strategy.to_owned(),
         state: Some(UpdateRunState::Initialize),
     };

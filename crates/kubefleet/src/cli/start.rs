@@ -195,7 +195,7 @@ async fn create<S: Scope>(
     tell_of_others(hub, versions).await?;
     let spec = UpdateRunSpec {
         placement_name: versions.name().to_owned(),
-        resource_snapshot_index: index.map_or_else(String::new, |index| index.to_string()),
+        resource_snapshot_index: index.map(|index| index.to_string()),
         staged_update_strategy_name: strategy.to_owned(),
         state: Some(state),
     };

@@ -311,7 +311,8 @@ impl Story<'_> {
         let (before, after) = (format!("{next}-before-{stage}"), format!("{next}-after-{stage}"));
         self.sees_requests(&[&format!("{after} {next} {stage} -"), &format!("{before} {next} {stage} True")]).await;
         let waits = format!("The updateRun is waiting for after-stage tasks in stage {stage} to complete");
-        let waits = condition(&waits, 1, "UpdateRunWaiting", "False", "Progressing");
+        // That this run names no index was stored when it was first looked at, which is its second generation.
+        let waits = condition(&waits, 2, "UpdateRunWaiting", "False", "Progressing");
         person.reads(&self.describe_run(&next), &waits).await;
         for member in ["member1", "member3"] {
             assert_eq!(self.kubelet.deployment(member).await, None, "{member} is behind a gate");
@@ -326,10 +327,10 @@ impl Story<'_> {
         self.patches_state(&next, "Stop").await;
         let stopping = "The update run is the process of stopping, waiting for all the updating/deleting clusters to \
                         finish updating before completing the stop process";
-        let stopping = condition(stopping, 2, "UpdateRunStopping", "Unknown", "Progressing");
+        let stopping = condition(stopping, 3, "UpdateRunStopping", "Unknown", "Progressing");
         self.person.reads(&describe, &stopping).await;
         self.kubelet.runs_pods_on("member1").await;
-        let stopped = condition("The update run has been stopped", 2, "UpdateRunStopped", "False", "Progressing");
+        let stopped = condition("The update run has been stopped", 3, "UpdateRunStopped", "False", "Progressing");
         self.person.reads(&describe, &stopped).await;
         self.sees_run(&next, "-", "True False -").await;
         assert_eq!(self.kubelet.deployment("member3").await, None, "a stop starts nothing");
@@ -338,7 +339,7 @@ impl Story<'_> {
         self.kubelet.runs_pods_on("member3").await;
         self.sees_run(&next, "-", "True False True").await;
         let done = "All stages are completed successfully";
-        self.person.reads(&describe, &condition(done, 3, "UpdateRunSucceeded", "True", "Succeeded")).await;
+        self.person.reads(&describe, &condition(done, 4, "UpdateRunSucceeded", "True", "Succeeded")).await;
     }
 
     async fn a_placement_that_is_deleted_under_a_run(&self) {

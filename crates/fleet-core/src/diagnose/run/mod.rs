@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
 
     /// The index that the run asks for, if there is such a snapshot.
     fn index_to_keep(&self) -> Option<u32> {
-        let index = self.object.spec.resource_snapshot_index.parse().ok()?;
+        let index = self.object.spec.resource_snapshot_index().parse().ok()?;
         self.picture.snapshot_indices().contains(&index).then_some(index)
     }
 

@@ -106,13 +106,13 @@ pub(super) fn old_content(run: &Run<'_>) -> Option<Finding> {
     let placement = &run.object.spec.placement_name;
     let is_last = run.picture.runs_of(placement).first().is_some_and(|last| last.name() == run.object.name());
     is_last.then_some(())?;
-    let pinned = !run.object.spec.resource_snapshot_index.is_empty();
+    let pinned = !run.object.spec.resource_snapshot_index().is_empty();
     let finding = if pinned {
         Finding::information(
             "UR-80",
             format!("The run brought snapshot {used}, as its spec asks; snapshot {newest} is newer"),
         )
-        .seen(&run.reference(), "spec.resourceSnapshotIndex", &run.object.spec.resource_snapshot_index)
+        .seen(&run.reference(), "spec.resourceSnapshotIndex", run.object.spec.resource_snapshot_index())
     } else {
         Finding::warning("UR-80", format!("The run brought snapshot {used}, and snapshot {newest} is newer"))
             .because("The content was changed after the run had captured it, or was captured too soon after the snapshot before.")

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::fixture::{RUN, World, both_scopes, set_deleting, strategy};
 use super::render::message;
-use crate::updaterun::Outcome;
+use crate::updaterun::{Outcome, Unmatched};
 
 const VALIDATION: &str = "cannot continue the updateRun: failed to validate the updateRun: ";
 const UNEXPECTED: &str = "unexpected behavior which cannot be handled by the controller: ";
@@ -58,7 +58,7 @@ both_scopes! {
 
     fn initialization_faults_about_the_content(mut world) {
         world.join("member1 env=staging");
-        world.overrides.error = Some("no such override".to_owned());
+        world.overrides.error = Some(Unmatched::Invalid("no such override".to_owned()));
         check_initialization(&mut world, "", &format!("{VALIDATION}no such override"));
         assert_eq!(world.snapshots.len(), 1);
         world.overrides.error = None;
@@ -90,7 +90,7 @@ both_scopes! {
         });
         fail(&world, "7.5 unplaced", "", &|world| world.label("member1", ""));
         fail(&world, "7.7", "7", &|_| {});
-        fail(&world, "7.8", "", &|world| world.overrides.error = Some("no".to_owned()));
+        fail(&world, "7.8", "", &|world| world.overrides.error = Some(Unmatched::Invalid("no".to_owned())));
         expect![[r#"
             7.1: 
             7.2: appliedStrategy

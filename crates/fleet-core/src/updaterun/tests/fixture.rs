@@ -19,7 +19,7 @@ use crate::placement::{self, GroupVersion, Inventory, Kind, LiveObject, Placemen
 use crate::plan::lint;
 use crate::updaterun::{
     ApprovalFacts, BindingFacts, MatchedOverrides, MemberFacts, Observed, Overrides, Plan, PolicySnapshotFacts,
-    RunFacts, Settings, WhoSaysRolloutStarted, Write, plan,
+    RivalFacts, RunFacts, Settings, Unmatched, Write, plan,
 };
 
 pub(crate) const START: &str = "2026-11-15T12:00:00Z";
@@ -41,6 +41,8 @@ pub(crate) struct World<S: Scope> {
     pub(crate) members: Vec<Obj<Member, Cluster>>,
     pub(crate) approvals: Vec<Obj<Approval, S>>,
     pub(crate) runs: BTreeMap<String, Obj<UpdateRun, S>>,
+    /// Statuses that are not stored yet, by run.
+    pub(crate) held: BTreeMap<String, UpdateRunStatus>,
     pub(crate) hub: Hub,
     pub(crate) overrides: FakeOverrides,
     pub(crate) settings: Settings,
@@ -103,6 +105,7 @@ impl<S: Scope> World<S> {
             members: Vec::new(),
             approvals: Vec::new(),
             runs: BTreeMap::new(),
+            held: BTreeMap::new(),
             hub: Hub::new(S::KIND),
             overrides: FakeOverrides::default(),
             settings: Settings::default(),
@@ -211,14 +214,18 @@ impl<S: Scope> World<S> {
         placement.spec = serde_json::from_value(spec).unwrap();
     }
 
+    /// An empty index is left out, as users do.
     pub(crate) fn create_run(&mut self, name: &str, index: &str, state: UpdateRunState) {
-        let spec = json!({
-            "placementName": self.key.name.as_str(), "resourceSnapshotIndex": index,
-            "stagedRolloutStrategyName": "example-strategy", "state": state,
+        let mut spec = json!({
+            "placementName": self.key.name.as_str(), "stagedRolloutStrategyName": "example-strategy", "state": state,
         });
+        if !index.is_empty() {
+            spec["resourceSnapshotIndex"] = json!(index);
+        }
         let mut run: Obj<UpdateRun, S> = Obj::named(name, serde_json::from_value(spec).unwrap());
         run.metadata.namespace = self.key.namespace.as_ref().map(ToString::to_string);
         run.metadata.generation = Some(1);
+        run.metadata.uid = Some(format!("uid-of-{name}"));
         self.runs.insert(name.to_owned(), run);
     }
 
@@ -255,14 +262,18 @@ impl<S: Scope> World<S> {
             propagation: &propagation,
             pace: placement::SnapshotPace::default(),
         });
+        let mut run_facts = RunFacts::of(&name, &self.runs[run]);
+        run_facts.status = self.held.get(run).or(run_facts.stored);
+        let goes_on = |other: &&Obj<UpdateRun, S>| other.metadata.name.as_deref() != Some(run) && !is_over(other);
         then(&Observed {
-            run: RunFacts::of(&name, &self.runs[run]),
+            run: run_facts,
             placement: facts,
             policy_snapshots: self.policies.iter().map(PolicySnapshotFacts::of).collect(),
             bindings: self.bindings.iter().map(BindingFacts::of).collect(),
             strategy: self.strategy.as_ref(),
             members: self.members.iter().map(MemberFacts::of).collect(),
             approvals: self.approvals.iter().map(ApprovalFacts::of).collect(),
+            rivals: self.runs.values().filter(goes_on).map(RivalFacts::of).collect(),
             content: content.as_ref(),
             overrides: &self.overrides,
             settled: self.settled,
@@ -298,7 +309,29 @@ impl<S: Scope> World<S> {
         }
         if let Some(new) = &plan.status {
             self.count("run status");
-            self.runs.get_mut(run).unwrap().status = Some(new.status.clone());
+            self.store(run, new.status.clone());
+        }
+    }
+
+    fn store(&mut self, run: &str, status: UpdateRunStatus) {
+        self.held.remove(run);
+        self.runs.get_mut(run).unwrap().status = Some(status);
+    }
+
+    /// As `apply`, but the status is kept back.
+    pub(crate) fn apply_holding(&mut self, run: &str, plan: &Plan) {
+        for write in &plan.writes {
+            self.write(run, write);
+        }
+        if let Some(new) = &plan.status {
+            self.held.insert(run.to_owned(), new.status.clone());
+        }
+    }
+
+    /// What is kept back is stored.
+    pub(crate) fn flush(&mut self, run: &str) {
+        if let Some(status) = self.held.remove(run) {
+            self.store(run, status);
         }
     }
 
@@ -310,7 +343,12 @@ impl<S: Scope> World<S> {
         self.count(crate::plan::ObjectWrite::object(write).0);
         match write {
             Write::HoldRun => {
-                self.runs.get_mut(run).unwrap().metadata.finalizers = Some(vec![finalizers::UPDATE_RUN.to_owned()]);
+                let run = self.runs.get_mut(run).unwrap();
+                run.metadata.finalizers = Some(vec![finalizers::UPDATE_RUN.to_owned()]);
+                if run.spec.resource_snapshot_index.is_none() {
+                    run.spec.resource_snapshot_index = Some(String::new());
+                    run.metadata.generation = Some(run.generation() + 1);
+                }
             }
             Write::ReleaseRun => drop(self.runs.remove(run)),
             Write::Content(placement::Write::CreateResourceSnapshot(new)) => {
@@ -322,7 +360,7 @@ impl<S: Scope> World<S> {
                 set_label(snapshot, labels::IS_LATEST_SNAPSHOT, &latest.to_string());
             }
             Write::Content(other) => panic!("{other:?}"),
-            Write::Record(status) => self.runs.get_mut(run).unwrap().status = Some((**status).clone()),
+            Write::Record(status) => self.store(run, (**status).clone()),
             Write::MoveBinding(change) => {
                 let binding = named(&mut self.bindings, &change.binding);
                 binding.spec.state = fleet_api::types::BindingState::Bound;
@@ -335,12 +373,6 @@ impl<S: Scope> World<S> {
                 let notes = binding.metadata.annotations.get_or_insert_default();
                 notes.insert(annotations::MOVED_BY_RUN.to_owned(), change.note.to_string());
                 binding.metadata.generation = Some(binding.generation() + 1);
-            }
-            Write::SayRolloutStarted { binding, generation, note } => {
-                let now = self.now;
-                let binding = named(&mut self.bindings, binding);
-                assert_eq!(binding.generation(), *generation);
-                say_rollout_started(binding, note, now);
             }
             Write::RenewNote { binding, note } => {
                 let notes = named(&mut self.bindings, binding).metadata.annotations.get_or_insert_default();
@@ -365,7 +397,7 @@ impl<S: Scope> World<S> {
 
     /// Plays work generator and member for one cluster, as long as nothing is wrong there. Says whether anything changed.
     pub(crate) fn serve(&mut self, cluster: &str) -> bool {
-        let (now, settings) = (self.now, self.settings);
+        let now = self.now;
         let (broken, silent) = (self.broken.get(cluster).copied(), self.silent.contains(cluster));
         let Some(binding) = self.bindings.iter_mut().find(|one| one.spec.target_cluster == cluster) else {
             return false;
@@ -378,9 +410,7 @@ impl<S: Scope> World<S> {
         let started = crate::updaterun::evidence::has_rollout_started(&facts);
         let before = binding.status.clone();
         if !started {
-            let is_asked_for = settings.rollout_started == WhoSaysRolloutStarted::WorkGenerator;
-            let note = note.filter(|note| is_asked_for && note.generation == generation);
-            let Some(note) = note else { return false };
+            let Some(note) = note.filter(|note| note.generation == generation) else { return false };
             say_rollout_started(binding, &note, now);
         }
         for (type_, reason) in [
@@ -422,8 +452,9 @@ impl<S: Scope> World<S> {
         add_condition(named(&mut self.approvals, request), approved);
     }
 
+    /// The newest one.
     pub(crate) fn status(&self, run: &str) -> &UpdateRunStatus {
-        self.runs[run].status.as_ref().unwrap()
+        self.held.get(run).or(self.runs[run].status.as_ref()).unwrap()
     }
 
     /// Runs and clusters take turns until nothing moves any more, each round one second.
@@ -440,6 +471,15 @@ impl<S: Scope> World<S> {
         }
         panic!("no end");
     }
+}
+
+/// Whether nothing changes the run any more.
+pub(crate) fn is_over<S: Scope>(run: &Obj<UpdateRun, S>) -> bool {
+    let conditions = run.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    conditions.iter().any(|one| {
+        one.type_ == "Succeeded"
+            || (one.type_ == "Initialized" && one.status == fleet_api::conditions::ConditionStatus::False)
+    })
 }
 
 pub(crate) fn condition(type_: &str, status: &str, reason: &str, generation: i64) -> Value {
@@ -488,11 +528,11 @@ pub(crate) fn set_deleting<F: Family, S: Scope>(object: &mut Obj<F, S>, now: Tim
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FakeOverrides {
     pub(crate) matched: MatchedOverrides,
-    pub(crate) error: Option<String>,
+    pub(crate) error: Option<Unmatched>,
 }
 
 impl Overrides for FakeOverrides {
-    fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, String> {
+    fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, Unmatched> {
         assert!(!resources.is_empty());
         self.error.clone().map_or_else(|| Ok(vec![self.matched.clone(); clusters.len()]), Err)
     }

@@ -74,7 +74,6 @@ pub(crate) fn write_text(write: &Write) -> String {
             format!("move {} to {index}", cluster(&change.binding))
         }
         Write::RenewNote { binding, note } => format!("note {} {note}", cluster(binding)),
-        Write::SayRolloutStarted { binding, generation, .. } => format!("say {}@{generation}", cluster(binding)),
         Write::DeleteBinding { binding } => format!("delete {}", cluster(binding)),
         Write::RequestApproval(new) => format!("request {}", new.name),
         Write::AcceptApproval { request, generation } => format!("accept {request}@{generation}"),

@@ -1,12 +1,12 @@
 //! Every interleaving of a small world: three clusters in two stages with gates, a user who approves, stops, resumes and
-//! edits, a process that may die after any write, clusters that answer when they like.
+//! edits, a process that may keep statuses back and die after any write, clusters that answer when they like.
 //!
 //! Every state that can be reached is looked at once. In none of them is a stage started out of order, a gate skipped or
-//! more updated at a time than allowed; what is final stays final, a stopped run starts nothing, and from everywhere the end can
-//! still be reached.
+//! more updated at a time than allowed; what is final stays final, nothing is final while facts may be old, a stopped run
+//! starts nothing, and every run ends.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::BTreeSet;
+use std::hash::Hash as _;
 
 use fleet_api::conditions::Condition;
 use fleet_api::kinds::{Cluster, Namespaced, Scope};
@@ -14,10 +14,12 @@ use fleet_api::types::UpdateRunState::{Run, Stop};
 use fleet_api::types::{BindingState, StageUpdatingStatus, UpdateRunState, UpdateRunStatus};
 use serde_json::json;
 
-use super::fixture::{RUN, World, strategy};
+use super::exploring::{State, explore, hash_world, hashed};
+use super::fixture::{RUN, World, is_over, strategy};
 use crate::plan::Wake;
+use crate::updaterun::changes::going_since;
 use crate::updaterun::evidence::has_rollout_started;
-use crate::updaterun::{BindingFacts, Outcome, Plan, WhoSaysRolloutStarted, Write};
+use crate::updaterun::{BindingFacts, Observed, Outcome, Plan, Write, plan};
 
 /// What may still happen.
 #[derive(Debug, Clone, Copy, Hash)]
@@ -32,6 +34,8 @@ struct Budget {
     waits: u8,
     /// Whether clusters may be so slow that the run is stuck.
     slow: bool,
+    /// Whether statuses may be kept back, and be lost.
+    holds: bool,
     /// How many clusters of the first stage may be updated at a time.
     at_once: usize,
 }
@@ -46,9 +50,8 @@ struct Node<S: Scope> {
 
 const FIRST: [&str; 2] = ["a", "b"];
 
-fn start<S: Scope>(budget: Budget, who: WhoSaysRolloutStarted) -> Node<S> {
+fn start<S: Scope>(budget: Budget) -> Node<S> {
     let mut world = World::new();
-    world.settings.rollout_started = who;
     let mut spec = strategy("{stages: [
         {name: one, labelSelector: {matchLabels: {stage: one}}, afterStageTasks: [{type: Approval}, {type: TimedWait, waitTime: 1m}]},
         {name: two, labelSelector: {matchLabels: {stage: two}}, beforeStageTasks: [{type: Approval}]}]}");
@@ -59,59 +62,105 @@ fn start<S: Scope>(budget: Budget, who: WhoSaysRolloutStarted) -> Node<S> {
     Node { world, budget, approved: BTreeSet::new() }
 }
 
-/// Everything that may happen next, each with a name.
-fn successors<S: Scope>(node: &Node<S>) -> Vec<(String, Node<S>)> {
+impl<S: Scope> State for Node<S> {
+    fn digest(&self) -> u64 {
+        hashed(|hasher| {
+            (self.budget, &self.approved).hash(hasher);
+            hash_world(&self.world, hasher);
+        })
+    }
+
+    fn is_end(&self) -> bool {
+        is_over(&self.world.runs[RUN])
+    }
+
+    fn successors(&self) -> Vec<(String, Self)> {
+        let plan = self.world.plan(RUN);
+        check_plan(self, &plan);
+        let mut all = what_the_hub_does(self, &plan);
+        let waiting = self.world.bindings.iter().filter(|one| one.spec.state == BindingState::Bound);
+        for binding in waiting.filter(|one| !is_available(&BindingFacts::of(*one))) {
+            let (cluster, mut next) = (&binding.spec.target_cluster, self.clone());
+            if next.world.serve(cluster) {
+                all.push((format!("{cluster} answers"), next));
+            }
+        }
+        all.extend(approvals(self));
+        if plan.report.outcome.is_final() {
+            return all;
+        }
+        if self.budget.toggles > 0 {
+            let mut next = self.clone();
+            next.budget.toggles -= 1;
+            let state = if next.world.runs[RUN].spec.state() == Run { Stop } else { Run };
+            next.world.set_state(RUN, state);
+            all.push((format!("{state:?}"), next));
+        }
+        if self.budget.edits > 0 {
+            all.extend(edits(self));
+        }
+        all
+    }
+}
+
+/// Plans are carried out, in full or not; statuses are kept back, stored, or lost.
+fn what_the_hub_does<S: Scope>(node: &Node<S>, plan: &Plan) -> Vec<(String, Node<S>)> {
     let mut all = Vec::new();
-    let plan = node.world.plan(RUN);
-    check_plan(node, &plan);
-    if !plan.is_idle() {
+    let mut then = |name: &str, crashes: u8, change: &dyn Fn(&mut World<S>)| {
         let mut next = node.clone();
-        next.world.apply(RUN, &plan);
-        all.push(("plan".to_owned(), next));
-        for written in (1..=plan.writes.len()).filter(|_| node.budget.crashes > 0) {
+        next.budget.crashes -= crashes;
+        change(&mut next.world);
+        all.push((name.to_owned(), next));
+    };
+    if plan.is_idle() {
+        let due = (node.budget.slow || plan.report.outcome == Outcome::Waiting) && node.budget.waits > 0;
+        if let Wake::At(instant) = plan.wake
+            && due
+        {
             let mut next = node.clone();
-            next.budget.crashes -= 1;
-            plan.writes[..written].iter().for_each(|write| next.world.write(RUN, write));
-            all.push((format!("crash after {written}"), next));
+            next.budget.waits -= 1;
+            next.world.now = instant;
+            all.push(("wait".to_owned(), next));
+            return all;
         }
-    } else if let Wake::At(instant) = plan.wake
-        && node.budget.waits > 0
-        && (node.budget.slow || plan.report.outcome == Outcome::Waiting)
-    {
-        let mut next = node.clone();
-        next.budget.waits -= 1;
-        next.world.now = instant;
-        all.push(("wait".to_owned(), next));
-    }
-    let waiting = node.world.bindings.iter().filter(|one| one.spec.state == BindingState::Bound);
-    for binding in waiting.filter(|one| !is_available(&BindingFacts::of(*one))) {
-        let (cluster, mut next) = (&binding.spec.target_cluster, node.clone());
-        if next.world.serve(cluster) {
-            all.push((format!("{cluster} answers"), next));
+    } else {
+        then("plan", 0, &|world| {
+            world.apply(RUN, plan);
+            // A plan that led to another plan could go on like that for ever.
+            assert!(world.plan(RUN).is_idle(), "{:#?}", world.plan(RUN));
+        });
+        if may_be_held(node, plan) {
+            then("plan, keeping the status back", 0, &|world| world.apply_holding(RUN, plan));
+        }
+        for written in (1..=plan.writes.len()).filter(|_| node.budget.crashes > 0) {
+            then(&format!("crash after {written}"), 1, &|world| {
+                world.held.clear();
+                plan.writes[..written].iter().for_each(|write| world.write(RUN, write));
+            });
         }
     }
-    all.extend(approvals(node));
-    if plan.report.outcome.is_final() {
-        return all;
-    }
-    if node.budget.toggles > 0 {
-        let mut next = node.clone();
-        next.budget.toggles -= 1;
-        let state = if next.world.runs[RUN].spec.state() == Run { Stop } else { Run };
-        next.world.set_state(RUN, state);
-        all.push((format!("{state:?}"), next));
-    }
-    if node.budget.edits > 0 {
-        all.extend(edits(node));
+    if node.world.held.contains_key(RUN) {
+        then("store the status", 0, &|world| world.flush(RUN));
+        if node.budget.crashes > 0 {
+            then("lose the status", 1, &|world| world.held.clear());
+        }
     }
     all
+}
+
+/// The shell keeps a status back where many clusters are; here it may do so with three.
+fn may_be_held<S: Scope>(node: &Node<S>, plan: &Plan) -> bool {
+    let stored = node.world.runs[RUN].status.as_ref();
+    let new = plan.status.as_ref().map(|new| &new.status);
+    node.budget.holds && stored.zip(new).is_some_and(|(stored, new)| going_since(stored, new).is_some())
 }
 
 fn approvals<S: Scope>(node: &Node<S>) -> Vec<(String, Node<S>)> {
     let mut all = Vec::new();
     for request in &node.world.approvals {
         let name = request.metadata.name.clone().unwrap();
-        if request.status.is_none() {
+        let is_approved = |one: &Condition| one.type_ == "Approved" && one.observed_generation == 1;
+        if !request.status.iter().flat_map(|status| &status.conditions).any(is_approved) {
             let mut next = node.clone();
             next.world.approve(&name, "True", 1);
             next.approved.insert(name.clone());
@@ -143,25 +192,47 @@ fn edits<S: Scope>(node: &Node<S>) -> Vec<(String, Node<S>)> {
         edit("steal a", &steal),
         edit("withdraw", &|world| world.approvals.iter_mut().for_each(|one| one.status = None)),
         edit("change content", &|world| world.hub.set("1")),
+        edit("change the policy", &change_policy),
+        edit("a cluster joins", &|world| world.join("d stage=one")),
+        edit("a cluster leaves", &|world| {
+            world.members.retain(|one| one.metadata.name.as_deref() != Some("c"));
+            world.bindings.retain(|one| one.spec.target_cluster != "c");
+        }),
+        edit("make the strategy invalid", &|world| {
+            let tasks = &mut world.strategy.as_mut().unwrap().stages[1].before_stage_tasks;
+            tasks.push(tasks[0].clone());
+        }),
+        edit("approve what is not there", &|world| {
+            let names: Vec<_> = world.approvals.iter().map(|one| one.metadata.name.clone().unwrap()).collect();
+            for name in &names {
+                world.approve(name, "True", 0);
+            }
+        }),
     ]
+}
+
+/// The scheduler takes all bindings along to the new policy.
+fn change_policy<S: Scope>(world: &mut World<S>) {
+    world.set_policy(1, "{placementType: PickAll}");
+    let policy = world.policy().metadata.name.clone().unwrap();
+    for cluster in ["a", "b", "c"] {
+        world.edit_binding(cluster, |spec| spec["schedulingPolicySnapshotName"] = json!(policy));
+    }
 }
 
 /// What must hold whenever a plan is made.
 fn check_plan<S: Scope>(node: &Node<S>, plan: &Plan) {
     let world = &node.world;
-    let before = world.runs[RUN].status.as_ref();
+    let before = world.held.get(RUN).or(world.runs[RUN].status.as_ref());
     let after = plan.status.as_ref().map(|new| &new.status).or(before);
-    if before.is_some_and(is_final) {
+    if is_over(&world.runs[RUN]) {
         assert!(plan.is_idle(), "final stays final: {plan:#?}");
+    } else {
+        check_that_old_facts_end_nothing(world);
     }
     let moves: Vec<_> = plan.writes.iter().filter_map(moved_cluster).collect();
     if world.runs[RUN].spec.state() != UpdateRunState::Run {
-        let starts = |write: &&Write| {
-            !matches!(
-                write,
-                Write::HoldRun | Write::Content(_) | Write::SayRolloutStarted { .. } | Write::RenewNote { .. }
-            )
-        };
+        let starts = |write: &&Write| !matches!(write, Write::HoldRun | Write::Content(_) | Write::RenewNote { .. });
         assert_eq!(plan.writes.iter().find(starts), None, "a stopped run starts nothing");
     }
     if plan.report.outcome == Outcome::Stopped {
@@ -182,6 +253,13 @@ fn check_plan<S: Scope>(node: &Node<S>, plan: &Plan) {
     if world.placement.is_some() {
         assert!(updating(world, &FIRST) + in_first <= node.budget.at_once, "too many at once: {plan:#?}");
     }
+}
+
+/// What is missing or does not fit may be what is not known yet.
+fn check_that_old_facts_end_nothing<S: Scope>(world: &World<S>) {
+    let unsure = world.look(RUN, |observed| plan(&Observed { settled: false, ..observed.clone() }, world.now));
+    let failed = [Outcome::Failed, Outcome::InitializationFailed].contains(&unsure.report.outcome);
+    assert!(!failed, "ended on what may be old: {unsure:#?}");
 }
 
 /// A cluster is done only when its binding says so of this content and generation.
@@ -212,8 +290,11 @@ fn moved_cluster(write: &Write) -> Option<&str> {
 fn updating<S: Scope>(world: &World<S>, clusters: &[&str]) -> usize {
     let bindings = world.bindings.iter().filter(|one| clusters.contains(&one.spec.target_cluster.as_str()));
     let facts = bindings.map(BindingFacts::of);
+    // If somebody touches a binding later on, that is no update by the run.
+    let is_moved =
+        |binding: &BindingFacts<'_>| binding.note.as_ref().is_some_and(|note| note.generation == binding.generation);
     let is_updating = |binding: &BindingFacts<'_>| {
-        *binding.state == BindingState::Bound && binding.note.is_some() && !is_available(binding)
+        *binding.state == BindingState::Bound && is_moved(binding) && !is_available(binding)
     };
     facts.filter(is_updating).count()
 }
@@ -231,104 +312,25 @@ fn has(conditions: &[Condition], type_: &str) -> bool {
     found.is_some_and(|one| one.status == fleet_api::conditions::ConditionStatus::True)
 }
 
-fn is_final(status: &UpdateRunStatus) -> bool {
-    status.conditions.iter().any(|one| {
-        one.type_ == "Succeeded"
-            || (one.type_ == "Initialized" && one.status == fleet_api::conditions::ConditionStatus::False)
-    })
-}
-
-/// What tells one state from another; 64 bits are plenty for some ten thousand states.
-fn digest<S: Scope>(node: &Node<S>) -> u64 {
-    let (world, mut hasher) = (&node.world, DefaultHasher::new());
-    (node.budget, &node.approved, world.now).hash(&mut hasher);
-    let run = &world.runs[RUN];
-    (run.spec.state, run.metadata.generation, &run.metadata.finalizers).hash(&mut hasher);
-    if let Some(status) = &run.status {
-        hash_conditions(&status.conditions, &mut hasher);
-        for stage in status.stages_status.iter().chain(&status.deletion_stage_status) {
-            (stage.start_time, stage.end_time).hash(&mut hasher);
-            hash_conditions(&stage.conditions, &mut hasher);
-            let tasks = stage.before_stage_task_status.iter().chain(&stage.after_stage_task_status);
-            tasks.for_each(|task| hash_conditions(&task.conditions, &mut hasher));
-            stage.clusters.iter().for_each(|cluster| hash_conditions(&cluster.conditions, &mut hasher));
-        }
-    }
-    for binding in &world.bindings {
-        let metadata = &binding.metadata;
-        (&binding.spec.resource_snapshot_name, metadata.generation, &metadata.annotations).hash(&mut hasher);
-        hash_conditions(binding.status.as_ref().map_or(&[], |status| &status.conditions), &mut hasher);
-    }
-    for request in &world.approvals {
-        request.metadata.name.hash(&mut hasher);
-        hash_conditions(request.status.as_ref().map_or(&[], |status| &status.conditions), &mut hasher);
-    }
-    let labels: Vec<_> = world.members.iter().map(|member| &member.metadata.labels).collect();
-    (world.placement.is_some(), world.strategy.is_some(), labels, world.snapshots.len()).hash(&mut hasher);
-    world.hub.value().hash(&mut hasher);
-    hasher.finish()
-}
-
-/// Messages follow from the rest.
-fn hash_conditions(conditions: &[Condition], hasher: &mut DefaultHasher) {
-    conditions.len().hash(hasher);
-    for one in conditions {
-        (&one.type_, one.status, &one.reason, one.observed_generation, one.last_transition_time).hash(hasher);
-    }
-}
-
-/// Goes everywhere, and says how many states there are.
-fn explore<S: Scope>(budget: Budget, who: WhoSaysRolloutStarted) -> usize {
-    let first = start::<S>(budget, who);
-    let mut numbers: BTreeMap<u64, usize> = BTreeMap::from([(digest(&first), 0)]);
-    let mut queue = VecDeque::from([first]);
-    let mut came_from: Vec<Vec<usize>> = vec![Vec::new()];
-    let mut ends: Vec<usize> = Vec::new();
-    let mut current = 0;
-    while let Some(node) = queue.pop_front() {
-        if node.world.runs[RUN].status.as_ref().is_some_and(is_final) {
-            ends.push(current);
-        }
-        for (name, next) in successors(&node) {
-            let number = *numbers.entry(digest(&next)).or_insert_with(|| {
-                // A plan that led to another plan could go on like that for ever.
-                assert!(name != "plan" || next.world.plan(RUN).is_idle(), "{:#?}", next.world.plan(RUN));
-                came_from.push(Vec::new());
-                queue.push_back(next);
-                came_from.len() - 1
-            });
-            came_from[number].push(current);
-        }
-        current += 1;
-    }
-    assert!(!ends.is_empty());
-    let mut reaches_end: BTreeSet<usize> = ends.iter().copied().collect();
-    while let Some(state) = ends.pop() {
-        ends.extend(came_from[state].iter().copied().filter(|from| reaches_end.insert(*from)));
-    }
-    assert_eq!(reaches_end.len(), came_from.len(), "from some states the end cannot be reached");
-    came_from.len()
-}
-
-fn check<S: Scope>(budget: Budget, who: WhoSaysRolloutStarted, at_least: usize) {
-    let states = explore::<S>(budget, who);
+fn check<S: Scope>(budget: Budget, at_least: usize) {
+    let states = explore(start::<S>(budget));
     assert!(states > at_least, "only {states} states");
 }
 
 #[test]
 fn crashes_and_user_edits_at_every_moment() {
-    let budget = Budget { toggles: 0, crashes: 1, edits: 1, waits: 1, slow: false, at_once: 2 };
-    check::<Namespaced>(budget, WhoSaysRolloutStarted::WorkGenerator, 1_000);
+    let budget = Budget { toggles: 0, crashes: 1, edits: 1, waits: 1, slow: false, holds: true, at_once: 2 };
+    check::<Namespaced>(budget, 1_000);
 }
 
 #[test]
 fn crashes_and_user_edits_while_a_run_stops_and_resumes() {
-    let budget = Budget { toggles: 2, crashes: 1, edits: 1, waits: 2, slow: false, at_once: 1 };
-    check::<Cluster>(budget, WhoSaysRolloutStarted::WorkGenerator, 1_000);
+    let budget = Budget { toggles: 2, crashes: 1, edits: 1, waits: 2, slow: false, holds: false, at_once: 1 };
+    check::<Cluster>(budget, 1_000);
 }
 
 #[test]
-fn slow_clusters_stops_and_crashes_where_the_run_speaks_for_itself() {
-    let budget = Budget { toggles: 2, crashes: 1, edits: 0, waits: 4, slow: true, at_once: 2 };
-    check::<Namespaced>(budget, WhoSaysRolloutStarted::Run, 1_000);
+fn slow_clusters_stops_crashes_and_lost_statuses() {
+    let budget = Budget { toggles: 2, crashes: 1, edits: 0, waits: 4, slow: true, holds: true, at_once: 2 };
+    check::<Namespaced>(budget, 1_000);
 }

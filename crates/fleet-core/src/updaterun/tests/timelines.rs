@@ -1,30 +1,28 @@
-//! The worked timelines (updaterun.md 23) and the compliance checklist (updaterun.md 24), item by item. Where the reference
-//! waits for its next look, we go on at once: the order and the words are the same.
+//! The worked timelines (updaterun.md 23), and what else a run does in time. Where the reference waits for its next look, we
+//! go on at once: the order and the words are the same.
 
 use expect_test::expect;
 use fleet_api::types::UpdateRunState::{Initialize, Run, Stop};
 
 use super::fixture::{RUN, add_condition, both_scopes, condition, strategy};
 use super::render::{message, status_text, writes_text};
-use crate::updaterun::{ClusterStep, Outcome, StageStep, WhoSaysRolloutStarted, Write};
+use crate::updaterun::{Cause, ClusterStep, Outcome, StageStep, Unmatched, Write};
 
 both_scopes! {
     fn a_binding_that_the_scheduler_touched_gets_a_new_note_and_nothing_else(mut world) {
-        world.settings.rollout_started = WhoSaysRolloutStarted::WorkGenerator;
         world.join("member1 env=staging");
         let _ = world.start(Run);
         world.finish(RUN);
         // The same choice under another policy: the content is there, but nobody has said so of this generation.
         world.edit_binding("member1", |spec| spec["clusterDecision"]["reason"] = "picked again".into());
         world.create_run("again", "0", Run);
-        assert_eq!(writes_text(&world.run("again")), "hold, record, note member1 0/again/3");
+        assert_eq!(writes_text(&world.run("again")), "hold, record, note member1 0/again/3/uid-of-again");
         assert_eq!(writes_text(&world.run("again")), "", "once");
         world.finish("again");
         assert_eq!(world.plan("again").report.outcome, Outcome::Succeeded);
     }
 
     fn timeline_a_two_stages_without_tasks(mut world) {
-        world.settings.rollout_started = WhoSaysRolloutStarted::WorkGenerator;
         world.join("member1 env=staging, member2 env=prod");
         assert_eq!(writes_text(&world.start(Run)), "hold, content, record, move member1 to 0");
         expect![[r#"
@@ -77,7 +75,7 @@ both_scopes! {
         assert_eq!(plan.report.stages[0].step, StageStep::AwaitingStart);
         world.pass(5);
         world.approve("example-run-before-all", "True", 1);
-        assert_eq!(writes_text(&world.run(RUN)), "accept example-run-before-all@1, move member1 to 0, say member1@2");
+        assert_eq!(writes_text(&world.run(RUN)), "accept example-run-before-all@1, move member1 to 0");
         expect![[r#"
             run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=True/UpdateRunProgressing@5s
             all 5s.. Progressing=True/StageUpdatingStarted@5s
@@ -86,14 +84,14 @@ both_scopes! {
             deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
     }
 
-    fn timeline_c_a_slot_that_is_freed_is_used_at_once(mut world) {
+    fn timeline_c_checklist_08_a_slot_that_is_freed_is_used_at_once(mut world) {
         world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, maxConcurrency: 2}]}"));
         world.join("a, b, c");
         world.silent.insert("b".to_owned());
-        assert_eq!(writes_text(&world.start(Run)), "hold, content, record, move a to 0, say a@2, move b to 0, say b@2");
+        assert_eq!(writes_text(&world.start(Run)), "hold, content, record, move a to 0, move b to 0");
         world.pass(15);
         world.serve_all();
-        assert_eq!(writes_text(&world.run(RUN)), "move c to 0, say c@2");
+        assert_eq!(writes_text(&world.run(RUN)), "move c to 0");
         expect![[r#"
             run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=True/UpdateRunProgressing@0s
             all 0s.. Progressing=True/StageUpdatingStarted@0s
@@ -146,21 +144,21 @@ both_scopes! {
         world.pass(5);
         world.set_state(RUN, Run);
         let plan = world.run(RUN);
-        assert_eq!(writes_text(&plan), "move c to 0, say c@2, move d to 0, say d@2");
+        assert_eq!(writes_text(&plan), "move c to 0, move d to 0");
         assert_eq!(format!("{:?}", plan.report.events), "[Resumed]");
     }
 
-    fn checklist_01_what_can_pass_is_waited_for_and_writes_nothing(mut world) {
+    fn an_override_without_a_snapshot_is_named(mut world) {
         world.join("member1 env=staging");
-        drop(world.start(Run));
-        let before = world.status(RUN).clone();
-        world.set_policy(0, "null");
-        world.binding("member1").spec.scheduling_policy_snapshot_name = "older".to_owned();
-        assert_eq!(world.run(RUN).report.outcome, Outcome::Retrying);
-        assert_eq!(*world.status(RUN), before);
+        world.overrides.error = Some(Unmatched::NotFrozen { name: "shop/of-staging".to_owned() });
+        let plan = world.start(Run);
+        assert_eq!(writes_text(&plan), "hold", "and nothing is frozen");
+        assert_eq!(plan.report.blockers[0].cause, Cause::OverrideNotFrozen { name: "shop/of-staging".to_owned() });
+        world.overrides.error = None;
+        assert_eq!(writes_text(&world.run(RUN)), "content, record, move member1 to 0");
     }
 
-    fn checklist_04_a_run_at_rest_is_left_alone_but_warned(mut world) {
+    fn a_run_at_rest_is_left_alone_but_warned(mut world) {
         world.join("member1 env=staging, member2 env=prod");
         drop(world.start(Initialize));
         world.label("member2", "");
@@ -177,15 +175,7 @@ both_scopes! {
         assert_eq!(world.run(RUN).report.outcome, Outcome::Progressing);
     }
 
-    fn checklist_06_order_is_numeric_then_by_name(mut world) {
-        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, sortingLabelKey: order}]}"));
-        world.join("e order=10, d order=9, c order=007, b order=-1, a order=10");
-        drop(world.start(Initialize));
-        let names: Vec<_> = world.status(RUN).stages_status[0].clusters.iter().map(|one| one.cluster_name.as_str()).collect();
-        assert_eq!(names, ["b", "c", "d", "a", "e"]);
-    }
-
-    fn checklist_09_a_request_made_by_somebody_else_counts_if_it_is_about_this_stage(mut world) {
+    fn a_request_made_by_somebody_else_counts_if_it_is_about_this_stage(mut world) {
         world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, beforeStageTasks: [{type: Approval}]}]}"));
         world.join("member1");
         let mut earlier = world.clone();
@@ -193,81 +183,7 @@ both_scopes! {
         world.approvals = earlier.approvals;
         world.approvals[0].metadata.labels = None;
         world.approve("example-run-before-all", "True", 1);
-        assert_eq!(writes_text(&world.start(Run)), "hold, content, record, accept example-run-before-all@1, move member1 to 0, say member1@2");
-    }
-
-    fn checklist_11_an_empty_stage_is_skipped_with_its_tasks(mut world) {
-        world.strategy = Some(strategy("{stages: [
-            {name: nobody, beforeStageTasks: [{type: Approval}], afterStageTasks: [{type: TimedWait, waitTime: 1h}]},
-            {name: all, labelSelector: {}}]}"));
-        world.join("member1");
-        let plan = world.start(Run);
-        expect![[r#"
-            run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=True/UpdateRunProgressing@0s
-            nobody 0s..0s Progressing=False/StageUpdatingSkippedNoClusters@0s Succeeded=True/StageUpdatingSkippedNoClusters@0s
-              before example-run-before-nobody
-              after wait
-            all 0s.. Progressing=True/StageUpdatingStarted@0s
-              member1 Started=True/ClusterUpdatingStarted@0s
-            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
-        assert!(world.approvals.is_empty());
-        expect![[r#"[Initialized { clusters: 1, stages: 2, snapshot_index: "0" }, StageSkipped { stage: "nobody" }, StageStarted { stage: "all", clusters: 1 }]"#]]
-            .assert_eq(&format!("{:?}", plan.report.events));
-    }
-
-    fn checklist_12_three_stuck_clusters_are_named(mut world) {
-        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, maxConcurrency: 100%}]}"));
-        world.join("a, b, c, d, e");
-        world.silent.extend(["a", "c", "d", "e"].map(str::to_owned));
-        drop(world.start(Run));
-        world.serve_all();
-        world.pass(301);
-        world.step(RUN);
-        assert_eq!(message(world.status(RUN), "Progressing"), "The updateRun is stuck waiting for a, c, d... cluster(s) in stage all to finish updating, please check placement status for potential errors");
-    }
-
-    fn checklist_13_every_observed_generation_follows_the_run(mut world) {
-        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, beforeStageTasks: [{type: Approval}]}]}"));
-        world.join("member1, old");
-        world.deselect("old");
-        drop(world.start(Run));
-        world.approve("example-run-before-all", "True", 1);
-        world.step(RUN);
-        world.set_state(RUN, Stop);
-        world.step(RUN);
-        world.set_state(RUN, Run);
-        world.finish(RUN);
-        let text = serde_json::to_string(world.status(RUN)).unwrap();
-        assert_eq!(world.runs[RUN].metadata.generation, Some(3));
-        assert_eq!(text.matches("\"observedGeneration\":3").count(), text.matches("\"observedGeneration\"").count());
-        // A final run is not touched by a later edit.
-        world.set_state(RUN, Stop);
-        assert!(world.plan(RUN).is_idle());
-    }
-
-    fn checklist_14_deleting_a_run_removes_its_requests_and_nothing_else(mut world) {
-        world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, afterStageTasks: [{type: Approval}]}]}"));
-        world.join("member1");
-        drop(world.start(Run));
-        world.serve_all();
-        world.step(RUN);
-        let mut foreign = world.approvals[0].clone();
-        foreign.metadata.name = Some("other-after-all".to_owned());
-        super::fixture::set_label(&mut foreign, "kubernetes-fleet.io/targetUpdateRun", "other");
-        world.approvals.push(foreign);
-        let now = world.now;
-        super::fixture::set_deleting(world.runs.get_mut(RUN).unwrap(), now);
-        let bindings = world.bindings.clone();
-        assert_eq!(writes_text(&world.run(RUN)), "delete example-run-after-all, release");
-        assert!(world.runs.is_empty());
-        assert_eq!((world.approvals.len(), world.bindings == bindings), (1, true));
-    }
-
-    fn checklist_14_a_run_that_is_not_held_is_left_to_go(mut world) {
-        world.create_run(RUN, "", Run);
-        let now = world.now;
-        super::fixture::set_deleting(world.runs.get_mut(RUN).unwrap(), now);
-        assert!(world.plan(RUN).is_idle());
+        assert_eq!(writes_text(&world.start(Run)), "hold, content, record, accept example-run-before-all@1, move member1 to 0");
     }
 
     fn a_strategy_is_recorded_with_durations_as_go_prints_them(mut world) {
@@ -303,7 +219,7 @@ both_scopes! {
         world.finish(RUN);
         world.edit_binding("member1", |spec| spec["clusterDecision"]["reason"] = "picked again".into());
         world.create_run("second", "0", Run);
-        assert_eq!(writes_text(&world.run("second")), "hold, record, say member1@3");
+        assert_eq!(writes_text(&world.run("second")), "hold, record, note member1 0/second/3/uid-of-second");
         assert_eq!(world.plan("second").report.outcome, Outcome::Progressing);
         add_condition(world.binding("member1"), condition("Available", "True", "AllWorkAreAvailable", 2));
         assert!(world.plan("second").is_idle());
@@ -339,7 +255,7 @@ both_scopes! {
         assert_eq!(waits_again.run(RUN).report.outcome, Outcome::Waiting);
         world.approve("example-run-before-all", "True", 1);
         world.set_state(RUN, Run);
-        assert_eq!(writes_text(&world.run(RUN)), "accept example-run-before-all@1, move member1 to 0, say member1@2");
+        assert_eq!(writes_text(&world.run(RUN)), "accept example-run-before-all@1, move member1 to 0");
     }
 
     fn a_binding_that_is_on_its_way_out_is_not_moved(mut world) {

@@ -125,6 +125,7 @@ both_scopes! {
             deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
         assert_eq!(plan.report.blockers[0].object, Object::Binding(binding));
         assert_eq!(plan.report.blockers[0].remedy, Remedy::LetOtherRunFinish);
+        world.serve_all();
         let started = world.binding("member2").status.as_ref().unwrap().conditions[0].message.clone();
         assert_eq!(started, "Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: , updateRun: example-run-1");
         world.finish("example-run-1");

@@ -67,7 +67,7 @@ both_scopes! {
         drop(world.start(Run));
         for (type_, reason) in [("Applied", "NotAllWorkHaveBeenApplied"), ("WorkSynchronized", "SyncWorkFailed"), ("Overridden", "OverriddenFailed")] {
             world.broken.insert("member2".to_owned(), (type_, reason));
-            world.binding("member2").status.as_mut().unwrap().conditions.truncate(1);
+            world.binding("member2").status = None;
             world.serve_all();
             world.pass(301);
             assert_eq!(entries(&world.run(RUN)), [(Some("UR-41"), Remedy::CheckPlacementStatus)]);
@@ -100,7 +100,7 @@ both_scopes! {
         world.edit_placement(|spec| spec["strategy"]["applyStrategy"] = serde_json::json!({"type": "ReportDiff"}));
         world.join("member1 env=prod, member2 env=staging");
         drop(world.start(Run));
-        for (type_, status, reason) in [("Overridden", "True", "NoOverrideSpecified"), ("WorkSynchronized", "True", "AllWorkSynced"), ("DiffReported", "False", "NotAllWorkHaveDiffReported")] {
+        for (type_, status, reason) in [("RolloutStarted", "True", "RolloutStarted"), ("Overridden", "True", "NoOverrideSpecified"), ("WorkSynchronized", "True", "AllWorkSynced"), ("DiffReported", "False", "NotAllWorkHaveDiffReported")] {
             add_condition(world.binding("member2"), condition(type_, status, reason, 2));
         }
         world.pass(301);
@@ -299,7 +299,6 @@ both_scopes! {
 
     fn a_cluster_that_is_under_way_says_at_which_step(mut world) {
         world.join("member1 env=staging");
-        world.settings.rollout_started = crate::updaterun::WhoSaysRolloutStarted::WorkGenerator;
         let plan = world.start(Run);
         let Cause::Updating { progress, .. } = &plan.report.blockers[0].cause else { panic!() };
         assert_eq!(*progress, Progress::Underway(fleet_api::conditions::per_cluster::RolloutStep::RolloutStarted));

@@ -5,6 +5,7 @@
 //! (objects on members, as the hub tells of them: `laws::rest` holds these words against the objects themselves).
 
 use fleet_api::well_known::annotations;
+use fleet_core::updaterun::Note;
 use serde_json::Value;
 
 use super::{Leeway, each_object};
@@ -55,12 +56,12 @@ fn judge_by_last_write(object: &mut Value) {
             *observed = word(number).into();
         }
     });
-    // Its last part is the generation that the move led to.
+    // It has the generation that the move led to, and the uid of the run, which is luck like every other.
     let note = object.pointer_mut("/metadata/annotations").and_then(|notes| notes.get_mut(annotations::MOVED_BY_RUN));
-    if let Some(Value::String(note)) = note
-        && let Some((front, number)) = note.rsplit_once('/')
+    if let Some(Value::String(text)) = note
+        && let Some(note) = Note::parse(text)
     {
-        *note = format!("{front}/{}", number.parse().map_or("", word));
+        *text = format!("{}/{}/{}", note.snapshot_index, note.run, word(note.generation));
     }
 }
 
@@ -112,9 +113,9 @@ mod tests {
                 "spec": {"targetCluster": "east"},
             }))
         };
-        assert_eq!(binding(2, "0/run/2"), binding(3, "0/run/3"));
-        assert_ne!(binding(2, "0/run/2"), binding(3, "0/run/2"));
-        assert_ne!(binding(2, "0/run/2"), binding(2, "0/other/2"));
+        assert_eq!(binding(2, "0/run/2/u-1"), binding(3, "0/run/3/u-2"));
+        assert_ne!(binding(2, "0/run/2/u-1"), binding(3, "0/run/2/u-1"));
+        assert_ne!(binding(2, "0/run/2/u-1"), binding(2, "0/other/2/u-1"));
     }
 
     #[test]
