@@ -11,16 +11,18 @@ pub(super) enum Family {
     Scheduling,
     Applier,
     UpdateRun,
+    Checklist,
     PlacementTrouble,
     Eviction,
 }
 
 impl Family {
-    const ALL: [Family; 6] = [
+    const ALL: [Family; 7] = [
         Family::Placement,
         Family::Scheduling,
         Family::Applier,
         Family::UpdateRun,
+        Family::Checklist,
         Family::PlacementTrouble,
         Family::Eviction,
     ];
@@ -41,6 +43,7 @@ impl Family {
             Family::Scheduling => "scheduling",
             Family::Applier => "applier",
             Family::UpdateRun => "ur",
+            Family::Checklist => "checklist",
             Family::PlacementTrouble => "pl",
             Family::Eviction => "ev",
         }
@@ -134,6 +137,7 @@ mod tests {
         check("applier_s31_s32_drift", expect!["applier_s31 applier_s32"]);
         check("pl_s1_too_few_clusters", expect!["pl_s1"]);
         check("both_scopes_ur_04_and_ev_3_fail", expect!["ur_04 ev_3"]);
+        check("timeline_c_checklist_08_a_slot_is_freed", expect!["checklist_08"]);
     }
 
     #[test]

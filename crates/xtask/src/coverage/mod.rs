@@ -172,7 +172,7 @@ mod tests {
             mod tests {";
         assert_eq!(test_functions(text), ["ur_04_a", "pl_s1_b"]);
         let text = "
-            scenarios! { a_group:
+            scenarios! {
                 ur_40_a,
                 ur_41_b,
             }

@@ -1,11 +1,13 @@
 //! Which scenarios a specification file names.
 //!
-//! Decides from the text of one Markdown file: numbered rows of tables under a heading "Acceptance scenarios", and ids
-//! such as `UR-04`, `PL-S1` or `EV-3` that open a heading or a table row. A mention elsewhere is no scenario.
+//! Decides from the text of one Markdown file: numbered rows of tables under a heading "Acceptance scenarios", numbered
+//! sentences under a heading "Checklist", and ids such as `UR-04`, `PL-S1` or `EV-3` that open a heading or a table row. A
+//! mention elsewhere is no scenario.
 
 use super::id::{Family, Id};
 
 const SCENARIO_HEADING: &str = "Acceptance scenarios";
+const CHECKLIST_HEADING: &str = "Checklist";
 
 /// The scenarios of a file, in its order, each once. `stem` is the file's name without its extension.
 pub(super) fn scenarios(stem: &str, text: &str) -> Vec<Id> {
@@ -22,6 +24,21 @@ pub(super) fn scenarios(stem: &str, text: &str) -> Vec<Id> {
             && !found.contains(&id)
         {
             found.push(id);
+        }
+    }
+    found.extend(checklist(text));
+    found
+}
+
+/// The items of a checklist: `1.`, then `2.` and so on, wherever in its text they stand.
+fn checklist(text: &str) -> Vec<Id> {
+    let lines = text.lines().skip_while(|line| !(line.starts_with('#') && line.contains(CHECKLIST_HEADING))).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('#'));
+    let mut found = Vec::new();
+    for word in lines.flat_map(str::split_whitespace) {
+        let next = (found.len() + 1).to_string();
+        if word.strip_suffix('.') == Some(next.as_str()) {
+            found.extend(Family::Checklist.id(&next));
         }
     }
     found
@@ -59,6 +76,13 @@ mod tests {
             "## 11. (F) Acceptance scenarios\n| S01 | x |\n| S76 | y |\n| 5 | z |",
             expect!["applier_s01 applier_s76"],
         );
+    }
+
+    #[test]
+    fn a_checklist_counts_its_items() {
+        let text =
+            "# 23. Times\n1. no\n## 24. Checklist\n\n1. T as in 5. 2. More than 5 min.\n3. Last\n# 25. Else\n4. no";
+        check("updaterun", text, expect!["checklist_01 checklist_02 checklist_03"]);
     }
 
     #[test]
