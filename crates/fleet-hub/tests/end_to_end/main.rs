@@ -8,6 +8,7 @@ mod budget;
 mod content;
 mod crashing;
 #[path = "../staged_runs/deaf.rs"]
+#[allow(dead_code, reason = "shared with tests that open the ears again")]
 mod deaf;
 mod draining;
 mod evicting;

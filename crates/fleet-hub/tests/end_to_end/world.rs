@@ -238,7 +238,9 @@ impl World {
 
     /// Starts a hub that lists what is at this path and hears of no change there.
     pub(crate) fn start_deaf(&self, plural: &'static str) -> Running {
-        let client = kube::Client::new(Deaf { server: self.service(), plural }, "default");
+        // Nobody keeps what would open its ears.
+        let (deaf, _) = Deaf::to(plural, self.service());
+        let client = kube::Client::new(deaf, "default");
         self.start_over(client, HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, ..HubOptions::default() })
     }
 

@@ -178,6 +178,48 @@ both_scopes! {
         assert_eq!(pinned(&fleet.binding("member2").await), "of-staging-1");
     }
 
+    async fn a_run_waits_for_an_override_that_has_no_snapshot_until_there_is_none(mut fleet) {
+        fleet.example().await;
+        fleet.stop().await;
+        fleet.start_barred("overridesnapshots");
+        fleet.override_for("staging", "first").await;
+        fleet.quiet().await;
+        fleet.run("example-run", json!({"state": "Run"})).await;
+        fleet.later(Duration::from_mins(1)).await;
+        assert_eq!(fleet.columns("example-run").await, "- - -", "{}", fleet.outline("example-run").await);
+        assert!(fleet.list(Kind::ResourceSnapshot).await.is_empty(), "and freezes nothing");
+        fleet.no_override_for("staging").await;
+        fleet.later(Duration::from_secs(1)).await;
+        assert_eq!(fleet.columns("example-run").await, "True False True", "{}", fleet.outline("example-run").await);
+    }
+
+    async fn a_run_of_a_name_that_was_used_before_takes_nothing_for_its_own(mut fleet) {
+        fleet.members.behave("member2", Manner::Silent);
+        fleet.example().await;
+        fleet.run("example-run", json!({"state": "Run", "resourceSnapshotIndex": "0"})).await;
+        fleet.quiet().await;
+        assert_eq!(fleet.rolled_out().await, "member1=- member2=0");
+        fleet.delete(Kind::Run, "example-run").await;
+        fleet.settle().await;
+        fleet.run("example-run", json!({"state": "Stop", "resourceSnapshotIndex": "0"})).await;
+        fleet.members.behave("member2", Manner::Prompt);
+        fleet.quiet().await;
+        let outline = fleet.outline("example-run").await;
+        assert!(outline.contains("staging [Progressing=False StageUpdatingStopped] member2:pending"), "{outline}");
+    }
+
+    async fn nobody_can_give_a_run_an_index_that_began_without_one(mut fleet) {
+        waiting(&mut fleet).await;
+        let run = fleet.run_object("example-run").await;
+        assert_eq!((&run["spec"]["resourceSnapshotIndex"], &run["metadata"]["generation"]), (&json!(""), &json!(2)));
+        let given = json!({"spec": {"resourceSnapshotIndex": "7"}});
+        let refused = fleet.try_patch(Kind::Run, "example-run", given).await.unwrap_err();
+        assert!(refused.contains("resourceSnapshotIndex is immutable"), "{refused}");
+        // Everything that was said is said of the generation that this has led to.
+        let status = run["status"].to_string();
+        assert_eq!(status.matches("\"observedGeneration\":2").count(), status.matches("\"observedGeneration\"").count());
+    }
+
     async fn a_run_is_seen_before_what_it_stands_on(mut fleet) {
         fleet.two_members().await;
         fleet.settle().await;

@@ -3,14 +3,18 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod budget;
+mod barred;
+mod checklist_beginning;
+mod checklist_going;
 mod crash;
 mod deaf;
 mod fleet;
 mod interplay;
 mod kubectl;
+mod leaders;
 mod members;
 mod mortal;
+mod telling;
 mod timelines;
 mod ur_execution;
 mod ur_initialization;

@@ -8,6 +8,7 @@ use fleet_api::conditions::work::{ManifestApplied, ManifestAvailable, WorkApplie
 use fleet_api::conditions::{Condition, ConditionState as _, put, remove};
 use fleet_api::kinds::Work;
 use fleet_api::types::{ApplyStrategyType, EmbeddedObject, ManifestCondition, WorkResourceIdentifier, WorkStatus};
+use fleet_api::well_known::finalizers;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -33,8 +34,6 @@ pub(crate) enum Manner {
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     manners: Mutex<BTreeMap<String, Manner>>,
-    /// What they have written in all.
-    writes: Mutex<u64>,
 }
 
 impl Members {
@@ -42,34 +41,52 @@ impl Members {
         self.manners.lock().insert(member.to_owned(), manner);
     }
 
-    pub(crate) fn writes(&self) -> u64 {
-        *self.writes.lock()
-    }
-
     /// Each member says what it has to say now; how many did is returned.
     pub(crate) async fn act(&self, fleet: &Fleet) -> usize {
         let mut spoken = 0;
         for object in fleet.list_at(WORKS).await {
             let work: Work = serde_json::from_value(object).unwrap();
+            if work.metadata.deletion_timestamp.is_some() && self.manner_of(&work) != Some(Manner::Silent) {
+                spoken += usize::from(Self::let_go(&work, fleet).await);
+                continue;
+            }
             let Some(status) = self.answer(&work, fleet.clock.now()).filter(|said| work.status.as_ref() != Some(said))
             else {
                 continue;
             };
-            let (namespace, name) = (work.metadata.namespace.unwrap(), work.metadata.name.unwrap());
-            let path = WORKS.replace("/works", &format!("/namespaces/{namespace}/works/{name}/status"));
-            fleet.patch_at(&path, json!({"status": status})).await;
-            *self.writes.lock() += 1;
+            fleet.patch_at(&format!("{}/status", path_of(&work)), json!({"status": status})).await;
             spoken += 1;
         }
         spoken
     }
 
+    fn manner_of(&self, work: &Work) -> Option<Manner> {
+        let member = work.metadata.namespace.as_deref()?.strip_prefix("fleet-member-")?;
+        Some(self.manners.lock().get(member).copied().unwrap_or_default())
+    }
+
     fn answer(&self, work: &Work, now: Timestamp) -> Option<WorkStatus> {
-        let namespace = work.metadata.namespace.as_deref()?;
-        let manner = self.manners.lock().get(namespace.strip_prefix("fleet-member-")?).copied().unwrap_or_default();
+        let manner = self.manner_of(work)?;
         let is_spoken_of = manner != Manner::Silent && work.metadata.deletion_timestamp.is_none();
         is_spoken_of.then(|| status(work, manner, now))
     }
+
+    /// Of a Work that the hub deletes nothing is left. Says whether it was held.
+    async fn let_go(work: &Work, fleet: &Fleet) -> bool {
+        let mut finalizers = work.metadata.finalizers.clone().unwrap_or_default();
+        let held = finalizers.len();
+        finalizers.retain(|one| one != finalizers::WORK);
+        if finalizers.len() == held {
+            return false;
+        }
+        fleet.patch_at(&path_of(work), json!({"metadata": {"finalizers": finalizers}})).await;
+        true
+    }
+}
+
+fn path_of(work: &Work) -> String {
+    let (namespace, name) = (work.metadata.namespace.as_deref().unwrap(), work.metadata.name.as_deref().unwrap());
+    WORKS.replace("/works", &format!("/namespaces/{namespace}/works/{name}"))
 }
 
 fn status(work: &Work, manner: Manner, now: Timestamp) -> WorkStatus {

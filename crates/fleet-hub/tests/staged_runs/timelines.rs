@@ -5,7 +5,7 @@ use std::time::Duration;
 use expect_test::expect;
 use serde_json::json;
 
-use crate::fleet::{Kind, both_scopes, stage};
+use crate::fleet::{Kind, both_scopes, condition, stage};
 use crate::members::Manner;
 
 both_scopes! {
@@ -22,7 +22,8 @@ both_scopes! {
         assert_eq!(fleet.rolled_out().await, "member1=0 member2=0");
         let run = fleet.run_object("example-run").await;
         assert_eq!(run["status"]["resourceSnapshotIndexUsed"], "0");
-        assert_eq!(run["metadata"]["generation"], 1);
+        // The controller's first write has stored that the run names no index.
+        assert_eq!((&run["metadata"]["generation"], &run["spec"]["resourceSnapshotIndex"]), (&json!(2), &json!("")));
         // Nothing of it takes time: as long as the members do, which is none here.
         assert!(fleet.clock.now().as_second() - "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().as_second() < 2);
     }
@@ -58,14 +59,50 @@ both_scopes! {
         let mut prod = stage("prod");
         prod["maxConcurrency"] = json!(2);
         fleet.strategy(json!([prod])).await;
-        fleet.members.behave("b", Manner::Silent);
-        fleet.members.behave("c", Manner::Silent);
+        for name in ["a", "b", "c"] {
+            fleet.members.behave(name, Manner::Silent);
+        }
         fleet.settle().await;
         fleet.run("example-run", json!({"state": "Run"})).await;
-        fleet.settle().await;
-        assert_eq!(fleet.rolled_out().await, "a=0 b=0 c=0");
         fleet.quiet().await;
+        assert_eq!(fleet.rolled_out().await, "a=0 b=0 c=-", "never more than two at once");
+        fleet.members.behave("a", Manner::Prompt);
+        fleet.quiet().await;
+        assert_eq!(fleet.rolled_out().await, "a=0 b=0 c=0");
         assert!(fleet.outline("example-run").await.contains("a:done b:updating c:updating"));
+        let clusters = fleet.status("example-run").await["stagesStatus"][0]["clusters"].take();
+        let at = |cluster: usize, type_: &str| {
+            condition(&clusters[cluster]["conditions"], type_).unwrap()["lastTransitionTime"].clone()
+        };
+        assert_eq!(at(2, "Started"), at(0, "Succeeded"), "in one look");
+    }
+
+    async fn ur_timeline_d_a_run_is_preempted_and_leaves_the_other_alone(mut fleet) {
+        fleet.join("x", json!({"environment": "prod"})).await;
+        fleet.place(json!(null)).await;
+        fleet.strategy(json!([stage("prod")])).await;
+        fleet.members.behave("x", Manner::Silent);
+        fleet.settle().await;
+        fleet.run("run-a", json!({"state": "Run", "resourceSnapshotIndex": "0"})).await;
+        fleet.later(Duration::from_secs(4)).await;
+        fleet.content("2").await;
+        fleet.settle().await;
+        fleet.run("run-b", json!({"state": "Run"})).await;
+        fleet.later(Duration::from_secs(11)).await;
+        expect![[r#"
+            Initialized=True UpdateRunInitializedSuccessfully, Progressing=False UpdateRunFailed, Succeeded=False UpdateRunFailed
+            prod [Progressing=False StageUpdatingFailed, Succeeded=False StageUpdatingFailed] x:failed
+            deleteStage []"#]]
+        .assert_eq(&fleet.outline("run-a").await);
+        expect![[r#"
+            Initialized=True UpdateRunInitializedSuccessfully, Progressing=True UpdateRunProgressing
+            prod [Progressing=True StageUpdatingStarted] x:updating
+            deleteStage []"#]]
+        .assert_eq(&fleet.outline("run-b").await);
+        fleet.members.behave("x", Manner::Prompt);
+        fleet.settle().await;
+        assert_eq!(fleet.columns("run-b").await, "True False True");
+        assert_eq!(fleet.rolled_out().await, "x=1");
     }
 
     async fn ur_timeline_e_stop_and_resume(mut fleet) {

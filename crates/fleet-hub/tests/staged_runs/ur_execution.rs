@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
 use crate::members::Manner;
 
-scenarios! { what_ends_a_run:
+scenarios! {
     ur_20_the_placement_is_deleted,
     ur_21_the_strategy_is_deleted,
     ur_22_stage_tasks_become_invalid,

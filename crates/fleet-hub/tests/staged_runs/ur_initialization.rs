@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, Kind, Scope, condition, scenarios, stage, text};
 
-scenarios! { what_keeps_a_run_from_starting:
+scenarios! {
     ur_01_nothing_is_rolled_out_without_a_run,
     ur_02_a_run_does_not_start_by_itself,
     ur_03_a_run_created_stopped_is_initialized_and_rolls_out_nothing,

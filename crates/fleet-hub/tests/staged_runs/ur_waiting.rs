@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, Kind, condition, scenarios, stage, text};
 use crate::members::Manner;
 
-scenarios! { what_a_run_waits_for:
+scenarios! {
     ur_40_a_workload_does_not_become_available,
     ur_41_applying_fails,
     ur_42_a_run_gets_stuck_while_it_stops,

@@ -1,31 +1,27 @@
 //! A hub of one scope in one process: an External placement, members that do as they are told, strategies, runs and
 //! approvals. Names are those of the guides.
 
+mod making;
 mod reading;
 mod requests;
+mod running;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use apiserver::auth::User;
-use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
-use apiserver::http::Listening;
-use apiserver::server::Server;
+use apiserver::embedded::{Embedded, Options as ServerOptions};
+use apiserver::server::{Server, Template};
 use fleet_api::kinds::all_crds;
 use fleet_core::placement::SnapshotPace;
-use fleet_hub::{Hub, HubOptions, install, ownership};
-use fleet_runtime::{Broken, Clock, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
+use fleet_hub::HubOptions;
+use fleet_runtime::Clock;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::sync::OnceCell;
 
-use crate::deaf::Deaf;
 use crate::members::{Manner, Members};
-use crate::mortal::{Life, Mortal};
 pub(crate) use reading::{condition, text};
+use running::Running;
 
-/// Virtual time after which a hub that has not settled never will.
-const PATIENCE: Duration = Duration::from_mins(10);
 const PLACEMENT_API: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
 const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 pub(crate) const NAMESPACE: &str = "my-app-namespace";
@@ -73,6 +69,8 @@ pub(crate) struct Fleet {
     pub(crate) clock: Clock,
     pub(crate) members: Members,
     running: Option<Running>,
+    /// Another hub that waits for its turn.
+    standby: Option<Running>,
     options: HubOptions,
     /// Names of the placement and the strategy that are spoken of.
     placement: String,
@@ -97,32 +95,49 @@ pub(crate) use both_scopes;
 impl Fleet {
     /// A hub with our kinds and nothing else, its controllers running.
     pub(crate) async fn new(scope: Scope) -> Self {
-        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let servers = clock.clone();
-        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1);
-        let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
-        let options =
-            HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, cluster_inventory: false, ..HubOptions::default() };
-        let mut fleet = Self {
-            scope,
-            server,
-            clock,
-            members: Members::default(),
-            running: None,
-            options,
-            placement: placement_name(scope),
-            strategy: "example-strategy".to_owned(),
-        };
+        static GROUND: OnceCell<Template> = OnceCell::const_new();
+        let ground = GROUND.get_or_init(Self::lay_ground).await;
+        let mut fleet = Self::on(ground, scope).await;
+        fleet.content("1").await;
+        fleet.start();
+        fleet.settle().await;
+        fleet
+    }
+
+    /// What the hubs of all tests begin with.
+    async fn lay_ground() -> Template {
+        let fleet = Self::on(&Template::default(), Scope::Cluster).await;
         for crd in all_crds() {
             fleet.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd.object).await;
         }
         for namespace in ["fleet-system", NAMESPACE, "test-namespace"] {
             fleet.create("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
         }
-        fleet.content("1").await;
-        fleet.start();
-        fleet.settle().await;
-        fleet
+        // The server equips new namespaces in its own time.
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        let ground = fleet.server.template();
+        fleet.server.close().await;
+        ground
+    }
+
+    async fn on(ground: &Template, scope: Scope) -> Self {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let servers = clock.clone();
+        let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1).from_template(ground);
+        let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
+        let options =
+            HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, cluster_inventory: false, ..HubOptions::default() };
+        Self {
+            scope,
+            server,
+            clock,
+            members: Members::default(),
+            running: None,
+            standby: None,
+            options,
+            placement: placement_name(scope),
+            strategy: "example-strategy".to_owned(),
+        }
     }
 
     /// The guides' example: `member1` is of stage `canary`, `member2` of `staging`; the placement picks both.
@@ -149,142 +164,6 @@ impl Fleet {
             self.heartbeat(member).await;
         }
         self.settle().await;
-    }
-
-    pub(crate) fn with_options(&mut self, change: impl FnOnce(&mut HubOptions)) {
-        change(&mut self.options);
-    }
-
-    pub(crate) fn start(&mut self) {
-        self.start_with(self.client());
-    }
-
-    /// A hub that dies when this life is over.
-    pub(crate) fn start_mortal(&mut self, life: &Life) {
-        let server = self.server.service(ROOT_CLUSTER, admin());
-        self.start_with(kube::Client::new(Mortal { server, life: life.clone() }, "default"));
-    }
-
-    /// A hub that hears of no change of this kind.
-    pub(crate) fn start_deaf(&mut self, plural: &'static str) {
-        let server = self.server.service(ROOT_CLUSTER, admin());
-        self.start_with(kube::Client::new(Deaf { server, plural }, "default"));
-    }
-
-    fn start_with(&mut self, client: kube::Client) {
-        let runtime_options = Options {
-            component: "hub-agent".to_owned(),
-            clock: self.clock.clone(),
-            seeds: Seeds::starting_with(1),
-            ownership: Ownership::new(ownership()).unwrap(),
-            strict: true,
-            metrics: Metrics::default(),
-            election: None,
-        };
-        let mut runtime = Runtime::new(client, runtime_options);
-        let hub = install(&mut runtime, &self.options);
-        let (stop, stopped) = oneshot::channel();
-        let (progress, metrics) = (runtime.progress(), runtime.metrics().clone());
-        let task = tokio::spawn(runtime.run(async move { drop(stopped.await) }));
-        self.running = Some(Running { stop, task, progress, metrics, hub });
-    }
-
-    /// The hub's controllers end.
-    pub(crate) async fn stop(&mut self) {
-        let Some(running) = self.running.take() else { return };
-        let _ = running.stop.send(());
-        running.task.await.unwrap().unwrap();
-    }
-
-    pub(crate) async fn restart(&mut self) {
-        self.stop().await;
-        self.start();
-    }
-
-    /// The hub's process dies at once, whatever it is doing.
-    pub(crate) async fn kill(&mut self) {
-        let Some(running) = self.running.take() else { return };
-        running.task.abort();
-        let _ = running.task.await;
-    }
-
-    pub(crate) fn hub(&self) -> &Hub {
-        &self.running.as_ref().unwrap().hub
-    }
-
-    pub(crate) fn metrics(&self) -> &Metrics {
-        &self.running.as_ref().unwrap().metrics
-    }
-
-    /// What the hub that runs now has written of these kinds.
-    pub(crate) fn writes_of(&self, kinds: &[Kind]) -> u64 {
-        let mut sum = 0;
-        for (kind, plural) in kinds.iter().map(|kind| kind.words(self.scope)) {
-            let id = KindId::new("placement.kubernetes-fleet.io", "v1beta1", kind, plural);
-            sum += ["create", "patch", "status", "delete"]
-                .map(|verb| self.metrics().writes_of(&id, verb, "ok"))
-                .iter()
-                .sum::<u64>();
-        }
-        sum
-    }
-
-    pub(crate) fn client(&self) -> kube::Client {
-        kube::Client::new(self.server.service(ROOT_CLUSTER, admin()), "default")
-    }
-
-    /// Serves the hub on loopback; the second is a kubeconfig for it.
-    pub(crate) async fn listen(&self) -> (Listening, String) {
-        let listening = self.server.listen("127.0.0.1:0".parse().unwrap(), &[]).await.unwrap();
-        let kubeconfig = self.server.admin_kubeconfig(listening.address(), &[ROOT_CLUSTER]);
-        (listening, kubeconfig.expose().to_owned())
-    }
-
-    /// Until nothing is left to do for the hub and its members, without waiting for a wake-up.
-    pub(crate) async fn settle(&self) {
-        loop {
-            self.hub_settles().await;
-            if self.members.act(self).await == 0 {
-                return;
-            }
-        }
-    }
-
-    /// The same for a hub that may die on the way.
-    pub(crate) async fn settle_or_die(&self, life: &Life) {
-        while !life.is_over() {
-            tokio::select! {
-                () = self.hub_settles() => {}
-                () = until(|| life.is_over()) => return,
-            }
-            if self.members.act(self).await == 0 {
-                return;
-            }
-        }
-    }
-
-    async fn hub_settles(&self) {
-        let running = self.running.as_ref().unwrap();
-        let begun = tokio::time::Instant::now();
-        let mut held = 0;
-        // Twice in a row, with everybody else idle in between: news may be on its way.
-        while held < 2 {
-            assert!(begun.elapsed() < PATIENCE, "never settled: {:?}", running.progress);
-            let settled = running.progress.is_synced() && running.progress.is_idle() && running.hub.knows_inventory();
-            held = if settled { held + 1 } else { 0 };
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    /// Time passes, and whatever happens in it.
-    pub(crate) async fn later(&self, time: Duration) {
-        tokio::time::sleep(time).await;
-        self.settle().await;
-    }
-
-    /// Until a status that may be held back has been written.
-    pub(crate) async fn quiet(&self) {
-        self.later(Duration::from_secs(2)).await;
     }
 
     pub(crate) async fn join(&self, name: &str, labels: Value) {
@@ -329,123 +208,10 @@ impl Fleet {
     pub(crate) fn reference_to(&self, name: &str) -> String {
         self.key_of(name).trim_start_matches('/').to_owned()
     }
-
-    /// The External placement of the example, with this policy.
-    pub(crate) async fn place(&self, policy: Value) {
-        let selector = match self.scope {
-            Scope::Cluster => json!({"group": "", "version": "v1", "kind": "Namespace", "name": "test-namespace"}),
-            Scope::Namespaced => json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"}),
-        };
-        let mut spec = json!({"resourceSelectors": [selector], "strategy": {"type": "External"}});
-        if !policy.is_null() {
-            spec["policy"] = policy;
-        }
-        self.make(Kind::Placement, self.placement_name(), spec).await;
-    }
-
-    /// Where that is which is placed.
-    fn maps(&self) -> String {
-        let namespace = match self.scope {
-            Scope::Cluster => "test-namespace",
-            Scope::Namespaced => NAMESPACE,
-        };
-        format!("/api/v1/namespaces/{namespace}/configmaps")
-    }
-
-    pub(crate) async fn no_content(&self) {
-        self.request("DELETE", &format!("{}/settings", self.maps()), "application/json", None).await.unwrap();
-    }
-
-    /// What is placed gets this value.
-    pub(crate) async fn content(&self, value: &str) {
-        let maps = self.maps();
-        let body = json!({"metadata": {"name": "settings"}, "data": {"value": value}});
-        if self.get_at(&format!("{maps}/settings")).await.is_some() {
-            self.patch_at(&format!("{maps}/settings"), body).await;
-        } else {
-            self.create(&maps, body).await;
-        }
-    }
-
-    /// Clusters of this environment get the map `settings` with this note; made, or edited if it is there.
-    pub(crate) async fn override_for(&self, environment: &str, note: &str) {
-        let clusters =
-            json!({"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"environment": environment}}}]});
-        let patch = json!([{"op": "add", "path": "/metadata/labels", "value": {"note": note}}]);
-        let rule = json!({"clusterSelector": clusters, "jsonPatchOverrides": patch});
-        let selector = |kind: &str, name: &str| json!([{"group": "", "version": "v1", "kind": kind, "name": name}]);
-        let name = format!("of-{environment}");
-        let (collection, kind, mut spec) = match self.scope {
-            Scope::Cluster => (
-                format!("{PLACEMENT_API}/clusterresourceoverrides"),
-                "ClusterResourceOverride",
-                json!({"clusterResourceSelectors": selector("Namespace", "test-namespace")}),
-            ),
-            Scope::Namespaced => (
-                format!("{PLACEMENT_API}/namespaces/{NAMESPACE}/resourceoverrides"),
-                "ResourceOverride",
-                json!({"resourceSelectors": selector("ConfigMap", "settings")}),
-            ),
-        };
-        spec["policy"] = json!({"overrideRules": [rule]});
-        if self.get_at(&format!("{collection}/{name}")).await.is_some() {
-            self.patch_at(&format!("{collection}/{name}"), json!({"spec": spec})).await;
-        } else {
-            let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind,
-                "metadata": {"name": name}, "spec": spec});
-            self.create(&collection, object).await;
-        }
-    }
-
-    /// The strategy `example-strategy` with these stages.
-    pub(crate) async fn strategy(&self, stages: Value) {
-        self.make(Kind::Strategy, &self.strategy, json!({"stages": stages})).await;
-    }
-
-    /// A run of the example's placement and strategy; `spec` adds to it.
-    pub(crate) async fn run(&self, name: &str, spec: Value) {
-        self.try_run(name, spec).await.unwrap();
-    }
-
-    pub(crate) async fn try_run(&self, name: &str, spec: Value) -> Result<Value, String> {
-        let mut whole = json!({"placementName": self.placement_name(), "stagedRolloutStrategyName": self.strategy});
-        for (field, value) in spec.as_object().unwrap() {
-            whole[field] = value.clone();
-        }
-        self.request("POST", &self.collection(Kind::Run), "application/json", Some(self.object(Kind::Run, name, whole)))
-            .await
-    }
-
-    pub(crate) async fn set_state(&self, run: &str, state: &str) {
-        self.patch(Kind::Run, run, json!({"spec": {"state": state}})).await;
-    }
-
-    /// As the guides do it, for this generation of the request.
-    pub(crate) async fn approve(&self, request: &str, generation: i64) {
-        let condition = json!({"type": "Approved", "status": "True", "reason": "approved", "message": "approved",
-            "lastTransitionTime": self.clock.now().to_string(), "observedGeneration": generation});
-        let path = format!("{}/{request}/status", self.collection(Kind::Approval));
-        self.patch_at(&path, json!({"status": {"conditions": [condition]}})).await;
-    }
-}
-
-/// A hub's controllers at work.
-struct Running {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), Broken>>,
-    progress: Progress,
-    metrics: Metrics,
-    hub: Hub,
 }
 
 fn admin() -> User {
     User::authenticated("admin", ["system:masters".to_owned()])
-}
-
-async fn until(holds: impl Fn() -> bool) {
-    while !holds() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }
 
 fn placement_name(scope: Scope) -> String {
@@ -455,21 +221,22 @@ fn placement_name(scope: Scope) -> String {
     }
 }
 
-/// Runs scenarios one after the other in one fleet with the two members of the example, for both scopes. Each has the
-/// placement, the strategy and the members to itself, and is named after its entry in the specification.
+/// Makes a test of each scenario, in a fleet with the two members of the example, for both scopes. Each is named after its
+/// entry in the specification.
 macro_rules! scenarios {
-    ($group:ident: $($name:ident),+ $(,)?) => {
-        #[tokio::test(start_paused = true)]
-        async fn $group() {
-            for scope in [$crate::fleet::Scope::Cluster, $crate::fleet::Scope::Namespaced] {
-                let mut fleet = $crate::fleet::Fleet::new(scope).await;
-                fleet.two_members().await;
-                $(
-                    fleet.next(&stringify!($name)[..5].replace('_', "")).await;
-                    $name(&mut fleet).await;
-                )+
-                fleet.stop().await;
-            }
+    ($($name:ident),+ $(,)?) => {
+        mod each {
+            $(
+                #[tokio::test(start_paused = true)]
+                async fn $name() {
+                    for scope in [$crate::fleet::Scope::Cluster, $crate::fleet::Scope::Namespaced] {
+                        let mut fleet = $crate::fleet::Fleet::new(scope).await;
+                        fleet.two_members().await;
+                        super::$name(&mut fleet).await;
+                        fleet.stop().await;
+                    }
+                }
+            )+
         }
     };
 }

@@ -75,27 +75,47 @@ impl Fleet {
 
     /// `Reason: message` of the Events about an object, in order. Each is told by whom it should be.
     pub(crate) async fn events(&self, kind: Kind, name: &str) -> Vec<String> {
+        self.event_objects(kind, name).await.iter().map(words_of_event).collect()
+    }
+
+    /// The same, each as often as it happened; not in order.
+    pub(crate) async fn events_with_repetitions(&self, kind: Kind, name: &str) -> Vec<String> {
+        let times = |event: &Value| usize::try_from(event["count"].as_u64().unwrap()).unwrap();
+        let events = self.event_objects(kind, name).await;
+        events.iter().flat_map(|event| vec![words_of_event(event); times(event)]).collect()
+    }
+
+    async fn event_objects(&self, kind: Kind, name: &str) -> Vec<Value> {
         let namespace = match self.scope {
             Scope::Cluster => "default",
             Scope::Namespaced => NAMESPACE,
         };
-        let all = self.list_at(&format!("/api/v1/namespaces/{namespace}/events")).await;
+        let mut ours = self.list_at(&format!("/api/v1/namespaces/{namespace}/events")).await;
         let of_run = match self.scope {
             Scope::Cluster => "clusterstagedupdaterun-controller",
             Scope::Namespaced => "stagedupdaterun-controller",
         };
         let kind = kind.words(self.scope).0;
-        let mut ours: Vec<&Value> = all
-            .iter()
-            .filter(|one| one["involvedObject"]["kind"] == kind && one["involvedObject"]["name"] == name)
-            .collect();
+        ours.retain(|one| one["involvedObject"]["kind"] == kind && one["involvedObject"]["name"] == name);
         for one in &ours {
             let is_of_placement = text(&one["reason"]).starts_with("Placement");
             assert_eq!(one["source"]["component"], if is_of_placement { "placement-controller" } else { of_run });
         }
         ours.sort_by_key(|one| text(&one["metadata"]["resourceVersion"]).parse::<u64>().unwrap());
-        ours.iter().map(|one| format!("{}: {}", text(&one["reason"]), text(&one["message"]))).collect()
+        ours
     }
+
+    /// The Work that the placement has on each member.
+    pub(crate) fn work_name(&self) -> String {
+        match self.scope {
+            Scope::Cluster => format!("{}-work", self.placement),
+            Scope::Namespaced => format!("{NAMESPACE}.{}-work", self.placement),
+        }
+    }
+}
+
+fn words_of_event(event: &Value) -> String {
+    format!("{}: {}", text(&event["reason"]), text(&event["message"]))
 }
 
 pub(crate) fn text(value: &Value) -> String {

@@ -72,6 +72,13 @@ impl Fleet {
         self.get_at(path).await.unwrap()["items"].as_array().unwrap().clone()
     }
 
+    /// As kubectl asks for lists.
+    pub(crate) async fn table(&self, kind: Kind) -> Value {
+        let request = http::Request::get(self.collection(kind));
+        let request = request.header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io").body(Vec::new());
+        self.client().request(request.unwrap()).await.unwrap()
+    }
+
     /// The answer, or what the server says against it.
     pub(crate) async fn request(
         &self,

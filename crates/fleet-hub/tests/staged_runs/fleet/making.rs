@@ -1,0 +1,112 @@
+//! What a user of the guides makes: the placement and what it places, strategies, runs, approvals, overrides.
+
+use serde_json::{Value, json};
+
+use super::{Fleet, Kind, NAMESPACE, PLACEMENT_API, Scope};
+
+impl Fleet {
+    /// The External placement of the example, with this policy.
+    pub(crate) async fn place(&self, policy: Value) {
+        let selector = match self.scope {
+            Scope::Cluster => json!({"group": "", "version": "v1", "kind": "Namespace", "name": "test-namespace"}),
+            Scope::Namespaced => json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"}),
+        };
+        let mut spec = json!({"resourceSelectors": [selector], "strategy": {"type": "External"}});
+        if !policy.is_null() {
+            spec["policy"] = policy;
+        }
+        self.make(Kind::Placement, self.placement_name(), spec).await;
+    }
+
+    /// Where that is which is placed.
+    fn maps(&self) -> String {
+        let namespace = match self.scope {
+            Scope::Cluster => "test-namespace",
+            Scope::Namespaced => NAMESPACE,
+        };
+        format!("/api/v1/namespaces/{namespace}/configmaps")
+    }
+
+    pub(crate) async fn no_content(&self) {
+        self.request("DELETE", &format!("{}/settings", self.maps()), "application/json", None).await.unwrap();
+    }
+
+    /// What is placed gets this value.
+    pub(crate) async fn content(&self, value: &str) {
+        let maps = self.maps();
+        let body = json!({"metadata": {"name": "settings"}, "data": {"value": value}});
+        if self.get_at(&format!("{maps}/settings")).await.is_some() {
+            self.patch_at(&format!("{maps}/settings"), body).await;
+        } else {
+            self.create(&maps, body).await;
+        }
+    }
+
+    fn overrides(&self) -> String {
+        match self.scope {
+            Scope::Cluster => format!("{PLACEMENT_API}/clusterresourceoverrides"),
+            Scope::Namespaced => format!("{PLACEMENT_API}/namespaces/{NAMESPACE}/resourceoverrides"),
+        }
+    }
+
+    pub(crate) async fn no_override_for(&self, environment: &str) {
+        let path = format!("{}/of-{environment}", self.overrides());
+        self.request("DELETE", &path, "application/json", None).await.unwrap();
+    }
+
+    /// Clusters of this environment get the map `settings` with this note; made, or edited if it is there.
+    pub(crate) async fn override_for(&self, environment: &str, note: &str) {
+        let clusters =
+            json!({"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"environment": environment}}}]});
+        let patch = json!([{"op": "add", "path": "/metadata/labels", "value": {"note": note}}]);
+        let rule = json!({"clusterSelector": clusters, "jsonPatchOverrides": patch});
+        let selector = |kind: &str, name: &str| json!([{"group": "", "version": "v1", "kind": kind, "name": name}]);
+        let (collection, name) = (self.overrides(), format!("of-{environment}"));
+        let (kind, mut spec) = match self.scope {
+            Scope::Cluster => (
+                "ClusterResourceOverride",
+                json!({"clusterResourceSelectors": selector("Namespace", "test-namespace")}),
+            ),
+            Scope::Namespaced => ("ResourceOverride", json!({"resourceSelectors": selector("ConfigMap", "settings")})),
+        };
+        spec["policy"] = json!({"overrideRules": [rule]});
+        if self.get_at(&format!("{collection}/{name}")).await.is_some() {
+            self.patch_at(&format!("{collection}/{name}"), json!({"spec": spec})).await;
+        } else {
+            let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind,
+                "metadata": {"name": name}, "spec": spec});
+            self.create(&collection, object).await;
+        }
+    }
+
+    /// The strategy `example-strategy` with these stages.
+    pub(crate) async fn strategy(&self, stages: Value) {
+        self.make(Kind::Strategy, &self.strategy, json!({"stages": stages})).await;
+    }
+
+    /// A run of the example's placement and strategy; `spec` adds to it.
+    pub(crate) async fn run(&self, name: &str, spec: Value) {
+        self.try_run(name, spec).await.unwrap();
+    }
+
+    pub(crate) async fn try_run(&self, name: &str, spec: Value) -> Result<Value, String> {
+        let mut whole = json!({"placementName": self.placement_name(), "stagedRolloutStrategyName": self.strategy});
+        for (field, value) in spec.as_object().unwrap() {
+            whole[field] = value.clone();
+        }
+        self.request("POST", &self.collection(Kind::Run), "application/json", Some(self.object(Kind::Run, name, whole)))
+            .await
+    }
+
+    pub(crate) async fn set_state(&self, run: &str, state: &str) {
+        self.patch(Kind::Run, run, json!({"spec": {"state": state}})).await;
+    }
+
+    /// As the guides do it, for this generation of the request.
+    pub(crate) async fn approve(&self, request: &str, generation: i64) {
+        let condition = json!({"type": "Approved", "status": "True", "reason": "approved", "message": "approved",
+            "lastTransitionTime": self.clock.now().to_string(), "observedGeneration": generation});
+        let path = format!("{}/{request}/status", self.collection(Kind::Approval));
+        self.patch_at(&path, json!({"status": {"conditions": [condition]}})).await;
+    }
+}
