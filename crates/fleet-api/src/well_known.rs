@@ -93,7 +93,7 @@ pub mod annotations {
     /// `Abandon` on a binding whose placement is deleted and leaves its resources on the clusters, and on the Works of such a
     /// binding.
     pub const DELETE_PROPAGATION: &str = "kubernetes-fleet.io/delete-propagation-policy";
-    /// On a letter box: when its member was asked to leave. Its agent has the waiting time from then on.
+    /// On a mailbox: when its member was asked to leave. Its agent has the waiting time from then on.
     pub const ASKED_TO_LEAVE_AT: &str = "kubernetes-fleet.io/asked-to-leave-at";
     /// Master snapshot that a Work was made from.
     pub const PARENT_RESOURCE_SNAPSHOT: &str = "kubernetes-fleet.io/parent-resource-snapshot-name";
