@@ -71,14 +71,16 @@ impl Cursor {
         Ok(events)
     }
 
-    /// A revision from which this watch could be resumed without loss: as new as possible.
+    /// A revision from which this watch could be resumed without loss: as new as possible, and never one that the store has
+    /// not come to. Who asked for changes after such a one has known another store, and learns it here.
     pub fn frontier(&mut self) -> u64 {
         let (resource, after) = (&self.resource, self.after);
-        self.after = self.store.with_state(|state| {
+        let reached = self.store.with_state(|state| {
             let pending = state.resources.get(resource).is_some_and(|r| r.last_revision() > after);
-            if pending { after } else { after.max(state.published) }
+            if pending { after } else { state.published }
         });
-        self.after
+        self.after = after.max(reached);
+        reached
     }
 }
 

@@ -143,6 +143,19 @@ async fn an_idle_watch_moves_its_frontier_with_other_resources() {
 }
 
 #[tokio::test]
+async fn a_watch_from_the_future_is_told_how_far_the_store_is() {
+    let store = memory(HistoryLimits::default());
+    store.commit(vec![put("a", 1, Expect::Any)], &[]).await.unwrap();
+    let mut ahead = store.watch(&resource(), 4).unwrap();
+    assert_eq!(ahead.frontier(), 2);
+    store.commit(vec![put("a", 2, Expect::Any)], &[]).await.unwrap();
+    store.commit(vec![put("a", 3, Expect::Any)], &[]).await.unwrap();
+    assert_eq!((ahead.ready().unwrap().len(), ahead.frontier()), (0, 4), "what it asked to skip is skipped");
+    store.commit(vec![put("a", 4, Expect::Any)], &[]).await.unwrap();
+    assert_eq!(printed(ahead.ready().unwrap().iter().map(|e| &e.entry)), ["a=4@5"]);
+}
+
+#[tokio::test]
 async fn a_follower_of_everything_sees_every_change_once() {
     let store = memory(HistoryLimits { events: 3, bytes: usize::MAX });
     let mut all = store.watch_everything();
