@@ -117,7 +117,7 @@ impl Controller for Agent {
         let mut state = self.state.lock();
         (state.releases_for, state.uncounted) = (None, None);
         if self.caches.mailboxes.is_broken(&self.mailbox) {
-            let note = Some("waits until the letter box can be read".to_owned());
+            let note = Some("waits until the mailbox can be read".to_owned());
             return Actions { note, ..Actions::none() };
         }
         let Some(mailbox) = self.caches.mailboxes.get(&self.mailbox) else { return Actions::none() };

@@ -242,7 +242,7 @@ async fn a_member_that_does_not_answer_is_let_go_after_the_waiting_time() {
     let fleet = Fleet::new().await;
     let hub = fleet.start_hub();
     fleet.invite("m1").await;
-    until("there is a letter box", || async { fleet.mailbox("m1").get_opt("m1").await.unwrap().is_some() }).await;
+    until("there is a mailbox", || async { fleet.mailbox("m1").get_opt("m1").await.unwrap().is_some() }).await;
     fleet.add_work("m1", "w1", &[finalizers::WORK]).await;
     fleet.members().delete("m1", &DeleteParams::default()).await.unwrap();
     pass(Duration::from_secs(15 * 60 - 5)).await;
@@ -270,7 +270,7 @@ async fn a_member_that_cannot_be_read_stops_nobody_else_and_nothing_of_it_is_tak
         fleet.joined(member).await;
     }
 
-    // A letter box that cannot be read is not one that is not there, also for a hub that has never seen a good one.
+    // A mailbox that cannot be read is not one that is not there, also for a hub that has never seen a good one.
     for agent in agents {
         agent.stop().await;
     }

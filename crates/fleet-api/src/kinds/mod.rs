@@ -441,7 +441,7 @@ family! {
 }
 
 family! {
-    /// The letter box between the hub and one member's agents.
+    /// The mailbox between the hub and one member's agents.
     InternalMember { spec: types::InternalMemberClusterSpec, status: types::InternalMemberClusterStatus }
     Namespaced InternalMemberCluster {
         group: CLUSTER_GROUP,
@@ -450,7 +450,7 @@ family! {
         categories: CLUSTER_CATEGORIES,
         versions: &both_but_v1_lacks(&["status.namespaces"]),
         columns: &[AGE],
-        description: "The letter box between the hub and one member's agents.",
+        description: "The mailbox between the hub and one member's agents.",
     }
 }
 

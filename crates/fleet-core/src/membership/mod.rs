@@ -1,6 +1,6 @@
 //! Who belongs to the fleet: how a cluster joins, reports and leaves.
 //!
-//! Decides for both ends of the letter box (InternalMemberCluster) through which hub and member agent speak, and for the
+//! Decides for both ends of the mailbox (InternalMemberCluster) through which hub and member agent speak, and for the
 //! inventory entry that other tools read. Never picks a cluster for anything: eligibility is the scheduler's.
 //!
 //! | module | whose decisions |

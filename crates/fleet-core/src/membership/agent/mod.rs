@@ -1,6 +1,6 @@
 //! How a member's agent joins, stays heard of, and leaves.
 //!
-//! Decides from the letter box on the hub, the Works beside it and what the agent itself remembers: when to look at the
+//! Decides from the mailbox on the hub, the Works beside it and what the agent itself remembers: when to look at the
 //! cluster again, what the report to the hub says, and when to stop. Heartbeats are instants to wake at. Never talks to
 //! anyone: whoever carries out `TakeSounding` asks the cluster and puts the answer into the agent's memory, from which the
 //! next plan makes the report. Looking is the one write whose result no plan can know beforehand.

@@ -1,6 +1,6 @@
-//! The facts that a member agent's plan rests on: the letter box, the Works beside it, and what the agent remembers.
+//! The facts that a member agent's plan rests on: the mailbox, the Works beside it, and what the agent remembers.
 //!
-//! Decides what an answer of the cluster means and what of the memory is still about the letter box as it is. Never
+//! Decides what an answer of the cluster means and what of the memory is still about the mailbox as it is. Never
 //! decides what to do about it.
 
 use std::collections::BTreeMap;
@@ -26,10 +26,10 @@ pub struct Observed<'a> {
     pub seed: u64,
 }
 
-/// One order of the hub: a letter box in one of its generations. A letter box that was made anew counts from one again.
+/// One order of the hub: a mailbox in one of its generations. A mailbox that was made anew counts from one again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// The uid of the letter box.
+    /// The uid of the mailbox.
     mailbox: String,
     generation: i64,
 }

@@ -1,4 +1,4 @@
-//! What a member has on the hub: its namespace, the role and role binding of its identity, its letter box.
+//! What a member has on the hub: its namespace, the role and role binding of its identity, its mailbox.
 //!
 //! Decides their content and whether what is there says the same. Never decides when one is written.
 
@@ -181,7 +181,7 @@ fn same_subject(one: &Subject, other: &Subject) -> bool {
     all(one) == all(other)
 }
 
-/// The letter box between the hub and a member's agents.
+/// The mailbox between the hub and a member's agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mailbox {
     pub namespace: MemberNamespace,
@@ -192,7 +192,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// The letter box of a member that shall join.
+    /// The mailbox of a member that shall join.
     pub(super) fn to_join(member: &MemberFacts<'_>, namespace: &MemberNamespace) -> Self {
         let period = member.spec.heartbeat_period_seconds();
         Self {
@@ -203,7 +203,7 @@ impl Mailbox {
         }
     }
 
-    /// The letter box that is there, of a member that shall leave.
+    /// The mailbox that is there, of a member that shall leave.
     pub(super) fn to_leave(
         member: &MemberFacts<'_>,
         namespace: &MemberNamespace,
@@ -218,7 +218,7 @@ impl Mailbox {
         }
     }
 
-    /// Brings the letter box that is there in line.
+    /// Brings the mailbox that is there in line.
     pub fn change(&self, found: &mut InternalMemberCluster) {
         found.spec = self.spec.clone();
         if let Some(asked) = self.asked_to_leave_at {

@@ -1,7 +1,7 @@
 //! How the hub takes a cluster in and lets it go.
 //!
 //! Decides from a MemberCluster, what belongs to it on the hub and what its agents report: the namespace with the rights
-//! of the member's identity, the letter box, the finalizer, the status. A plan wakes by time only while a member is
+//! of the member's identity, the mailbox, the finalizer, the status. A plan wakes by time only while a member is
 //! leaving: when waiting for its agent ends, and when a namespace takes suspiciously long to go. Never touches what was
 //! placed on the cluster.
 //!

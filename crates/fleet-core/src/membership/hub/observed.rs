@@ -96,7 +96,7 @@ impl NamespaceFacts {
     }
 }
 
-/// The letter box: what the member's agents are asked for, and what they report.
+/// The mailbox: what the member's agents are asked for, and what they report.
 #[derive(Debug, Clone, Copy)]
 pub struct MailboxFacts<'a> {
     pub spec: &'a InternalMemberClusterSpec,

@@ -1,6 +1,6 @@
 //! What the agents' reports come to on the MemberCluster.
 //!
-//! Decides what is copied from the letter box, whether the member counts as joined, and what of that is news. Never
+//! Decides what is copied from the mailbox, whether the member counts as joined, and what of that is news. Never
 //! decides what to do about it.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(super) struct Told {
     status: MemberClusterStatus,
 }
 
-/// The status after the letter box was read. `ready` stays as it is where nothing is given.
+/// The status after the mailbox was read. `ready` stays as it is where nothing is given.
 pub(super) fn tell(observed: &Observed<'_>, ready: Option<MemberReadyToJoin>, now: Timestamp) -> Told {
     let member = &observed.member;
     let generation = member.generation;

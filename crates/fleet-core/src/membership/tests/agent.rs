@@ -183,7 +183,7 @@ fn leaving_that_fails_is_told_and_tried_again() {
 }
 
 #[test]
-fn a_letter_box_that_was_made_anew_is_a_new_order() {
+fn a_mailbox_that_was_made_anew_is_a_new_order() {
     let mut world = World::joined();
     world.pass(5);
     assert!(world.agent_plan().is_idle());
@@ -226,7 +226,7 @@ fn an_order_that_nobody_understands_changes_nothing() {
 }
 
 #[test]
-fn without_a_letter_box_what_runs_goes_on() {
+fn without_a_mailbox_what_runs_goes_on() {
     let mut world = World::joined();
     world.mailbox = None;
     assert_eq!(agent_text(&world.run_agent()), "NoMailbox");

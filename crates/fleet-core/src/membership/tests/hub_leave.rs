@@ -58,7 +58,7 @@ fn an_agent_that_another_release_has_asked_is_waited_for_from_the_moment_of_dele
 }
 
 #[test]
-fn without_a_letter_box_nobody_can_be_asked() {
+fn without_a_mailbox_nobody_can_be_asked() {
     let mut world = leaving();
     world.mailbox = None;
     expect![[r#"
