@@ -19,6 +19,8 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 /// The service accounts of the charts.
 const HUB_AGENT: &str = "hub-agent-sa";
 const MEMBER_AGENT: &str = "member-agent-sa";
+/// What the chapters ask of the hub agent beyond the chart's defaults, and what the chart therefore has to allow.
+const HUB_VALUES: &str = "enableAdmissionPolicyManager: true";
 
 pub(crate) struct Servers {
     cluster: RealCluster,
@@ -48,11 +50,10 @@ impl Servers {
         for (place, admin) in servers.admins.iter().enumerate() {
             let namespace = json!({"metadata": {"name": NAMESPACE}});
             admin.create(NAMESPACES, namespace).await;
-            let chart = if place == 0 { "hub-agent" } else { "member-agent" };
+            let (chart, values) = if place == 0 { ("hub-agent", HUB_VALUES) } else { ("member-agent", "") };
+            let installed = chart::rendered(chart, values).expect(chart);
             // The agents run as processes of the test.
-            let installed =
-                chart::rendered(chart, "").expect(chart).into_iter().filter(|one| one["kind"] != "Deployment");
-            for mut object in installed {
+            for mut object in installed.into_iter().filter(|one| one["kind"] != "Deployment") {
                 if object["kind"] == "Service" {
                     // There is no network of pods here: the name leads to the agent's process.
                     object["spec"] =
