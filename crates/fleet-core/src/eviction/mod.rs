@@ -108,7 +108,8 @@ enum Judgement<'a> {
 fn judge<'a>(observed: &'a Observed<'_>) -> Judgement<'a> {
     let here: Vec<_> =
         observed.bindings.iter().filter(|binding| binding.cluster == observed.eviction.cluster).collect();
-    let removed = here.iter().any(|binding| binding.deleting) || !here.iter().any(|binding| binding.placed);
+    let is_there = |binding: &&BindingFacts<'_>| binding.placed && !observed.is_successor(binding);
+    let removed = here.iter().any(|binding| binding.deleting) || !here.iter().any(is_there);
     if observed.eviction.is_begun() && removed {
         return Judgement::Executed(EvictionExecuted::AlreadyBeingRemoved, None);
     }

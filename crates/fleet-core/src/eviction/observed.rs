@@ -17,6 +17,7 @@ use fleet_api::types::{
     BindingState, PlacementDisruptionBudgetSpec, PlacementEvictionStatus, PlacementSpec, PlacementType,
 };
 use fleet_api::well_known::annotations;
+use jiff::Timestamp;
 
 /// Everything that one plan is made from.
 #[derive(Debug, Clone)]
@@ -28,12 +29,24 @@ pub struct Observed<'a> {
     pub bindings: Vec<BindingFacts<'a>>,
     /// The budget of the placement's name, if there is one.
     pub budget: Option<&'a PlacementDisruptionBudgetSpec>,
+    /// The uid of the binding that the agent has begun to remove for this eviction, as far as it remembers.
+    pub begun_with: Option<&'a str>,
+}
+
+impl Observed<'_> {
+    /// Whether a binding came after the one that a begun eviction is about: the agent remembers another, or it is younger than
+    /// the eviction itself, by the server's clock. The cluster was picked again, and an eviction is for one time only.
+    pub(super) fn is_successor(&self, binding: &BindingFacts<'_>) -> bool {
+        self.begun_with.is_some_and(|uid| uid != binding.uid)
+            || self.eviction.created.zip(binding.created).is_some_and(|(asked, made)| made > asked)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct EvictionFacts<'a> {
     pub name: &'a str,
     pub generation: i64,
+    pub created: Option<Timestamp>,
     pub deleting: bool,
     pub cluster: &'a str,
     pub status: Option<&'a PlacementEvictionStatus>,
@@ -44,6 +57,7 @@ impl<'a> EvictionFacts<'a> {
         Self {
             name: name(eviction),
             generation: eviction.generation(),
+            created: created(eviction),
             deleting: is_deleting(eviction),
             cluster: &eviction.spec.cluster_name,
             status: eviction.status.as_ref(),
@@ -89,6 +103,8 @@ impl<'a> PlacementFacts<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BindingFacts<'a> {
     pub name: &'a str,
+    pub uid: &'a str,
+    pub created: Option<Timestamp>,
     pub cluster: &'a str,
     pub deleting: bool,
     /// Whether its cluster was told to run anything.
@@ -111,6 +127,8 @@ impl<'a> BindingFacts<'a> {
         let deleting = is_deleting(binding);
         Self {
             name: name(binding),
+            uid: binding.metadata.uid.as_deref().unwrap_or_default(),
+            created: created(binding),
             cluster: &binding.spec.target_cluster,
             deleting,
             placed: match binding.spec.state {
@@ -144,6 +162,10 @@ fn is_diff_only(conditions: &[Condition], generation: i64) -> bool {
 
 fn name<F: Family>(object: &Obj<F, Cluster>) -> &str {
     object.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn created<F: Family>(object: &Obj<F, Cluster>) -> Option<Timestamp> {
+    object.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }
 
 fn is_deleting<F: Family>(object: &Obj<F, Cluster>) -> bool {

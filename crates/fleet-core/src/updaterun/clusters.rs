@@ -70,6 +70,7 @@ pub(super) fn let_finish(
         };
         if !is_started(pass.pen, cluster) && binding.as_ref().is_some_and(moved_by_us) {
             pass.pen.put(&mut cluster.conditions, &ClusterUpdateStarted::Started);
+            stage.start_time.get_or_insert(pass.pen.time());
         }
     }
     look(pass, targets, stage, &wanted, RunFaultOf::STOPPING)?;

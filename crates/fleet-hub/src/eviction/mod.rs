@@ -8,6 +8,7 @@ mod metrics;
 
 pub(crate) use metrics::Completions;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fleet_api::kinds::{
@@ -20,6 +21,7 @@ use fleet_core::eviction::{
     BindingFacts, EvictionFacts, Observed, PlacementFacts, Verdict, Write as Planned, plan, verdict,
 };
 use fleet_runtime::{Actions, Cache, Controller, Error, KindId, Moment, ObjectKey, Reader, Runtime, Triggers, Write};
+use parking_lot::Mutex;
 
 use crate::caches::by;
 use crate::meta::{is_deleting, name};
@@ -33,11 +35,21 @@ pub(crate) fn start(runtime: &mut Runtime, evictions: &Cache<ClusterResourcePlac
     let triggers = Triggers::new().on(evictions, |event| {
         event.sides().map(|eviction| ObjectKey::cluster(eviction.spec.placement_name.as_str())).collect::<Vec<_>>()
     });
-    runtime.controller(Evictions { evictions: evictions.clone() }, triggers, WORKERS);
+    let controller = Evictions { evictions: evictions.clone(), begun: Mutex::default() };
+    runtime.controller(controller, triggers, WORKERS);
 }
 
 struct Evictions {
     evictions: Cache<ClusterResourcePlacementEviction>,
+    /// By placement, the eviction in hand that was carried out and not recorded yet.
+    begun: Mutex<BTreeMap<ObjectKey, Begun>>,
+}
+
+/// Which binding is removed for which eviction, by their uids.
+#[derive(Debug, Clone)]
+struct Begun {
+    eviction: Option<String>,
+    binding: Option<String>,
 }
 
 /// What a verdict rests on, read at that moment.
@@ -63,16 +75,20 @@ impl Controller for Evictions {
     }
 
     fn plan(&self, placement: &ObjectKey, live: Option<Live>, moment: Moment) -> Actions {
+        let begun = self.begun.lock().remove(placement);
         let (Some(eviction), Some(live)) = (self.next(placement), live) else { return Actions::none() };
+        let begun = begun.filter(|begun| begun.eviction == eviction.metadata.uid);
         let observed = Observed {
             eviction: EvictionFacts::of(&eviction),
             placement: live.placement.as_ref().map(PlacementFacts::of),
             bindings: live.bindings.iter().map(BindingFacts::of).collect(),
             budget: live.budget.as_ref().map(|budget| &budget.spec),
+            begun_with: begun.as_ref().and_then(|begun| begun.binding.as_deref()),
         };
         let plan = plan(&observed, moment.now);
         let mut actions = Actions::none();
         let mut current = ClusterResourcePlacementEviction::clone(&eviction);
+        let mut target = begun.and_then(|begun| begun.binding);
         for planned in plan.writes {
             match planned {
                 Planned::Begin { status, .. } => {
@@ -83,11 +99,16 @@ impl Controller for Evictions {
                 Planned::DeleteBinding { binding } => {
                     let found = live.bindings.iter().find(|found| name(*found) == binding);
                     actions.writes.extend(found.map(delete_as_seen));
+                    target = found.and_then(|found| found.metadata.uid.clone());
                 }
             }
         }
         if let Some(status) = plan.status {
             actions.write(Write::status(&current, &current.clone().with_status(status)));
+        }
+        if target.is_some() {
+            let begun = Begun { eviction: eviction.metadata.uid.clone(), binding: target };
+            self.begun.lock().insert(placement.clone(), begun);
         }
         actions.note = Some(format!("{}: {:?}", name(&*eviction), plan.report));
         actions

@@ -55,6 +55,7 @@ impl World {
             placement: self.placement_exists.then(|| PlacementFacts::of(&self.placed.placement)),
             bindings: self.placed.bindings.iter().map(BindingFacts::of).collect(),
             budget: self.budget.as_ref(),
+            begun_with: None,
         }
     }
 

@@ -5,7 +5,7 @@ use fleet_api::conditions::eviction::EvictionExecuted;
 use fleet_api::well_known::annotations;
 
 use super::fixture::{THREE_READY, World, budget, status_text, writes_text};
-use crate::eviction::{Report, Verdict, verdict};
+use crate::eviction::{Observed, Report, Verdict, plan, verdict};
 use crate::rollout::tests::fixture::{Fares, mark_deleting};
 
 fn check(world: &mut World, expected: Expect) {
@@ -283,6 +283,35 @@ fn an_eviction_that_was_cut_short_is_recorded_as_carried_out() {
     let mut without_placement = cut_short();
     without_placement.placement_exists = false;
     assert_eq!(message(&mut without_placement), executed);
+}
+
+#[test]
+fn an_eviction_that_was_cut_short_takes_no_second_binding() {
+    let mut again = cut_short();
+    again.placed.clean_up();
+    again.placed.add("c1 Bound @1 ready name=new");
+    again.placed.named("new").metadata.uid = Some("second".to_owned());
+    let executed = Report::Executed(EvictionExecuted::AlreadyBeingRemoved);
+    let remembered = Observed { begun_with: Some("first"), ..again.observe(0) };
+    let told = plan(&remembered, again.placed.now);
+    assert_eq!((&told.report, writes_text(&told).as_str()), (&executed, ""));
+    let about_it = plan(&Observed { begun_with: Some("second"), ..again.observe(0) }, again.placed.now);
+    assert_eq!(writes_text(&about_it), "new deleted", "that one is still to go");
+
+    // Another process remembers nothing, but what is younger than the eviction cannot be meant.
+    let at = |text: &str| Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(text.parse().unwrap()));
+    again.evictions[0].metadata.creation_timestamp = at("2026-01-01T00:00:05Z");
+    again.placed.named("new").metadata.creation_timestamp = at("2026-01-01T00:00:05Z");
+    assert_eq!(writes_text(&again.plan(0)), "new deleted");
+    again.placed.named("new").metadata.creation_timestamp = at("2026-01-01T00:00:06Z");
+    let told = again.run(0);
+    assert_eq!((&told.report, writes_text(&told).as_str()), (&executed, ""));
+
+    // An eviction that has not begun is about whatever is there.
+    let mut early = World::new("", THREE_READY);
+    early.evictions[0].metadata.creation_timestamp = at("2026-01-01T00:00:05Z");
+    early.placed.named("web-c1").metadata.creation_timestamp = at("2026-01-01T00:00:06Z");
+    assert_eq!(early.run(0).report, Report::Executed(EvictionExecuted::NoBudget));
 }
 
 #[test]

@@ -255,6 +255,18 @@ both_scopes! {
         assert_eq!(message(world.status(RUN), "Succeeded"), "All stages are completed successfully");
     }
 
+    /// The agent died after it had moved the cluster, and before that was recorded.
+    fn ur_60_a_stage_whose_start_is_found_out_while_stopping_has_a_start(mut world) {
+        world.join("member1 env=prod, member2 env=staging");
+        drop(world.start(Run));
+        let stage = &mut world.runs.get_mut(RUN).unwrap().status.as_mut().unwrap().stages_status[0];
+        (stage.start_time, stage.conditions) = (None, Vec::new());
+        stage.clusters[0].conditions.clear();
+        world.set_state(RUN, Stop);
+        assert_eq!(world.run(RUN).report.outcome, Outcome::Stopping);
+        assert!(world.status(RUN).stages_status[0].start_time.is_some());
+    }
+
     /// Quirk Q4: a run that stops before it has deleted anything has stopped.
     fn ur_61_a_run_stops_before_and_within_the_removal(mut world) {
         world.join("member1 env=staging, member2 env=prod, old1, old2");
