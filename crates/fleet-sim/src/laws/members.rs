@@ -63,12 +63,17 @@ impl Members {
     /// somebody else has changed the object.
     fn judge_spec(&mut self, member: &str, change: &Change) -> Option<String> {
         let generation = |object: &Value| object["metadata"]["generation"].as_i64();
-        let before = change.before.as_deref().filter(|_| change.verb != "POST").and_then(generation)?;
+        let object = format!("{} {}/{}", change.id.plural, change.id.namespace, change.id.name);
+        if change.verb == "POST" {
+            // Whatever was done to one of the same name that is gone says nothing of this one.
+            self.respecified.remove(&(member.to_owned(), object));
+            return None;
+        }
+        let before = change.before.as_deref().and_then(generation)?;
         let after = change.after.as_deref().filter(|after| !is_deleting(after)).and_then(generation)?;
         if after == before {
             return None;
         }
-        let object = format!("{} {}/{}", change.id.plural, change.id.namespace, change.id.name);
         let is_agent = change.actor == member;
         let times = self.respecified.entry((member.to_owned(), object.clone())).or_default();
         let [last, foreign] = *times;

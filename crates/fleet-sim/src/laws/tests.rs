@@ -322,7 +322,12 @@ fn nothing_is_given_another_spec_without_need() {
     told.on_member("a", "PATCH", in_generation(5));
     told.check(expect![""]);
     told.later(quiet);
-    told.on_member("a", "PATCH", in_generation(6));
+    // One of the same name that is made anew is another.
+    told.on_member("a", "POST", in_generation(1));
+    told.on_member("a", "PATCH", in_generation(2));
+    told.check(expect![""]);
+    told.later(quiet);
+    told.on_member("a", "PATCH", in_generation(3));
     told.check(expect!["configmaps shop/m is given another spec on a, and nothing has changed"]);
 }
 

@@ -95,16 +95,16 @@ impl Author {
         self.careful = false;
     }
 
-    /// Something is rolled out while somebody joins or leaves, or while the placement itself goes.
+    /// Something is rolled out while somebody joins, or while the placement itself goes. Not while somebody leaves: who leaves keeps
+    /// what it had at that moment, which would be luck.
     fn disturb_in_haste(&mut self) {
         self.careful = true;
         self.change_placed();
         self.hurry();
         let told = self.story.len();
-        match self.random.below(4) {
+        match self.random.below(3) {
             0 => self.join(),
-            1 => self.leave(),
-            2 => self.remove_placement(),
+            1 => self.remove_placement(),
             _ => self.remake_placement(),
         }
         if self.story.len() == told {
