@@ -1,16 +1,16 @@
-{{- /* The chart's name, or what takes its place. */}}
+{{- /* The name of the chart, or nameOverride. */}}
 {{- define "member-agent.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* What objects are called: the release, with the chart's name unless that is part of it. */}}
+{{- /* The name of objects: the release, with the name of the chart unless the release contains it. */}}
 {{- define "member-agent.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride }}
 {{- $release := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
 {{- default $release .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* What a Deployment finds its pods by. Never to be changed: it is immutable. */}}
+{{- /* The selector of the Deployment. Immutable: never change it. */}}
 {{- define "member-agent.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "member-agent.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -41,6 +41,12 @@ certificates, as before, and only where its path was set.
 {{- end }}
 {{- end }}
 
+{{- /* The permissions of the agent outside of its namespace. The hub may not place these objects. */}}
+{{- define "member-agent.ownObjects" -}}
+{{- $name := include "member-agent.fullname" . }}
+{{- printf "ClusterRole/%s-role,ClusterRoleBinding/%s-cluster-admin-binding" $name $name }}
+{{- end }}
+
 {{- define "member-agent.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -49,9 +55,9 @@ capabilities:
     - ALL
 {{- end }}
 
-{{- /* Values that nothing can be done with are refused before anything is installed. */}}
+{{- /* Rejects invalid values before anything is installed. */}}
 {{- define "member-agent.refusals" -}}
 {{- if not (has .Values.config.provider (list "secret" "azure")) }}
-{{- fail (printf "config.provider=%s is neither secret nor azure" .Values.config.provider) }}
+{{- fail (printf "config.provider=%s must be secret or azure" .Values.config.provider) }}
 {{- end }}
 {{- end }}

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
 
 #[tokio::main]
-#[allow(clippy::print_stdout, reason = "an example speaks to the person who runs it")]
+#[allow(clippy::print_stdout, reason = "an example prints to its user")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let file = arguments.next().ok_or("the first argument is the kubeconfig to write")?;

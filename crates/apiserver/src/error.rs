@@ -1,7 +1,6 @@
-//! What a refused request is answered with: the `Status` object, its code and its reason.
-//!
-//! Decides wording and shape of every error answer. Never decides that a request is refused.
+//! Error responses: the `Status` object with its code and reason.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
@@ -79,7 +78,7 @@ impl Reason {
     }
 }
 
-/// What a `Status` was about. `kind` holds the plural resource name where Kubernetes puts that there.
+/// The object of a `Status`. `kind` holds the plural resource name where Kubernetes puts that there.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Details {
     pub name: String,
@@ -226,11 +225,6 @@ fn qualified(group: &str, resource: &str) -> String {
 }
 
 fn dedup(texts: impl Iterator<Item = String>) -> Vec<String> {
-    let mut out: Vec<String> = Vec::new();
-    for text in texts {
-        if !out.contains(&text) {
-            out.push(text);
-        }
-    }
-    out
+    let mut known = BTreeSet::new();
+    texts.filter(|text| known.insert(text.clone())).collect()
 }

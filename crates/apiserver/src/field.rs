@@ -1,6 +1,4 @@
-//! What is wrong with one field of an object, worded as Kubernetes words it.
-//!
-//! Decides the text and the machine-readable cause of a validation finding. Never decides whether a value is wrong.
+//! Validation errors of one field, with Kubernetes' wording and machine-readable cause.
 
 use std::fmt::{self, Write as _};
 

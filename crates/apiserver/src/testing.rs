@@ -266,3 +266,31 @@ pub(crate) fn config_map(name: &str) -> Value {
 pub(crate) fn deployment(name: &str) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {"replicas": 1}})
 }
+
+thread_local! {
+    static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts elementary steps of an algorithm, such as comparisons, on this thread.
+pub(crate) fn count_steps(steps: usize) {
+    STEPS.set(STEPS.get() + steps as u64);
+}
+
+pub(crate) fn steps_so_far() -> u64 {
+    STEPS.get()
+}
+
+/// How many steps some work takes.
+fn steps_of(work: impl FnOnce()) -> u64 {
+    let before = steps_so_far();
+    work();
+    steps_so_far() - before
+}
+
+/// Fails if work of four times the size takes much more than four times the steps: n·log n stays below six times, a
+/// square is sixteen times.
+pub(crate) fn assert_not_quadratic(what: &str, size: usize, work: impl Fn(usize)) {
+    let (small, large) = (steps_of(|| work(size)), steps_of(|| work(4 * size)));
+    assert!(small > 0, "{what}: no steps are counted");
+    assert!(large < 6 * small, "{what}: {small} steps for {size}, {large} steps for {}", 4 * size);
+}

@@ -1,4 +1,4 @@
-//! Many clusters in one process: what an idle one costs, and that they have nothing in common.
+//! Many clusters in one process: the cost of an idle one, and their isolation.
 
 #![allow(
     clippy::expect_used,

@@ -1,6 +1,8 @@
-//! A server that is killed again and again under load, on one data directory: what it acknowledged is there after every
-//! start, in one piece, and its revision never goes back. The server runs in a process of its own, which is this test
-//! started once more with `CHILD` set; it reports on its standard output what it tries and what was acknowledged.
+//! A server that is killed repeatedly under load, on one data directory: acknowledged writes survive every start, and the
+//! revision never decreases.
+//!
+//! The server runs in a process of its own, which is this test started again with `CHILD` set; it reports on its standard
+//! output what it tries and what was acknowledged.
 
 #![allow(
     clippy::expect_used,
@@ -33,7 +35,7 @@ const ROUNDS: u64 = 100;
 const SEED: u64 = 100;
 const WORKERS: u64 = 8;
 const KEYS_PER_WORKER: u64 = 4;
-/// A process that nobody kills ends by itself after this many writes per worker.
+/// A process that is not killed ends after this many writes per worker.
 const WRITES_PER_WORKER: u64 = 2_000;
 /// Most acknowledged writes before the kill.
 const LONGEST_ROUND: u64 = 60;
@@ -265,7 +267,7 @@ fn acknowledged_writes_survive_a_hundred_kills() {
             expected.hear(&words);
         }
         victim.kill();
-        // What it said before it died counts, whether or not it was heard by then.
+        // Everything that it printed before it died counts.
         while let Some(words) = victim.next() {
             expected.hear(&words);
         }

@@ -1,13 +1,15 @@
-//! Wherever the embedded API server is known to differ from kube-apiserver, it says so here, with the reason.
-//! `cargo xtask parity` fails on a difference that is not listed, on an entry that is no longer seen, and always where
-//! we would accept what the real server refuses.
+//! The known differences between the embedded API server and kube-apiserver, with reasons.
+//!
+//! `cargo xtask parity` fails on a difference that is not listed, on an entry that no longer occurs, and always where the
+//! embedded server accepts what the real one refuses.
 
 use xtask::parity::{Direction, Known};
 
 /// Clients decide by the `reason` of a `Status`, so each refusal has one, also where kube-apiserver answers plain text.
 const ALWAYS_A_STATUS: &str = "every refusal is a Status with a reason; the real server answers plain text here";
 
-const SAYS_WHAT_IT_IS: &str = "the version has a suffix that tells an embedded server from a real one in a bug report";
+const SAYS_WHAT_IT_IS: &str =
+    "the version has a suffix that distinguishes an embedded server from a real one in a bug report";
 
 const NO_PROTOBUF_ANSWERS: &str = "bodies may be protobuf, answers are JSON or YAML, and the message says so";
 
@@ -19,6 +21,9 @@ const NOBODY_TAKES_IT_BACK: &str =
 
 /// A selector that is dropped because it cannot be read would turn a small deletion into a large one.
 const UNREADABLE_QUERY: &str = "a query that cannot be read is refused; the real server leaves its broken parts out";
+
+const DISCOVERY_IS_READ: &str =
+    "discovery is read with GET; the real server answers a POST to a group document as if it were one";
 
 const fn stricter(case: &'static str, step: &'static str, reason: &'static str) -> Known {
     Known { case, step, reason, direction: Direction::Stricter }
@@ -38,6 +43,7 @@ pub(crate) const KNOWN: &[Known] = &[
     wording("bad/paths", "delete an unknown path", ALWAYS_A_STATUS),
     stricter("bad/query-parameters", "bad escape", UNREADABLE_QUERY),
     wording("discovery/legacy", "unknown group", ALWAYS_A_STATUS),
+    stricter("discovery/methods", "post", DISCOVERY_IS_READ),
     wording("discovery/version-and-health", "an unknown path", ALWAYS_A_STATUS),
     wording("kinds/node", "create", NOBODY_TAKES_IT_BACK),
     wording("kinds/storage", "claim", NOBODY_TAKES_IT_BACK),

@@ -1,4 +1,5 @@
-//! Clients that ask for too much or are too slow, on the whole server: what they are told, and that others go on.
+//! Limits of the whole server: clients that send too much or are too slow are refused, and other clients are not
+//! affected.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "the helpers are part of the tests")]
 

@@ -1,5 +1,5 @@
-//! Watchers of the Rust client against random writes, cut connections and a compaction: what they hold in the end is
-//! what the server lists, and no object ever goes back in time. One seed gives one run.
+//! Watchers of the Rust client against random writes, cut connections and a compaction: in the end they hold what the
+//! server lists, and no object goes back in time. One seed gives one run.
 
 #![allow(
     clippy::expect_used,
@@ -38,7 +38,7 @@ use tower_service::Service;
 const SEED: u64 = 4;
 const WRITES: usize = 10_000;
 const KEYS: u64 = 500;
-/// After this write nobody gets through any more...
+/// After this write no connection succeeds any more...
 const DOWN_AT: usize = 5_900;
 /// ...until this one, when all watchers are behind and the history they need is gone.
 const COMPACT_AT: usize = 6_000;
@@ -189,7 +189,7 @@ async fn hold(mut events: Pin<Box<dyn Stream<Item = watcher::Result<Event<Config
         if held.objects.contains_key(LAST) {
             return held;
         }
-        // The local server never makes anybody wait, so the writer would starve.
+        // The local server never yields, so the writer would starve.
         tokio::task::yield_now().await;
     }
     held
@@ -201,7 +201,7 @@ fn object(name: &str, number: usize, side: u64) -> ConfigMap {
     serde_json::from_value(object).expect("a config map")
 }
 
-/// One random write; it is told what exists, and keeps that true.
+/// One random write; `known` has the existing objects and is updated.
 async fn write(api: &Api<ConfigMap>, random: &Identities, number: usize, known: &mut BTreeMap<String, usize>) {
     let name = format!("key-{}", random.number() % KEYS);
     let new = object(&name, number, random.number());

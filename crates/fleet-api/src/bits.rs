@@ -1,19 +1,19 @@
-//! The bits that names and rhythms are drawn from.
+//! Deterministic pseudo-random bits for generated names and jitter.
 //!
-//! Decides how they are mixed, and that this is the same in every release: a name that was drawn before an answer was lost
-//! must be drawn again. No secret may depend on them. Never decides what is drawn.
+//! Must not change between releases: a name that was generated before an answer was lost must be generated again.
+//! Never use them for secrets.
 
 /// The step of splitmix64: 2^64 divided by the golden ratio, odd, so that a counter takes all values.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The output function of splitmix64: well mixed bits for each state of a counter that goes on by `STEP`.
+/// The output function of splitmix64: well mixed bits for each state of a counter with the step `STEP`.
 pub fn mixed(state: u64) -> u64 {
     let a = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let b = (a ^ (a >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     b ^ (b >> 31)
 }
 
-/// FNV-1a of a text, begun with these bits.
+/// FNV-1a of a text, started with these bits.
 pub fn hashed(begun: u64, text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     text.bytes().fold(begun ^ 0xcbf2_9ce4_8422_2325, step)

@@ -1,8 +1,7 @@
-//! JSON as Go's `encoding/json` writes it: compact, with `<`, `>`, `&` and two line separators escaped, and numbers in
-//! Go's form.
+//! JSON as Go's `encoding/json` writes it: compact, with `<`, `>`, `&` and two line separators escaped, and numbers
+//! in Go's format.
 //!
-//! Decides bytes only. Hashes are taken over these bytes, so that a hub taken over from the Go agents sees no change.
-//! Never decides what is hashed: field order and omission come from the types.
+//! Hashes are computed from these bytes, so that a hub that ran the Go agents before sees no change.
 
 use std::io::{self, Write};
 
@@ -13,7 +12,7 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 pub fn to_vec(value: &impl Serialize) -> Vec<u8> {
     let mut out = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut out, GoFormatter);
-    // Writing to memory cannot fail, and our types have no keys that are not texts.
+    // Writing to memory cannot fail, and our types have only text keys.
     let _ = value.serialize(&mut serializer);
     out
 }
@@ -48,7 +47,8 @@ const SMALLEST_PLAIN: f64 = 1e-6;
 /// Go switches to exponent form from here on.
 const SMALLEST_LARGE: f64 = 1e21;
 
-/// Shortest digits that read back the same; exponent form, with its sign, only for very small and very large numbers.
+/// The shortest digits that parse to the same value; with an exponent and its sign only for very small and very large
+/// numbers.
 fn float(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(SMALLEST_PLAIN..SMALLEST_LARGE).contains(&size) {

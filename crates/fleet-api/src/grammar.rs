@@ -1,7 +1,6 @@
-//! Which texts Kubernetes takes as a name, a label key or a label value, and how it says no.
+//! Validation of names, label keys and label values, with the messages of Kubernetes.
 //!
-//! Decides from the text alone; an empty list of complaints means that it is fine. The wording is that of
-//! Kubernetes, double spaces included, because users and scripts search for it. Never looks anything up.
+//! The messages are exactly those of Kubernetes, double spaces included, because users and scripts search for them.
 
 /// Longest DNS label, label value and name part of a label key, in bytes.
 pub const LABEL_MAX_BYTES: usize = 63;
@@ -19,7 +18,7 @@ const LABEL_VALUE_RULE: &str = "a valid label must be an empty string or consist
 const DNS_LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
 const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
 
-/// Complaints about a text that should be a DNS label, as a namespace name is.
+/// Errors of a text that should be a DNS label, such as a namespace name.
 pub fn dns1123_label(text: &str) -> Vec<String> {
     let mut complaints = too_long(text, LABEL_MAX_BYTES);
     if !is_dns_label(text) {
@@ -32,7 +31,7 @@ pub fn dns1123_label(text: &str) -> Vec<String> {
     complaints
 }
 
-/// Complaints about a text that should be a DNS subdomain, as most object names are.
+/// Errors of a text that should be a DNS subdomain, such as most object names.
 pub fn dns1123_subdomain(text: &str) -> Vec<String> {
     let mut complaints = too_long(text, SUBDOMAIN_MAX_BYTES);
     if !is_subdomain(text) {
@@ -41,7 +40,7 @@ pub fn dns1123_subdomain(text: &str) -> Vec<String> {
     complaints
 }
 
-/// Complaints about a text that should be a qualified name, as label keys are: `name` or `sub.domain/name`.
+/// Errors of a text that should be a qualified name, such as a label key: `name` or `sub.domain/name`.
 pub fn qualified_name(text: &str) -> Vec<String> {
     let rule = || breaks(QUALIFIED_RULE, QUALIFIED_PATTERN, &["MyName", "my.name", "123-abc"]);
     let mut complaints = Vec::new();
@@ -71,7 +70,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     complaints
 }
 
-/// Complaints about a text that should be a label value; the empty text is one.
+/// Errors of a text that should be a label value; the empty text is valid.
 pub fn label_value(text: &str) -> Vec<String> {
     let mut complaints = too_long(text, LABEL_MAX_BYTES);
     if !(text.is_empty() || is_qualified(text)) {

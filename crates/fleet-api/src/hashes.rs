@@ -1,7 +1,4 @@
-//! Every hash that is stored in an object, byte-compatible with the Go agents.
-//!
-//! Decides what is hashed and how. One formula: lower-case hex SHA-256 of Go's JSON. Never decides what a changed hash
-//! leads to.
+//! Every hash that is stored in an object: lower-case hex SHA-256 of Go's JSON, byte-compatible with the Go agents.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -23,12 +20,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
-/// Some hash fields hold bytes; what they hold is the hex text.
+/// Some hash fields contain bytes; these are the hex text.
 fn as_field(hash: String) -> Base64 {
     Base64(hash.into_bytes())
 }
 
-/// `policyHash` of a policy snapshot. The number of clusters does not count: changing it makes no new snapshot.
+/// `policyHash` of a policy snapshot. The number of clusters is excluded: changing it creates no new snapshot.
 pub fn policy_hash(policy: Option<&PlacementPolicy>) -> Base64 {
     as_field(hash(&policy.map(|policy| {
         let mut policy = policy.clone();
@@ -54,7 +51,7 @@ pub fn override_hash(spec: &ResourceOverrideSpec) -> Base64 {
     as_field(hash(&spec))
 }
 
-/// Go leaves empty optional lists out and writes a patch without value as one with the value null.
+/// Go omits empty optional lists, and writes a patch without a value as one with the value null.
 fn as_hashed(policy: &mut OverridePolicy) {
     for rule in &mut policy.override_rules {
         forget_empty(&mut rule.json_patch_overrides);
@@ -78,17 +75,17 @@ pub fn resource_hash(selected: &[EmbeddedObject]) -> String {
     hash(&Group { selected_resources: selected })
 }
 
-/// The annotation of a Work that stands for the binding's ResourceOverride snapshots.
+/// The annotation of a Work for the binding's ResourceOverride snapshots.
 pub fn override_list_hash(snapshots: Option<&[NamespacedName]>) -> String {
     hash(&snapshots)
 }
 
-/// The annotation of a Work that stands for the binding's ClusterResourceOverride snapshots.
+/// The annotation of a Work for the binding's ClusterResourceOverride snapshots.
 pub fn cluster_override_list_hash(snapshots: Option<&[String]>) -> String {
     hash(&snapshots)
 }
 
-/// How many bytes of the hash end an envelope Work's name.
+/// Number of bytes of the hash at the end of an envelope Work's name.
 const ENVELOPE_SUFFIX_BYTES: usize = 8;
 
 /// The last part of the name of an envelope's Work. `namespace` is empty for a ClusterResourceEnvelope.
@@ -97,14 +94,14 @@ pub fn envelope_suffix(kind: EnvelopeType, namespace: &str, name: &str) -> Strin
     hex(&digest[..ENVELOPE_SUFFIX_BYTES])
 }
 
-/// The `spec-hash` annotation of an applied object: over what of its manifest is compared.
+/// The `spec-hash` annotation of an applied object: over the compared fields of its manifest.
 pub fn spec_hash(manifest: &Value) -> String {
     let mut compared = manifest.clone();
     keep_compared(&mut compared);
     hash(&compared)
 }
 
-/// Fields of `metadata` that a server or the name decides.
+/// Fields of `metadata` that a server sets, or that identify the object.
 const NOT_COMPARED_METADATA: &[&str] = &[
     "name",
     "namespace",
@@ -121,8 +118,8 @@ const NOT_COMPARED_METADATA: &[&str] = &[
 /// Labels and annotations whose key contains one of these belong to Kubernetes or to us.
 const NOT_COMPARED_DOMAINS: &[&str] = &["kubernetes.io/", "k8s.io/", "kubernetes-fleet.io/"];
 
-/// Removes from an object what is neither compared nor hashed: server-made metadata, Kubernetes' own labels and
-/// annotations, ownership, status.
+/// Removes fields that are neither compared nor hashed: server-set metadata, Kubernetes' own labels and annotations,
+/// owners, status.
 pub fn keep_compared(object: &mut Value) {
     let Some(fields) = object.as_object_mut() else { return };
     fields.remove("status");

@@ -1,7 +1,8 @@
-//! KubeFleet's wire format as Rust types: what a user, a script or another agent can see, and nothing else.
-//!
-//! Decides how objects are spelled: kinds, fields, names, labels, conditions, hashes, admission texts. Never does I/O,
-//! never reads a clock, never decides what should happen next (that is `fleet-core`).
+//! KubeFleet's wire format as Rust types: kinds, fields, names, labels, conditions, hashes and admission texts. Never
+//! does I/O or reads a clock.
+
+// Arithmetic that can panic, above all on times: `clippy.toml` names the types for which it is fine.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 pub mod admission;
 pub mod bits;
@@ -12,8 +13,10 @@ pub mod hashes;
 pub mod kinds;
 pub mod names;
 pub mod quantity;
+pub mod safe_text;
 pub mod selector;
 pub mod time;
 pub mod types;
+pub mod wake;
 pub mod well_known;
 pub mod yaml;

@@ -1,8 +1,7 @@
 //! Kubernetes quantities: `1500m`, `2Gi`, `12e6`.
 //!
-//! Decides what a text is worth, exactly, and how a worth is written. Amounts are whole numbers of billionths, the
-//! finest step that Kubernetes keeps; a finer text is rounded away from zero. Two quantities are equal when they
-//! are worth the same, however they are written. Never uses floating point except to hand one out.
+//! Amounts are exact multiples of 10⁻⁹, the finest step of Kubernetes; finer texts are rounded away from zero.
+//! Quantities with the same amount are equal, however they are written. Never computes with floating point.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,14 +11,17 @@ use std::str::FromStr;
 use num_bigint::{BigInt, BigUint, Sign};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Decimal digits behind the point that are kept: billionths.
+/// Decimal digits after the point that are kept.
 const KEPT_DIGITS: u32 = 9;
-/// Largest power of ten a text may ask for, and most bytes it may have. Kubernetes has no such limit and may be made
-/// to work with numbers of gigabytes; nothing that is measured comes near.
+/// Largest power of ten in a text, and maximum length of a text in bytes. Kubernetes has no such limit, and can be
+/// made to compute numbers of gigabytes.
 const EXPONENT_MAX: i64 = 1000;
+/// Largest amount, as a power of ten: a text with a larger amount is refused, and sums saturate. Every smaller amount
+/// is printed in a form that can be parsed.
+const AMOUNT_MAX_POWER: u32 = 1000;
 const TEXT_MAX_BYTES: usize = 4096;
 const EXPONENT_FLOOR: i64 = -100_000;
-/// Digits that always fit a signed 64-bit number; within them Kubernetes remembers how a text was written.
+/// Digits that always fit a signed 64-bit number; up to this length Kubernetes keeps the text as written.
 const SHORT_DIGITS: usize = 18;
 
 const DECIMAL_SUFFIXES: [(i32, &str); 10] =
@@ -27,7 +29,7 @@ const DECIMAL_SUFFIXES: [(i32, &str); 10] =
 /// Each step is a factor of 1024.
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// Why a text is no quantity, in Kubernetes' words.
+/// Why a text is not a quantity, with Kubernetes' texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
@@ -54,7 +56,7 @@ pub enum Format {
 pub struct Quantity {
     billionths: BigInt,
     format: Format,
-    /// The text it was read from, where Kubernetes keeps that instead of the canonical form.
+    /// The original text, if Kubernetes keeps that instead of the canonical form.
     written: Option<String>,
 }
 
@@ -84,19 +86,19 @@ impl Quantity {
         self.billionths.sign() == Sign::Minus
     }
 
-    /// The whole number next to the amount, away from zero; the nearest bound where it does not fit.
+    /// The amount rounded away from zero to a whole number; saturates.
     pub fn as_i64(&self) -> i64 {
         self.in_steps_of(KEPT_DIGITS)
     }
 
-    /// The amount in thousandths, rounded away from zero; the nearest bound where it does not fit.
+    /// The amount in thousandths, rounded away from zero; saturates.
     pub fn as_milli(&self) -> i64 {
         self.in_steps_of(KEPT_DIGITS - 3)
     }
 
-    /// The floating-point number next to the amount.
+    /// The nearest floating-point number.
     pub fn as_f64(&self) -> f64 {
-        // The standard library reads decimal texts to the nearest float; every text made here is one.
+        // The standard library parses decimal texts to the nearest float; every text made here is one.
         format!("{}e-{KEPT_DIGITS}", self.billionths).parse().unwrap_or(f64::NAN)
     }
 
@@ -119,13 +121,14 @@ impl Quantity {
         if self.format == Format::DecimalExponent {
             return if exponent == 0 { number.to_string() } else { format!("{number}e{exponent}") };
         }
-        // Kubernetes has no suffix beyond this and then leaves it out, so that 1000E reads 1 there; here it stays 1000E.
+        // Kubernetes has no larger suffix and then omits it, so that 1000E is printed as 1 there; here it stays
+        // 1000E.
         let largest = exponent.min(18);
         let suffix = DECIMAL_SUFFIXES.iter().find(|(power, _)| *power == largest).map_or("", |(_, suffix)| *suffix);
         format!("{}{suffix}", number * ten_to((exponent - largest).unsigned_abs()))
     }
 
-    /// Small or broken amounts have no binary form and are written with decimal suffixes.
+    /// Small or fractional amounts have no binary form and are written with decimal suffixes.
     fn canonical_binary(&self) -> Option<String> {
         let (mut number, exact) = divide(&self.billionths, &ten_to(KEPT_DIGITS));
         if !exact || number.magnitude() < &BigUint::from(1024_u32) {
@@ -160,9 +163,14 @@ impl Quantity {
         (number * ten_to(surplus.unsigned_abs()), exponent - surplus)
     }
 
-    /// The result of adding or subtracting takes the other's format where this one is zero and so has none worth keeping.
+    /// The result of an addition or subtraction has the format of the other operand if this one is zero.
     fn combined(&self, other: &Self, billionths: BigInt) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
+        let billionths = if is_too_large(billionths.magnitude()) {
+            BigInt::from_biguint(billionths.sign(), largest())
+        } else {
+            billionths
+        };
         Self { billionths, format, written: None }
     }
 }
@@ -244,7 +252,7 @@ impl Serialize for Quantity {
 
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Manifests write plain numbers without quotes.
+        // Manifests contain plain numbers without quotes.
         let text = match serde_json::Value::deserialize(deserializer)? {
             serde_json::Value::String(text) => text.trim().to_owned(),
             serde_json::Value::Number(number) => number.to_string(),
@@ -254,7 +262,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// A text cut at its seams. Every part may be empty: Kubernetes reads `Ki` as zero.
+/// The parts of a text. Every part may be empty: Kubernetes reads `Ki` as zero.
 struct Parts<'a> {
     negative: bool,
     /// Digits before the point without leading zeros, and behind it.
@@ -297,9 +305,12 @@ impl<'a> Parts<'a> {
         if exponent > EXPONENT_MAX && unscaled != BigUint::ZERO {
             return Err(QuantityError::Number);
         }
-        // Below this floor every text that may be read is worth a single billionth, so the rest of the way is idle.
+        // Below this exponent every valid text rounds to the smallest step.
         let exponent = exponent.clamp(EXPONENT_FLOOR, EXPONENT_MAX);
         let mut magnitude = scaled_up(&(unscaled * factor), exponent - behind + i64::from(KEPT_DIGITS));
+        if is_too_large(&magnitude) && matches!(suffix, Suffix::Decimal { .. }) {
+            return Err(QuantityError::Number);
+        }
         let mut format = suffix.format();
         if format == Format::BinarySi {
             magnitude = magnitude.min(BigUint::from(i64::MAX.unsigned_abs()) * ten_to(KEPT_DIGITS).magnitude());
@@ -312,7 +323,7 @@ impl<'a> Parts<'a> {
         Ok(Quantity { billionths: BigInt::from_biguint(sign, magnitude), format, written })
     }
 
-    /// Whether Kubernetes reads the text without its arbitrary-precision numbers.
+    /// Whether Kubernetes reads the text without arbitrary-precision numbers.
     fn short(&self, suffix: &Suffix) -> bool {
         let whole_digits = self.whole.len().max(1);
         match *suffix {
@@ -325,7 +336,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Kubernetes keeps a short text that looks canonical to it, even where it is not quite.
+    /// Kubernetes keeps a short text that looks canonical to it, even if it is not quite.
     fn keeps_its_text(&self, suffix: &Suffix) -> bool {
         let whole = if self.whole.is_empty() { "0" } else { self.whole };
         let digits = format!("{whole}{}", self.fraction);
@@ -376,6 +387,17 @@ fn ten_to(exponent: u32) -> BigInt {
     BigInt::from(10).pow(exponent)
 }
 
+/// The largest amount, in billionths.
+fn largest() -> BigUint {
+    BigUint::from(10_u32).pow(AMOUNT_MAX_POWER + KEPT_DIGITS)
+}
+
+/// Whether so many billionths are more than the largest amount.
+fn is_too_large(billionths: &BigUint) -> bool {
+    // Ten to the n has more than three bits for each of its n zeros; most amounts need no comparison.
+    billionths.bits() > 3 * u64::from(AMOUNT_MAX_POWER) && *billionths > largest()
+}
+
 /// `number` times ten to the `exponent`, rounded up.
 fn scaled_up(number: &BigUint, exponent: i64) -> BigUint {
     if *number == BigUint::ZERO {
@@ -384,14 +406,14 @@ fn scaled_up(number: &BigUint, exponent: i64) -> BigUint {
     if let Ok(up) = u32::try_from(exponent) {
         return number * ten_to(up).magnitude();
     }
-    // More decimal digits than the number can have (a byte holds less than three) leave nothing but the rounding.
+    // More decimal digits than the number can have leave only the rounding.
     let enough = u32::try_from(number.bits() / 3 + 2).unwrap_or(u32::MAX);
     let down = u32::try_from(exponent.unsigned_abs()).unwrap_or(u32::MAX).min(enough);
     let divisor = ten_to(down);
     (number + divisor.magnitude() - BigUint::from(1_u32)) / divisor.magnitude()
 }
 
-/// The quotient, cut towards zero, and whether nothing was cut off.
+/// The quotient, truncated towards zero, and whether it is exact.
 fn divide(number: &BigInt, divisor: &BigInt) -> (BigInt, bool) {
     let quotient = number / divisor;
     let exact = &quotient * divisor == *number;

@@ -1,7 +1,5 @@
-//! Label selectors put to work.
-//!
-//! Decides whether labels match, and what is wrong with a selector that cannot be used, in Kubernetes' words. An absent
-//! selector matches nothing, an empty one everything. Never lists objects.
+//! Label selectors: matching, and errors with Kubernetes' texts. An absent selector matches nothing, an empty one
+//! everything.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +8,7 @@ use crate::admission::go_print::quoted;
 use crate::grammar;
 use crate::types::{LabelSelector, LabelSelectorRequirement};
 
-/// A label selector that is known to be usable.
+/// A valid label selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector(Option<Vec<Requirement>>);
 
@@ -28,7 +26,7 @@ enum Test {
     DoesNotExist,
 }
 
-/// Why a label selector cannot be used.
+/// Why a label selector is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);
@@ -42,7 +40,7 @@ impl Selector {
         Self(Some(Vec::new()))
     }
 
-    /// Fails on the first part that cannot be used, as Kubernetes does; plain labels come before expressions.
+    /// Fails on the first invalid part, as Kubernetes does; labels come before expressions.
     pub fn new(selector: Option<&LabelSelector>) -> Result<Self, SelectorError> {
         let Some(selector) = selector else { return Ok(Self::nothing()) };
         let labels = selector.match_labels.iter().map(|(key, value)| Requirement::equals(key, value));
@@ -87,7 +85,7 @@ impl Requirement {
     }
 }
 
-/// `complaint` is what is wrong with the number of values.
+/// `complaint` says what is wrong with the number of values.
 fn check(key: &str, values: &[String], complaint: Option<&str>) -> Result<(), SelectorError> {
     let mut findings = Findings::none();
     let wrong = grammar::qualified_name(key);
@@ -106,7 +104,7 @@ fn check(key: &str, values: &[String], complaint: Option<&str>) -> Result<(), Se
     if findings.is_empty() { Ok(()) } else { Err(SelectorError(findings.to_string())) }
 }
 
-/// A list as Go encodes it: none at all is null, and what could end a script element is escaped.
+/// A list as Go encodes it: an absent list is null, and characters that could end a script element are escaped.
 fn json_list(texts: &[String]) -> String {
     if texts.is_empty() {
         return "null".to_owned();

@@ -1,7 +1,5 @@
-//! Every label, annotation, finalizer, namespace and other fixed string that stands in objects.
-//!
-//! Decides their spelling, in one place. No other file of the workspace spells one of these. Never decides who writes
-//! them.
+//! Every label, annotation, finalizer, namespace and other fixed string in objects. No other file spells one of
+//! these.
 
 /// Label keys.
 pub mod labels {
@@ -15,41 +13,41 @@ pub mod labels {
     pub const RESOURCE_INDEX: &str = "kubernetes-fleet.io/resource-index";
     /// Index of an override snapshot.
     pub const OVERRIDE_INDEX: &str = "kubernetes-fleet.io/override-index";
-    /// Name of the override that a snapshot is of.
+    /// Name of the override of a snapshot.
     pub const PARENT_OVERRIDE: &str = "kubernetes-fleet.io/parent-resource-override";
-    /// Name of the binding that a Work was written for.
+    /// Name of the binding of a Work.
     pub const PARENT_BINDING: &str = "kubernetes-fleet.io/parent-resource-binding";
     /// Namespace of the placement, on the Works of a namespaced one.
     pub const PARENT_PLACEMENT_NAMESPACE: &str = "kubernetes-fleet.io/parent-placement-namespace";
-    /// Index of the resource snapshot that a Work was made from.
+    /// Index of the resource snapshot from which a Work was made.
     pub const PARENT_RESOURCE_SNAPSHOT_INDEX: &str = "kubernetes-fleet.io/parent-resource-snapshot-index";
-    /// Kind of the envelope that a Work was made from.
+    /// Kind of the envelope from which a Work was made.
     pub const ENVELOPE_KIND: &str = "kubernetes-fleet.io/envelope-work";
-    /// Name of the envelope that a Work was made from.
+    /// Name of the envelope from which a Work was made.
     pub const ENVELOPE_NAME: &str = "kubernetes-fleet.io/envelope-name";
-    /// Namespace of the ResourceEnvelope that a Work was made from.
+    /// Namespace of the ResourceEnvelope from which a Work was made.
     pub const ENVELOPE_NAMESPACE: &str = "kubernetes-fleet.io/envelope-namespace";
     /// Marks the members' namespaces on the hub for the guard rail.
     pub const IS_FLEET_RESOURCE: &str = "kubernetes-fleet.io/is-fleet-resource";
     /// The member's own name, so that overrides can select by it.
     pub const MEMBER_NAME: &str = "kubernetes-fleet.io/member-name";
-    /// Name of the run that an approval request belongs to.
+    /// Name of the run of an approval request.
     pub const TARGET_UPDATE_RUN: &str = "kubernetes-fleet.io/targetUpdateRun";
-    /// Name of the stage that an approval request belongs to.
+    /// Name of the stage of an approval request.
     pub const TARGET_STAGE: &str = "kubernetes-fleet.io/targetUpdatingStage";
-    /// Whether an approval request stands before or after its stage.
+    /// Whether an approval request is before or after its stage.
     pub const TASK_TYPE: &str = "kubernetes-fleet.io/taskType";
     /// `true` on every approval request, never changed.
     pub const IS_LATEST_APPROVAL: &str = "kubernetes-fleet.io/isLatestUpdateRunApproval";
-    /// Who manages an inventory entry.
+    /// The manager of a ClusterProfile.
     pub const CLUSTER_MANAGER: &str = "x-k8s.io/cluster-manager";
     /// Keeps an admission enforcer of some hosted clusters away from our webhook configurations.
     pub const ADMISSIONS_ENFORCER_DISABLED: &str = "admissions.enforcer/disabled";
-    /// Who made a managed admission policy.
+    /// Who manages an admission policy.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// What a managed admission policy is part of.
     pub const PART_OF: &str = "app.kubernetes.io/part-of";
-    /// Which part of the agent made a managed admission policy.
+    /// Which part of the agent manages an admission policy.
     pub const COMPONENT: &str = "app.kubernetes.io/component";
     /// Everything under this prefix is ours.
     pub const PREFIX: &str = "kubernetes-fleet.io/";
@@ -63,7 +61,7 @@ pub mod label_values {
     pub const BEFORE_STAGE: &str = "beforeStage";
     /// `labels::TASK_TYPE` after a stage.
     pub const AFTER_STAGE: &str = "afterStage";
-    /// `labels::CLUSTER_MANAGER` on our inventory entries, and the manager's name in them.
+    /// `labels::CLUSTER_MANAGER` on our ClusterProfiles, and the manager's name in them.
     pub const CLUSTER_MANAGER: &str = "KubeFleet";
     pub const MANAGED_BY: &str = "fleet-hub-agent";
     pub const PART_OF: &str = "fleet";
@@ -72,40 +70,47 @@ pub mod label_values {
 
 /// Annotation keys.
 pub mod annotations {
-    /// Generation of the placement that a policy snapshot was last brought in line with.
+    /// Generation of the placement that a policy snapshot was last updated for.
     pub const PLACEMENT_GENERATION: &str = "kubernetes-fleet.io/CRP-generation";
     /// Wanted number of clusters, on policy snapshots of PickN.
     pub const NUMBER_OF_CLUSTERS: &str = "kubernetes-fleet.io/number-of-clusters";
     /// Hash of a whole group; the snapshot that has it is the master.
     pub const RESOURCE_HASH: &str = "kubernetes-fleet.io/resource-hash";
-    /// How many snapshots a group has, on its master.
+    /// The number of snapshots in a group, on its master.
     pub const NUMBER_OF_RESOURCE_SNAPSHOTS: &str = "kubernetes-fleet.io/number-of-resource-snapshots";
-    /// How many envelopes a group has, on its master.
+    /// The number of envelopes in a group, on its master.
     pub const NUMBER_OF_ENVELOPES: &str = "kubernetes-fleet.io/number-of-enveloped-object";
-    /// Place of a snapshot in its group, on all but the master.
+    /// Position of a snapshot in its group, on all except the master.
     pub const SUBINDEX: &str = "kubernetes-fleet.io/subindex-of-resource-snapshot";
     /// When content that differs from the newest snapshot was first seen.
     pub const NEXT_SNAPSHOT_DETECTED_AT: &str = "kubernetes-fleet.io/next-resource-snapshot-candidate-detection-time";
     /// State of a binding before it became Unscheduled.
     pub const PREVIOUS_BINDING_STATE: &str = "kubernetes-fleet.io/previous-binding-state";
+    /// On an eviction that has started: why it is allowed, so that the same is reported after a crash.
+    pub const EVICTION_ALLOWED_BY: &str = "kubernetes-fleet.io/eviction-allowed-by";
     /// On a binding: the staged run that last moved it, as `<index in the run's spec>/<run>`.
     pub const MOVED_BY_RUN: &str = "kubernetes-fleet.io/moved-by-update-run";
     /// `Abandon` on a binding whose placement is deleted and leaves its resources on the clusters, and on the Works of such a
     /// binding.
     pub const DELETE_PROPAGATION: &str = "kubernetes-fleet.io/delete-propagation-policy";
-    /// On a mailbox: when its member was asked to leave. Its agent has the waiting time from then on.
-    pub const ASKED_TO_LEAVE_AT: &str = "kubernetes-fleet.io/asked-to-leave-at";
-    /// Master snapshot that a Work was made from.
+    /// On an InternalMemberCluster: when its member was asked to leave. The force-delete wait starts at that time.
+    pub const LEAVE_REQUESTED_AT: &str = "kubernetes-fleet.io/asked-to-leave-at";
+    /// On an eviction: uid of the binding that it removes. Written before the binding is deleted, so that an agent that
+    /// restarts in between neither forgets the eviction nor removes a newer binding of the same cluster.
+    pub const EVICTED_BINDING_UID: &str = "kubernetes-fleet.io/evicted-binding-uid";
+    /// The master snapshot from which a Work was made.
     pub const PARENT_RESOURCE_SNAPSHOT: &str = "kubernetes-fleet.io/parent-resource-snapshot-name";
-    /// Hash of the ResourceOverride snapshots that a Work was made with.
+    /// Hash of the ResourceOverride snapshots of a Work.
     pub const PARENT_OVERRIDES_HASH: &str = "kubernetes-fleet.io/parent-resource-override-snapshot-hash";
-    /// Hash of the ClusterResourceOverride snapshots that a Work was made with.
+    /// Hash of the ClusterResourceOverride snapshots of a Work.
     pub const PARENT_CLUSTER_OVERRIDES_HASH: &str =
         "kubernetes-fleet.io/parent-cluster-resource-override-snapshot-hash";
-    /// Hash of the manifest that an object on a member was applied from.
+    /// Hash of the manifest from which an object on a member was applied.
     pub const SPEC_HASH: &str = "kubernetes-fleet.io/spec-hash";
-    /// The manifest that an object on a member was last applied from.
+    /// The manifest from which an object on a member was last applied.
     pub const LAST_APPLIED: &str = "kubernetes-fleet.io/last-applied-configuration";
+    /// On an AppliedWork: how many objects this member's agent has deleted recently, as `<time>=<objects>` entries.
+    pub const RECENT_DELETIONS: &str = "kubernetes-fleet.io/recent-deletions";
     /// Any annotation under this prefix marks a member as managed by the platform.
     pub const PLATFORM_PREFIX: &str = "fleet.azure.com";
     /// Where cert-manager finds the webhook's certificate.
@@ -116,15 +121,15 @@ pub mod annotations {
 pub mod finalizers {
     /// On a MemberCluster, until its namespace is gone.
     pub const MEMBER_CLUSTER: &str = "kubernetes-fleet.io/membercluster-finalizer";
-    /// On a joined MemberCluster, until its inventory entry is gone.
+    /// On a joined MemberCluster, until its ClusterProfile is gone.
     pub const CLUSTER_PROFILE: &str = "kubernetes-fleet.io/cluster-profile-cleanup";
     /// On placements of both scopes, until their snapshots are gone.
     pub const PLACEMENT: &str = "kubernetes-fleet.io/crp-cleanup";
-    /// On placements of both scopes, until the scheduler has let go of all bindings.
+    /// On placements of both scopes, until the scheduler has released all bindings.
     pub const SCHEDULER: &str = "kubernetes-fleet.io/scheduler-cleanup";
     /// On bindings, until the scheduler has seen the deletion.
     pub const SCHEDULER_BINDING: &str = "kubernetes-fleet.io/scheduler-crb-cleanup";
-    /// On bindings until their Works are gone, and on Works until what they applied is gone.
+    /// On bindings until their Works are gone, and on Works until their applied objects are gone.
     pub const WORK: &str = "kubernetes-fleet.io/work-cleanup";
     /// On overrides, until their snapshots are gone.
     pub const OVERRIDE: &str = "kubernetes-fleet.io/override-cleanup";
@@ -134,21 +139,21 @@ pub mod finalizers {
 
 /// Namespaces on the hub.
 pub mod namespaces {
-    /// Where the agents themselves and the inventory entries live.
+    /// The namespace of the agents and the ClusterProfiles.
     pub const FLEET_SYSTEM: &str = "fleet-system";
-    /// What the name of a member's namespace starts with.
+    /// Prefix of members' namespaces.
     pub const MEMBER_PREFIX: &str = "fleet-member-";
-    /// Names that start so are reserved.
+    /// Prefixes of reserved names.
     pub const RESERVED_PREFIXES: &[&str] = &["fleet-", "kube-"];
-    /// Those of Kubernetes itself, which every cluster has.
+    /// Kubernetes' own namespaces, which every cluster has.
     pub const OF_KUBERNETES: &[&str] = &["kube-system", "kube-public", "kube-node-lease"];
 
-    /// Whether users' resources must stay out of this namespace.
+    /// Whether this namespace is reserved, and must not contain users' resources.
     pub fn is_reserved(namespace: &str) -> bool {
         RESERVED_PREFIXES.iter().any(|prefix| namespace.starts_with(prefix))
     }
 
-    /// The member that a namespace belongs to.
+    /// The member of a namespace.
     pub fn member_of(namespace: &str) -> Option<&str> {
         namespace.strip_prefix(MEMBER_PREFIX)
     }
@@ -156,15 +161,15 @@ pub mod namespaces {
 
 /// Field managers.
 pub mod field_managers {
-    /// Of everything that a member has on the hub.
+    /// For all objects of a member on the hub.
     pub const MEMBER_CLUSTER: &str = "member-cluster-controller";
     pub const OVERRIDE: &str = "override-controller";
     pub const UPDATE_RUN: &str = "cluster-staged-update-run-controller";
-    /// On objects applied on members.
+    /// For objects applied on members.
     pub const WORK_APPLIER: &str = "work-api-agent";
 }
 
-/// API groups of others that we give rights on or read from.
+/// API groups of others that we use or grant access to.
 pub mod api_groups {
     /// Kinds of the networking agents, which share a member's identity.
     pub const NETWORKING: &str = "networking.fleet.azure.com";
@@ -173,18 +178,18 @@ pub mod api_groups {
 
 /// Labels of Kubernetes' own that member agents read from nodes.
 pub mod node_labels {
-    /// The machine's size. An old name, but the one that the cost of a node is looked up by.
+    /// The machine size. An old name, but the one by which the cost of a node is looked up.
     pub const INSTANCE_TYPE: &str = "beta.kubernetes.io/instance-type";
     pub const REGION: &str = "topology.kubernetes.io/region";
 }
 
-/// What agents show of themselves.
+/// Metrics of the agents.
 pub mod metrics {
-    /// How far each placement is.
+    /// The progress of each placement.
     pub const PLACEMENT_STATUS: &str = "fleet_workload_placement_status_last_timestamp_seconds";
     /// When each eviction was decided.
     pub const EVICTION_COMPLETE: &str = "fleet_workload_eviction_complete";
-    /// How often members have joined and left, at hub and member.
+    /// Joins and leaves of members, on hub and member.
     pub const JOIN_RESULT: &str = "join_result_counter";
     pub const LEAVE_RESULT: &str = "leave_result_counter";
     /// The one label of both; its value is always `RESULT_SUCCESS`.
@@ -224,7 +229,7 @@ pub mod properties {
     }
 }
 
-/// What may stand in the value of an override's patch for something of the cluster.
+/// Variables in the value of an override's patch.
 pub mod override_variables {
     /// The member's name.
     pub const CLUSTER_NAME: &str = "${MEMBER-CLUSTER-NAME}";
@@ -232,27 +237,27 @@ pub mod override_variables {
     pub const CLUSTER_LABEL_PREFIX: &str = "${MEMBER-CLUSTER-LABEL-KEY-";
 }
 
-/// The taint that keeps placements off a cluster that is drained; its effect is NoSchedule.
+/// The taint of a cordoned cluster; its effect is NoSchedule.
 pub mod cordon {
     pub const KEY: &str = "cordon-key";
     pub const VALUE: &str = "cordon-value";
 }
 
-/// Name of the stage in which a run removes what is no longer wanted.
+/// Name of the stage in which a run removes unwanted resources.
 pub const DELETE_STAGE: &str = "kubernetes-fleet.io/deleteStage";
 
-/// Limits that no schema holds.
+/// Limits that are not in a schema.
 pub mod limits {
     /// Objects are packed into one resource snapshot while their JSON stays within this many bytes.
     pub const RESOURCE_SNAPSHOT_BYTES: usize = 800 * 1024;
     /// A Work is kept under this many bytes by trimming its status; the API server refuses objects not much larger.
     pub const WORK_BYTES: usize = 1_415_578;
-    /// So many snapshots of one override are kept.
+    /// Maximum number of snapshots of one override.
     pub const OVERRIDE_SNAPSHOTS: usize = 10;
-    /// So many ClusterResourceOverrides a hub may have.
+    /// Maximum number of ClusterResourceOverrides on a hub.
     pub const CLUSTER_OVERRIDES: usize = 100;
-    /// So many ResourceOverrides a namespace may have.
+    /// Maximum number of ResourceOverrides in a namespace.
     pub const OVERRIDES_PER_NAMESPACE: usize = 100;
-    /// All annotations of an object together, in bytes; the API server refuses more.
+    /// Maximum size of all annotations of an object, in bytes; the API server refuses more.
     pub const ANNOTATIONS_BYTES: usize = 256 * 1024;
 }

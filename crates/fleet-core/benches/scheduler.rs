@@ -109,7 +109,7 @@ fn scheduler(criterion: &mut Criterion) {
         criterion.bench_function(&format!("scheduler/10000_clusters/{name}"), |bencher| {
             bencher.iter(|| {
                 let observed = Observed {
-                    placement: PlacementFacts { key: &key, deleting: false, held: true, abandons: false },
+                    placement: PlacementFacts { key: &key, deleting: false, has_finalizer: true, abandons: false },
                     policy: LatestPolicy::of(&[&snapshot]),
                     clusters: fleet.iter().map(|(name, cluster)| ClusterFacts::of(name.clone(), cluster)).collect(),
                     bindings: Vec::new(),

@@ -1,7 +1,6 @@
-//! Envelopes: which selected resources are wrappings, and what is in them.
+//! Envelopes: recognises them by group and kind, in any version, and lists their content.
 //!
-//! Decides by group and kind, in any version; a ConfigMap wraps nothing, whatever its annotations say. Never decides
-//! whether the content may be in there.
+//! A ConfigMap is never an envelope, whatever its annotations.
 
 use std::fmt;
 
@@ -9,7 +8,7 @@ use fleet_api::kinds::PLACEMENT_GROUP;
 use fleet_api::types::{EmbeddedObject, EnvelopeIdentifier, EnvelopeType};
 use serde_json::Value;
 
-/// A selected resource that wraps others.
+/// A selected envelope.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Envelope<'a> {
     pub kind: EnvelopeType,
@@ -21,7 +20,7 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// `None` for a resource that wraps nothing.
+    /// `None` if the resource is not an envelope.
     pub(crate) fn of(object: &'a EmbeddedObject) -> Option<Self> {
         let (group, version) = object.api_version().split_once('/')?;
         let kinds = [EnvelopeType::ClusterResourceEnvelope, EnvelopeType::ResourceEnvelope];
@@ -35,7 +34,7 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// What it wraps, by the key that the user gave, in the order of keys.
+    /// Its resources by their keys, sorted.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
         let data = self.object.get("data").and_then(Value::as_object).into_iter().flatten();
         data.map(|(key, value)| (key.as_str(), value))
@@ -46,14 +45,14 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// As messages name it.
+/// The envelope as messages name it.
 impl fmt::Display for Envelope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&reference(self.namespace, self.name))
     }
 }
 
-/// `namespace/name`, or the name alone for what has no namespace.
+/// `namespace/name`, or the name alone for cluster-scoped objects.
 pub(crate) fn reference(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }

@@ -3,6 +3,9 @@
 //! Decides which objects should be written, what their status should say and what is waited for. Never does I/O, reads a
 //! clock, draws a random number or logs: whoever calls brings facts, time and random bits, and carries the plan out.
 
+// Arithmetic that can panic, above all on times: `clippy.toml` names the types for which it is fine.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 pub mod apply;
 pub mod diagnose;
 mod envelope;

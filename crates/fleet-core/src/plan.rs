@@ -1,90 +1,67 @@
-//! The vocabulary that all decisions share: a plan, when to look again, and what every plan must keep to.
-//!
-//! Decides the shape of plans and the rules that hold whatever a plan is about. Never decides what is in one.
+//! The type of plans that all planners return, and the rules that hold for every plan.
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+pub use fleet_api::wake::Wake;
 
-/// When to plan again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wake {
-    /// Only when one of the observed facts changes.
-    OnChange,
-    /// At this instant too, because a fact changes by the mere passing of time.
-    At(Timestamp),
-}
-
-impl Wake {
-    /// Whichever of the two comes first.
-    #[must_use]
-    pub fn earlier(self, other: Self) -> Self {
-        match (self, other) {
-            (Wake::At(one), Wake::At(another)) => Wake::At(one.min(another)),
-            (Wake::At(instant), Wake::OnChange) | (Wake::OnChange, Wake::At(instant)) => Wake::At(instant),
-            (Wake::OnChange, Wake::OnChange) => Wake::OnChange,
-        }
-    }
-}
-
-/// What is to be done. Writes are carried out in order, then the status is written; after any of them the process may
-/// stop, and planning again from what is then observed leads to the same end.
+/// The writes of one reconcile, executed in order, then the status. The process may stop after any of them; planning
+/// again from the then observed state must lead to the same result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Plan<Write, Status, Report> {
     pub writes: Vec<Write>,
-    /// The new status; `None` where the one that is there says it already.
+    /// The new status; `None` if it does not change.
     pub status: Option<Status>,
     pub wake: Wake,
-    /// What was decided about each thing and what is waited for.
+    /// What was decided, and what the plan waits for.
     pub report: Report,
 }
 
 impl<Write, Status, Report> Plan<Write, Status, Report> {
-    /// A plan that leaves everything as it is.
+    /// A plan that changes nothing.
     pub fn nothing(report: Report) -> Self {
         Self { writes: Vec::new(), status: None, wake: Wake::OnChange, report }
     }
 
-    /// Whether carrying it out would change nothing.
+    /// Whether executing it would change nothing.
     pub fn is_idle(&self) -> bool {
         self.writes.is_empty() && self.status.is_none()
     }
 }
 
-/// What `lint` must know of a write.
+/// The properties of a write that `lint` needs.
 pub trait ObjectWrite {
-    /// Kind and name of the object, as far as they tell it from others in the same plan.
+    /// Kind and name of the object, unique within the plan.
     fn object(&self) -> (&'static str, &str);
 
     fn is_deletion(&self) -> bool;
 
-    /// Whether it lets the plan's own subject go, after which nothing more may be done on its behalf.
-    fn lets_subject_go(&self) -> bool {
+    /// Whether it removes our finalizer from the reconciled object. No write may follow.
+    fn removes_finalizer(&self) -> bool {
         false
     }
 }
 
-/// What is wrong with a plan, whoever made it: an object is written once, unless the second write deletes it, and
-/// nothing comes after the subject was let go. Empty for a sound plan.
+/// Violations of the rules for plans: each object is written once, unless the second write deletes it, and no write
+/// follows the removal of the finalizer. Empty for a valid plan.
 pub fn lint<Write: ObjectWrite, Status, Report>(plan: &Plan<Write, Status, Report>) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut written: BTreeMap<(&str, &str), bool> = BTreeMap::new();
-    let mut subject_gone = false;
+    let mut finalizer_removed = false;
     for write in &plan.writes {
         let (kind, name) = write.object();
-        if subject_gone {
-            complaints.push(format!("{kind} {name} is written after the subject was let go"));
+        if finalizer_removed {
+            complaints.push(format!("{kind} {name} is written after the finalizer was removed"));
         }
-        subject_gone |= write.lets_subject_go();
+        finalizer_removed |= write.removes_finalizer();
         match written.insert((kind, name), write.is_deletion()) {
             Some(true) => complaints.push(format!("{kind} {name} is written after its deletion")),
             Some(false) if !write.is_deletion() => complaints.push(format!("{kind} {name} is written twice")),
             Some(false) | None => {}
         }
     }
-    if subject_gone && plan.status.is_some() {
-        complaints.push("a status is written after the subject was let go".to_owned());
+    if finalizer_removed && plan.status.is_some() {
+        complaints.push("a status is written after the finalizer was removed".to_owned());
     }
     complaints
 }
@@ -92,6 +69,7 @@ pub fn lint<Write: ObjectWrite, Status, Report>(plan: &Plan<Write, Status, Repor
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
+    use jiff::Timestamp;
 
     use super::*;
 
@@ -113,7 +91,7 @@ mod tests {
             matches!(self, Step::Delete(_))
         }
 
-        fn lets_subject_go(&self) -> bool {
+        fn removes_finalizer(&self) -> bool {
             matches!(self, Step::Release)
         }
     }
@@ -132,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_after_letting_the_subject_go() {
+    fn nothing_is_written_after_the_finalizer_was_removed() {
         check(
             vec![Step::Release, Step::Write("a")],
             Some(()),
             expect![[r"
-                Thing a is written after the subject was let go
-                a status is written after the subject was let go"]],
+                Thing a is written after the finalizer was removed
+                a status is written after the finalizer was removed"]],
         );
     }
 

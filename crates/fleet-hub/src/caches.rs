@@ -1,8 +1,10 @@
-//! Which kinds the hub holds, in which form, and by what they are found.
+//! The caches of the hub, shared by its controllers: which part of each object is kept, and by which indexes it is
+//! found.
 //!
-//! Decides what of an object is kept: Works without manifests, resource snapshots with the names of what is in them,
-//! bindings and Works as packed bytes. Controllers share these caches. Never decides what a change means.
+//! Works are kept without manifests, resource snapshots with the names of their resources only, and bindings and
+//! Works as packed bytes.
 
+use fleet_api::admission::reserved;
 use fleet_api::kinds::{
     Approval, Binding, Cluster, ClusterOverride, ClusterOverrideSnapshot, ClusterProfile,
     ClusterResourcePlacementEviction, ClusterResourcePlacementStatus, Family, InternalMemberCluster, MemberCluster,
@@ -18,10 +20,10 @@ use serde_json::{Map, Value, json};
 
 use crate::keys::{parent_of, placement_of, placement_of_work};
 use crate::options::HubOptions;
-use crate::placement::interests;
+use crate::placement::selector_index_keys;
 use crate::report_back::reported_back;
 use crate::scheduler::{OPEN, is_open};
-use crate::updaterun::{Stand, strategy_of};
+use crate::updaterun::{Phase, strategy_of};
 
 /// Names of indexes.
 pub mod by {
@@ -29,62 +31,62 @@ pub mod by {
     pub const PLACEMENT: &str = "placement";
     /// Resource snapshots by placement and index, see `group_value`.
     pub const GROUP: &str = "group";
-    /// Placements by what they may select, see `placement::interest`.
-    pub const INTEREST: &str = "interest";
-    /// Placements that want statuses back, by each resource that they select, see `report_back::reported_back`.
+    /// Placements by what they may select, see `placement::selector_index`.
+    pub const SELECTOR: &str = "selector";
+    /// Placements that want statuses reported back, by each selected resource, see `report_back::reported_back`.
     pub const REPORTED_BACK: &str = "reported back";
-    /// Policy snapshots that a change in the fleet may matter to, under `scheduler::OPEN`.
+    /// Policy snapshots that a change of a member may affect, under `scheduler::OPEN`.
     pub const OPEN: &str = "open";
-    /// Bindings by the cluster that they are for.
+    /// Bindings by their target cluster.
     pub const CLUSTER: &str = "cluster";
     /// Works by `works_at`: the placement and the member's namespace.
     pub const PLACEMENT_AND_MEMBER: &str = "placement and member";
-    /// Bindings by the override snapshots that are pinned on them, as `Pin` prints.
+    /// Bindings by their pinned override snapshots, as `Pin` prints.
     pub const PIN: &str = "pin";
     /// Override snapshots by the key of their override.
     pub const OVERRIDE: &str = "override";
-    /// Staged runs that are not over, by the `namespace/name` of their strategy, or its name alone.
+    /// Unfinished staged runs by `namespace/name` of their strategy, or its name alone.
     pub const STRATEGY: &str = "strategy";
-    /// Staged runs that are not over, by how far they are, see `updaterun::Stand`.
-    pub const STAND: &str = "stand";
-    /// Approval requests by `namespace/name` of the run that their label names, or its name alone.
+    /// Unfinished staged runs by phase, see `updaterun::Phase`.
+    pub const PHASE: &str = "phase";
+    /// Approval requests by `namespace/name` of the run in their label, or its name alone.
     pub const RUN: &str = "run";
 }
 
-/// Everything that the hub holds of its API server.
+/// All caches of the hub.
 #[derive(Debug, Clone)]
 pub struct Caches {
     pub members: Cache<MemberCluster>,
     pub works: Cache<Work>,
-    pub belongings: Belongings,
+    pub member_resources: MemberResources,
     pub cluster_overrides: OverrideCaches<ClusterOverride, ClusterOverrideSnapshot, Cluster>,
     pub overrides: OverrideCaches<NamespacedOverride, NamespacedOverrideSnapshot, Namespaced>,
-    /// Absent where the inventory is turned off.
+    /// `None` if ClusterProfiles are disabled.
     pub profiles: Option<Cache<ClusterProfile>>,
-    /// Copies of placements' statuses, in the namespaces that those select.
+    /// Copies of placements' statuses in their selected namespaces.
     pub status_copies: Cache<ClusterResourcePlacementStatus>,
-    /// Absent where evictions are turned off.
+    /// `None` if evictions are disabled.
     pub evictions: Option<Cache<ClusterResourcePlacementEviction>>,
     pub cluster: PlacementCaches<Cluster>,
-    /// Absent where ResourcePlacements are turned off.
+    /// `None` if ResourcePlacements are disabled.
     pub namespaced: Option<PlacementCaches<Namespaced>>,
-    /// Absent where staged runs are turned off.
+    /// `None` if staged runs are disabled.
     pub cluster_runs: Option<RunCaches<Cluster>>,
-    /// Absent where staged runs or ResourcePlacements are turned off.
+    /// `None` if staged runs or ResourcePlacements are disabled.
     pub namespaced_runs: Option<RunCaches<Namespaced>>,
 }
 
-/// What members have on the hub beside their Works.
+/// The objects of members on the hub, except Works.
 #[derive(Debug, Clone)]
-pub struct Belongings {
-    /// All namespaces, because one of a member's name may be there already. With metadata only.
+pub struct MemberResources {
+    /// All namespaces with metadata only, because one with a member's name may already exist.
     pub namespaces: Cache<Namespace>,
     pub roles: Cache<Role>,
     pub role_bindings: Cache<RoleBinding>,
-    pub mailboxes: Cache<InternalMemberCluster>,
+    pub internal_member_clusters: Cache<InternalMemberCluster>,
 }
 
-/// The kinds around placements of one scope.
+/// The kinds of placements of one scope.
 #[derive(Debug)]
 pub struct PlacementCaches<S: Scope> {
     pub placements: Cache<Obj<Placement, S>>,
@@ -105,7 +107,7 @@ impl<S: Scope> Clone for PlacementCaches<S> {
     }
 }
 
-/// The kinds around staged runs of one scope.
+/// The kinds of staged runs of one scope.
 #[derive(Debug)]
 pub struct RunCaches<S: Scope> {
     pub runs: Cache<Obj<UpdateRun, S>>,
@@ -121,22 +123,22 @@ impl<S: Scope> Clone for RunCaches<S> {
 
 impl<S: Scope> RunCaches<S> {
     fn new(runtime: &mut Runtime) -> Self {
-        let runs = Kind::<Obj<UpdateRun, S>>::new()
+        let runs = served::<UpdateRun, S>()
             .index(by::PLACEMENT, |run| open_run(run, placement_of(run).map(|key| key.to_string())))
             .index(by::STRATEGY, |run| open_run(run, Some(strategy_of(run).to_string())))
-            .index(by::STAND, |run| Stand::of(run).words().iter().map(|word| (*word).to_owned()).collect());
-        let approvals = Kind::<Obj<Approval, S>>::new().index(by::RUN, |request| {
+            .index(by::PHASE, |run| Phase::of(run).index_values().iter().map(|word| (*word).to_owned()).collect());
+        let approvals = served::<Approval, S>().index(by::RUN, |request| {
             let run = request.metadata.labels.as_ref().and_then(|labels| labels.get(labels::TARGET_UPDATE_RUN));
             let key = run.map(|run| ObjectKey::new(request.metadata.namespace.as_deref(), run).to_string());
             key.into_iter().collect()
         });
-        Self { runs: runtime.cache(runs), strategies: runtime.cache(Kind::new()), approvals: runtime.cache(approvals) }
+        Self { runs: runtime.cache(runs), strategies: runtime.cache(served()), approvals: runtime.cache(approvals) }
     }
 }
 
-/// Runs that are over are not found: nothing concerns them any more.
+/// Finished runs are not indexed: no change affects them.
 fn open_run<S: Scope>(run: &Obj<UpdateRun, S>, word: Option<String>) -> Vec<String> {
-    word.filter(|_| Stand::of(run) != Stand::Over).into_iter().collect()
+    word.filter(|_| Phase::of(run) != Phase::Finished).into_iter().collect()
 }
 
 /// Overrides of one scope with their snapshots. `O` and `F` are the families of the two.
@@ -152,12 +154,12 @@ impl<O: Family, F: Family, S: Scope> Clone for OverrideCaches<O, F, S> {
     }
 }
 
-/// Under which value `by::PLACEMENT_AND_MEMBER` has the Works of a placement in a member's namespace.
+/// The value of a placement and a member's namespace in `by::PLACEMENT_AND_MEMBER`.
 pub fn works_at(placement: &PlacementKey, member_namespace: &str) -> String {
     format!("{placement} {member_namespace}")
 }
 
-/// Under which value `by::PIN` has the bindings that an override snapshot is pinned on.
+/// The value of an override snapshot in `by::PIN`.
 pub fn pin(snapshot: &ObjectKey) -> String {
     snapshot.to_string()
 }
@@ -171,11 +173,11 @@ impl Caches {
         Self {
             members: runtime.cache(Kind::new()),
             works: runtime.cache(works),
-            belongings: Belongings {
+            member_resources: MemberResources {
                 namespaces: runtime.cache(Kind::new().slim(metadata_only)),
                 roles: runtime.cache(Kind::new().packed()),
                 role_bindings: runtime.cache(Kind::new().packed()),
-                mailboxes: runtime.cache(Kind::new()),
+                internal_member_clusters: runtime.cache(Kind::new()),
             },
             cluster_overrides: OverrideCaches::new(runtime),
             overrides: OverrideCaches::new(runtime),
@@ -197,26 +199,26 @@ impl Caches {
 
 impl<O: Family, F: Family, S: Scope> OverrideCaches<O, F, S> {
     fn new(runtime: &mut Runtime) -> Self {
-        let snapshots = Kind::<Obj<F, S>>::new().index(by::OVERRIDE, |snapshot| {
+        let snapshots = served::<F, S>().index(by::OVERRIDE, |snapshot| {
             let parent = snapshot.metadata.labels.as_ref().and_then(|labels| labels.get(labels::PARENT_OVERRIDE));
             let key = |name: &String| ObjectKey::new(snapshot.metadata.namespace.as_deref(), name);
             parent.map(|name| key(name).to_string()).into_iter().collect()
         });
-        Self { overrides: runtime.cache(Kind::new()), snapshots: runtime.cache(snapshots) }
+        Self { overrides: runtime.cache(served()), snapshots: runtime.cache(snapshots) }
     }
 }
 
 impl<S: Scope> PlacementCaches<S> {
     fn new(runtime: &mut Runtime) -> Self {
-        let policy_snapshots = Kind::<Obj<PolicySnapshot, S>>::new()
+        let policy_snapshots = served::<PolicySnapshot, S>()
             .index(by::PLACEMENT, |snapshot| parent_of(snapshot).iter().map(ToString::to_string).collect())
             .index(by::OPEN, |snapshot| is_open(snapshot).then(|| OPEN.to_owned()).into_iter().collect());
-        let resource_snapshots = Kind::<Obj<Snapshot, S>>::new()
+        let resource_snapshots = served::<Snapshot, S>()
             .slim(names_only)
             .packed()
             .index(by::PLACEMENT, |snapshot| parent_of(snapshot).iter().map(ToString::to_string).collect())
             .index(by::GROUP, |snapshot| group_value(snapshot).into_iter().collect());
-        let bindings = Kind::<Obj<Binding, S>>::new()
+        let bindings = served::<Binding, S>()
             .packed()
             .index(by::PLACEMENT, |binding| parent_of(binding).iter().map(ToString::to_string).collect())
             .index(by::CLUSTER, |binding| vec![binding.spec.target_cluster.clone()])
@@ -229,7 +231,7 @@ impl<S: Scope> PlacementCaches<S> {
             });
         Self {
             placements: runtime
-                .cache(Kind::new().index(by::INTEREST, interests).index(by::REPORTED_BACK, reported_back)),
+                .cache(served().index(by::SELECTOR, selector_index_keys).index(by::REPORTED_BACK, reported_back)),
             policy_snapshots: runtime.cache(policy_snapshots),
             resource_snapshots: runtime.cache(resource_snapshots),
             bindings: runtime.cache(bindings),
@@ -237,20 +239,25 @@ impl<S: Scope> PlacementCaches<S> {
     }
 }
 
-/// Under which value `by::GROUP` has a snapshot; `None` for one that does not say where it belongs.
+/// A kind whose objects in reserved namespaces are ignored.
+fn served<F: Family, S: Scope>() -> Kind<Obj<F, S>> {
+    Kind::new().ignoring(reserved::is_ignored)
+}
+
+/// The value of a snapshot in `by::GROUP`; `None` if its labels cannot be read.
 pub(crate) fn group_value<S: Scope>(snapshot: &Obj<Snapshot, S>) -> Option<String> {
     let index = snapshot.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX)?;
     Some(format!("{} {index}", parent_of(snapshot)?))
 }
 
-/// A Work's manifests are the bulk of a hub, and only members read them.
+/// Manifests are most of the data on a hub, and only members read them.
 fn without_manifests(work: &mut Value) {
     if let Some(manifests) = work.pointer_mut("/spec/workload/manifests") {
         *manifests = json!([]);
     }
 }
 
-/// Whether a namespace is there, going or marked stands in its metadata.
+/// For namespaces, the metadata is enough.
 fn metadata_only(object: &mut Value) {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("spec");
@@ -258,7 +265,7 @@ fn metadata_only(object: &mut Value) {
     }
 }
 
-/// Of what a resource snapshot holds, its status needs what it is called. The content is read when it is rolled out.
+/// The status needs only the names of the resources in a snapshot. The content is read when it is rolled out.
 fn names_only(snapshot: &mut Value) {
     let resources = snapshot.pointer_mut("/spec/selectedResources").and_then(Value::as_array_mut);
     for resource in resources.into_iter().flatten() {

@@ -1,7 +1,6 @@
-//! Runs the inventory: one ClusterProfile for each member that joined.
+//! The controller of ClusterProfiles, one for each joined member; `fleet_core::membership::profile` plans.
 //!
-//! Decides which change concerns which entry, and how each write of a plan becomes a request. While a member or its entry
-//! cannot be read, the entry stays as it is. Never decides what an entry says: that is `fleet_core::membership::profile`.
+//! While a member or its ClusterProfile cannot be read, the ClusterProfile stays as it is.
 
 use fleet_api::kinds::{ClusterProfile, MemberCluster};
 use fleet_api::names::ClusterName;
@@ -9,8 +8,7 @@ use fleet_api::well_known::{finalizers, namespaces};
 use fleet_core::membership::profile::{
     MemberFacts, Observed, ProfileFacts, Settings, WantedProfile, Write as Planned, plan,
 };
-use fleet_core::plan::Wake;
-use fleet_runtime::{Actions, Cache, Controller, Moment, Next, ObjectKey, Runtime, Triggers, Write};
+use fleet_runtime::{Actions, Cache, Controller, ObjectKey, PlanInput, Runtime, Triggers, Write};
 
 use crate::caches::Caches;
 use crate::membership::{changed, signed};
@@ -18,7 +16,7 @@ use crate::meta::{with_finalizer, without_finalizer};
 use crate::names;
 use crate::options::HubOptions;
 
-/// Starts the inventory, if it is turned on.
+/// Starts the controller if ClusterProfiles are enabled.
 pub(crate) fn start(runtime: &mut Runtime, options: &HubOptions, caches: &Caches) {
     let Some(profiles) = caches.profiles.clone() else { return };
     let settings = Settings { unhealthy_after: options.unhealthy_after.map(signed) };
@@ -40,11 +38,11 @@ impl Controller for Inventory {
     type Key = ClusterName;
     type Facts = ();
 
-    fn plan(&self, key: &ClusterName, (): (), moment: Moment) -> Actions {
+    fn plan(&self, key: &ClusterName, (): (), input: PlanInput) -> Actions {
         let member_key = ObjectKey::cluster(key.as_str());
         let profile_key = ObjectKey::namespaced(namespaces::FLEET_SYSTEM, key.as_str());
-        if self.members.is_broken(&member_key) || self.profiles.is_broken(&profile_key) {
-            let note = Some("waits until the member and its entry can be read".to_owned());
+        if self.members.is_unreadable(&member_key) || self.profiles.is_unreadable(&profile_key) {
+            let note = Some("waiting until the MemberCluster and its ClusterProfile can be read".to_owned());
             return Actions { note, ..Actions::none() };
         }
         let (member, profile) = (self.members.get(&member_key), self.profiles.get(&profile_key));
@@ -54,19 +52,16 @@ impl Controller for Inventory {
             profile: profile.as_deref().map(ProfileFacts::of),
             settings: self.settings,
         };
-        let plan = plan(&observed, moment.now);
+        let plan = plan(&observed, input.now);
         if plan.report.reverted {
-            tracing::warn!(profile = %key, "somebody else changed an entry of the inventory; the change is taken back");
+            tracing::warn!(profile = %key, "another writer changed a ClusterProfile; reverting the change");
         }
-        let mut actions = Actions::none().then(match plan.wake {
-            Wake::OnChange => Next::OnChange,
-            Wake::At(instant) => Next::At(instant),
-        });
+        let mut actions = Actions::none().with_wake(plan.wake);
         for planned in &plan.writes {
             actions.writes.extend(write(planned, member.as_deref(), profile.as_deref()));
         }
         if let Some(status) = plan.status {
-            // An entry that this plan makes has no version yet, and nobody else to take it from.
+            // A ClusterProfile that this plan creates has no resource version yet.
             let base =
                 profile.map_or_else(|| WantedProfile { cluster: key.clone() }.object(), |found| (*found).clone());
             actions.write(Write::status(&base, &base.clone().with_status(status)));
@@ -76,11 +71,13 @@ impl Controller for Inventory {
     }
 }
 
-/// `None` for what was not observed, of which no plan speaks.
+/// Returns `None` if the object is not in the observation; a plan never refers to such an object.
 fn write(planned: &Planned, member: Option<&MemberCluster>, profile: Option<&ClusterProfile>) -> Option<Write> {
     match planned {
-        Planned::HoldMember => Some(Write::change(member?, &with_finalizer(member?, finalizers::CLUSTER_PROFILE))),
-        Planned::ReleaseMember => {
+        Planned::AddMemberFinalizer => {
+            Some(Write::change(member?, &with_finalizer(member?, finalizers::CLUSTER_PROFILE)))
+        }
+        Planned::RemoveMemberFinalizer => {
             Some(Write::change(member?, &without_finalizer(member?, finalizers::CLUSTER_PROFILE)))
         }
         Planned::CreateProfile(wanted) => Some(Write::create(&wanted.object())),

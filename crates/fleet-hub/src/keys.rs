@@ -1,25 +1,24 @@
-//! From objects to the placements that they belong to, and back.
+//! Maps objects to the placements that they belong to, and back.
 //!
-//! Decides what an object's key is to the controllers of placements. An object whose names cannot be understood belongs
-//! to no placement. Never looks anything up.
+//! An object with unreadable names belongs to no placement.
 
 use fleet_api::kinds::{Family, Obj, Placement, Scope, UpdateRun, Work};
 use fleet_api::names::{NamespaceName, PlacementKey, PlacementName};
 use fleet_api::well_known::labels;
 use fleet_runtime::ObjectKey;
 
-/// The key of a placement; `None` if its name is none that the rest of the fleet could carry.
+/// The key of a placement; `None` if its name is not a valid label value.
 pub fn key_of<S: Scope>(placement: &Obj<Placement, S>) -> Option<PlacementKey> {
     placement_named(placement.metadata.namespace.as_deref(), placement.metadata.name.as_deref()?)
 }
 
-/// The placement that a snapshot or a binding belongs to.
+/// The placement of a snapshot or a binding.
 pub fn parent_of<F: Family, S: Scope>(object: &Obj<F, S>) -> Option<PlacementKey> {
     let parent = object.metadata.labels.as_ref()?.get(labels::PARENT_PLACEMENT)?;
     placement_named(object.metadata.namespace.as_deref(), parent)
 }
 
-/// The placement that a Work was made for.
+/// The placement of a Work.
 pub fn placement_of_work(work: &Work) -> Option<PlacementKey> {
     let labels = work.metadata.labels.as_ref()?;
     placement_named(
@@ -28,19 +27,19 @@ pub fn placement_of_work(work: &Work) -> Option<PlacementKey> {
     )
 }
 
-/// The binding that a Work was made for, which is where its placement is.
+/// The binding of a Work, in the namespace of its placement.
 pub fn binding_of_work(work: &Work) -> Option<ObjectKey> {
     let labels = work.metadata.labels.as_ref()?;
     let namespace = labels.get(labels::PARENT_PLACEMENT_NAMESPACE).map(String::as_str);
     Some(ObjectKey::new(namespace, labels.get(labels::PARENT_BINDING)?))
 }
 
-/// Where a placement is found in its cache.
+/// The key of a placement in its cache.
 pub fn object_key(key: &PlacementKey) -> ObjectKey {
     ObjectKey::new(key.namespace.as_ref().map(NamespaceName::as_str), key.name.as_str())
 }
 
-/// The placement that a staged run is about.
+/// The placement of a staged run.
 pub fn placement_of<S: Scope>(run: &Obj<UpdateRun, S>) -> Option<PlacementKey> {
     placement_named(run.metadata.namespace.as_deref(), &run.spec.placement_name)
 }

@@ -1,6 +1,4 @@
-//! Labels, annotations and finalizers of objects: read, and changed on a copy.
-//!
-//! Decides nothing. Never writes.
+//! Reads labels, annotations and finalizers of objects, and changes them on a copy.
 
 use std::collections::BTreeMap;
 
@@ -25,9 +23,14 @@ pub(crate) fn name<K: Resource>(object: &K) -> &str {
     object.meta().name.as_deref().unwrap_or_default()
 }
 
+/// Adds the finalizer if it is missing. Keeps the order of existing finalizers: another order would change entries of
+/// other controllers.
 pub(crate) fn with_finalizer<K: Resource + Clone>(object: &K, finalizer: &str) -> K {
-    let mut changed = without_finalizer(object, finalizer);
-    changed.meta_mut().finalizers.get_or_insert_default().push(finalizer.to_owned());
+    let mut changed = object.clone();
+    let finalizers = changed.meta_mut().finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|one| one == finalizer) {
+        finalizers.push(finalizer.to_owned());
+    }
     changed
 }
 
@@ -65,6 +68,15 @@ mod tests {
         assert_eq!(held.metadata.finalizers, Some(vec!["a".to_owned()]));
         assert_eq!(without_finalizer(&held, "a").metadata.finalizers, Some(Vec::new()));
         assert_eq!(without_finalizer(&object, "a"), object);
+    }
+
+    #[test]
+    fn last_05_a_finalizer_that_is_there_keeps_its_place() {
+        let mut object = ConfigMap::default();
+        object.metadata.finalizers = Some(vec!["ours".to_owned(), "theirs".to_owned()]);
+        assert_eq!(with_finalizer(&object, "ours"), object);
+        let added = with_finalizer(&object, "third").metadata.finalizers;
+        assert_eq!(added, Some(["ours", "theirs", "third"].map(str::to_owned).to_vec()));
     }
 
     #[test]

@@ -1,13 +1,12 @@
-//! What dashboards for the Go agents know of the hub's controllers, under the names that it has there.
+//! Metrics of the placement controllers and the scheduler under the names that dashboards for the Go agents use.
 //!
-//! Decides names, labels and buckets, and which of our controllers stands for which of theirs. Only placements and the
-//! scheduler have such names; all controllers have those of `fleet-runtime`. Never decides what happens.
+//! All controllers also have the metrics of `fleet-runtime`.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet_runtime::{Ending, Finish, Look, Progress, Spectator};
+use fleet_runtime::{PlanResult, Progress, ReconcileObserver, ReconcileResult, ReconcileSummary};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::counter::Counter;
@@ -19,7 +18,7 @@ use prometheus_client::registry::Registry;
 use crate::names;
 use crate::options::HubOptions;
 
-/// From a look that finds nothing to do to one that waits for a busy server, in seconds.
+/// From a reconcile without work to one that waits for a busy server, in seconds.
 const RECONCILE_SECONDS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
     1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
@@ -27,7 +26,7 @@ const RECONCILE_SECONDS: [f64; 40] = [
 /// In milliseconds.
 const CYCLE_MILLISECONDS: [f64; 8] = [10.0, 50.0, 100.0, 500.0, 1000.0, 5000.0, 10_000.0, 50_000.0];
 
-/// Counts what the runtime tells. Clones count together.
+/// Counts reconciles. Clones share the counters.
 #[derive(Clone)]
 pub struct HubMetrics(Arc<Families>);
 
@@ -58,7 +57,7 @@ struct Cycle {
     needs_requeue: &'static str,
 }
 
-/// Who a controller of ours is in the Go agent's metrics.
+/// The counterpart of a controller in the Go agent's metrics.
 enum Known {
     Placement(Of),
     Scheduler,
@@ -104,7 +103,7 @@ impl HubMetrics {
         Self(Arc::new(families))
     }
 
-    /// Lets a registry show them.
+    /// Registers the metrics.
     pub(crate) fn register(&self, registry: &mut Registry) {
         let all = &self.0;
         registry.register("fleet_workload_reconcile", "Looks at placements by result", all.reconciles.clone());
@@ -112,17 +111,17 @@ impl HubMetrics {
         registry.register("fleet_workload_reconcile_time_seconds", "Time of one look", all.seconds.clone());
         registry.register(
             "fleet_workload_max_concurrent_reconciles",
-            "Placements that may be looked at together",
+            "Placements that may be reconciled at the same time",
             all.most_at_once.clone(),
         );
-        registry.register("fleet_workload_active_workers", "Placements that are looked at now", all.active.clone());
+        registry.register("fleet_workload_active_workers", "Placements that are being reconciled", all.active.clone());
         registry.register("scheduling_cycle_duration_milliseconds", "Time of one pass", all.cycles.clone());
         registry.register("scheduling_active_workers", "Placements that are being scheduled", all.cycling.clone());
     }
 }
 
-impl Spectator for HubMetrics {
-    fn began(&self, controller: &'static str) {
+impl ReconcileObserver for HubMetrics {
+    fn started(&self, controller: &'static str) {
         match Known::of(controller) {
             Known::Placement(of) => drop(self.0.active.get_or_create(&of).inc()),
             Known::Scheduler => drop(self.0.cycling.inc()),
@@ -130,15 +129,15 @@ impl Spectator for HubMetrics {
         }
     }
 
-    fn ended(&self, controller: &'static str, finish: &Finish, took: Duration) {
+    fn finished(&self, controller: &'static str, summary: &ReconcileSummary, took: Duration) {
         match Known::of(controller) {
             Known::Placement(of) => {
                 self.0.active.get_or_create(&of).dec();
-                self.looked(of, finish, took);
+                self.looked(of, summary, took);
             }
             Known::Scheduler => {
                 self.0.cycling.dec();
-                if let Some(cycle) = Cycle::of(finish) {
+                if let Some(cycle) = Cycle::of(summary) {
                     self.0.cycles.get_or_create(&cycle).observe(took.as_secs_f64() * 1000.0);
                 }
             }
@@ -148,13 +147,16 @@ impl Spectator for HubMetrics {
 }
 
 impl HubMetrics {
-    fn looked(&self, of: Of, finish: &Finish, took: Duration) {
-        // That somebody else wrote first is an error in the Go agent too, and so is what makes no sense.
-        let result = match finish.how {
-            Ending::Cancelled => return,
-            Ending::Settled if finish.comes_back => "requeue_after",
-            Ending::Settled => "success",
-            Ending::Stopped | Ending::Failed | Ending::Conflict | Ending::Panicked => "error",
+    fn looked(&self, of: Of, summary: &ReconcileSummary, took: Duration) {
+        // As in the Go agent, conflicts and invalid objects count as errors.
+        let result = match summary.result {
+            ReconcileResult::Cancelled => return,
+            ReconcileResult::Succeeded if summary.is_requeued => "requeue_after",
+            ReconcileResult::Succeeded => "success",
+            ReconcileResult::Blocked
+            | ReconcileResult::Failed
+            | ReconcileResult::Conflict
+            | ReconcileResult::Panicked => "error",
         };
         self.0.reconciles.get_or_create(&Looked { controller: of.controller, result }).inc();
         self.0.seconds.get_or_create(&of).observe(took.as_secs_f64());
@@ -165,24 +167,24 @@ impl HubMetrics {
 }
 
 impl Cycle {
-    /// `None` for a look that came to no scheduling, or was not finished.
-    fn of(finish: &Finish) -> Option<Self> {
-        if finish.look == Look::Passed {
+    /// `None` for a reconcile without a finished scheduling cycle.
+    fn of(summary: &ReconcileSummary) -> Option<Self> {
+        if summary.plan_result == PlanResult::Skipped {
             return None;
         }
-        match finish.how {
-            Ending::Cancelled => None,
-            Ending::Settled => Some(Self { is_failed: "false", needs_requeue: "false" }),
-            // Only a change of what is wrong can help, and that asks for another look itself.
-            Ending::Stopped => Some(Self { is_failed: "true", needs_requeue: "false" }),
-            Ending::Failed | Ending::Conflict | Ending::Panicked => {
+        match summary.result {
+            ReconcileResult::Cancelled => None,
+            ReconcileResult::Succeeded => Some(Self { is_failed: "false", needs_requeue: "false" }),
+            // Only a change of the invalid object can help, and that enqueues the placement again.
+            ReconcileResult::Blocked => Some(Self { is_failed: "true", needs_requeue: "false" }),
+            ReconcileResult::Failed | ReconcileResult::Conflict | ReconcileResult::Panicked => {
                 Some(Self { is_failed: "true", needs_requeue: "true" })
             }
         }
     }
 }
 
-/// Shows something only while this process acts.
+/// Reports a metric only while this process is the leader.
 #[derive(Debug)]
 pub(crate) struct WhileLeading<C> {
     pub(crate) progress: Progress,
@@ -204,25 +206,29 @@ mod tests {
         let metrics = HubMetrics::new(&HubOptions::default());
         let mut registry = Registry::default();
         metrics.register(&mut registry);
-        for (controller, how, look, comes_back) in [
-            (names::CLUSTER_PLACEMENT, Ending::Settled, Look::Decided, false),
-            (names::CLUSTER_PLACEMENT, Ending::Settled, Look::Decided, true),
-            (names::CLUSTER_PLACEMENT, Ending::Failed, Look::Decided, false),
-            (names::CLUSTER_PLACEMENT, Ending::Conflict, Look::Decided, true),
-            (names::CLUSTER_PLACEMENT, Ending::Stopped, Look::Stopped(String::new()), false),
-            (names::CLUSTER_PLACEMENT, Ending::Cancelled, Look::Decided, false),
-            (names::CLUSTER_SCHEDULER, Ending::Settled, Look::Decided, false),
-            (names::CLUSTER_SCHEDULER, Ending::Settled, Look::Passed, false),
-            (names::CLUSTER_SCHEDULER, Ending::Cancelled, Look::Decided, false),
-            (names::CLUSTER_SCHEDULER, Ending::Stopped, Look::Stopped(String::new()), false),
-            (names::CLUSTER_SCHEDULER, Ending::Failed, Look::Decided, false),
-            (names::NAMESPACED_SCHEDULER, Ending::Conflict, Look::Decided, false),
-            (names::MEMBERSHIP, Ending::Settled, Look::Decided, false),
+        for (controller, result, plan_result, is_requeued) in [
+            (names::CLUSTER_PLACEMENT, ReconcileResult::Succeeded, PlanResult::Decided, false),
+            (names::CLUSTER_PLACEMENT, ReconcileResult::Succeeded, PlanResult::Decided, true),
+            (names::CLUSTER_PLACEMENT, ReconcileResult::Failed, PlanResult::Decided, false),
+            (names::CLUSTER_PLACEMENT, ReconcileResult::Conflict, PlanResult::Decided, true),
+            (names::CLUSTER_PLACEMENT, ReconcileResult::Blocked, PlanResult::Blocked(String::new()), false),
+            (names::CLUSTER_PLACEMENT, ReconcileResult::Cancelled, PlanResult::Decided, false),
+            (names::CLUSTER_SCHEDULER, ReconcileResult::Succeeded, PlanResult::Decided, false),
+            (names::CLUSTER_SCHEDULER, ReconcileResult::Succeeded, PlanResult::Skipped, false),
+            (names::CLUSTER_SCHEDULER, ReconcileResult::Cancelled, PlanResult::Decided, false),
+            (names::CLUSTER_SCHEDULER, ReconcileResult::Blocked, PlanResult::Blocked(String::new()), false),
+            (names::CLUSTER_SCHEDULER, ReconcileResult::Failed, PlanResult::Decided, false),
+            (names::NAMESPACED_SCHEDULER, ReconcileResult::Conflict, PlanResult::Decided, false),
+            (names::MEMBERSHIP, ReconcileResult::Succeeded, PlanResult::Decided, false),
         ] {
-            metrics.began(controller);
-            metrics.ended(controller, &Finish { how, look, comes_back }, Duration::from_millis(20));
+            metrics.started(controller);
+            metrics.finished(
+                controller,
+                &ReconcileSummary { result, plan_result, is_requeued },
+                Duration::from_millis(20),
+            );
         }
-        metrics.began(names::NAMESPACED_PLACEMENT);
+        metrics.started(names::NAMESPACED_PLACEMENT);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [

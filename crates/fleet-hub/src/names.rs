@@ -1,4 +1,4 @@
-//! What the hub's controllers are called in logs, metrics and the table of owners.
+//! Names of the controllers in logs, metrics and the ownership table.
 
 pub const CLUSTER_PLACEMENT: &str = "cluster-placement";
 pub const NAMESPACED_PLACEMENT: &str = "namespaced-placement";

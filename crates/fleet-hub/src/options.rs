@@ -1,28 +1,25 @@
-//! What the hub agent's flags set, with the defaults of the flags.
-//!
-//! Decides how many keys each controller has in hand at once, from how large the fleet is meant to get. Never parses a
-//! flag.
+//! Options that the hub agent's flags set, with their defaults, and the number of workers of each controller.
 
 use std::time::Duration;
 
-use fleet_core::placement::{Propagation, SnapshotPace};
+use fleet_core::placement::{Propagation, SnapshotIntervals};
 use fleet_core::scheduler::EligibilityLimits;
 
-/// How long a leaving member's agent has to take back what it applied, before its Works are let go of without it.
+/// How long the agent of a leaving member has to finalize its Works before they are deleted without it.
 pub const DEFAULT_FORCE_DELETE_WAIT: Duration = Duration::from_mins(15);
-/// Longer than a healthy Deployment takes to pull its images, short enough for somebody who waits.
+/// Longer than a healthy Deployment takes to pull its images, and short enough for a user who waits.
 pub const DEFAULT_STUCK_AFTER: Duration = Duration::from_mins(5);
-/// Members that a hub is meant for; sizes pools of workers.
+/// Number of members that a hub is sized for.
 pub const DEFAULT_FLEET_SIZE: usize = 100;
-/// Placements that change at the same time; sizes pools of workers.
+/// Number of placements that change at the same time; sizes worker pools.
 pub const DEFAULT_CONCURRENT_PLACEMENTS: usize = 100;
 
-/// How the hub's controllers behave.
+/// Options of the hub's controllers.
 #[derive(Debug, Clone)]
 pub struct HubOptions {
     /// `--resource-snapshot-creation-minimum-interval`, `--resource-changes-collection-duration`.
-    pub snapshot_pace: SnapshotPace,
-    /// Fixed for users; tests and simulations shorten them.
+    pub snapshot_intervals: SnapshotIntervals,
+    /// Not configurable for users; tests and simulations shorten them.
     pub eligibility: EligibilityLimits,
     /// `--skipped-propagating-apis`, `--allowed-propagating-apis`, `--skipped-propagating-namespaces`,
     /// `--enable-workload`.
@@ -37,10 +34,10 @@ pub struct HubOptions {
     pub resource_placements: bool,
     /// `--enable-staged-update-run-apis`. Those of namespaced placements need `resource_placements` too.
     pub staged_runs: bool,
-    /// `--stuck-after`: how long a cluster of a staged run may take before the run says that it is stuck.
+    /// `--stuck-after`: how long a cluster of a staged run may take before the run reports it as stuck.
     pub stuck_after: Duration,
-    /// `--tolerate-strategy-changes`: whether a staged run goes on when its strategy is deleted, or edited into something
-    /// invalid.
+    /// `--tolerate-strategy-changes`: whether a staged run continues when its strategy is deleted, or changed to
+    /// something invalid.
     pub tolerate_strategy_changes: bool,
     /// `--enable-eviction-apis`.
     pub evictions: bool,
@@ -55,7 +52,7 @@ pub struct HubOptions {
 impl Default for HubOptions {
     fn default() -> Self {
         Self {
-            snapshot_pace: SnapshotPace::default(),
+            snapshot_intervals: SnapshotIntervals::default(),
             eligibility: EligibilityLimits::default(),
             propagation: Propagation::default(),
             force_delete_wait: DEFAULT_FORCE_DELETE_WAIT,
@@ -74,27 +71,27 @@ impl Default for HubOptions {
 }
 
 impl HubOptions {
-    /// A MemberCluster is little work: one hand per hundred.
+    /// A MemberCluster needs little work: one worker per hundred.
     pub fn member_workers(&self) -> usize {
         self.fleet_size.div_ceil(100).max(1)
     }
 
-    /// One hand per ten placements that change together.
+    /// One worker per ten placements that change at the same time.
     pub fn placement_workers(&self) -> usize {
         self.concurrent_placements.div_ceil(10).max(1)
     }
 
-    /// Staged runs are few, and one plan of theirs writes many bindings.
+    /// Staged runs are few, and one plan writes many bindings.
     pub fn run_workers(&self) -> usize {
         self.concurrent_placements.div_ceil(10).max(1)
     }
 
-    /// The larger the fleet, the longer a placement writes bindings.
+    /// In a larger fleet, a placement takes longer to write its bindings.
     pub fn scheduler_workers(&self) -> usize {
         (self.fleet_size.div_ceil(50) * self.concurrent_placements.div_ceil(10)).max(1)
     }
 
-    /// A rollout moves bindings one after the other.
+    /// A rollout changes bindings one after the other.
     pub fn rollout_workers(&self) -> usize {
         (self.fleet_size.div_ceil(30) * self.concurrent_placements.div_ceil(10)).max(1)
     }

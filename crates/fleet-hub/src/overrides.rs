@@ -1,16 +1,17 @@
-//! Freezes overrides into snapshots, for overrides of one scope.
-//!
-//! Decides what is observed and how each write of a plan becomes a request. Nothing is done about an override of which
-//! something cannot be read. That one cannot be frozen is told by an event on it. Never decides which snapshots there shall
-//! be: that is `fleet_core::overrides`.
+//! The override controller of one scope: creates snapshots of overrides. `fleet_core::overrides` plans. An override
+//! that cannot be decoded is skipped. An override that cannot have a snapshot gets an event.
 
 use fleet_api::conditions::events::OverrideEvent;
 use fleet_api::kinds::{Family, Obj, Scope, ScopeKind};
 use fleet_api::names::OverrideName;
 use fleet_api::types::OverrideSnapshotSpec;
 use fleet_api::well_known::{finalizers, labels};
-use fleet_core::overrides::{Observed, Outcome, OverrideFacts, OverrideSpec, SnapshotFacts, Write as Planned, plan};
-use fleet_runtime::{Actions, Controller, Event, KubeEvent, Look, Moment, ObjectKey, Runtime, Triggers, Write};
+use fleet_core::overrides::{
+    Observed, OverrideFacts, OverrideOutcome, OverrideSpec, SnapshotFacts, Write as Planned, plan,
+};
+use fleet_runtime::{
+    Actions, Controller, Event, KubeEvent, ObjectKey, PlanInput, PlanResult, Runtime, Triggers, Write,
+};
 
 use crate::caches::{OverrideCaches, by};
 use crate::membership::changed;
@@ -30,17 +31,17 @@ where
 }
 
 fn on_override<O: Family, S: Scope>(event: Event<'_, Obj<O, S>>) -> Option<ObjectKey> {
-    let is_news = event.changed(|one| (one.generation(), meta::is_deleting(one), &one.metadata.finalizers));
-    is_news.then(|| event.key())
+    let is_relevant = event.changed(|one| (one.generation(), meta::is_deleting(one), &one.metadata.finalizers));
+    is_relevant.then(|| event.key())
 }
 
-/// Snapshots are ours, but others can change or delete them.
+/// Snapshots belong to this controller, but other clients can change or delete them.
 fn on_snapshot<F: Family, S: Scope>(event: Event<'_, Obj<F, S>>) -> Vec<ObjectKey> {
     let parent = |one: &Obj<F, S>| {
         let name = one.metadata.labels.as_ref()?.get(labels::PARENT_OVERRIDE)?;
         Some(ObjectKey::new(one.metadata.namespace.as_deref(), name))
     };
-    if event.changed(|one| &one.metadata.labels) { event.sides().filter_map(parent).collect() } else { Vec::new() }
+    if event.changed(|one| &one.metadata.labels) { event.versions().filter_map(parent).collect() } else { Vec::new() }
 }
 
 struct Overrides<O: Family, F: Family, S: Scope> {
@@ -60,42 +61,42 @@ where
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), moment: Moment) -> Actions {
-        if self.caches.overrides.is_broken(key) {
+    fn plan(&self, key: &ObjectKey, (): (), input: PlanInput) -> Actions {
+        if self.caches.overrides.is_unreadable(key) {
             return Actions { note: Some("waits until the override can be read".to_owned()), ..Actions::none() };
         }
         let Some(override_) = self.caches.overrides.get(key) else { return Actions::none() };
         let Ok(name) = OverrideName::parse(key.name()) else {
-            let told = KubeEvent::about(&*override_, &OverrideEvent::NameTooLong { longest: OverrideName::MAX_BYTES });
-            let look = Look::Stopped("no snapshot can have such a name".to_owned());
-            return Actions { events: vec![told], look, ..Actions::none() };
+            let event = KubeEvent::about(&*override_, &OverrideEvent::NameTooLong { longest: OverrideName::MAX_BYTES });
+            let result = PlanResult::Blocked("no snapshot can have such a name".to_owned());
+            return Actions { events: vec![event], result, ..Actions::none() };
         };
         let snapshots = self.caches.snapshots.by(by::OVERRIDE, &key.to_string());
         let observed = Observed {
             override_: OverrideFacts::of(&name, &*override_),
             snapshots: snapshots.iter().map(|one| SnapshotFacts::of(&**one)).collect(),
         };
-        let plan = plan(&observed, moment.now);
+        let plan = plan(&observed, input.now);
         let snapshot = |name: &str| snapshots.iter().map(|one| &**one).find(|one| meta::name(*one) == name);
         let mut actions = Actions::none();
         for planned in &plan.writes {
             actions.writes.extend(match planned {
-                Planned::HoldOverride => {
+                Planned::AddFinalizer => {
                     Some(Write::change(&*override_, &meta::with_finalizer(&*override_, finalizers::OVERRIDE)))
                 }
-                Planned::ReleaseOverride => {
+                Planned::RemoveFinalizer => {
                     Some(Write::change(&*override_, &meta::without_finalizer(&*override_, finalizers::OVERRIDE)))
                 }
                 Planned::CreateSnapshot(new) => Some(Write::create(&new.object::<O, F, S>(&override_))),
-                Planned::MarkSnapshot { snapshot: name, latest } => {
+                Planned::SetLatestLabel { snapshot: name, latest } => {
                     snapshot(name).map(|one| changed(one, |one| meta::set_latest(one, *latest)))
                 }
                 Planned::DeleteSnapshot { snapshot: name } => snapshot(name).map(Write::delete),
             });
         }
-        if let Outcome::Stopped(fault) = &plan.report.outcome {
+        if let OverrideOutcome::Stopped(fault) = &plan.report.outcome {
             actions.events.push(KubeEvent::about(&*override_, &OverrideEvent::Stopped { fault: fault.to_string() }));
-            actions.look = Look::stopped(fault);
+            actions.result = PlanResult::blocked(fault);
         }
         actions.note = Some(format!("{:?}", plan.report.outcome));
         actions

@@ -1,20 +1,18 @@
-//! Which controller writes which field of which kind: each field has one writer.
-//!
-//! Decides who may write what; the runtime holds it, and the simulator fails on a write outside of it. Never performs a
-//! write.
+//! Which controller writes which field of which kind. Each field has one writer; the runtime enforces it, and the
+//! simulator fails on any other write.
 
 use fleet_runtime::Grant;
 
 use crate::names;
 
-/// What the hub's controllers may write.
+/// The fields that the hub's controllers may write.
 pub fn ownership() -> Vec<Grant> {
     let runs = RUN_KINDS.iter().flat_map(RunKinds::grants);
     let members = MEMBERSHIP.into_iter().chain(OVERRIDES).chain(EVICTION);
     PLACEMENT_KINDS.iter().flat_map(PlacementKinds::grants).chain(members).chain(runs).collect()
 }
 
-/// Who writes what about members.
+/// Writers of members' objects.
 const MEMBERSHIP: [Grant; 8] = [
     fields(
         names::MEMBERSHIP,
@@ -33,8 +31,8 @@ const MEMBERSHIP: [Grant; 8] = [
         "InternalMemberCluster",
         &["metadata.annotations[kubernetes-fleet.io/asked-to-leave-at]", "spec"],
     ),
-    // Of a member that leaves: whoever put a finalizer there is not waited for.
-    fields(names::MEMBERSHIP, "Work", &["metadata.finalizers"]),
+    // For a member that leaves, finalizers of any owner are removed.
+    fields(names::MEMBERSHIP, "Work", &["metadata.finalizers", "status.manifestConditions"]),
     fields(
         names::CLUSTER_PROFILE,
         "MemberCluster",
@@ -43,13 +41,21 @@ const MEMBERSHIP: [Grant; 8] = [
     makes(names::CLUSTER_PROFILE, "ClusterProfile", &["metadata.labels[x-k8s.io/cluster-manager]", "spec", "status"]),
 ];
 
-/// Who carries out evictions.
+/// Writers of evictions.
 const EVICTION: [Grant; 2] = [
-    fields(names::EVICTION, "ClusterResourcePlacementEviction", &["status"]),
+    fields(
+        names::EVICTION,
+        "ClusterResourcePlacementEviction",
+        &[
+            "metadata.annotations[kubernetes-fleet.io/evicted-binding-uid]",
+            "metadata.annotations[kubernetes-fleet.io/eviction-allowed-by]",
+            "status",
+        ],
+    ),
     Grant { controller: names::EVICTION, kind: "ClusterResourceBinding", creates: false, deletes: true, fields: &[] },
 ];
 
-/// Who freezes overrides.
+/// Writers of overrides and their snapshots.
 const OVERRIDES: [Grant; 4] = [
     fields(names::CLUSTER_OVERRIDE, "ClusterResourceOverride", HOLDS_OVERRIDE),
     makes(names::CLUSTER_OVERRIDE, "ClusterResourceOverrideSnapshot", MARKS_LATEST),
@@ -59,7 +65,8 @@ const OVERRIDES: [Grant; 4] = [
 const HOLDS_OVERRIDE: &[&str] = &["metadata.finalizers[kubernetes-fleet.io/override-cleanup]"];
 const MARKS_LATEST: &[&str] = &["metadata.labels[kubernetes-fleet.io/is-latest-snapshot]"];
 
-/// Of a binding, what the scheduler decides. The state goes on from there to whoever rolls out, and back.
+/// Fields of a binding that the scheduler writes. The rollout changes the state afterwards, and the scheduler may
+/// change it back.
 const SCHEDULES: &[&str] = &[
     "metadata.finalizers[kubernetes-fleet.io/scheduler-crb-cleanup]",
     "metadata.annotations[kubernetes-fleet.io/previous-binding-state]",
@@ -67,7 +74,8 @@ const SCHEDULES: &[&str] = &[
     "spec.schedulingPolicySnapshotName",
     "spec.clusterDecision",
 ];
-/// Of a binding, what a rolling update decides. The placement's strategy says whether it is that or a staged run.
+/// Fields of a binding that a rolling update writes. The placement's strategy selects between rolling update and
+/// staged run.
 const ROLLS_OUT: &[&str] = &[
     "metadata.annotations[kubernetes-fleet.io/delete-propagation-policy]",
     "~spec.state",
@@ -77,7 +85,8 @@ const ROLLS_OUT: &[&str] = &[
     "~spec.applyStrategy",
     "~status.conditions[RolloutStarted]",
 ];
-/// Of a binding, what the work generator says. That a rolling update has started it says too, to save a write.
+/// Fields of a binding that the work generator writes. It also reports that a rolling update has started, which saves
+/// a write.
 const REPORTS: &[&str] = &[
     "metadata.finalizers[kubernetes-fleet.io/work-cleanup]",
     "~status.conditions[RolloutStarted]",
@@ -132,7 +141,7 @@ const PLACEMENT_KINDS: &[PlacementKinds] = &[
     },
 ];
 
-/// The kinds around staged runs of one scope.
+/// The kinds of staged runs of one scope.
 struct RunKinds {
     controller: &'static str,
     run: &'static str,
@@ -158,7 +167,8 @@ const RUN_KINDS: &[RunKinds] = &[
     },
 ];
 
-/// Of a binding, what a staged run decides. The placement's strategy says whether it is that or a rolling update.
+/// Fields of a binding that a staged run writes. The placement's strategy selects between rolling update and staged
+/// run.
 const RUNS_MOVE: &[&str] = &[
     "metadata.annotations[kubernetes-fleet.io/moved-by-update-run]",
     "~spec.state",
@@ -167,7 +177,7 @@ const RUNS_MOVE: &[&str] = &[
     "~spec.clusterResourceOverrideSnapshots",
     "~spec.applyStrategy",
 ];
-/// Whether a placement's content is frozen by itself or by its runs depends on its strategy too.
+/// The placement's strategy also selects whether the placement controller or a staged run creates resource snapshots.
 const RUNS_FREEZE: &[&str] = &["~metadata.labels[kubernetes-fleet.io/is-latest-snapshot]"];
 
 impl RunKinds {
@@ -176,7 +186,7 @@ impl RunKinds {
             fields(
                 self.controller,
                 self.run,
-                // An index that the user left out is stored as none; once it is there nobody can change it.
+                // An index that the user left out is stored as absent; once it is set it is immutable.
                 &[
                     "metadata.finalizers[kubernetes-fleet.io/stagedupdaterun-finalizer]",
                     "spec.resourceSnapshotIndex",
@@ -190,12 +200,12 @@ impl RunKinds {
     }
 }
 
-/// A controller's right to change fields, and nothing else.
+/// Allows a controller to change these fields only.
 const fn fields(controller: &'static str, kind: &'static str, fields: &'static [&'static str]) -> Grant {
     Grant { controller, kind, creates: false, deletes: false, fields }
 }
 
-/// A controller's right to everything about a kind but what others were given.
+/// Allows a controller everything about a kind except fields of other controllers.
 const fn makes(controller: &'static str, kind: &'static str, fields: &'static [&'static str]) -> Grant {
     Grant { controller, kind, creates: true, deletes: true, fields }
 }
@@ -230,9 +240,9 @@ impl PlacementKinds {
             makes(self.scheduler, self.binding, SCHEDULES),
             Grant { deletes: true, ..fields(self.rollout, self.binding, ROLLS_OUT) },
             fields(self.work_generator, self.binding, REPORTS),
-            // Users' resources; a placement that goes to one cluster copies the status from there.
+            // Users' resources: a placement on one cluster copies the status from there.
             fields(self.report_back, "*", &["~status"]),
-            // Each makes the Works of its own placements only.
+            // Each creates the Works of its own placements only.
             makes(self.work_generator, "Work", &["~spec", "~metadata.labels", "~metadata.annotations"]),
         ];
         let copied = ["sourceStatus", "lastUpdatedTime", "metadata.ownerReferences"].as_slice();
@@ -254,7 +264,7 @@ mod tests {
         assert!(table.is_ok(), "{table:?}");
     }
 
-    /// A table of constants cannot be made from other constants, so the spelling is compared here.
+    /// Constants cannot be concatenated into a table, so the spelling is compared here.
     #[test]
     fn fields_are_spelled_as_everywhere_else() {
         let known = [
@@ -269,10 +279,12 @@ mod tests {
             finalizers::OVERRIDE,
             annotations::PREVIOUS_BINDING_STATE,
             annotations::DELETE_PROPAGATION,
+            annotations::EVICTED_BINDING_UID,
+            annotations::EVICTION_ALLOWED_BY,
             finalizers::UPDATE_RUN,
             annotations::MOVED_BY_RUN,
             finalizers::MEMBER_CLUSTER,
-            annotations::ASKED_TO_LEAVE_AT,
+            annotations::LEAVE_REQUESTED_AT,
             finalizers::CLUSTER_PROFILE,
             labels::MEMBER_NAME,
             labels::IS_FLEET_RESOURCE,

@@ -1,43 +1,42 @@
-//! The member's agent: what runs beside a member's API server and speaks to the hub.
-//!
-//! Decides what of the hub is followed: the member's own namespace and nothing else. Never decides what is done: that is
-//! `fleet-core`. Never spawns, reads a clock or holds a client: that is `fleet-runtime`.
+//! The member agent. On the hub it watches only the member's own namespace.
 //!
 //! | file | what |
 //! |---|---|
-//! | `options` | what the agent's flags and environment set |
-//! | `membership` | the shell of `fleet_core::membership::agent` |
-//! | `applier/` | the shell of `fleet_core::apply`: Works become objects on the member |
-//! | `provider` | what property providers are shown, and what they tell |
-//! | `asking` | starting and asking a provider, with deadlines |
-//! | `look` | asking the member's API server how its cluster is |
+//! | `options` | flags and environment of the agent |
+//! | `membership` | joins, sends heartbeats and leaves; `fleet_core::membership::agent` plans |
+//! | `applier/` | applies Works to the member; `fleet_core::apply` decides |
+//! | `provider` | the interface of property providers |
+//! | `provider_client` | starts and calls a provider, with deadlines |
+//! | `collect` | health probe and objects for properties |
 //! | `ownership` | which controller writes which field |
 
+// Arithmetic that can panic, above all on times: `clippy.toml` names the types for which it is fine.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod applier;
-mod asking;
-mod look;
+mod collect;
 mod membership;
 mod options;
 mod ownership;
 mod provider;
+mod provider_client;
 
 pub use applier::Processed;
-pub use options::{ApplierOptions, MemberOptions, Properties, ProviderOptions};
-pub use ownership::ownership;
-pub use provider::{Pending, PropertyProvider, Seen, Wants};
+pub use options::{ApplierOptions, CostOptions, MemberOptions, Properties, ProviderOptions};
+pub use ownership::{APPLIER, ownership};
+pub use provider::{Pending, PropertyProvider, ProviderInput, ProviderNeeds};
 
 use applier::Switch;
 use fleet_api::kinds::{InternalMemberCluster, Work};
-use fleet_runtime::{Cache, Counters, Kind, Runtime, Side};
+use fleet_runtime::{Cache, ClusterId, Counters, Kind, Runtime};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
-/// What is installed: handles for the work applier, probes, tests and simulations.
+/// Handles of the installed agent for probes, tests and simulations.
 #[derive(Debug, Clone)]
 pub struct Member {
     pub caches: Caches,
-    /// Whether Works are to be applied: true from joining until leaving. Works of a member that has not joined, or that
-    /// leaves, are left alone.
+    /// Whether Works are applied: true from joining until leaving.
     pub applying: watch::Receiver<bool>,
     /// How often this member has joined and left.
     pub joins: Counters,
@@ -46,7 +45,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Lets a registry show what is counted; under the member's name where one process serves many.
+    /// Registers the counters; under the member's name if one process serves many members.
     pub fn register(&self, registry: &mut Registry, name: Option<&str>) {
         let registry = match name {
             Some(name) => registry.sub_registry_with_label(("member".into(), name.to_owned().into())),
@@ -58,19 +57,20 @@ impl Member {
     }
 }
 
-/// What the agent holds of the hub: its own namespace.
+/// The agent's caches of its namespace on the hub.
 #[derive(Debug, Clone)]
 pub struct Caches {
-    pub mailboxes: Cache<InternalMemberCluster>,
-    /// With manifests: the member is who reads them.
+    pub internal_member_clusters: Cache<InternalMemberCluster>,
+    /// With manifests, which the member reads.
     pub works: Cache<Work>,
 }
 
-/// Adds the agent's caches and controllers to a runtime whose main server is the hub. `member` is the member's own.
-pub fn install(runtime: &mut Runtime, member: Side, options: &MemberOptions) -> Member {
+/// Adds the agent's caches and controllers to a runtime whose main server is the hub. `member` is the member's own
+/// server.
+pub fn install(runtime: &mut Runtime, member: ClusterId, options: &MemberOptions) -> Member {
     let namespace = options.namespace.as_str();
     let caches = Caches {
-        mailboxes: runtime.cache(Kind::new().in_namespace(namespace)),
+        internal_member_clusters: runtime.cache(Kind::new().in_namespace(namespace)),
         works: runtime.cache(Kind::new().packed().in_namespace(namespace)),
     };
     let (applying, listener) = watch::channel(false);

@@ -1,8 +1,7 @@
-//! Runs membership on the member: joins, keeps the hub informed, leaves.
+//! The membership controller of the member agent; `fleet_core::membership::agent` plans.
 //!
-//! Decides what wakes the agent and how each act of a plan is carried out. A look at the cluster takes two rounds: a plan
-//! asks for it, the next `converse` takes it, and the plan after that makes the report. Never decides when to look or what
-//! to report: that is `fleet_core::membership::agent`.
+//! A heartbeat takes two reconciles: a plan requests it, the next reconcile collects health and properties, and its
+//! plan reports them.
 
 use std::sync::Arc;
 
@@ -10,60 +9,66 @@ use fleet_api::kinds::{InternalMemberCluster, Work};
 use fleet_api::names::ClusterName;
 use fleet_api::types::ClusterState;
 use fleet_api::well_known::{finalizers, metrics};
+use fleet_core::apply::finalize::with_accepted_status;
 use fleet_core::membership::Counter;
 use fleet_core::membership::agent::{
-    FIRST_RETRY_AFTER, MailboxFacts, Memory, Observed, Order, Outcome as Stand, Plan, Setback, Sounding, WorkFacts,
-    Write as Act, plan,
+    FIRST_RETRY_AFTER, Failure, Heartbeat, InternalMemberClusterFacts, Memory, Observed, Outcome as AgentOutcome, Plan,
+    SpecGeneration, WorkFacts, Write as PlannedWrite, plan,
 };
-use fleet_core::plan::Wake as Until;
 use fleet_runtime::{
-    Actions, Controller, CounterName, Counters, Error, Event, Hands, KubeEvent, Moment, Next, ObjectKey, Outcome,
-    Runtime, Side, Triggers, Write,
+    Actions, ClusterId, Controller, CounterName, Counters, Error, Event, KubeEvent, ObjectKey, PlanInput,
+    ReconcileContext, Runtime, Triggers, Wake, Write, WriteResult,
 };
 use parking_lot::Mutex;
 
 use crate::Caches;
 use crate::applier::Switch;
-use crate::asking::Asking;
-use crate::look::Look;
+use crate::collect::HealthAndProperties;
 use crate::options::MemberOptions;
 use crate::ownership::MEMBERSHIP;
+use crate::provider_client::ProviderClient;
 
-/// One agent looks after one cluster.
+/// One agent serves one cluster.
 const WORKERS: usize = 1;
 
-/// Starts the agent; gives the counters of joins and leaves. It turns the work applier on and off.
+/// Starts the controller and returns the counters of joins and leaves. It turns the work applier on and off.
 pub(crate) fn start(
     runtime: &mut Runtime,
-    member: Side,
+    member: ClusterId,
     options: &MemberOptions,
     caches: &Caches,
     applier: Switch,
 ) -> Counters {
-    let counters = Counters::new([Counter::Joined, Counter::Left].map(shown));
-    let own_mailbox = ObjectKey::namespaced(options.namespace.as_str(), options.cluster.as_str());
+    let counters = Counters::new([Counter::Joined, Counter::Left].map(counter_name));
+    let own_key = ObjectKey::namespaced(options.namespace.as_str(), options.cluster.as_str());
     let agent = Agent {
         caches: caches.clone(),
-        mailbox: own_mailbox.clone(),
+        internal_member_cluster: own_key.clone(),
         member,
-        provider: options.properties.provider().map(Asking::new),
+        provider: options.properties.provider().map(ProviderClient::new),
         applier,
         counters: counters.clone(),
         state: Mutex::default(),
     };
     let (cluster, leaver) = (options.cluster.clone(), options.cluster.clone());
-    let (mailboxes, wanted) = (caches.mailboxes.clone(), own_mailbox.clone());
+    let (internal_member_clusters, wanted) = (caches.internal_member_clusters.clone(), own_key.clone());
     let triggers = Triggers::new()
-        .on(&caches.mailboxes, move |event| (event.key() == own_mailbox && is_order(event)).then(|| cluster.clone()))
+        .on(&caches.internal_member_clusters, move |event| {
+            (event.key() == own_key && is_spec_change(event)).then(|| cluster.clone())
+        })
         .on(&caches.works, move |event| {
-            let leaves = || mailboxes.get(&wanted).is_some_and(|mailbox| mailbox.spec.state == ClusterState::Leave);
-            (event.changed(|work| WorkFacts::of(work).held) && leaves()).then(|| leaver.clone())
+            let leaves = || {
+                internal_member_clusters
+                    .get(&wanted)
+                    .is_some_and(|internal_member_cluster| internal_member_cluster.spec.state == ClusterState::Leave)
+            };
+            (event.changed(|work| WorkFacts::of(work).has_finalizer) && leaves()).then(|| leaver.clone())
         });
     runtime.controller(agent, triggers, WORKERS);
     counters
 }
 
-fn shown(counter: Counter) -> CounterName {
+fn counter_name(counter: Counter) -> CounterName {
     let help = match counter {
         Counter::Joined => "Times that this member has joined",
         Counter::Left => "Times that this member has left",
@@ -71,153 +76,171 @@ fn shown(counter: Counter) -> CounterName {
     CounterName { name: counter.name(), help, label: (metrics::RESULT_LABEL, metrics::RESULT_SUCCESS) }
 }
 
-/// Whether the hub asks for something else now. What agents report in the same object is no order.
-fn is_order(event: Event<'_, InternalMemberCluster>) -> bool {
-    event.changed(|mailbox| (mailbox.metadata.generation, mailbox.metadata.uid.as_deref()))
+/// Whether the hub has changed the spec. Status updates of agents do not count.
+fn is_spec_change(event: Event<'_, InternalMemberCluster>) -> bool {
+    event.changed(|internal_member_cluster| {
+        (internal_member_cluster.metadata.generation, internal_member_cluster.metadata.uid.as_deref())
+    })
 }
 
 struct Agent {
     caches: Caches,
-    mailbox: ObjectKey,
-    member: Side,
-    /// The property provider, if there is one.
-    provider: Option<Asking>,
+    internal_member_cluster: ObjectKey,
+    member: ClusterId,
+    /// The property provider, if one is configured.
+    provider: Option<ProviderClient>,
     applier: Switch,
     counters: Counters,
     state: Mutex<State>,
 }
 
-/// What the agent knows beside its memory.
+/// What the controller knows besides the memory of the core.
 #[derive(Default)]
 struct State {
     memory: Memory,
-    /// Whether the last plan asked for a look at the cluster.
-    look_due: bool,
-    /// The random bits of this process.
+    /// Whether the last plan requested a heartbeat.
+    heartbeat_due: bool,
+    /// Random bits of this process.
     seed: Option<u64>,
-    /// Set if the plan in hand lets go of Works: for this order of the hub.
-    releases_for: Option<Order>,
-    /// What counts once the report of the plan in hand is written.
+    /// Set if the current plan removes finalizers of Works: the generation that requested it.
+    releasing_works_for: Option<SpecGeneration>,
+    /// The counter to increment when the status of the current plan has been written.
     uncounted: Option<Counter>,
 }
 
 impl Controller for Agent {
     const NAME: &'static str = MEMBERSHIP;
     type Key = ClusterName;
-    type Facts = Option<Look>;
+    type Facts = Option<HealthAndProperties>;
 
-    async fn converse(&self, _: &ClusterName, hands: &Hands<'_>) -> Result<Option<Look>, Error> {
-        if !self.state.lock().look_due {
+    async fn observe_with_writes(
+        &self,
+        _: &ClusterName,
+        context: &ReconcileContext<'_>,
+    ) -> Result<Option<HealthAndProperties>, Error> {
+        if !self.state.lock().heartbeat_due {
             return Ok(None);
         }
-        Ok(Some(Look::take(hands, self.member, self.provider.as_ref()).await))
+        Ok(Some(HealthAndProperties::collect(context, self.member, self.provider.as_ref()).await))
     }
 
-    fn plan(&self, _: &ClusterName, look: Option<Look>, moment: Moment) -> Actions {
+    fn plan(&self, _: &ClusterName, collected: Option<HealthAndProperties>, input: PlanInput) -> Actions {
         let mut state = self.state.lock();
-        (state.releases_for, state.uncounted) = (None, None);
-        if self.caches.mailboxes.is_broken(&self.mailbox) {
-            let note = Some("waits until the mailbox can be read".to_owned());
+        (state.releasing_works_for, state.uncounted) = (None, None);
+        if self.caches.internal_member_clusters.is_unreadable(&self.internal_member_cluster) {
+            let note = Some("waiting until the InternalMemberCluster can be read".to_owned());
             return Actions { note, ..Actions::none() };
         }
-        let Some(mailbox) = self.caches.mailboxes.get(&self.mailbox) else { return Actions::none() };
-        if let Some(look) = look {
-            let Look { probe, provider, collected } = look;
-            let sounding = Sounding::next(&state.memory, Order::of(&mailbox), moment.now, probe, provider, collected);
-            if let Some(error) = sounding.new_failure(state.memory.sounding.as_ref()) {
-                tracing::warn!(error, "what the cluster has cannot be collected; what was told of it last stays");
+        let Some(internal_member_cluster) = self.caches.internal_member_clusters.get(&self.internal_member_cluster)
+        else {
+            return Actions::none();
+        };
+        if let Some(collected) = collected {
+            let HealthAndProperties { probe, provider, collected } = collected;
+            let heartbeat = Heartbeat::next(
+                &state.memory,
+                SpecGeneration::of(&internal_member_cluster),
+                input.now,
+                probe,
+                provider,
+                collected,
+            );
+            if let Some(error) = heartbeat.new_collection_error(state.memory.heartbeat.as_ref()) {
+                tracing::warn!(error, "failed to collect properties; keeping the last reported ones");
             }
-            state.memory.sounding = Some(sounding);
+            state.memory.heartbeat = Some(heartbeat);
         }
-        state.look_due = false;
-        let seed = *state.seed.get_or_insert(moment.seed);
-        let works = self.works_to_release(&mailbox);
+        state.heartbeat_due = false;
+        let seed = *state.seed.get_or_insert(input.seed);
+        let works = self.works_if_leaving(&internal_member_cluster);
         let observed = Observed {
-            mailbox: Some(MailboxFacts::of(&mailbox)),
+            internal_member_cluster: Some(InternalMemberClusterFacts::of(&internal_member_cluster)),
             works: works.iter().map(|work| WorkFacts::of(work)).collect(),
             memory: &state.memory,
             seed,
         };
-        let plan = plan(&observed, moment.now);
-        self.carry_out(&mut state, &mailbox, &works, plan, moment)
+        let plan = plan(&observed, input.now);
+        self.execute(&mut state, &internal_member_cluster, &works, plan, input)
     }
 
-    fn performed(&self, _: &ClusterName) {
+    fn on_committed(&self, _: &ClusterName) {
         if let Some(counter) = self.state.lock().uncounted.take() {
             self.counters.count(counter.name());
         }
     }
 
-    fn conclude(&self, _: &ClusterName, outcomes: Vec<Outcome>, moment: Moment) -> Option<Actions> {
+    fn on_results(&self, _: &ClusterName, outcomes: Vec<WriteResult>, input: PlanInput) -> Option<Actions> {
         let mut state = self.state.lock();
-        let order = state.releases_for.take()?;
+        let requested_by = state.releasing_works_for.take()?;
         let failures: Vec<_> =
             outcomes.into_iter().filter_map(Result::err).filter(|error| !error.is_not_found()).collect();
         let failed = failures.iter().find(|error| !error.is_conflict());
         if let Some(error) = failed {
-            state.memory.setback = Some(Setback::next(&state.memory, order, error.with_causes(), moment.now));
+            state.memory.failure = Some(Failure::next(&state.memory, requested_by, error.with_causes(), input.now));
         } else if failures.is_empty() {
-            state.memory.setback = None;
+            state.memory.failure = None;
         }
-        // The next plan reports it. Somebody who writes the same Work gets a moment to finish.
+        // The next plan reports the failure. After a conflict it waits, so that the other writer can finish.
         let fought = failed.is_none() && !failures.is_empty();
-        let retry_at = if fought { moment.now.checked_add(FIRST_RETRY_AFTER).ok() } else { None };
-        Some(Actions::none().then(Next::At(retry_at.unwrap_or(moment.now))))
+        let retry_at = if fought { input.now.checked_add(FIRST_RETRY_AFTER).ok() } else { None };
+        Some(Actions::none().with_wake(Wake::At(retry_at.unwrap_or(input.now))))
     }
 }
 
 impl Agent {
-    /// Works are looked at only when the agent leaves: decoding them at every heartbeat would be for nothing.
-    fn works_to_release(&self, mailbox: &InternalMemberCluster) -> Vec<Arc<Work>> {
-        if mailbox.spec.state == ClusterState::Leave { self.caches.works.list() } else { Vec::new() }
+    /// Works are needed only when the agent leaves: decoding them at every heartbeat would be wasted.
+    fn works_if_leaving(&self, internal_member_cluster: &InternalMemberCluster) -> Vec<Arc<Work>> {
+        if internal_member_cluster.spec.state == ClusterState::Leave { self.caches.works.list() } else { Vec::new() }
     }
 
-    fn carry_out(
+    fn execute(
         &self,
         state: &mut State,
-        mailbox: &InternalMemberCluster,
+        internal_member_cluster: &InternalMemberCluster,
         works: &[Arc<Work>],
         plan: Plan,
-        moment: Moment,
+        input: PlanInput,
     ) -> Actions {
         let mut actions = Actions { note: Some(format!("{:?}", plan.report.outcome)), ..Actions::none() };
-        for act in &plan.writes {
-            match act {
-                Act::StartApplier | Act::StopApplier => {
-                    let runs = *act == Act::StartApplier;
+        for planned in &plan.writes {
+            match planned {
+                PlannedWrite::StartApplier | PlannedWrite::StopApplier => {
+                    let runs = *planned == PlannedWrite::StartApplier;
                     self.applier.turn(runs);
                     state.memory.applier_running = runs;
                 }
-                Act::TakeSounding => state.look_due = true,
-                Act::ReleaseWork { work } => actions.writes.extend(release(works, work)),
+                PlannedWrite::CollectHeartbeat => state.heartbeat_due = true,
+                PlannedWrite::RemoveWorkFinalizer { work } => actions.writes.extend(remove_finalizer(works, work)),
             }
         }
-        if state.look_due {
-            return actions.then(Next::At(moment.now));
+        if state.heartbeat_due {
+            return actions.with_wake(Wake::At(input.now));
         }
         if !actions.writes.is_empty() {
-            state.releases_for = Some(Order::of(mailbox));
+            state.releasing_works_for = Some(SpecGeneration::of(internal_member_cluster));
             return actions;
         }
-        if !matches!(plan.report.outcome, Stand::SetBack { .. }) {
-            state.memory.setback = None;
+        if !matches!(plan.report.outcome, AgentOutcome::AwaitingRetry { .. }) {
+            state.memory.failure = None;
         }
         if let Some(status) = plan.status {
-            actions.write(Write::status(mailbox, &mailbox.clone().with_status(status)));
+            actions.write(Write::status(internal_member_cluster, &internal_member_cluster.clone().with_status(status)));
         }
         state.uncounted = plan.report.counted;
-        actions.events = plan.report.events.iter().map(|event| KubeEvent::about(mailbox, event)).collect();
-        actions.then(match plan.wake {
-            Until::OnChange => Next::OnChange,
-            Until::At(instant) => Next::At(instant),
-        })
+        actions.events =
+            plan.report.events.iter().map(|event| KubeEvent::about(internal_member_cluster, event)).collect();
+        actions.with_wake(plan.wake)
     }
 }
 
-/// Takes our finalizer from a Work. `None` for one that was not observed, of which no plan speaks.
-fn release(works: &[Arc<Work>], name: &str) -> Option<Write> {
-    let work = works.iter().find(|work| work.metadata.name.as_deref() == Some(name))?;
-    let mut released = Work::clone(work);
+/// Removes our finalizer from a Work. Before that, removes from its status what an API server would refuse. Writes
+/// nothing for a Work that was not observed; a plan never refers to such a Work.
+fn remove_finalizer(works: &[Arc<Work>], name: &str) -> Vec<Write> {
+    let Some(work) = works.iter().find(|work| work.metadata.name.as_deref() == Some(name)) else { return Vec::new() };
+    let accepted = with_accepted_status(work);
+    let repair = accepted.as_ref().map(|accepted| Write::status(&**work, accepted));
+    let work = accepted.as_ref().unwrap_or(work);
+    let mut released = work.clone();
     released.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != finalizers::WORK));
-    Some(Write::change(&**work, &released).observed())
+    repair.into_iter().chain([Write::change(work, &released).best_effort()]).collect()
 }

@@ -1,20 +1,20 @@
-//! What the member agent's flags and environment set.
-//!
-//! Decides that a cluster without a possible namespace on the hub cannot be a member. Never reads a flag.
+//! The options that the member agent's flags and environment set.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use fleet_api::names::{ClusterName, MemberNamespace, NameError};
 use fleet_core::apply::availability::Tracking;
 use fleet_core::apply::budget::Limit;
-use fleet_core::apply::farewell::STUCK_AFTER;
-use fleet_core::apply::priority::Decline;
-use fleet_core::apply::requeue::Pace;
+use fleet_core::apply::finalize::STUCK_AFTER;
+use fleet_core::apply::policy::Policy;
+use fleet_core::apply::priority::PriorityDecay;
+use fleet_core::apply::requeue::RequeueBackoff;
 use jiff::SignedDuration;
 
 use crate::provider::PropertyProvider;
 
-/// How a member's agent behaves.
+/// Options of a member agent.
 #[derive(Debug, Clone)]
 pub struct MemberOptions {
     /// `MEMBER_CLUSTER_NAME`: the name of its MemberCluster.
@@ -34,7 +34,7 @@ impl MemberOptions {
         Ok(Self { cluster, namespace, properties: Properties::default(), applier: ApplierOptions::default() })
     }
 
-    /// An agent that leaves Works alone, for those who bring an applier of their own.
+    /// An agent that does not apply Works, for callers with an applier of their own.
     #[must_use]
     pub fn without_applier(mut self) -> Self {
         self.applier.enabled = false;
@@ -42,35 +42,37 @@ impl MemberOptions {
     }
 
     #[must_use]
-    pub fn applying(mut self, applier: ApplierOptions) -> Self {
+    pub fn with_applier(mut self, applier: ApplierOptions) -> Self {
         self.applier = applier;
         self
     }
 
     #[must_use]
-    pub fn telling(mut self, properties: Properties) -> Self {
+    pub fn with_properties(mut self, properties: Properties) -> Self {
         self.properties = properties;
         self
     }
 }
 
-/// How Works are applied.
+/// Options of the work applier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplierOptions {
     pub enabled: bool,
-    /// Works in hand at once.
+    /// Works that are applied at the same time.
     pub works_at_once: usize,
-    /// `--work-applier-requeue-rate-limiter-…`: when objects that are not watched are looked at again.
-    pub pace: Pace,
-    /// `--enable-work-applier-priority-queue` with its two factors: Works that were well come after others, the older the later.
-    /// `None` is first come, first served.
-    pub decline: Option<Decline>,
-    /// `--deletion-wait-time`: after which a deletion that does not end is helped.
+    /// `--work-applier-requeue-rate-limiter-…`: when objects that are not watched are read again.
+    pub requeue_backoff: RequeueBackoff,
+    /// `--enable-work-applier-priority-queue` with its two factors: healthy Works come after others, older ones
+    /// later. `None` is first come, first served.
+    pub priority_decay: Option<PriorityDecay>,
+    /// `--deletion-wait-time`: after this time, the agent unblocks a deletion that does not end.
     pub stuck_after: SignedDuration,
-    /// How many objects may be deleted within a minute.
+    /// Maximum number of deletions per minute.
     pub deletions: Limit,
     pub tracking: Tracking,
-    /// Kinds of placed objects that are watched at the same time; others are looked at from time to time.
+    /// `--allowed-namespaces` and related flags: what this member accepts from the hub.
+    pub policy: Policy,
+    /// Maximum number of watched kinds; objects of other kinds are read again after the requeue backoff.
     pub watched_kinds: usize,
 }
 
@@ -79,25 +81,26 @@ impl Default for ApplierOptions {
         Self {
             enabled: true,
             works_at_once: 5,
-            pace: Pace::default(),
-            decline: None,
+            requeue_backoff: RequeueBackoff::default(),
+            priority_decay: None,
             stuck_after: STUCK_AFTER,
             deletions: Limit::default(),
             tracking: Tracking::default(),
+            policy: Policy::default(),
             watched_kinds: usize::MAX,
         }
     }
 }
 
-/// What the hub is told of the cluster.
+/// Which properties of the cluster are reported.
 #[derive(Debug, Clone, Default)]
 pub enum Properties {
-    /// Number of nodes, version, processors and memory, free ones by the first pods of a list.
+    /// Number of nodes, version, CPU and memory; available amounts are computed from the first pods of a list.
     #[default]
     BuiltIn,
-    /// What the provider that comes with the agent tells.
+    /// The provider that comes with the agent.
     Provider(ProviderOptions),
-    /// What another provider tells.
+    /// Another provider.
     PlugIn(Arc<dyn PropertyProvider>),
 }
 
@@ -111,20 +114,31 @@ impl Properties {
     }
 }
 
-/// What a property provider tells beside nodes, machine sizes, version and usage. It knows no prices, so no costs.
+/// What the provider reports besides nodes, machine sizes, version and usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderOptions {
-    /// `--use-available-res-properties-in-azure-provider`: what is free, by all pods.
+    /// `--use-available-res-properties-in-azure-provider`: available amounts, computed from all pods.
     pub available_resources: bool,
     /// `--enable-namespace-collection-in-property-provider`.
     pub namespaces: bool,
-    /// By which the member's API server is trusted, as text.
+    /// The certificate authority of the member's API server, as text.
     pub certificate_authority: Option<String>,
+    /// `--use-cost-properties-in-azure-provider`: costs of a core and a gigabyte; `None` if they are not reported.
+    pub costs: Option<CostOptions>,
+}
+
+/// Where costs come from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CostOptions {
+    /// `--price-file`. Without one, the agent reports that there are no prices.
+    pub price_file: Option<PathBuf>,
+    /// `--region`: the region whose prices are used; empty for the region of the first node that has one.
+    pub region: String,
 }
 
 impl Default for ProviderOptions {
     fn default() -> Self {
-        Self { available_resources: true, namespaces: false, certificate_authority: None }
+        Self { available_resources: true, namespaces: false, certificate_authority: None, costs: None }
     }
 }
 

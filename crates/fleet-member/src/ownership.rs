@@ -1,17 +1,15 @@
-//! Which controller of the member's agent writes which field of the hub's objects.
-//!
-//! Decides who may write what; the runtime holds it. Never performs a write.
+//! Which controller of the member agent writes which field of the hub's objects; the runtime enforces it.
 
 use fleet_runtime::Grant;
 
-/// What the membership controller is called in logs, metrics and this table.
+/// The membership controller's name in logs, metrics and this table.
 pub(crate) const MEMBERSHIP: &str = "membership-agent";
 
-/// What the work applier is called.
-pub(crate) const APPLIER: &str = "work-applier";
+/// The work applier's name.
+pub const APPLIER: &str = "work-applier";
 
-/// What the agent's controllers may write. The applier holds Works while the member belongs to the fleet; membership lets go
-/// of them when it leaves, and stops the applier first.
+/// The fields that each controller may write. The applier adds its finalizer to Works; membership removes it when the
+/// member leaves, after it has stopped the applier.
 pub fn ownership() -> Vec<Grant> {
     vec![
         Grant {
@@ -26,14 +24,18 @@ pub fn ownership() -> Vec<Grant> {
             kind: "Work",
             creates: false,
             deletes: false,
-            fields: &["~metadata.finalizers[kubernetes-fleet.io/work-cleanup]"],
+            fields: &["~metadata.finalizers[kubernetes-fleet.io/work-cleanup]", "~status.manifestConditions"],
         },
         Grant {
             controller: APPLIER,
             kind: "Work",
             creates: false,
             deletes: false,
-            fields: &["status", "~metadata.finalizers[kubernetes-fleet.io/work-cleanup]"],
+            fields: &[
+                "status.conditions",
+                "~status.manifestConditions",
+                "~metadata.finalizers[kubernetes-fleet.io/work-cleanup]",
+            ],
         },
     ]
 }
@@ -50,6 +52,6 @@ mod tests {
         let table = Ownership::new(ownership());
         assert!(table.is_ok(), "{table:?}");
         let finalizer = format!("~metadata.finalizers[{}]", finalizers::WORK);
-        assert!(ownership().iter().any(|grant| grant.fields == [finalizer.as_str()]));
+        assert!(ownership().iter().any(|grant| grant.fields.contains(&finalizer.as_str())));
     }
 }

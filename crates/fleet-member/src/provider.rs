@@ -1,70 +1,88 @@
-//! What a property provider is: something that makes properties of what an agent sees of its cluster.
+//! The interface of property providers, and the built-in provider with the names of Azure's.
 //!
-//! Decides what providers are shown and what they may ask to be shown. One is built in, under the names that Azure's clusters
-//! have; others are plugged in by whoever builds an agent. Never asks a cluster or a cloud anything: that is `look`, and a
-//! provider that needs more brings it along.
+//! Never makes a request: the agent lists what a provider needs, and a provider that needs more brings its own
+//! client.
 
-use std::fmt;
 use std::future::ready;
 use std::pin::Pin;
+use std::{fmt, fs};
 
-use fleet_core::membership::properties::{AzureFacts, NamespaceFacts, NodeFacts, PodFacts, ProviderAnswer, azure};
+use fleet_core::membership::properties::{
+    AzureFacts, NamespaceFacts, NodeFacts, PRICE_FILE_BYTES_MAX, PodFacts, PriceError, PriceFile, ProviderAnswer, azure,
+};
 use jiff::Timestamp;
 
-use crate::options::ProviderOptions;
+use crate::options::{CostOptions, ProviderOptions};
 
-/// What a provider is shown of the cluster, each time the agent tells the hub about it.
+/// What a provider gets for each heartbeat.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct ProviderInput<'a> {
     pub nodes: &'a [NodeFacts<'a>],
-    /// Pods that take something from a node; `None` unless `Wants::pods`.
+    /// Pods that use a node; `None` unless `ProviderNeeds::pods` is set.
     pub pods: Option<&'a [PodFacts]>,
-    /// `None` unless `Wants::namespaces`.
+    /// `None` unless `ProviderNeeds::namespaces` is set.
     pub namespaces: Option<&'a [NamespaceFacts<'a>]>,
-    /// The API server's version, if it could be had.
+    /// The version of the API server, if it is known.
     pub version: Option<&'a str>,
 }
 
-/// What a provider wants to be shown beside nodes and version. Long lists are asked for only where they are wanted.
+/// What a provider needs besides nodes and version. Other lists are read only if they are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wants {
+pub struct ProviderNeeds {
     pub pods: bool,
     pub namespaces: bool,
 }
 
-/// What a provider does in its own time.
+/// An asynchronous result of a provider.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A source of properties. It may wait for others, and is not waited for longer than the agent's deadlines; but it runs on the
-/// agent's own threads and must not block them.
+/// A source of properties. It may wait for other systems, up to the agent's deadlines. It runs on the agent's own
+/// threads and must not block them.
 pub trait PropertyProvider: fmt::Debug + Send + Sync {
-    fn wants(&self) -> Wants;
+    fn needs(&self) -> ProviderNeeds;
 
-    /// Gets ready, once in the life of an agent, before it is asked for the first time. One that fails or takes too long is
-    /// never asked; the built-in method then takes its place. The default has nothing to prepare.
+    /// Prepares the provider, once per agent process, before the first collection. A provider that fails or takes too
+    /// long is never called; the built-in method replaces it. The default does nothing.
     fn start(&self) -> Pending<'_, Result<(), String>> {
         Box::pin(ready(Ok(())))
     }
 
-    /// Tells of the cluster, once a heartbeat. An answer that comes too late is dropped.
-    fn tell<'a>(&'a self, cluster: Seen<'a>, now: Timestamp) -> Pending<'a, ProviderAnswer>;
+    /// Collects properties, once per heartbeat. An answer after the deadline is dropped.
+    fn collect<'a>(&'a self, cluster: ProviderInput<'a>, now: Timestamp) -> Pending<'a, ProviderAnswer>;
 }
 
-/// The names of Azure's provider, without asking Azure: there are no prices, hence no costs.
+/// The names of Azure's provider, without a call to Azure: prices come from a file.
 impl PropertyProvider for ProviderOptions {
-    fn wants(&self) -> Wants {
-        Wants { pods: self.available_resources, namespaces: self.namespaces }
+    fn needs(&self) -> ProviderNeeds {
+        ProviderNeeds { pods: self.available_resources, namespaces: self.namespaces }
     }
 
-    fn tell<'a>(&'a self, cluster: Seen<'a>, now: Timestamp) -> Pending<'a, ProviderAnswer> {
+    fn collect<'a>(&'a self, cluster: ProviderInput<'a>, now: Timestamp) -> Pending<'a, ProviderAnswer> {
+        let prices = self.costs.as_ref().map(CostOptions::prices);
         let facts = AzureFacts {
             nodes: cluster.nodes,
             pods: cluster.pods,
             namespaces: cluster.namespaces,
             version: cluster.version,
             certificate_authority: self.certificate_authority.as_deref(),
-            prices: None,
+            prices: prices.as_ref().map(Result::as_ref),
+            region: self.costs.as_ref().map(|costs| costs.region.as_str()).unwrap_or_default(),
         };
         Box::pin(ready(azure(&facts, now)))
+    }
+}
+
+impl CostOptions {
+    /// Reads the price file. It is read for every heartbeat, so that changes count at once; reading a small local
+    /// file does not block the agent noticeably.
+    fn prices(&self) -> Result<PriceFile, PriceError> {
+        let path = self.price_file.as_deref().ok_or(PriceError::NoFile)?;
+        let unreadable = |problem: String| PriceError::Unreadable { path: path.display().to_string(), problem };
+        let length = fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
+        if length > PRICE_FILE_BYTES_MAX {
+            return Err(unreadable(format!("it has more than {PRICE_FILE_BYTES_MAX} bytes")));
+        }
+        let text = fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+        PriceFile::parse(&text).map_err(unreadable)
     }
 }

@@ -1,5 +1,5 @@
-//! Members join, report and leave: the hub's shell and the member agent's on API servers in this process, with paused
-//! time. Only what no core can show by itself.
+//! Members join, report and leave: the controllers of hub and member on API servers in this process, with paused
+//! time. Only what the tests of the core cannot show.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +21,7 @@ async fn a_member_joins_with_no_rights_but_those_of_its_role() {
     let fleet = Fleet::new().await;
     fleet.add_node("m1", "n1").await;
     fleet.add_node("m1", "n2").await;
-    // The agent may be there first: it waits for its namespace.
+    // The agent may start first: it waits for its namespace.
     let (agent, hub) = (fleet.start_member("m1"), fleet.start_hub());
     fleet.invite("m1").await;
     fleet.joined("m1").await;
@@ -42,8 +42,8 @@ async fn a_member_joins_with_no_rights_but_those_of_its_role() {
 
     let namespaces: Api<Namespace> = Api::all(fleet.hub());
     let namespace = namespaces.get(&namespace_of("m1")).await.unwrap().metadata;
-    let mailbox = fleet.mailbox("m1").get("m1").await.unwrap().metadata;
-    for metadata in [namespace, mailbox] {
+    let internal_member_cluster = fleet.internal_member_cluster("m1").get("m1").await.unwrap().metadata;
+    for metadata in [namespace, internal_member_cluster] {
         let makers: Vec<_> = metadata.managed_fields.into_iter().flatten().filter_map(|one| one.manager).collect();
         assert!(makers.iter().any(|maker| maker == "member-cluster-controller"), "{makers:?}");
     }
@@ -61,7 +61,7 @@ fn is_forbidden<T>(answer: kube::Result<T>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn joining_is_told_in_events_on_both_sides() {
+async fn joining_emits_events_on_both_sides() {
     let fleet = Fleet::new().await;
     let (hub, agent) = (fleet.start_hub(), fleet.start_member("m1"));
     fleet.invite("m1").await;
@@ -88,10 +88,10 @@ async fn joining_is_told_in_events_on_both_sides() {
         "RoleBindingCreated",
         "RoleCreated",
     ];
-    until("the hub has told its events", || async { reasons("default", "mcv1beta1").await == of_hub }).await;
+    until("the hub has emitted its events", || async { reasons("default", "mcv1beta1").await == of_hub }).await;
     let of_agent = ["InternalMemberClusterHealthy", "InternalMemberClusterJoined"];
-    let told = || reasons("fleet-member-m1", "v1beta1InternalMemberClusterController");
-    until("the agent has told its events", || async { told().await == of_agent }).await;
+    let emitted = || reasons("fleet-member-m1", "v1beta1InternalMemberClusterController");
+    until("the agent has emitted its events", || async { emitted().await == of_agent }).await;
     agent.stop().await;
     hub.stop().await;
 }
@@ -109,8 +109,12 @@ async fn a_heartbeat_costs_one_write_on_each_side_and_comes_once_a_period() {
     let beats = agent.metrics.writes() - of_agent;
     assert!((9..=11).contains(&beats), "{beats} heartbeats in ten periods");
     assert_eq!(hub.metrics.writes() - of_hub, beats, "the hub copies each once and writes nothing else");
-    let mailbox = KindId::of::<InternalMemberCluster>();
-    assert_eq!(agent.metrics.writes(), agent.metrics.writes_of(&mailbox, "status", "ok"), "and no write was in vain");
+    let internal_member_cluster = KindId::of::<InternalMemberCluster>();
+    assert_eq!(
+        agent.metrics.writes(),
+        agent.metrics.writes_of(&internal_member_cluster, "status", "ok"),
+        "and no write was in vain"
+    );
     agent.stop().await;
     hub.stop().await;
 }
@@ -124,7 +128,7 @@ async fn a_hub_that_was_away_asks_a_living_agent_to_leave_and_waits_for_it() {
     fleet.add_work("m1", "w", &[finalizers::WORK]).await;
     hub.stop().await;
     fleet.members().delete("m1", &DeleteParams::default()).await.unwrap();
-    // Longer than anybody is waited for.
+    // Longer than the force-delete wait.
     pass(Duration::from_mins(30)).await;
     let hub = fleet.start_hub();
     fleet.is_gone("m1", fleet.members()).await;
@@ -157,7 +161,7 @@ async fn a_hub_that_comes_back_writes_nothing() {
 async fn what_a_member_has_on_the_hub_is_put_right() {
     let fleet = Fleet::new().await;
     let (hub, agent) = (fleet.start_hub(), fleet.start_member("m1"));
-    // A namespace of that name may be there already.
+    // A namespace of that name may already exist.
     fleet.create_namespace("fleet-member-m1").await;
     fleet.invite("m1").await;
     fleet.joined("m1").await;
@@ -185,7 +189,7 @@ async fn what_a_member_has_on_the_hub_is_put_right() {
     bindings.delete("fleet-rolebinding-m1", &DeleteParams::default()).await.unwrap();
     until("the role binding is back", || async { bindings.get_opt("fleet-rolebinding-m1").await.unwrap().is_some() })
         .await;
-    // Only a new role binding can give another role.
+    // The role reference is immutable, so the role binding is recreated.
     hub.stop().await;
     bindings.delete("fleet-rolebinding-m1", &DeleteParams::default()).await.unwrap();
     binding.metadata = kube::api::ObjectMeta {
@@ -203,9 +207,9 @@ async fn what_a_member_has_on_the_hub_is_put_right() {
     .await;
 
     patch(&fleet.members(), "m1", json!({"spec": {"heartbeatPeriodSeconds": 30}})).await;
-    let mailbox = fleet.mailbox("m1");
-    until("the agent is told of the new period", || async {
-        mailbox.get("m1").await.unwrap().spec.heartbeat_period_seconds == Some(30)
+    let internal_member_cluster = fleet.internal_member_cluster("m1");
+    until("the agent gets the new period", || async {
+        internal_member_cluster.get("m1").await.unwrap().spec.heartbeat_period_seconds == Some(30)
     })
     .await;
     agent.stop().await;
@@ -238,16 +242,19 @@ async fn a_member_leaves_and_takes_everything_on_the_hub_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_does_not_answer_is_let_go_after_the_waiting_time() {
+async fn a_member_that_does_not_answer_is_removed_after_the_force_delete_wait() {
     let fleet = Fleet::new().await;
     let hub = fleet.start_hub();
     fleet.invite("m1").await;
-    until("there is a mailbox", || async { fleet.mailbox("m1").get_opt("m1").await.unwrap().is_some() }).await;
+    until("there is an InternalMemberCluster", || async {
+        fleet.internal_member_cluster("m1").get_opt("m1").await.unwrap().is_some()
+    })
+    .await;
     fleet.add_work("m1", "w1", &[finalizers::WORK]).await;
     fleet.members().delete("m1", &DeleteParams::default()).await.unwrap();
     pass(Duration::from_secs(15 * 60 - 5)).await;
     assert!(fleet.members().get_opt("m1").await.unwrap().is_some(), "its agent may still answer");
-    assert_eq!(json_of(&fleet.mailbox("m1").get("m1").await.unwrap())["spec"]["state"], "Leave");
+    assert_eq!(json_of(&fleet.internal_member_cluster("m1").get("m1").await.unwrap())["spec"]["state"], "Leave");
     pass(Duration::from_secs(10)).await;
     fleet.is_gone("m1", fleet.members()).await;
     fleet.is_gone("fleet-member-m1", Api::<Namespace>::all(fleet.hub())).await;
@@ -255,7 +262,7 @@ async fn a_member_that_does_not_answer_is_let_go_after_the_waiting_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_cannot_be_read_stops_nobody_else_and_nothing_of_it_is_taken_away() {
+async fn an_unreadable_member_stops_no_other_and_keeps_its_objects() {
     let fleet = Fleet::with(Schemas::Loose).await;
     let hub = fleet.start_hub();
     let agents = [fleet.start_member("m1"), fleet.start_member("m2"), fleet.start_member("m3")];
@@ -270,12 +277,12 @@ async fn a_member_that_cannot_be_read_stops_nobody_else_and_nothing_of_it_is_tak
         fleet.joined(member).await;
     }
 
-    // A mailbox that cannot be read is not one that is not there, also for a hub that has never seen a good one.
+    // An unreadable InternalMemberCluster is not a missing one, also for a hub that has never seen a readable one.
     for agent in agents {
         agent.stop().await;
     }
     hub.stop().await;
-    patch_raw(&fleet, &mailbox_of("m2"), json!({"spec": {"state": 5}})).await;
+    patch_raw(&fleet, &internal_member_cluster_of("m2"), json!({"spec": {"state": 5}})).await;
     let m1 = KindId::of::<MemberCluster>().object_path(None, "m1", None);
     patch_raw(&fleet, &m1, json!({"spec": {"heartbeatPeriodSeconds": "often"}})).await;
     let hub = fleet.start_hub();
@@ -290,8 +297,8 @@ async fn a_member_that_cannot_be_read_stops_nobody_else_and_nothing_of_it_is_tak
     let profiles: Api<ClusterProfile> = Api::namespaced(fleet.hub(), "fleet-system");
     assert!(profiles.get_opt("m1").await.unwrap().is_some(), "nor is a member gone that cannot be read");
 
-    patch_raw(&fleet, &mailbox_of("m2"), json!({"spec": {"state": "Join"}})).await;
-    // Only now can its agent be asked, and it is waited for from now on.
+    patch_raw(&fleet, &internal_member_cluster_of("m2"), json!({"spec": {"state": "Join"}})).await;
+    // Only now can its agent be asked to leave, and the wait starts.
     pass(Duration::from_mins(14)).await;
     assert!(fleet.members().get_opt("m2").await.unwrap().is_some());
     pass(Duration::from_mins(2)).await;
@@ -299,7 +306,7 @@ async fn a_member_that_cannot_be_read_stops_nobody_else_and_nothing_of_it_is_tak
     hub.stop().await;
 }
 
-fn mailbox_of(member: &str) -> String {
+fn internal_member_cluster_of(member: &str) -> String {
     KindId::of::<InternalMemberCluster>().object_path(Some(&namespace_of(member)), member, None)
 }
 

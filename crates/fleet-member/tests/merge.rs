@@ -1,5 +1,5 @@
-//! Patches of the work applier, carried out by a server: the table of merge keys is the server's, and what a patch promises
-//! comes true.
+//! Patches of the work applier, executed by a server: the table of merge keys equals the server's, and patches have
+//! the promised result.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ fn words(strategy: MergeStrategy) -> String {
     }
 }
 
-/// Every strategy of the server's schema that an agent can meet: not in a status, not inside a list that is replaced.
+/// Every strategy of the server's schema that an agent can use: not in a status, not inside a replaced list.
 fn collect(path: &str, schema: &Schema, out: &mut BTreeSet<String>) {
     for (name, node) in &schema.properties {
         if path.ends_with(' ') && name == "status" {
@@ -73,7 +73,7 @@ fn collect(path: &str, schema: &Schema, out: &mut BTreeSet<String>) {
 
 type Fields = Map<String, Value>;
 
-/// Documents as a manifest and a live object of one kind have them, small enough to overlap.
+/// Documents for a manifest and a live object of one kind, small enough to overlap.
 fn texts() -> impl Strategy<Value = Value> {
     btree_map(select(vec!["a", "b", "c"]), select(vec!["1", "2"]), 0..3)
         .prop_map(|texts| Value::Object(texts.into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect()))
@@ -155,7 +155,7 @@ fn deployment() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What must hold of one place after the patch.
+/// What must hold for one path after the patch.
 struct Outcome<'a> {
     last: Option<&'a Value>,
     desired: Option<&'a Value>,
@@ -171,8 +171,8 @@ fn entries(value: Option<&Value>) -> Vec<String> {
     value.and_then(Value::as_object).map(|fields| fields.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// Desired fields are there, those that were desired before are gone, those of others are as they were, unless the place is
-/// part of a union.
+/// Desired fields are set, fields that were desired before are gone, and fields of other writers are unchanged,
+/// unless the path is part of a union.
 fn check(at: &str, outcome: &Outcome<'_>, schema: &Schema, in_union: bool) -> Result<(), TestCaseError> {
     let Outcome { last, desired, live, result } = *outcome;
     match (desired, result) {

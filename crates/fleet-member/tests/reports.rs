@@ -1,4 +1,4 @@
-//! What the hub hears of a member's cluster, also when that does not answer, and what the inventory makes of it.
+//! What a member reports about its cluster, also if that does not answer, and the resulting ClusterProfile.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,22 +8,24 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::{Fleet, Mood, condition, json_of, pass, patch, until};
-use fleet_api::kinds::{ClusterProfile, InternalMemberCluster};
+use fleet::{Fleet, ServerHealth, condition, json_of, pass, patch, until};
+use fleet_api::kinds::{ClusterProfile, ClusterResourceBinding, ClusterResourcePlacement, InternalMemberCluster};
 use fleet_api::time::Time;
 use fleet_api::types::PropertyValue;
 use fleet_api::well_known::{finalizers, namespaces};
 use fleet_core::membership::properties::ProviderAnswer;
-use fleet_member::{MemberOptions, Pending, Properties, PropertyProvider, ProviderOptions, Seen, Wants};
+use fleet_member::{
+    CostOptions, MemberOptions, Pending, Properties, PropertyProvider, ProviderInput, ProviderNeeds, ProviderOptions,
+};
 use fleet_runtime::KindId;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::rbac::v1::Role;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// What the agent says of its API server: `status reason`.
-async fn health(fleet: &Fleet) -> String {
+/// The agent's health condition: `status reason`.
+async fn reported_health(fleet: &Fleet) -> String {
     let member = json_of(&fleet.members().get("m1").await.unwrap());
     condition(&member["status"]["agentStatus"][0], "Healthy")
 }
@@ -31,24 +33,26 @@ async fn health(fleet: &Fleet) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_not_ready_or_silent_still_has_a_heartbeat() {
     let fleet = Fleet::new().await;
-    let (mood, moods) = watch::channel(Mood::Fine);
+    let (health, moods) = watch::channel(ServerHealth::Ready);
     let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&MemberOptions::new("m1").unwrap(), moods));
     fleet.invite("m1").await;
     fleet.joined("m1").await;
 
-    mood.send_replace(Mood::NotReady);
-    until("the hub hears of it", || async { health(&fleet).await == "False InternalMemberClusterUnhealthy" }).await;
+    health.send_replace(ServerHealth::NotReady);
+    until("the hub hears of it", || async { reported_health(&fleet).await == "False InternalMemberClusterUnhealthy" })
+        .await;
     let member = json_of(&fleet.members().get("m1").await.unwrap());
     let agent_conditions = member["status"]["agentStatus"][0]["conditions"].as_array().unwrap();
-    let told = agent_conditions.iter().find(|condition| condition["type"] == "Healthy").unwrap();
-    assert_eq!(told["message"], "health probe failed with status code 404");
+    let reported = agent_conditions.iter().find(|condition| condition["type"] == "Healthy").unwrap();
+    assert_eq!(reported["message"], "health probe failed with status code 404");
     let begun = tokio::time::Instant::now();
-    mood.send_replace(Mood::Fine);
-    until("it is well again", || async { health(&fleet).await == "True InternalMemberClusterHealthy" }).await;
+    health.send_replace(ServerHealth::Ready);
+    until("it is well again", || async { reported_health(&fleet).await == "True InternalMemberClusterHealthy" }).await;
     assert!(begun.elapsed() < Duration::from_secs(30), "what failed is tried again before the next heartbeat");
 
-    mood.send_replace(Mood::Silent);
-    until("silence is heard", || async { health(&fleet).await == "False InternalMemberClusterUnhealthy" }).await;
+    health.send_replace(ServerHealth::Unreachable);
+    until("silence is heard", || async { reported_health(&fleet).await == "False InternalMemberClusterUnhealthy" })
+        .await;
     let writes = agent.metrics.writes();
     pass(Duration::from_mins(10)).await;
     let beats = agent.metrics.writes() - writes;
@@ -59,7 +63,7 @@ async fn a_cluster_that_is_not_ready_or_silent_still_has_a_heartbeat() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_tells_namespaces_free_room_and_version_and_the_inventory_repeats_it() {
+async fn a_provider_reports_namespaces_usage_and_version_and_the_profile_repeats_them() {
     let fleet = Fleet::new().await;
     fleet.add_node("m1", "n1").await;
     let pods: Api<Pod> = Api::namespaced(fleet.admin("m1"), "default");
@@ -78,8 +82,8 @@ async fn a_provider_tells_namespaces_free_room_and_version_and_the_inventory_rep
         certificate_authority: Some("trust me".to_owned()),
         ..ProviderOptions::default()
     };
-    let options = MemberOptions::new("m1").unwrap().telling(Properties::Provider(provider));
-    let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&options, watch::channel(Mood::Fine).1));
+    let options = MemberOptions::new("m1").unwrap().with_properties(Properties::Provider(provider));
+    let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&options, watch::channel(ServerHealth::Ready).1));
     fleet.invite("m1").await;
     fleet.wait_for("m1", "ClusterPropertyCollectionSucceeded", "True PropertiesCollected").await;
 
@@ -105,7 +109,7 @@ async fn a_provider_tells_namespaces_free_room_and_version_and_the_inventory_rep
     pass(Duration::from_mins(3)).await;
     assert!(says(&entry().await, "False MemberAgentHeartbeatLost"), "silence is noticed without any event");
 
-    let agent = fleet.start_member_with(&options, watch::channel(Mood::Fine).1);
+    let agent = fleet.start_member_with(&options, watch::channel(ServerHealth::Ready).1);
     until("it is heard of again", || async { says(&entry().await, "True MemberClusterAPIServerHealthy") }).await;
     fleet.members().delete("m1", &DeleteParams::default()).await.unwrap();
     fleet.is_gone("m1", fleet.members()).await;
@@ -115,13 +119,66 @@ async fn a_provider_tells_namespaces_free_room_and_version_and_the_inventory_rep
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_cannot_let_go_of_its_works_says_so_and_tries_again() {
+async fn last_07_costs_follow_the_price_file() {
+    let fleet = Fleet::new().await;
+    fleet.add_node("m1", "n1").await;
+    let labels = json!({"metadata": {"labels": {
+        "beta.kubernetes.io/instance-type": "Standard_D4", "topology.kubernetes.io/region": "east",
+    }}});
+    patch(&Api::<Node>::all(fleet.admin("m1")), "n1", labels).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let costs = Some(CostOptions { price_file: Some(file.path().to_owned()), ..CostOptions::default() });
+    let provider = ProviderOptions { costs, ..ProviderOptions::default() };
+    let options = MemberOptions::new("m1").unwrap().with_properties(Properties::Provider(provider));
+    let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&options, watch::channel(ServerHealth::Ready).1));
+    fleet.invite("m1").await;
+    let collection = "AKSClusterCostPropertiesCollectionSucceeded";
+    fleet.wait_for("m1", collection, "False CostsCalculationFailed").await;
+    let status = || async { json_of(&fleet.members().get("m1").await.unwrap())["status"].clone() };
+    let core = |status: &Value| status["properties"]["kubernetes.azure.com/per-cpu-core-cost"]["value"].clone();
+    assert_eq!(core(&status().await), Value::Null, "no prices, no costs");
+
+    std::fs::write(file.path(), "prices: {east: {Standard_D4: 0.4}}").unwrap();
+    fleet.wait_for("m1", collection, "True CostsCalculated").await;
+    assert_eq!(core(&status().await), "0.100");
+    assert_eq!(status().await["properties"]["kubernetes.azure.com/per-gb-memory-cost"]["value"], "0.050");
+
+    let name = "kubernetes.azure.com/per-cpu-core-cost";
+    let affordable =
+        json!({"propertySelector": {"matchExpressions": [{"name": name, "operator": "Le", "values": ["0.1"]}]}});
+    let cheapest = json!({"weight": 10, "preference": {"propertySorter": {"name": name, "sortOrder": "Ascending"}}});
+    let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [affordable]},
+        "preferredDuringSchedulingIgnoredDuringExecution": [cheapest]});
+    let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});
+    let placement = json!({"metadata": {"name": "web"}, "spec": {"resourceSelectors": [selector],
+        "policy": {"placementType": "PickN", "numberOfClusters": 1, "affinity": {"clusterAffinity": affinity}}}});
+    let placements: Api<ClusterResourcePlacement> = Api::all(fleet.hub());
+    placements.create(&PostParams::default(), &serde_json::from_value(placement).unwrap()).await.unwrap();
+    let bindings: Api<ClusterResourceBinding> = Api::all(fleet.hub());
+    until("the placement picks the cluster by its costs", || async {
+        let found = bindings.list(&ListParams::default()).await.unwrap().items;
+        found.iter().any(|binding| binding.spec.target_cluster == "m1")
+    })
+    .await;
+
+    std::fs::write(file.path(), "prices: {east: {Standard_D4: 0.8}}").unwrap();
+    until("the new price counts", || async { core(&status().await) == "0.200" }).await;
+
+    std::fs::write(file.path(), "prices: {east: {Standard_D8: 0.8}}").unwrap();
+    fleet.wait_for("m1", collection, "False CostsCalculationFailed").await;
+    assert_eq!(core(&status().await), Value::Null, "costs that are not known are not reported");
+    agent.stop().await;
+    hub.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_cannot_remove_its_finalizers_reports_it_and_retries() {
     let fleet = Fleet::new().await;
     let (hub, agent) = (fleet.start_hub(), fleet.start_member("m1"));
     fleet.invite("m1").await;
     fleet.joined("m1").await;
     fleet.add_work("m1", "w1", &[finalizers::WORK]).await;
-    // Nobody puts the role right any more.
+    // From now on the role is not repaired any more.
     hub.stop().await;
     let roles = fleet.in_namespace_of::<Role>("m1");
     let rules = json!(roles.get("fleet-role-m1").await.unwrap().rules);
@@ -132,16 +189,16 @@ async fn an_agent_that_cannot_let_go_of_its_works_says_so_and_tries_again() {
         }
     }
     patch(&roles, "fleet-role-m1", json!({"rules": less})).await;
-    patch(&fleet.mailbox("m1"), "m1", json!({"spec": {"state": "Leave"}})).await;
+    patch(&fleet.internal_member_cluster("m1"), "m1", json!({"spec": {"state": "Leave"}})).await;
     let said = || async {
-        let mailbox = json_of(&fleet.mailbox("m1").get("m1").await.unwrap());
-        condition(&mailbox["status"]["agentStatus"][0], "Joined")
+        let internal_member_cluster = json_of(&fleet.internal_member_cluster("m1").get("m1").await.unwrap());
+        condition(&internal_member_cluster["status"]["agentStatus"][0], "Joined")
     };
     until("it says so", || async { said().await == "Unknown InternalMemberClusterFailedToLeave" }).await;
-    let mailbox = KindId::of::<InternalMemberCluster>();
-    let told = agent.metrics.writes_of(&mailbox, "status", "ok");
+    let internal_member_cluster = KindId::of::<InternalMemberCluster>();
+    let reported = agent.metrics.writes_of(&internal_member_cluster, "status", "ok");
     pass(Duration::from_mins(5)).await;
-    assert_eq!(agent.metrics.writes_of(&mailbox, "status", "ok"), told, "once is enough");
+    assert_eq!(agent.metrics.writes_of(&internal_member_cluster, "status", "ok"), reported, "once is enough");
 
     patch(&roles, "fleet-role-m1", json!({"rules": rules})).await;
     until("it has left", || async { said().await == "False InternalMemberClusterLeft" }).await;
@@ -150,16 +207,16 @@ async fn an_agent_that_cannot_let_go_of_its_works_says_so_and_tries_again() {
     agent.stop().await;
 }
 
-/// A provider that a platform team might write.
+/// A provider as a platform team might write it.
 #[derive(Debug)]
 struct Racks;
 
 impl PropertyProvider for Racks {
-    fn wants(&self) -> Wants {
-        Wants { namespaces: true, ..Wants::default() }
+    fn needs(&self) -> ProviderNeeds {
+        ProviderNeeds { namespaces: true, ..ProviderNeeds::default() }
     }
 
-    fn tell<'a>(&'a self, cluster: Seen<'a>, now: jiff::Timestamp) -> Pending<'a, ProviderAnswer> {
+    fn collect<'a>(&'a self, cluster: ProviderInput<'a>, now: jiff::Timestamp) -> Pending<'a, ProviderAnswer> {
         let shown =
             format!("{} of {:?} {}", cluster.nodes.len(), cluster.pods.map(<[_]>::len), cluster.namespaces.is_some());
         let value = PropertyValue { value: shown, observation_time: Time::new(now) };
@@ -169,11 +226,11 @@ impl PropertyProvider for Racks {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_is_plugged_in_is_shown_what_it_wants_and_tells_the_hub() {
+async fn a_custom_provider_gets_what_it_needs_and_reports_to_the_hub() {
     let fleet = Fleet::new().await;
     fleet.add_node("m1", "n1").await;
-    let options = MemberOptions::new("m1").unwrap().telling(Properties::PlugIn(Arc::new(Racks)));
-    let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&options, watch::channel(Mood::Fine).1));
+    let options = MemberOptions::new("m1").unwrap().with_properties(Properties::PlugIn(Arc::new(Racks)));
+    let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&options, watch::channel(ServerHealth::Ready).1));
     fleet.invite("m1").await;
     fleet.wait_for("m1", "ClusterPropertyCollectionSucceeded", "True PropertiesCollected").await;
     let status = json_of(&fleet.members().get("m1").await.unwrap())["status"].clone();
@@ -183,17 +240,17 @@ async fn a_provider_that_is_plugged_in_is_shown_what_it_wants_and_tells_the_hub(
     hub.stop().await;
 }
 
-/// A provider that waits for somebody at its start or at every question.
+/// A provider that blocks at its start or at every call until the test continues it.
 #[derive(Debug)]
 struct Hanging {
     starts: watch::Receiver<bool>,
     answers: watch::Receiver<bool>,
-    /// Questions that were put to it.
+    /// Calls made so far.
     asked: std::sync::atomic::AtomicUsize,
 }
 
 impl Hanging {
-    /// With those who let it go on.
+    /// With the switches that let it continue.
     fn new(starts: bool, answers: bool) -> (Arc<Self>, watch::Sender<bool>, watch::Sender<bool>) {
         let ((start, starts), (answer, answers)) = (watch::channel(starts), watch::channel(answers));
         (Arc::new(Self { starts, answers, asked: std::sync::atomic::AtomicUsize::default() }), start, answer)
@@ -209,8 +266,8 @@ async fn comes_true(mut truth: watch::Receiver<bool>) {
 }
 
 impl PropertyProvider for Hanging {
-    fn wants(&self) -> Wants {
-        Wants::default()
+    fn needs(&self) -> ProviderNeeds {
+        ProviderNeeds::default()
     }
 
     fn start(&self) -> Pending<'_, Result<(), String>> {
@@ -220,7 +277,7 @@ impl PropertyProvider for Hanging {
         })
     }
 
-    fn tell<'a>(&'a self, _: Seen<'a>, now: jiff::Timestamp) -> Pending<'a, ProviderAnswer> {
+    fn collect<'a>(&'a self, _: ProviderInput<'a>, now: jiff::Timestamp) -> Pending<'a, ProviderAnswer> {
         self.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Box::pin(async move {
             comes_true(self.answers.clone()).await;
@@ -231,8 +288,8 @@ impl PropertyProvider for Hanging {
     }
 }
 
-/// What the hub knows of the member: one of its conditions with its message.
-async fn told(fleet: &Fleet, type_: &str) -> String {
+/// A condition of the member on the hub, with its message.
+async fn reported(fleet: &Fleet, type_: &str) -> String {
     let status = json_of(&fleet.members().get("m1").await.unwrap())["status"].clone();
     let conditions = status["conditions"].as_array().unwrap().clone();
     let found = conditions.iter().find(|condition| condition["type"] == type_).cloned().unwrap_or_default();
@@ -249,22 +306,22 @@ async fn scheduling_57_a_provider_whose_start_hangs_is_replaced_by_the_built_in_
     let fleet = Fleet::new().await;
     fleet.add_node("m1", "n1").await;
     let (provider, start, _answer) = Hanging::new(false, true);
-    let options = MemberOptions::new("m1").unwrap().telling(Properties::PlugIn(provider.clone()));
+    let options = MemberOptions::new("m1").unwrap().with_properties(Properties::PlugIn(provider.clone()));
     let hub = fleet.start_hub();
     fleet.invite("m1").await;
     let begun = tokio::time::Instant::now();
-    let agent = fleet.start_member_with(&options, watch::channel(Mood::Fine).1);
+    let agent = fleet.start_member_with(&options, watch::channel(ServerHealth::Ready).1);
     fleet.joined("m1").await;
     let waited = begun.elapsed();
     assert!((Duration::from_secs(10)..Duration::from_secs(12)).contains(&waited), "{waited:?}");
     assert_eq!(
-        told(&fleet, "ClusterPropertyProviderStarted").await,
+        reported(&fleet, "ClusterPropertyProviderStarted").await,
         "False TimedOut The property provider does not start up in time"
     );
     let status = json_of(&fleet.members().get("m1").await.unwrap())["status"].clone();
     assert_eq!(status["properties"]["kubernetes-fleet.io/node-count"]["value"], "1");
     assert_eq!(status["resourceUsage"]["capacity"]["cpu"], "4");
-    // It is not tried again, also when it could.
+    // The start is not retried, even if it could succeed.
     start.send_replace(true);
     let beat = last_heartbeat(&fleet).await;
     pass(Duration::from_mins(5)).await;
@@ -281,16 +338,16 @@ async fn scheduling_57_a_provider_whose_start_hangs_is_replaced_by_the_built_in_
 async fn a_provider_that_does_not_answer_holds_up_no_heartbeat_and_is_not_buried_in_questions() {
     let fleet = Fleet::new().await;
     let (provider, _start, answer) = Hanging::new(true, false);
-    let options = MemberOptions::new("m1").unwrap().telling(Properties::PlugIn(provider.clone()));
-    let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&options, watch::channel(Mood::Fine).1));
+    let options = MemberOptions::new("m1").unwrap().with_properties(Properties::PlugIn(provider.clone()));
+    let (hub, agent) = (fleet.start_hub(), fleet.start_member_with(&options, watch::channel(ServerHealth::Ready).1));
     fleet.invite("m1").await;
     fleet.joined("m1").await;
     let collection = "ClusterPropertyCollectionSucceeded";
-    assert_eq!(told(&fleet, collection).await, "False TimedOut The property provider does not respond in time");
+    assert_eq!(reported(&fleet, collection).await, "False TimedOut The property provider does not respond in time");
     until("three questions are open", || async { provider.asked() == 3 }).await;
     fleet.wait_for("m1", collection, "False TooManyCalls").await;
     assert_eq!(
-        told(&fleet, collection).await,
+        reported(&fleet, collection).await,
         "False TooManyCalls There are too many on-going calls to the property provider; will retry if some calls return"
     );
     let beat = last_heartbeat(&fleet).await;

@@ -1,8 +1,7 @@
-//! What time it is, and where random bits come from.
+//! The current time and random bits, real or simulated.
 //!
-//! Decides how virtual time follows tokio's (paused) clock, and what a clock that was turned back means for those who sleep
-//! by it. The only file that asks what time it is or draws a random number; how much time has passed (timeouts, durations) is
-//! measured elsewhere too, by tokio's clock.
+//! No other file reads the wall clock or draws a random number. Other files measure durations with tokio's clock, which
+//! simulations control.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -14,49 +13,49 @@ use fleet_api::bits::{STEP, mixed};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Sleeps are cut into pieces of this length, so that a clock that was set is noticed.
+/// Sleeps are split into pieces of this length, so that a change of the wall clock is noticed.
 const LONGEST_SLEEP: Duration = Duration::from_mins(1);
-/// A clock that goes back by less is being kept right, not set.
-const TURNED_BACK: SignedDuration = SignedDuration::from_secs(1);
+/// A clock that goes back by less than this was adjusted (NTP), not set.
+const SET_BACK: SignedDuration = SignedDuration::from_secs(1);
 
-/// Where the present moment comes from.
+/// The source of the current time.
 #[derive(Debug, Clone)]
 pub enum Clock {
     /// The wall clock.
     Real,
-    /// `origin` plus what tokio's clock has moved since `started`, and what the hand adds. With paused time, a test or a
-    /// simulation drives it.
-    Virtual { origin: Timestamp, started: Instant, hand: Hand },
+    /// `origin`, plus the time on tokio's clock since `started`, plus the offset. With paused time, a test or a simulation
+    /// controls it.
+    Virtual { origin: Timestamp, started: Instant, offset: ClockOffset },
 }
 
-/// Sets virtual clocks. Clones move the same clocks.
+/// Sets virtual clocks ahead or back. Clones share the offset.
 #[derive(Debug, Clone, Default)]
-pub struct Hand(Arc<AtomicI64>);
+pub struct ClockOffset(Arc<AtomicI64>);
 
-impl Hand {
-    /// From now on the clock is fast by so much, to the millisecond.
-    pub fn set(&self, fast: SignedDuration) {
-        self.0.store(i64::try_from(fast.as_millis()).unwrap_or_default(), Ordering::Relaxed);
+impl ClockOffset {
+    /// Sets the offset, to the millisecond. A positive offset sets clocks ahead.
+    pub fn set(&self, offset: SignedDuration) {
+        self.0.store(i64::try_from(offset.as_millis()).unwrap_or_default(), Ordering::Relaxed);
     }
 
-    fn fast(&self) -> SignedDuration {
+    fn get(&self) -> SignedDuration {
         SignedDuration::from_millis(self.0.load(Ordering::Relaxed))
     }
 }
 
 impl Clock {
-    /// Virtual time that begins now at `origin`. Must be called within a tokio runtime.
+    /// Virtual time that starts at `origin` now. Must be called within a tokio runtime.
     pub fn starting_at(origin: Timestamp) -> Self {
-        Self::Virtual { origin, started: Instant::now(), hand: Hand::default() }
+        Self::Virtual { origin, started: Instant::now(), offset: ClockOffset::default() }
     }
 
-    /// Another clock that is as this one but for its hand. The wall clock has none.
+    /// The same clock with this offset. Does not change the wall clock.
     #[must_use]
-    pub fn moved_by(&self, hand: &Hand) -> Self {
+    pub fn with_offset(&self, offset: &ClockOffset) -> Self {
         match self {
             Self::Real => Self::Real,
             Self::Virtual { origin, started, .. } => {
-                Self::Virtual { origin: *origin, started: *started, hand: hand.clone() }
+                Self::Virtual { origin: *origin, started: *started, offset: offset.clone() }
             }
         }
     }
@@ -64,21 +63,20 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match self {
             Self::Real => Timestamp::now(),
-            Self::Virtual { origin, started, hand } => {
+            Self::Virtual { origin, started, offset } => {
                 let true_time = later(*origin, started.elapsed());
-                true_time.checked_add(hand.fast()).unwrap_or(true_time)
+                true_time.checked_add(offset.get()).unwrap_or(true_time)
             }
         }
     }
 
-    /// Waits until `at` has come, or until the clock is found to have been turned back: what was to happen after a while
-    /// would then happen much later.
+    /// Waits until `at`. Returns early if the clock was set back, because the wait would become much longer.
     pub async fn sleep_until(&self, at: Timestamp) {
         let mut latest = self.now();
         while let Some(left) = left_until(at, latest) {
             tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
             let now = self.now();
-            if is_turned_back(latest, now) {
+            if is_set_back(latest, now) {
                 return;
             }
             latest = now;
@@ -86,16 +84,16 @@ impl Clock {
     }
 }
 
-/// Whether a clock that showed `before` and shows `now` was set back.
-pub(crate) fn is_turned_back(before: Timestamp, now: Timestamp) -> bool {
-    before.duration_since(now) >= TURNED_BACK
+/// Whether the clock was set back between two readings.
+pub(crate) fn is_set_back(before: Timestamp, now: Timestamp) -> bool {
+    before.duration_since(now) >= SET_BACK
 }
 
 fn left_until(at: Timestamp, now: Timestamp) -> Option<Duration> {
     Duration::try_from(at.duration_since(now)).ok().filter(|left| !left.is_zero())
 }
 
-/// `from + by`; the end of time instead of an overflow.
+/// `from + by`, saturating.
 pub(crate) fn later(from: Timestamp, by: Duration) -> Timestamp {
     from.checked_add(by).unwrap_or(Timestamp::MAX)
 }
@@ -105,7 +103,7 @@ pub(crate) fn later(from: Timestamp, by: Duration) -> Timestamp {
 pub enum Seeds {
     /// Different in every process.
     Random,
-    /// A function of the first seed and of how many were taken before.
+    /// The n-th value is a function of the first seed and n.
     Sequence(Arc<AtomicU64>),
 }
 
@@ -116,7 +114,7 @@ impl Seeds {
 
     pub fn next(&self) -> u64 {
         match self {
-            // Every `RandomState` hashes with keys of its own, drawn from the system's randomness.
+            // Every `RandomState` has its own keys from the system's randomness.
             Self::Random => RandomState::new().build_hasher().finish(),
             Self::Sequence(state) => mixed(state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP)),
         }
@@ -134,34 +132,34 @@ mod tests {
         clock.sleep_until(at).await;
         assert_eq!(clock.now(), at);
         clock.sleep_until("2025-01-01T00:00:00Z".parse().unwrap()).await;
-        assert_eq!(clock.now(), at, "the past needs no sleep");
+        assert_eq!(clock.now(), at, "a time in the past returns at once");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_is_turned_back_ends_a_sleep_within_a_minute() {
-        let (hand, begun) = (Hand::default(), Instant::now());
-        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()).moved_by(&hand);
+    async fn a_clock_that_is_set_back_ends_a_sleep_within_a_minute() {
+        let (offset, begun) = (ClockOffset::default(), Instant::now());
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()).with_offset(&offset);
         let at = later(clock.now(), Duration::from_mins(10));
-        let turn_back = async {
+        let set_back = async {
             tokio::time::sleep(Duration::from_secs(90)).await;
-            hand.set(SignedDuration::from_hours(-1));
+            offset.set(SignedDuration::from_hours(-1));
         };
-        tokio::join!(clock.sleep_until(at), turn_back);
+        tokio::join!(clock.sleep_until(at), set_back);
         assert_eq!(begun.elapsed(), Duration::from_mins(2));
         assert_eq!(clock.now(), "2025-12-31T23:02:00Z".parse().unwrap());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_is_put_forward_ends_a_sleep_within_a_minute() {
-        let (hand, begun) = (Hand::default(), Instant::now());
-        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()).moved_by(&hand);
+    async fn a_clock_that_is_set_ahead_ends_a_sleep_within_a_minute() {
+        let (offset, begun) = (ClockOffset::default(), Instant::now());
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()).with_offset(&offset);
         let at = later(clock.now(), Duration::from_hours(5));
-        hand.set(SignedDuration::from_hours(4));
-        let put_forward = async {
+        offset.set(SignedDuration::from_hours(4));
+        let set_ahead = async {
             tokio::time::sleep(Duration::from_secs(90)).await;
-            hand.set(SignedDuration::from_hours(6));
+            offset.set(SignedDuration::from_hours(6));
         };
-        tokio::join!(clock.sleep_until(at), put_forward);
+        tokio::join!(clock.sleep_until(at), set_ahead);
         assert_eq!(begun.elapsed(), Duration::from_mins(2));
     }
 
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn time_has_an_end_instead_of_an_overflow() {
+    fn later_saturates_instead_of_overflowing() {
         assert_eq!(later(Timestamp::MAX, Duration::from_secs(1)), Timestamp::MAX);
     }
 }

@@ -1,67 +1,68 @@
-//! What a controller is: keys, facts, a plan. The one reconcile pattern.
-//!
-//! Decides nothing; it is the contract between controllers and the loop. A plan is made without waiting, from caches and
-//! fetched facts alone, and says everything that is to happen.
+//! The contract between a controller and the reconcile loop: keys, facts and a plan.
 
 use std::fmt::{Debug, Display};
 use std::future::Future;
 
 use fleet_api::conditions::events::{EventType, FleetEvent};
 use fleet_api::kinds::ScopeKind;
+use fleet_api::wake::Wake;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::error::{Error, with_causes};
-use crate::hands::Hands;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 use crate::reader::Reader;
+use crate::reconcile_context::ReconcileContext;
 use crate::write::Write;
 
-/// Turns a key into actions. Everything it knows comes from caches, from `fetch` and from its arguments.
+/// Turns a key into actions. A controller knows only its caches, the facts that it fetched, and its arguments.
 pub trait Controller: Send + Sync + 'static {
     /// For logs, metrics and `Ownership`.
     const NAME: &'static str;
-    /// What is reconciled one at a time. `Ord` gives the order in which keys of the first list are looked at.
+    /// Identifies what is reconciled; one key is never reconciled twice at the same time. `Ord` gives the order in which the
+    /// keys of the first list are reconciled.
     type Key: Ord + Clone + Debug + Display + Send + Sync + 'static;
     /// Content that is too big to be cached. Usually `()`.
     type Facts: Default + Send + 'static;
 
-    /// Reads what the caches do not hold. The default reads nothing.
+    /// Reads what the caches do not hold. By default nothing.
     fn fetch(&self, _key: &Self::Key, _reader: &Reader) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
         std::future::ready(Ok(Self::Facts::default()))
     }
 
-    /// As `fetch`, for controllers whose writes depend on the answers to earlier ones, such as one that reads, writes and
-    /// looks at what came of it. What it writes is written when it returns; the plan says the rest. The default fetches.
-    fn converse(&self, key: &Self::Key, hands: &Hands<'_>) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
-        self.fetch(key, hands.reader())
+    /// Replaces `fetch` for controllers that must write while they observe, because the next request depends on the response
+    /// to a write. These writes are sent at once; the plan contains the remaining ones. By default it calls `fetch`.
+    fn observe_with_writes(
+        &self,
+        key: &Self::Key,
+        context: &ReconcileContext<'_>,
+    ) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
+        self.fetch(key, context.reader())
     }
 
-    /// Decides what is to be done about a key. Synchronous; reads caches only.
-    fn plan(&self, key: &Self::Key, facts: Self::Facts, moment: Moment) -> Actions;
+    /// Decides what to do about a key. Synchronous; reads caches only.
+    fn plan(&self, key: &Self::Key, facts: Self::Facts, input: PlanInput) -> Actions;
 
-    /// Told that every write of the last plan of this key was made, but for those that may wait. What a plan concluded
-    /// from its own writes is true from now on; if one failed or was refused, this is not called. The default needs no
-    /// telling.
-    fn performed(&self, _key: &Self::Key) {}
+    /// Called after all writes of a plan were sent, except deferred ones. Not called if a write failed or was rejected.
+    fn on_committed(&self, _key: &Self::Key) {}
 
-    /// Asked when the process is about to end: keys that are looked at once more, because what could wait so far cannot wait
-    /// any longer. The default has none.
-    fn before_the_end(&self) -> Vec<Self::Key> {
+    /// Called before the process ends. Returns the keys whose deferred writes must be flushed; each is reconciled once more.
+    fn on_shutdown(&self) -> Vec<Self::Key> {
         Vec::new()
     }
 
-    /// Told how the `observed` writes of a plan went, in their order, if there were any, and that an `explained` one was
-    /// refused. What it returns is done next; its `next` replaces the plan's. The default has nothing to add.
-    fn conclude(&self, _key: &Self::Key, _outcomes: Vec<Outcome>, _moment: Moment) -> Option<Actions> {
+    /// Called with the results of all `best_effort` writes of a plan, in their order, followed by the rejection of a
+    /// `report_rejection` write, if there was one. Not called if there are no results. The returned actions are executed
+    /// next, and their `wake` replaces that of the plan.
+    fn on_results(&self, _key: &Self::Key, _results: Vec<WriteResult>, _input: PlanInput) -> Option<Actions> {
         None
     }
 }
 
 /// The time and the random bits of one plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct PlanInput {
     pub now: Timestamp,
     pub seed: u64,
 }
@@ -69,17 +70,17 @@ pub struct Moment {
 /// What a plan wants to happen.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Actions {
-    /// Performed in order; the first that fails ends the reconcile, which is then tried again.
+    /// Sent in order. The first failure ends the reconcile, which is then retried.
     pub writes: Vec<Write>,
-    /// When to look again if nothing changes.
-    pub next: Next,
-    /// Published when all writes have succeeded. Not if one of them was put off (`Write::coalesce`): the plan that makes it
-    /// has to tell them again.
+    /// When to reconcile again if nothing changes.
+    pub wake: Wake,
+    /// Published after all writes have succeeded. If a write was deferred (`Write::deferrable`), they are dropped: the plan
+    /// that sends it must contain them again.
     pub events: Vec<KubeEvent>,
-    /// One line for the log: what is waited for, and why.
+    /// One line for the debug log: what the controller waits for, and why.
     pub note: Option<String>,
-    /// What the look at the key came to.
-    pub look: Look,
+    /// For logs and metrics.
+    pub result: PlanResult,
 }
 
 impl Actions {
@@ -88,7 +89,7 @@ impl Actions {
         Self::default()
     }
 
-    /// Adds a write, if it is one.
+    /// Adds a write, unless it changes nothing.
     pub fn write(&mut self, write: Write) {
         if !write.is_nothing() {
             self.writes.push(write);
@@ -102,58 +103,39 @@ impl Actions {
     }
 
     #[must_use]
-    pub fn then(mut self, next: Next) -> Self {
-        self.next = next;
+    pub fn with_wake(mut self, wake: Wake) -> Self {
+        self.wake = wake;
         self
     }
 }
 
-/// What a look at a key came to, for logs and metrics. What happens next does not depend on it.
+/// What a plan concluded about its key. Only logs and metrics depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Look {
-    /// Something was decided, be it that nothing is to be done.
+pub enum PlanResult {
+    /// The plan decided something, possibly that there is nothing to do.
     #[default]
     Decided,
-    /// There was nothing to decide about, or not yet: such as an object that is gone.
-    Passed,
-    /// What was found makes no sense, and why; somebody has to change it. Logged as a warning.
-    Stopped(String),
+    /// There is nothing to decide about (yet), for example because the object is gone.
+    Skipped,
+    /// The input is invalid and must be changed first; the text says why. Logged as a warning.
+    Blocked(String),
 }
 
-impl Look {
-    /// Stopped at an error, which is told with its causes.
-    pub fn stopped(fault: &dyn std::error::Error) -> Self {
-        Self::Stopped(with_causes(fault))
+impl PlanResult {
+    /// Blocked by an error, which is logged with its causes.
+    pub fn blocked(fault: &dyn std::error::Error) -> Self {
+        Self::Blocked(with_causes(fault))
     }
 }
 
-/// When a key is looked at again by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Next {
-    #[default]
-    OnChange,
-    At(Timestamp),
-}
+/// The result of one write: the stored object (`None` after a deletion and for a write that changes nothing), or the error.
+pub type WriteResult = Result<Option<Value>, Error>;
 
-impl Next {
-    /// The earlier of two.
-    #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::At(a), Self::At(b)) => Self::At(a.min(b)),
-            (Self::OnChange, next) | (next, Self::OnChange) => next,
-        }
-    }
-}
-
-/// How an observed write went: the object as stored (`None` after a deletion or where nothing was to do), or why not.
-pub type Outcome = Result<Option<Value>, Error>;
-
-/// Something worth telling the people who look at an object (`kubectl describe`).
+/// A Kubernetes Event about an object, shown by `kubectl describe`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeEvent {
     pub regarding: Regarding,
-    /// Who tells it: `source.component`.
+    /// `source.component`.
     pub component: &'static str,
     pub warning: bool,
     /// One word in CamelCase.
@@ -162,7 +144,6 @@ pub struct KubeEvent {
 }
 
 impl KubeEvent {
-    /// What happened to this object.
     pub fn about<K: kube::Resource<DynamicType = ()>>(object: &K, happened: &impl FleetEvent) -> Self {
         let regarding = Regarding::of(object);
         let scope = regarding.key.namespace().map_or(ScopeKind::Cluster, |_| ScopeKind::Namespaced);
@@ -175,9 +156,9 @@ impl KubeEvent {
         }
     }
 
-    /// The same in other words.
+    /// The same event with another message.
     #[must_use]
-    pub fn saying(self, message: String) -> Self {
+    pub fn with_message(self, message: String) -> Self {
         Self { message, ..self }
     }
 }
@@ -199,19 +180,5 @@ impl Regarding {
             uid: object.meta().uid.clone(),
             resource_version: object.meta().resource_version.clone(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_earlier_wake_up_wins() {
-        let (early, late) = (Timestamp::from_second(1).unwrap(), Timestamp::from_second(2).unwrap());
-        assert_eq!(Next::At(late).or(Next::At(early)), Next::At(early));
-        assert_eq!(Next::OnChange.or(Next::At(late)), Next::At(late));
-        assert_eq!(Next::At(late).or(Next::OnChange), Next::At(late));
-        assert_eq!(Next::OnChange.or(Next::OnChange), Next::OnChange);
     }
 }

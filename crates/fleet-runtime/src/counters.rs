@@ -1,7 +1,4 @@
-//! Counters that controllers keep under names of their own.
-//!
-//! Decides how they are shown: under exactly the given name, as clients of the Go agents know them (prometheus-client
-//! would add `_total`). Never decides what is counted.
+//! Counters of controllers, exposed under exactly the names of the Go agents (prometheus-client would add `_total`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +8,16 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-/// How a counter is shown.
+/// Name, help and label of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CounterName {
     pub name: &'static str,
     pub help: &'static str,
-    /// Name and value of its one label.
+    /// Name and value of its only label.
     pub label: (&'static str, &'static str),
 }
 
-/// A few counters. Clones count together.
+/// A fixed set of counters. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Counters(Arc<[Named]>);
 
@@ -35,14 +32,13 @@ impl Counters {
         Self(names.into_iter().map(|shown| Named { shown, count: Count::new(shown.label) }).collect())
     }
 
-    /// Lets a registry show them.
     pub fn register(&self, registry: &mut Registry) {
         for Named { shown, count } in &*self.0 {
             registry.register(shown.name, shown.help, count.clone());
         }
     }
 
-    /// Adds one. A name that was not given at the start is not counted.
+    /// Adds one. Ignores names that were not passed to `new`.
     pub fn count(&self, name: &str) {
         if let Some(count) = self.find(name) {
             count.value.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +68,7 @@ impl Count {
 
 impl EncodeMetric for Count {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        // A gauge is written as a bare number, a counter under a longer name.
+        // A gauge is encoded under its own name; a counter would get the suffix `_total`.
         encoder.encode_family(&[self.label])?.encode_gauge(&self.value.load(Ordering::Relaxed))
     }
 
@@ -86,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_shown_under_exactly_their_names() {
+    fn counters_are_exposed_under_exactly_their_names() {
         let name = CounterName { name: "join_counter", help: "Joins", label: ("result", "success") };
         let counters = Counters::new([name]);
         counters.clone().count("join_counter");

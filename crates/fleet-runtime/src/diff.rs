@@ -1,21 +1,36 @@
-//! The difference of two JSON values: as a merge patch (RFC 7386), as a JSON patch (RFC 6902), and as the fields that it
-//! touches.
+//! The difference of two JSON values: as a merge patch (RFC 7386), as a JSON patch (RFC 6902), and as a list of changed fields.
 //!
-//! Decides how fields are named for ownership: `spec.state`, `metadata.labels[team]`, `status.conditions[Applied]`,
-//! `metadata.finalizers[x]`. Pure. A `null` in an object is the same as nothing, because a merge patch cannot say more.
+//! Fields are named as `Ownership` names them: `spec.state`, `metadata.labels[team]`, `status.conditions[Applied]`,
+//! `metadata.finalizers[x]`. A `null` field equals a missing one, because a merge patch cannot express the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-/// The patch that makes `old` into `new`; `None` if there is nothing to change.
+/// The patch that turns `old` into `new`; `None` if they are equal.
 pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
             let patch = object_patch(old, new);
             (!patch.is_empty()).then_some(Value::Object(patch))
         }
-        _ => (old != new).then(|| new.clone()),
+        _ => (!is_same(old, new)).then(|| new.clone()),
+    }
+}
+
+/// Equality for a merge patch: API servers drop `null` fields, also of objects in lists.
+fn is_same(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Array(old), Value::Array(new)) => {
+            old.len() == new.len() && old.iter().zip(new).all(|(was, is)| is_same(was, is))
+        }
+        (Value::Object(old), Value::Object(new)) => {
+            let there = |fields: &Map<String, Value>| fields.values().filter(|value| !value.is_null()).count();
+            let is_kept =
+                |(name, was): (&String, &Value)| was.is_null() || new.get(name).is_some_and(|is| is_same(was, is));
+            there(old) == there(new) && old.iter().all(is_kept)
+        }
+        _ => old == new,
     }
 }
 
@@ -41,12 +56,30 @@ fn object_patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Map<Strin
     patch
 }
 
-/// The operations that make `old` into `new`, below `path`. Lists are compared place by place, so that one changed
-/// element of a long list costs no more than itself; a merge patch would carry the whole list.
+/// The operations that turn `old` into `new`, below `path`. Lists are compared by position, so that one changed element of a long
+/// list is one operation; a merge patch would contain the whole list.
 pub fn json_patch(old: &Value, new: &Value, path: &str) -> Vec<Value> {
     let mut operations = Vec::new();
     collect_operations(old, new, &mut path.to_owned(), &mut operations);
-    operations
+    if operations.len() <= OPERATIONS_MAX { operations } else { whole_values(old, new, path) }
+}
+
+/// Most operations of one JSON patch. API servers reject more than 10,000, and the caller adds a few.
+const OPERATIONS_MAX: usize = 9_900;
+
+/// As few operations: replaces the whole value at `path`. The root cannot be replaced, so its fields are.
+fn whole_values(old: &Value, new: &Value, path: &str) -> Vec<Value> {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) if path.is_empty() => {
+            let at = |name: &str| format!("/{}", pointer_token(name));
+            let gone = old.keys().filter(|name| !new.contains_key(*name));
+            let changed = new.iter().filter(|(name, is)| old.get(*name) != Some(*is));
+            gone.map(|name| json!({"op": "remove", "path": at(name)}))
+                .chain(changed.map(|(name, is)| json!({"op": "add", "path": at(name), "value": is})))
+                .collect()
+        }
+        _ => vec![json!({"op": "replace", "path": path, "value": new})],
+    }
 }
 
 fn collect_operations(old: &Value, new: &Value, path: &mut String, operations: &mut Vec<Value>) {
@@ -84,7 +117,7 @@ fn collect_operations(old: &Value, new: &Value, path: &mut String, operations: &
     }
 }
 
-/// A field's name as a part of a JSON pointer.
+/// Escapes a field name for a JSON pointer.
 fn pointer_token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
@@ -92,7 +125,7 @@ fn pointer_token(name: &str) -> String {
 /// Applies a merge patch as an API server does.
 pub fn apply_merge_patch(target: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
-        *target = patch.clone();
+        *target = without_null_fields(patch);
         return;
     };
     if !target.is_object() {
@@ -108,7 +141,19 @@ pub fn apply_merge_patch(target: &mut Value, patch: &Value) {
     }
 }
 
-/// The fields in which two objects differ, in order, as deep as they have names.
+/// A value without `null` fields, also of objects in lists.
+fn without_null_fields(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.iter().map(without_null_fields).collect()),
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(name, value)| (name.clone(), without_null_fields(value))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// The fields in which two objects differ, in order, as deep as `Ownership` names them.
 pub fn changed_fields(old: &Value, new: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(old, new, &mut String::new(), &mut found);
@@ -135,7 +180,7 @@ fn collect(old: &Value, new: &Value, path: &mut String, found: &mut Vec<String>)
 }
 
 fn collect_objects(old: &Map<String, Value>, new: &Map<String, Value>, path: &mut String, found: &mut Vec<String>) {
-    // Keys of labels and annotations have dots of their own.
+    // Keys of labels and annotations contain dots.
     let by_key = matches!(path.as_str(), "metadata.labels" | "metadata.annotations");
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     for name in names {
@@ -150,7 +195,7 @@ fn collect_objects(old: &Map<String, Value>, new: &Map<String, Value>, path: &mu
     }
 }
 
-/// Elements that have a name (conditions by `type`, plain strings by themselves) are fields of their own.
+/// Named elements (conditions by `type`, strings by their value) count as separate fields.
 fn collect_elements(old: &[Value], new: &[Value], path: &str, found: &mut Vec<String>) {
     let (Some(old), Some(new)) = (named(old), named(new)) else { return };
     let names: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
@@ -189,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_patched_and_named() {
+    fn a_patch_and_its_fields_contain_only_differences() {
         check(json!({"a": 1, "b": {"c": 2}}), json!({"a": 1, "b": {"c": 2}}), expect!["nothing "]);
         check(json!({"a": 1, "b": 2}), json!({"a": 1}), expect![[r#"{"b":null} b"#]]);
         check(json!({"a": 1}), json!({"a": null}), expect![[r#"{"a":null} a"#]]);
@@ -204,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_lists_are_named_where_they_have_names() {
+    fn named_elements_of_lists_are_separate_fields() {
         check(
             json!({"status": {"conditions": [{"type": "A", "status": "True"}, {"type": "B"}]}}),
             json!({"status": {"conditions": [{"type": "A", "status": "False"}, {"type": "B"}, {"type": "C"}]}}),
@@ -238,7 +283,29 @@ mod tests {
         assert_eq!(patch(json!([1]), json!([1, 2])), r#"[{"op":"add","path":"/status/-","value":2}]"#);
     }
 
-    /// Applies what `json_patch` gives, nothing else.
+    #[test]
+    fn a_json_patch_never_has_more_operations_than_an_api_server_accepts() {
+        let many = |word: &str| json!({"list": vec![json!({"word": word}); 10_001], "same": 1});
+        let whole = json!([{"op": "replace", "path": "/status", "value": many("b")}]);
+        assert_eq!(Value::from(json_patch(&many("a"), &many("b"), "/status")), whole);
+        let fields = json!([{"op": "add", "path": "/list", "value": many("b")["list"]}]);
+        assert_eq!(Value::from(json_patch(&many("a"), &many("b"), "")), fields);
+    }
+
+    #[test]
+    fn a_null_field_of_an_object_in_a_list_equals_a_missing_one() {
+        let patch = json!({"list": [{"a": null, "b": [{"c": null}], "d": 1}, null]});
+        let mut target = json!({});
+        apply_merge_patch(&mut target, &patch);
+        assert_eq!(target, json!({"list": [{"b": [{}], "d": 1}, null]}));
+        assert_eq!(merge_patch(&target, &patch), None, "there would be something to send for ever");
+        assert_eq!(
+            merge_patch(&json!({"list": [{"a": 1}]}), &json!({"list": [{"a": null}]})),
+            Some(json!({"list": [{"a": null}]}))
+        );
+    }
+
+    /// Applies only the operations that `json_patch` returns.
     fn apply_operations(target: &mut Value, operations: &[Value]) {
         for operation in operations {
             let path = operation["path"].as_str().unwrap();

@@ -1,12 +1,11 @@
-//! Which kinds a server has, kept up to date without polling.
+//! The kinds that an API server serves, kept up to date without polling.
 //!
-//! Decides when to ask again: when a CustomResourceDefinition or an APIService changed, and again and again, ever more
-//! slowly, while there is no answer or one that does not show all that exists. `answer` says what follows from an answer.
-//! Never decides which kinds are of interest.
+//! Discovery runs again when a CustomResourceDefinition or an APIService changes, and with growing delays while it fails or is
+//! incomplete. `merge` combines a response with what was known before.
 
-mod answer;
+mod merge;
 
-pub use answer::{Discovered, DiscoveredKind, GroupVersion};
+pub use merge::{Discovered, DiscoveredKind, GroupVersion};
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,18 +16,18 @@ use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::cache::{Cache, Kind, Sink};
+use crate::cache::{AnyCache, Cache, Kind};
 use crate::flag::Flag;
 use crate::kind::KindId;
 use crate::metadata::MetadataObject;
 use crate::metrics::Metrics;
 use crate::queue::Reason;
-use crate::write::Side;
-use answer::{Expected, Learnt, learn, missing};
+use crate::write::ClusterId;
+use merge::{Expected, Merged, merge, missing};
 
-/// Pauses between looks while the answer does not show what we know of; then the last one each time. A server needs a moment
-/// to publish a new definition, and may be in trouble for hours.
-const LOOK_AGAIN: [Duration; 7] = [
+/// Delays while discovery is incomplete; the last one repeats. A server needs a moment to publish a new definition, but an
+/// aggregated API may be unavailable for hours.
+const RETRY_DELAYS: [Duration; 7] = [
     Duration::from_millis(100),
     Duration::from_millis(300),
     Duration::from_secs(1),
@@ -37,23 +36,23 @@ const LOOK_AGAIN: [Duration; 7] = [
     Duration::from_secs(30),
     Duration::from_mins(2),
 ];
-/// One more look after the answer seemed right: a definition may have changed in ways that its name does not show.
-const LAST_LOOK: Duration = Duration::from_secs(2);
-/// A server that does not answer in this time is asked again.
+/// Delay of one more attempt after a complete response: it may still show an older version of a changed definition.
+const FINAL_CHECK: Duration = Duration::from_secs(2);
+/// Timeout of one attempt.
 const LONGEST_READ: Duration = Duration::from_mins(1);
-/// How long the first look waits for the list of APIServices: a server may be without that kind.
+/// How long the first attempt waits for the list of APIServices. A server may not serve that kind.
 const LONGEST_WAIT_FOR_SERVICES: Duration = Duration::from_secs(10);
 
 type Subscriber = Box<dyn Fn(Reason) + Send + Sync>;
 
-/// The kinds of a server as last heard. Clones are the same.
+/// The kinds of a server. Clones share the state.
 #[derive(Clone)]
 pub struct Discovery {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    side: Side,
+    cluster: ClusterId,
     definitions: Cache<MetadataObject>,
     services: Cache<MetadataObject>,
     discovered: RwLock<Arc<Discovered>>,
@@ -68,13 +67,13 @@ impl fmt::Debug for Discovery {
 }
 
 impl Discovery {
-    pub(crate) fn new(side: Side, metrics: &Metrics) -> Self {
+    pub(crate) fn new(cluster: ClusterId, metrics: &Metrics) -> Self {
         let metadata_of = |group: &str, kind: &str, plural: &str| {
-            let declared = Kind::with_id(KindId::new(group, "v1", kind, plural)).on(side).metadata_only();
+            let declared = Kind::with_id(KindId::new(group, "v1", kind, plural)).on(cluster).metadata_only();
             Cache::new(declared, metrics.clone())
         };
         let shared = Shared {
-            side,
+            cluster,
             definitions: metadata_of("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
             services: metadata_of("apiregistration.k8s.io", "APIService", "apiservices"),
             discovered: RwLock::default(),
@@ -84,7 +83,7 @@ impl Discovery {
         Self { shared: Arc::new(shared) }
     }
 
-    /// What is known now.
+    /// The current state.
     pub fn discovered(&self) -> Arc<Discovered> {
         self.shared.discovered.read().clone()
     }
@@ -101,26 +100,26 @@ impl Discovery {
         self.discovered().kinds.iter().find(|found| found.preferred && is(&found.id)).cloned()
     }
 
-    /// Whether this part of the API is there and has not said which kinds it has.
-    pub fn is_silent(&self, group: &str, version: &str) -> bool {
-        self.discovered().silent.iter().any(|part| *part.group == *group && *part.version == *version)
+    /// Whether this group version exists but has never listed its kinds.
+    pub fn is_undiscoverable(&self, group: &str, version: &str) -> bool {
+        self.discovered().undiscoverable.iter().any(|part| *part.group == *group && *part.version == *version)
     }
 
-    /// Whether the server has answered at all.
+    /// Whether the first discovery has succeeded.
     pub fn is_known(&self) -> bool {
-        self.shared.known.is_up()
+        self.shared.known.is_set()
     }
 
     pub(crate) fn known(&self) -> Flag {
         self.shared.known.clone()
     }
 
-    pub(crate) fn side(&self) -> Side {
-        self.shared.side
+    pub(crate) fn cluster(&self) -> ClusterId {
+        self.shared.cluster
     }
 
-    /// What must be followed for this to be kept up to date.
-    pub(crate) fn sinks(&self) -> [Arc<dyn Sink>; 2] {
+    /// The caches whose changes trigger discovery.
+    pub(crate) fn caches(&self) -> [Arc<dyn AnyCache>; 2] {
         [Arc::new(self.shared.definitions.clone()), Arc::new(self.shared.services.clone())]
     }
 
@@ -128,14 +127,14 @@ impl Discovery {
         self.shared.subscribers.write().push(subscriber);
     }
 
-    /// Lets go of whoever listens.
-    pub(crate) fn release(&self) {
+    /// Drops all subscribers.
+    pub(crate) fn unsubscribe_all(&self) {
         self.shared.subscribers.write().clear();
-        self.shared.definitions.release();
-        self.shared.services.release();
+        self.shared.definitions.unsubscribe_all();
+        self.shared.services.unsubscribe_all();
     }
 
-    /// Asks whenever there is reason to, for as long as it is polled.
+    /// Keeps the kinds up to date for as long as it is polled.
     pub(crate) async fn run(self, client: kube::Client) {
         let changed = Arc::new(Notify::new());
         for cache in [&self.shared.definitions, &self.shared.services] {
@@ -144,30 +143,30 @@ impl Discovery {
         }
         self.shared.definitions.synced().becomes(true).await;
         let _ = tokio::time::timeout(LONGEST_WAIT_FOR_SERVICES, self.shared.services.synced().becomes(true)).await;
-        let mut looks = 0;
+        let mut attempts = 0;
         loop {
-            let is_settled = match tokio::time::timeout(LONGEST_READ, self.look(&client)).await {
-                Ok(Ok(learnt)) => self.publish(learnt),
+            let is_complete = match tokio::time::timeout(LONGEST_READ, self.attempt(&client)).await {
+                Ok(Ok(merged)) => self.publish(merged),
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "the kinds of the server cannot be read; trying again");
+                    tracing::warn!(%error, "discovery failed; retrying");
                     false
                 }
                 Err(_) => {
-                    tracing::warn!("the server does not say which kinds it has; trying again");
+                    tracing::warn!("discovery timed out; retrying");
                     false
                 }
             };
-            let pause = pause_after(looks, is_settled);
+            let delay = delay_after(attempts, is_complete);
             tokio::select! {
                 biased;
-                () = changed.notified() => looks = 0,
-                () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => looks += 1,
+                () = changed.notified() => attempts = 0,
+                () = tokio::time::sleep(delay.unwrap_or_default()), if delay.is_some() => attempts += 1,
             }
         }
     }
 
-    async fn look(&self, client: &kube::Client) -> Result<Learnt, kube::Error> {
-        let groups = ask(client).await?;
+    async fn attempt(&self, client: &kube::Client) -> Result<Merged, kube::Error> {
+        let groups = request(client).await?;
         let definitions = &self.shared.definitions;
         let names: Vec<String> = definitions.keys().into_iter().map(|key| key.name().to_owned()).collect();
         let mut expected = Expected::default();
@@ -178,18 +177,18 @@ impl Discovery {
             }
         }
         expected.services = self.shared.services.keys().into_iter().map(|key| key.name().to_owned()).collect();
-        Ok(learn(&groups, &self.discovered(), &expected))
+        Ok(merge(&groups, &self.discovered(), &expected))
     }
 
-    /// Takes in what was learnt; says whether it is all.
-    fn publish(&self, learnt: Learnt) -> bool {
-        let Learnt { discovered, is_settled } = learnt;
+    /// Stores the kinds and calls subscribers if they changed. Returns whether discovery is complete.
+    fn publish(&self, merged: Merged) -> bool {
+        let Merged { discovered, is_complete } = merged;
         let (before, is_first) = (self.discovered(), !self.is_known());
-        if discovered.silent != before.silent {
-            tell_of_silence(&discovered);
+        if discovered.undiscoverable != before.undiscoverable {
+            log_undiscoverable(&discovered);
         }
         if discovered != *before || is_first {
-            tracing::debug!(kinds = discovered.kinds.len(), "the kinds of the server changed");
+            tracing::debug!(kinds = discovered.kinds.len(), "the kinds that the server serves have changed");
             *self.shared.discovered.write() = Arc::new(discovered);
             self.shared.known.set(true);
             let reason = if is_first { Reason::Initial } else { Reason::Change };
@@ -197,44 +196,43 @@ impl Discovery {
                 subscriber(reason);
             }
         }
-        is_settled
+        is_complete
     }
 }
 
-/// Somebody may have to mend it: nothing is concluded from what these parts would have.
-fn tell_of_silence(discovered: &Discovered) {
-    let parts: Vec<String> = discovered.silent.iter().map(ToString::to_string).collect();
+/// An administrator may have to fix the aggregated APIs. Until then the existence of their kinds is unknown.
+fn log_undiscoverable(discovered: &Discovered) {
+    let parts: Vec<String> = discovered.undiscoverable.iter().map(ToString::to_string).collect();
     if parts.is_empty() {
-        tracing::info!("all parts of the API say again which kinds they have");
+        tracing::info!("all API groups are discoverable again");
     } else {
-        tracing::warn!(parts = parts.join(", "), "parts of the API do not say which kinds they have");
+        tracing::warn!(groups = parts.join(", "), "cannot discover the kinds of some API groups");
     }
 }
 
-/// What a server says of its kinds at this moment, asked once: for those who do not stay.
+/// Discovers the kinds of a server once. For commands, which do not keep them up to date.
 pub async fn discover(client: &kube::Client) -> Result<Discovered, kube::Error> {
-    let groups = ask(client).await?;
-    Ok(learn(&groups, &Discovered::default(), &Expected::default()).discovered)
+    let groups = request(client).await?;
+    Ok(merge(&groups, &Discovered::default(), &Expected::default()).discovered)
 }
 
-/// How long to wait for the next look if nothing changes; `None` if no look is worth it. Without an answer, or with one that
-/// does not show everything, there is always another.
-fn pause_after(looks: usize, is_settled: bool) -> Option<Duration> {
-    match (is_settled, looks) {
-        (true, 0) => Some(LAST_LOOK),
+/// The delay before the next attempt if nothing changes; `None` if discovery is complete.
+fn delay_after(attempts: usize, is_complete: bool) -> Option<Duration> {
+    match (is_complete, attempts) {
+        (true, 0) => Some(FINAL_CHECK),
         (true, _) => None,
-        (false, _) => LOOK_AGAIN.get(looks).or(LOOK_AGAIN.last()).copied(),
+        (false, _) => RETRY_DELAYS.get(attempts).or(RETRY_DELAYS.last()).copied(),
     }
 }
 
-async fn ask(client: &kube::Client) -> Result<Vec<APIGroupDiscovery>, kube::Error> {
+async fn request(client: &kube::Client) -> Result<Vec<APIGroupDiscovery>, kube::Error> {
     let mut groups = client.list_core_api_versions_aggregated().await?.items;
     groups.extend(client.list_api_groups_aggregated().await?.items);
     Ok(groups)
 }
 
-/// The versions that a definition serves at the moment: none if it is gone, or not accepted (yet), in which case it will
-/// change before there can be objects of it.
+/// The versions that a definition serves. None if it is gone or not yet established; it then changes again before objects of it
+/// can exist.
 async fn served_versions(client: &kube::Client, kind: &KindId, name: &str) -> Result<Vec<String>, kube::Error> {
     let request = http::Request::get(kind.object_path(None, name, None)).body(Vec::new());
     match client.request::<Value>(request.map_err(kube::Error::HttpError)?).await {

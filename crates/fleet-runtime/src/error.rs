@@ -1,11 +1,9 @@
-//! What can go wrong between this process and an API server.
-//!
-//! Decides which failures are conflicts (plan again at once), which mean "not there", and which are waited out.
+//! Errors of requests to an API server, and how to react to them: reconcile again at once, back off, or give up.
 
-use crate::key::ObjectKey;
+use crate::key::{ObjectKey, Revision};
 use crate::kind::KindId;
 
-/// A request that did not succeed, or an object that could not be used.
+/// A failed request or an unusable object.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot {verb} {kind} {key}")]
@@ -14,19 +12,21 @@ pub enum Error {
     Timeout { verb: &'static str, kind: KindId, key: ObjectKey, seconds: u64 },
     #[error("{kind} {key} cannot be read")]
     Unreadable { kind: KindId, key: ObjectKey, source: serde_json::Error },
+    #[error("cannot list {kind}: the answer has revision {revision}, and the server has shown {reached}")]
+    Stale { kind: KindId, revision: Revision, reached: Revision },
     #[error("{kind} {key} cannot be written as JSON: {problem}")]
     Unwritable { kind: KindId, key: ObjectKey, problem: String },
     #[error("controller {controller} may not write {} of {kind} {key}", .fields.join(", "))]
     NotOwned { controller: &'static str, kind: KindId, key: ObjectKey, fields: Vec<String> },
-    #[error("this process does not lead any more")]
+    #[error("this process no longer holds the lease")]
     NotLeading,
-    /// For controllers: a content that was fetched and does not fit.
+    /// For controllers: fetched content that is inconsistent.
     #[error("{0}")]
     Other(String),
 }
 
 impl Error {
-    /// The server's own words, if it answered at all.
+    /// The server's Status, if it answered.
     pub fn status(&self) -> Option<&kube::core::Status> {
         match self {
             Self::Request { source, .. } => match source.as_ref() {
@@ -37,13 +37,12 @@ impl Error {
         }
     }
 
-    /// What to tell people: the server's own words, or else what happened instead of an answer.
+    /// A message for users: the server's message, or the error with its causes.
     pub fn answer(&self) -> String {
         self.status().map_or_else(|| self.with_causes(), |status| status.message.clone())
     }
 
-    /// Somebody else wrote in between: the object has another version than the one the write was based on, or exists
-    /// already.
+    /// Another client changed the object since it was read, or created it first.
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|status| status.code == 409)
     }
@@ -52,13 +51,19 @@ impl Error {
         self.status().is_some_and(|status| status.code == 404)
     }
 
-    /// The server understood and refuses: the same request will be refused again.
-    pub fn is_refusal(&self) -> bool {
+    /// The server rejected the request, and would reject the same request again.
+    pub fn is_rejection(&self) -> bool {
         self.status().is_some_and(|status| matches!(status.code, 400 | 403 | 405 | 413 | 415 | 422))
     }
 
-    /// Nobody knows whether the request took place: there is no answer, or one of a server in trouble.
-    pub fn may_have_happened(&self) -> bool {
+    /// Whether the request was refused because its namespace is being deleted. The server answers 403, but no right is missing.
+    fn is_in_terminating_namespace(&self) -> bool {
+        let causes = self.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
+        causes.into_iter().flatten().any(|cause| cause.reason == NAMESPACE_TERMINATING)
+    }
+
+    /// Whether the server may have executed the request: there was no answer, or a 5xx.
+    pub fn may_have_succeeded(&self) -> bool {
         match (self, self.status()) {
             (Self::Request { .. }, Some(status)) => status.code >= 500,
             (Self::Request { .. }, None) | (Self::Timeout { .. }, _) => true,
@@ -66,19 +71,21 @@ impl Error {
         }
     }
 
-    /// The error and what caused it, in one line for logs.
+    /// The error and its causes in one line, for logs.
     pub fn with_causes(&self) -> String {
         with_causes(self)
     }
 
-    /// A word for metrics.
+    /// The label value in metrics.
     pub fn class(&self) -> &'static str {
         match self {
             Self::Timeout { .. } => "timeout",
             Self::Unreadable { .. } | Self::Unwritable { .. } => "content",
+            Self::Stale { .. } => "stale",
             Self::NotOwned { .. } => "not_owned",
             Self::NotLeading => "not_leading",
             Self::Other(_) => "other",
+            Self::Request { .. } if self.is_in_terminating_namespace() => "terminating",
             Self::Request { .. } => match self.status().map(|status| status.code) {
                 Some(409) => "conflict",
                 Some(404) => "not_found",
@@ -91,13 +98,16 @@ impl Error {
     }
 }
 
-/// What somebody said who panicked.
+/// The cause that an API server gives for refusing objects in a namespace that is being deleted.
+const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no message)")
 }
 
-/// An error and what caused it, in one line.
+/// An error and its causes in one line.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -120,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_whether_to_plan_again_wait_or_give_up() {
-        let facts = |error: &Error| (error.class(), error.is_conflict(), error.is_not_found(), error.is_refusal());
+    fn a_status_code_decides_between_conflict_backoff_and_rejection() {
+        let facts = |error: &Error| (error.class(), error.is_conflict(), error.is_not_found(), error.is_rejection());
         assert_eq!(facts(&answered(409, "Conflict")), ("conflict", true, false, false));
         assert_eq!(facts(&answered(409, "AlreadyExists")), ("conflict", true, false, false));
         assert_eq!(facts(&answered(404, "NotFound")), ("not_found", false, true, false));
@@ -132,6 +142,20 @@ mod tests {
         let (kind, key) = (KindId::new("", "v1", "Pod", "pods"), ObjectKey::namespaced("ns", "a"));
         let lost = Error::Request { verb: "get", kind, key, source: Box::new(lost) };
         assert_eq!(facts(&lost), ("connection", false, false, false));
+    }
+
+    #[test]
+    fn a_refusal_in_a_namespace_that_is_being_deleted_is_no_missing_right() {
+        let with_cause = |cause: &str| {
+            let body = serde_json::json!({"status": "Failure", "message": "no", "reason": "Forbidden", "code": 403,
+                "details": {"causes": [{"reason": cause}]}});
+            let status: kube::core::Status = serde_json::from_value(body).unwrap();
+            let (kind, key) = (KindId::new("", "v1", "ConfigMap", "configmaps"), ObjectKey::namespaced("ns", "a"));
+            Error::Request { verb: "create", kind, key, source: Box::new(kube::Error::Api(Box::new(status))) }
+        };
+        assert_eq!(with_cause("NamespaceTerminating").class(), "terminating");
+        assert!(with_cause("NamespaceTerminating").is_rejection(), "the same request is refused again");
+        assert_eq!(with_cause("Other").class(), "refused");
     }
 
     #[test]

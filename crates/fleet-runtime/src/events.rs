@@ -1,7 +1,7 @@
-//! Publishes what people should hear about an object as Kubernetes Events.
+//! Publishes Kubernetes Events.
 //!
-//! Decides how repetitions are counted: the same words about the same object are one Event whose count grows. Best
-//! effort: an Event that cannot be written is dropped, and nobody waits for one. Never decides what is worth telling.
+//! Repetitions of a message about an object increase the count of one Event. Best effort: an Event that cannot be written is
+//! dropped, and no reconcile waits for one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::controller::KubeEvent;
 use crate::kind::KindId;
 use crate::metrics::Metrics;
 
-/// Events that wait to be published; more are dropped. Objects say the same in their conditions.
-const MOST_WAITING: usize = 1000;
-/// Events whose repetitions are counted; then counting begins anew.
-const MOST_REMEMBERED: usize = 4096;
-/// An Event that takes longer is given up.
+/// Events that wait to be published; more are dropped. The conditions of objects have the same information.
+const MAX_WAITING: usize = 1000;
+/// Events whose repetitions are counted. Beyond this, all counts restart.
+const MAX_COUNTED: usize = 4096;
+/// Timeout of one Event.
 const LONGEST_WRITE: Duration = Duration::from_secs(10);
-/// Where Events about cluster-scoped objects live.
+/// The namespace of Events about cluster-scoped objects.
 const NAMESPACE_OF_CLUSTER_EVENTS: &str = "default";
 
-/// Takes events without making anybody wait.
+/// Queues events without waiting.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     sender: mpsc::Sender<KubeEvent>,
@@ -31,18 +31,18 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new() -> (Self, mpsc::Receiver<KubeEvent>) {
-        let (sender, receiver) = mpsc::channel(MOST_WAITING);
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
         (Self { sender }, receiver)
     }
 
     pub(crate) fn record(&self, event: KubeEvent) {
         if self.sender.try_send(event).is_err() {
-            tracing::debug!("too many events; one is dropped");
+            tracing::debug!("event queue is full; dropping an event");
         }
     }
 }
 
-/// Writes what a `Recorder` takes.
+/// Writes the queued events.
 pub(crate) struct Publisher {
     pub(crate) client: kube::Client,
     pub(crate) clock: Clock,
@@ -51,7 +51,7 @@ pub(crate) struct Publisher {
     pub(crate) events: mpsc::Receiver<KubeEvent>,
 }
 
-/// An Event that is stored.
+/// A stored Event.
 #[derive(Debug)]
 struct Published {
     namespace: String,
@@ -59,26 +59,26 @@ struct Published {
     count: u64,
 }
 
-/// What makes two events the same: who tells them, the object, the kind of news, the words.
-type Sameness = (&'static str, Option<String>, String, bool, &'static str, String);
+/// Identifies repetitions: component, uid, object, type, reason and message.
+type EventKey = (&'static str, Option<String>, String, bool, &'static str, String);
 
 impl Publisher {
     /// Ends when the last `Recorder` is gone.
     pub(crate) async fn run(mut self) {
-        let mut known: BTreeMap<Sameness, Published> = BTreeMap::new();
+        let mut published: BTreeMap<EventKey, Published> = BTreeMap::new();
         while let Some(event) = self.events.recv().await {
-            if known.len() >= MOST_REMEMBERED {
-                known.clear();
+            if published.len() >= MAX_COUNTED {
+                published.clear();
             }
-            let same = sameness(&event);
-            let again = match known.get_mut(&same) {
-                Some(published) => self.repeat(published).await,
+            let key = event_key(&event);
+            let is_repeated = match published.get_mut(&key) {
+                Some(earlier) => self.repeat(earlier).await,
                 None => false,
             };
-            if !again {
+            if !is_repeated {
                 match self.create(&event).await {
-                    Some(published) => drop(known.insert(same, published)),
-                    None => drop(known.remove(&same)),
+                    Some(created) => drop(published.insert(key, created)),
+                    None => drop(published.remove(&key)),
                 }
             }
         }
@@ -94,7 +94,7 @@ impl Publisher {
 
     async fn create(&self, event: &KubeEvent) -> Option<Published> {
         let namespace = event.regarding.key.namespace().unwrap_or(NAMESPACE_OF_CLUSTER_EVENTS).to_owned();
-        // Longer names are refused; the end makes it unique.
+        // The API server rejects longer names. The suffix makes it unique.
         let stem: String = event.regarding.key.name().chars().take(200).collect();
         let name = format!("{stem}.{:016x}", self.seeds.next());
         let body = self.body(event, &namespace, &name);
@@ -134,13 +134,13 @@ impl Publisher {
         let written = matches!(sent, Ok(Ok(_)));
         self.metrics.published(written);
         if let Ok(Err(error)) = sent {
-            tracing::debug!(%error, "an event was not published");
+            tracing::debug!(%error, "cannot publish an event");
         }
         written
     }
 }
 
-fn sameness(event: &KubeEvent) -> Sameness {
+fn event_key(event: &KubeEvent) -> EventKey {
     let about = &event.regarding;
     let object = format!("{} {}", about.kind, about.key);
     (event.component, about.uid.clone(), object, event.warning, event.reason, event.message.clone())
@@ -150,7 +150,7 @@ fn kind() -> KindId {
     KindId::new("", "v1", "Event", "events")
 }
 
-/// An instant as `metav1.Time` has it.
+/// In the format of `metav1.Time`.
 fn seconds(at: jiff::Timestamp) -> String {
     format!("{at:.0}")
 }

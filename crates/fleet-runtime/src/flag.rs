@@ -1,7 +1,7 @@
-//! A truth that others wait for.
+//! A boolean that tasks can wait for.
 //!
-//! Wakes those who wait in the order in which they came: `tokio::sync::watch` wakes them at random, and two runs of one
-//! simulation would differ.
+//! Waiters are woken in the order in which they began to wait. `tokio::sync::watch` wakes them in random order, and two runs of
+//! one simulation would differ.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,35 +14,35 @@ pub(crate) struct Flag(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    up: AtomicBool,
+    set: AtomicBool,
     changed: Notify,
 }
 
 impl Flag {
-    pub(crate) fn new(up: bool) -> Self {
+    pub(crate) fn new(value: bool) -> Self {
         let flag = Self::default();
-        flag.set(up);
+        flag.set(value);
         flag
     }
 
-    pub(crate) fn is_up(&self) -> bool {
-        self.0.up.load(Ordering::Acquire)
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.set.load(Ordering::Acquire)
     }
 
-    /// Says whether that changed it.
-    pub(crate) fn set(&self, up: bool) -> bool {
-        let changed = self.0.up.swap(up, Ordering::AcqRel) != up;
+    /// Returns whether the value changed.
+    pub(crate) fn set(&self, value: bool) -> bool {
+        let changed = self.0.set.swap(value, Ordering::AcqRel) != value;
         if changed {
             self.0.changed.notify_waiters();
         }
         changed
     }
 
-    /// Waits until the flag is up or down.
-    pub(crate) async fn becomes(&self, up: bool) {
+    /// Waits until the flag has this value.
+    pub(crate) async fn becomes(&self, value: bool) {
         loop {
             let changed = self.0.changed.notified();
-            if self.is_up() == up {
+            if self.is_set() == value {
                 return;
             }
             changed.await;
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_who_wait_are_woken_in_the_order_in_which_they_came() {
+    async fn waiters_are_woken_in_the_order_in_which_they_began_to_wait() {
         let (flag, woken) = (Flag::default(), Arc::new(Mutex::new(Vec::new())));
         let tasks: Vec<_> = (0..20)
             .map(|number| {
@@ -75,6 +75,6 @@ mod tests {
         }
         assert_eq!(*woken.lock(), (0..20).collect::<Vec<_>>());
         flag.becomes(true).await;
-        assert!(flag.set(false) && !flag.is_up());
+        assert!(flag.set(false) && !flag.is_set());
     }
 }

@@ -1,6 +1,4 @@
-//! What an object is called, and how new a version of it is.
-//!
-//! Decides the order of keys (by namespace, then name) and how revisions compare. Never talks to a server.
+//! Namespace and name of an object, and resource versions as comparable numbers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,18 +23,18 @@ impl ObjectKey {
         Self { namespace: Some(namespace.into()), name: name.into() }
     }
 
-    /// From parts as `ObjectMeta` has them; an empty namespace is none.
+    /// From the fields of `ObjectMeta`; an empty namespace means none.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         Self { namespace: namespace.filter(|text| !text.is_empty()).map(Arc::from), name: name.into() }
     }
 
-    /// The key of a typed object; an object without a name has an empty one.
+    /// The key of a typed object. If the object has no name, the name is empty.
     pub fn of<K: kube::Resource>(object: &K) -> Self {
         let meta = object.meta();
         Self::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
     }
 
-    /// The key of an object as it came from a server. `None` if it has no name.
+    /// The key of an object as JSON. `None` if it has no name.
     pub fn of_value(object: &Value) -> Option<Self> {
         let metadata = &object["metadata"];
         Some(Self::new(metadata["namespace"].as_str(), metadata["name"].as_str()?))
@@ -60,7 +58,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// A resourceVersion as the number it is. A server that writes something else gives 0, which is older than everything.
+/// A resourceVersion as a number. One that is not a number counts as 0, which is older than every other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Revision(pub u64);
 
@@ -99,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn revisions_compare_as_numbers_and_a_strange_one_is_the_oldest() {
+    fn revisions_compare_as_numbers_and_an_opaque_one_is_the_oldest() {
         assert!(Revision::parse("9") < Revision::parse("10"));
         assert_eq!(Revision::parse("opaque"), Revision(0));
         let object = serde_json::json!({"metadata": {"name": "a", "resourceVersion": "7"}});

@@ -1,6 +1,4 @@
-//! Which resource of the API is meant, without its Rust type.
-//!
-//! Decides the paths under which objects are found. Never knows what is in them.
+//! Identifies a resource of the API without its Rust type, and builds its request paths.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -33,7 +31,7 @@ impl KindId {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Path of all objects of the kind: in one namespace, or everywhere.
+    /// Path of all objects of the kind, in one namespace or in all.
     pub fn collection_path(&self, namespace: Option<&str>) -> String {
         let mut path = if self.group.is_empty() {
             format!("/api/{}", self.version)
@@ -47,7 +45,7 @@ impl KindId {
         path
     }
 
-    /// Path of one object, or of a subresource of it.
+    /// Path of one object or of one of its subresources.
     pub fn object_path(&self, namespace: Option<&str>, name: &str, subresource: Option<&str>) -> String {
         let mut path = format!("{}/{}", self.collection_path(namespace), escaped(name));
         if let Some(subresource) = subresource {
@@ -57,7 +55,7 @@ impl KindId {
     }
 }
 
-/// Names such as `system:controller` keep their sense in a path.
+/// Percent-encodes a path segment. `:` stays, for names such as `system:controller`.
 fn escaped(segment: &str) -> impl fmt::Display + '_ {
     const UNRESERVED: &percent_encoding::AsciiSet =
         &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');

@@ -1,7 +1,7 @@
-//! Which of several processes acts: the holder of a Lease, kept the way client-go keeps it.
+//! Leader election by a Lease, compatible with client-go.
 //!
-//! Decides from the Lease and from when it was last seen to change whether to take it, renew it or wait. A standby keeps
-//! its caches warm and writes nothing; a holder that cannot renew stops by itself before another one may begin.
+//! A standby keeps its caches warm and writes nothing. Never writes after the renew deadline: a holder that cannot renew stops before
+//! another process may take the Lease.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::flag::Flag;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 
-/// How long a holder may be silent before others take over.
+/// How long after its last renewal a Lease is still valid.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
-/// How long a holder tries to renew before it gives up by itself; shorter than the lease, so that two never act at once.
+/// How long a holder tries to renew before it stops. Shorter than the lease, so that two processes never lead at once.
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// How often a holder renews and others look.
+/// How often the holder renews the Lease and candidates read it.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// How long a process that ends has at least to give its Lease up. Short: without that the Lease just runs out.
+/// Least time to release the Lease on shutdown. Short, because an unreleased Lease expires anyway.
 pub(crate) const RELEASE_WITHIN: Duration = Duration::from_millis(300);
 
-/// How long things take in an election. A sound one has `retry < renew < lease`.
+/// The durations of an election: `retry < renew < lease`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     /// See `LEASE_DURATION`.
@@ -40,52 +40,52 @@ impl Default for Timing {
     }
 }
 
-/// Which Lease, and who we are.
+/// The Lease and the identity of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Election {
     pub namespace: String,
     pub name: String,
-    /// Different for every process: host name and something random.
+    /// Unique per process: host name and a random suffix.
     pub identity: String,
     pub timing: Timing,
 }
 
-/// What to do about a Lease.
+/// What to do with the Lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// There is none: make it ours.
+    /// It does not exist.
     Create,
-    /// Nobody holds it, or its holder has been silent for too long.
+    /// It is free or expired.
     Take,
-    /// It is ours.
+    /// This process holds it.
     Renew,
-    /// Somebody else acts.
+    /// Another process holds it.
     Wait,
 }
 
-/// A Lease as it was last seen to change.
+/// When the current version of the Lease was first seen.
 #[derive(Debug, Clone)]
-struct Seen {
+struct ObservedLease {
     version: String,
     at: Instant,
 }
 
-/// `silent` is how long the Lease has not changed, by our own clock: clocks of different machines are never compared.
-fn decide(lease: Option<&Value>, silent: Duration, identity: &str) -> Step {
+/// `unchanged` is how long the Lease has not changed, by our own clock. Clocks of different machines are never compared.
+fn decide(lease: Option<&Value>, unchanged: Duration, identity: &str) -> Step {
     let Some(lease) = lease else { return Step::Create };
     let spec = &lease["spec"];
     let holder = spec["holderIdentity"].as_str().unwrap_or_default();
     let granted = spec["leaseDurationSeconds"].as_u64().map_or(LEASE_DURATION, Duration::from_secs);
     if holder == identity {
         Step::Renew
-    } else if holder.is_empty() || silent >= granted {
+    } else if holder.is_empty() || unchanged >= granted {
         Step::Take
     } else {
         Step::Wait
     }
 }
 
-/// Takes part in an election for as long as it is polled; `leading` says who won.
+/// Takes part in an election while `run` is polled. `leading` is set while this process holds the Lease.
 pub(crate) struct Candidate {
     pub(crate) election: Election,
     pub(crate) client: kube::Client,
@@ -94,22 +94,22 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Never ends by itself.
+    /// Never returns.
     pub(crate) async fn run(&self) {
         let Timing { renew, retry, .. } = self.election.timing;
-        let mut seen: Option<Seen> = None;
+        let mut seen: Option<ObservedLease> = None;
         let mut renewed: Option<Instant> = None;
-        let mut trouble: Option<String> = None;
+        let mut logged: Option<String> = None;
         loop {
-            // A holder has only as long to hear an answer as it may act without one.
-            let patience = renewed.map_or(renew, |at| renew.saturating_sub(at.elapsed()));
-            match tokio::time::timeout(patience, self.round(&mut seen)).await {
+            // A holder may wait for an answer only until its renew deadline.
+            let timeout = renewed.map_or(renew, |at| renew.saturating_sub(at.elapsed()));
+            match tokio::time::timeout(timeout, self.attempt(&mut seen)).await {
                 Ok(Ok(since)) => {
-                    (renewed, trouble) = (since, None);
+                    (renewed, logged) = (since, None);
                     self.set_leading(since.is_some());
                 }
-                Ok(Err(error)) => self.report(error.to_string(), &mut trouble),
-                Err(_) => self.report("no answer".to_owned(), &mut trouble),
+                Ok(Err(error)) => self.log_once(error.to_string(), &mut logged),
+                Err(_) => self.log_once("no answer".to_owned(), &mut logged),
             }
             if renewed.is_some_and(|at| at.elapsed() >= renew) {
                 renewed = None;
@@ -120,39 +120,39 @@ impl Candidate {
         }
     }
 
-    /// Warns once of each trouble: somebody may have to make a namespace or give a right.
-    fn report(&self, error: String, told: &mut Option<String>) {
-        if told.as_ref() != Some(&error) {
+    /// Logs each error once: an administrator may have to create a namespace or grant a permission.
+    fn log_once(&self, error: String, logged: &mut Option<String>) {
+        if logged.as_ref() != Some(&error) {
             let (lease, namespace) = (&self.election.name, &self.election.namespace);
-            tracing::warn!(lease, namespace, error, "the lease cannot be reached; trying again");
-            *told = Some(error);
+            tracing::warn!(lease, namespace, error, "cannot access the lease; retrying");
+            *logged = Some(error);
         }
     }
 
-    /// Gives the Lease up, so that another process need not wait for it to run out. Tries until then.
-    pub(crate) async fn release(&self, by: Instant) {
-        if !self.leading.is_up() {
+    /// Releases the Lease, so that another process need not wait until it expires. Retries conflicts until `deadline`.
+    pub(crate) async fn release(&self, deadline: Instant) {
+        if !self.leading.is_set() {
             return;
         }
         self.set_leading(false);
         let released = async {
             loop {
-                match self.give_up().await {
-                    // A renewal that was under way when the process was told to end has come after our look.
+                match self.try_release().await {
+                    // A renewal that was in flight at shutdown changed the Lease after we read it.
                     Err(kube::Error::Api(status)) if status.code == 409 => {}
                     ended => return ended,
                 }
             }
         };
-        let trouble = match tokio::time::timeout_at(by, released).await {
+        let error = match tokio::time::timeout_at(deadline, released).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer".to_owned(),
         };
-        tracing::debug!(error = trouble, "the lease was not released; it runs out by itself");
+        tracing::debug!(error, "cannot release the lease; it will expire");
     }
 
-    async fn give_up(&self) -> Result<(), kube::Error> {
+    async fn try_release(&self) -> Result<(), kube::Error> {
         let Some(mut lease) = self.get().await? else { return Ok(()) };
         let spec = &mut lease["spec"];
         if spec["holderIdentity"] != self.election.identity.as_str() {
@@ -173,36 +173,36 @@ impl Candidate {
         }
     }
 
-    /// One look at the Lease and what follows from it. Says since when it is ours, if it is: others count from when our
-    /// write was stored, which may be long before we hear of it, but not before it was sent.
-    async fn round(&self, seen: &mut Option<Seen>) -> Result<Option<Instant>, kube::Error> {
+    /// Reads the Lease, and takes or renews it if possible. If this process holds it, returns when the write was sent: other
+    /// processes count from when it was stored, which is later than that.
+    async fn attempt(&self, seen: &mut Option<ObservedLease>) -> Result<Option<Instant>, kube::Error> {
         let lease = self.get().await?;
         let version =
             lease.as_ref().map_or("", |lease| lease["metadata"]["resourceVersion"].as_str().unwrap_or_default());
-        let silent = match seen {
+        let unchanged = match seen {
             Some(seen) if seen.version == version => seen.at.elapsed(),
             _ => {
-                *seen = Some(Seen { version: version.to_owned(), at: Instant::now() });
+                *seen = Some(ObservedLease { version: version.to_owned(), at: Instant::now() });
                 Duration::ZERO
             }
         };
-        let step = decide(lease.as_ref(), silent, &self.election.identity);
+        let step = decide(lease.as_ref(), unchanged, &self.election.identity);
         let sent = Instant::now();
         let outcome = match (step, lease) {
             (Step::Wait, _) => return Ok(None),
             (Step::Create, _) | (_, None) => self.create().await,
-            (step, Some(lease)) => self.put(&self.held(lease, step)).await,
+            (step, Some(lease)) => self.put(&self.with_holder(lease, step)).await,
         };
         match outcome {
             Ok(()) => Ok(Some(sent)),
-            // Somebody else was faster; the next round sees who.
+            // Another process was faster.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The Lease with us as its holder.
-    fn held(&self, mut lease: Value, step: Step) -> Value {
+    /// The Lease with this process as its holder.
+    fn with_holder(&self, mut lease: Value, step: Step) -> Value {
         let now = micro_time(self.clock.now());
         let spec = &mut lease["spec"];
         if step == Step::Take {
@@ -259,7 +259,7 @@ fn kind() -> KindId {
     KindId::new("coordination.k8s.io", "v1", "Lease", "leases")
 }
 
-/// Kubernetes' `MicroTime`: always six digits.
+/// In the format of `metav1.MicroTime`: always six digits.
 fn micro_time(at: Timestamp) -> String {
     format!("{at:.6}")
 }
@@ -269,9 +269,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_is_taken_only_when_it_is_free_or_its_holder_is_silent() {
+    fn a_lease_is_taken_only_when_it_is_free_or_expired() {
         let lease = |holder: &str| json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}});
-        let step = |lease: Option<&Value>, silent| decide(lease, Duration::from_secs(silent), "me");
+        let step = |lease: Option<&Value>, unchanged| decide(lease, Duration::from_secs(unchanged), "me");
         assert_eq!(step(None, 0), Step::Create);
         assert_eq!(step(Some(&lease("me")), 100), Step::Renew);
         assert_eq!(step(Some(&lease("other")), 14), Step::Wait);

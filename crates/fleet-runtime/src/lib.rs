@@ -1,21 +1,23 @@
-//! The one reconcile pattern: watch → indexed cache → queue → fetch → plan → ordered writes → wake-up.
+//! The reconcile loop: watch → indexed cache → work queue → fetch → plan → ordered writes → wake-up.
 //!
-//! Decides how controllers run; of all that they are made of, the only place that spawns tasks, reads a clock or calls an API
-//! server. Never decides what should happen: it knows nothing of what fleets mean.
-//!
-//! A controller declares its kinds (`Kind`, `Runtime::cache`), says which change wakes which key (`Triggers`) and turns a
-//! key into `Actions` (`Controller::plan`). Everything else is here.
+//! A controller declares its kinds (`Kind`, `Runtime::cache`), says which change enqueues which key (`Triggers`) and turns a
+//! key into `Actions` (`Controller::plan`). `examples/controller.rs` is a complete one. Only this crate spawns tasks, reads a
+//! clock or calls an API server on behalf of controllers. It knows nothing about fleets.
+
+// Arithmetic that can panic, above all on times: `clippy.toml` names the types for which it is fine.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod cache;
 mod clock;
 mod controller;
+mod counter_vec;
 mod counters;
+mod decode;
 pub mod diff;
 mod discovery;
 mod error;
 mod events;
 mod flag;
-mod hands;
 mod key;
 mod kind;
 pub mod leader;
@@ -24,31 +26,33 @@ mod metrics;
 mod ownership;
 pub mod queue;
 mod reader;
+mod reconcile_context;
+mod restore;
 mod runtime;
-mod tally;
 mod triggers;
 mod watch;
 mod worker;
 mod write;
 mod writer;
 
-pub use cache::{Cache, Cached, Event, Keep, Kind};
-pub use clock::{Clock, Hand, Seeds};
-pub use controller::{Actions, Controller, KubeEvent, Look, Moment, Next, Outcome, Regarding};
+pub use cache::{Cache, CacheFormat, Cached, Event, Kind};
+pub use clock::{Clock, ClockOffset, Seeds};
+pub use controller::{Actions, Controller, KubeEvent, PlanInput, PlanResult, Regarding, WriteResult};
+pub use counter_vec::CounterVec;
 pub use counters::{CounterName, Counters};
 pub use discovery::{Discovered, DiscoveredKind, Discovery, GroupVersion, discover};
 pub use error::Error;
-pub use hands::Hands;
+pub use fleet_api::wake::Wake;
 pub use key::{ObjectKey, Revision};
 pub use kind::KindId;
 pub use leader::{Election, Timing};
 pub use metadata::{MetadataCaches, MetadataObject};
-pub use metrics::{Ending, Finish, Metrics, Spectator};
+pub use metrics::{Metrics, ReconcileObserver, ReconcileResult, ReconcileSummary};
 pub use ownership::{Grant, Overlap, Ownership};
 pub use queue::Retry;
-pub use reader::{Answer, Reader};
-pub use runtime::{Broken, Options, Progress, Runtime};
-pub use tally::Tally;
-pub use triggers::{Marks, Triggers};
+pub use reader::{Listed, RawResponse, Reader};
+pub use reconcile_context::ReconcileContext;
+pub use runtime::{Options, Progress, Runtime, TaskPanicked};
+pub use triggers::{Enqueuer, Triggers};
 pub use worker::SHUTDOWN_GRACE;
-pub use write::{PatchFormat, Propagation, Side, Writable, Write};
+pub use write::{ClusterId, PatchFormat, Propagation, Writable, Write};

@@ -1,7 +1,4 @@
-//! Watches that come and go: the metadata of kinds that are known only at run time.
-//!
-//! Decides which kinds are watched (those that were asked for last) and when one is complete. Content is never held: who
-//! needs it reads it. Never decides which kinds are needed.
+//! Metadata caches of kinds that are chosen at run time. Watches start and stop as the set of kinds changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,34 +9,34 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::cache::{Cache, Event, Kind, Sink};
+use crate::cache::{AnyCache, Cache, Event, Kind};
 use crate::clock::Seeds;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 use crate::metrics::Metrics;
 use crate::queue::Reason;
-use crate::watch::follow;
-use crate::write::Side;
+use crate::watch::{WatchedServer, reflect};
+use crate::write::ClusterId;
 
-/// An object of which only the metadata is known.
+/// An object with metadata only.
 pub type MetadataObject = PartialObjectMeta<DynamicObject>;
 
 type OnComplete = Arc<dyn Fn(&KindId) + Send + Sync>;
 type Subscriber = Arc<dyn Fn(&KindId, Event<'_, MetadataObject>, Reason) + Send + Sync>;
 
-/// One cache of metadata per kind that is wanted at the moment. Clones are the same.
+/// One metadata cache per kind of the current set. Clones share the caches.
 #[derive(Clone)]
 pub struct MetadataCaches {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    side: Side,
+    cluster: ClusterId,
     metrics: Metrics,
     caches: Mutex<BTreeMap<KindId, Cache<MetadataObject>>>,
     subscribers: Mutex<Vec<Subscriber>>,
     on_complete: Mutex<Vec<OnComplete>>,
-    wanted: Notify,
+    kinds_changed: Notify,
 }
 
 impl fmt::Debug for MetadataCaches {
@@ -49,39 +46,39 @@ impl fmt::Debug for MetadataCaches {
 }
 
 impl MetadataCaches {
-    pub(crate) fn new(side: Side, metrics: Metrics) -> Self {
+    pub(crate) fn new(cluster: ClusterId, metrics: Metrics) -> Self {
         let shared = Shared {
-            side,
+            cluster,
             metrics,
             caches: Mutex::default(),
             subscribers: Mutex::default(),
             on_complete: Mutex::default(),
-            wanted: Notify::new(),
+            kinds_changed: Notify::new(),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Watches exactly these kinds from now on. What is no longer wanted is forgotten without a word; what is new comes as
-    /// changes. Asking for the same again does nothing.
-    pub fn want(&self, kinds: &BTreeSet<KindId>) {
+    /// Watches exactly these kinds from now on. The caches of other kinds are dropped without events; the objects of new kinds
+    /// arrive as events.
+    pub fn set_kinds(&self, kinds: &BTreeSet<KindId>) {
         let mut caches = self.shared.caches.lock();
         let before = caches.len();
         caches.retain(|kind, _| kinds.contains(kind));
         let mut changed = caches.len() != before;
         for kind in kinds {
             if !caches.contains_key(kind) {
-                caches.insert(kind.clone(), self.make(kind));
+                caches.insert(kind.clone(), self.new_cache(kind));
                 changed = true;
             }
         }
         drop(caches);
         if changed {
-            self.shared.wanted.notify_one();
+            self.shared.kinds_changed.notify_one();
         }
     }
 
-    fn make(&self, kind: &KindId) -> Cache<MetadataObject> {
-        let declared = Kind::with_id(kind.clone()).on(self.shared.side).packed().metadata_only();
+    fn new_cache(&self, kind: &KindId) -> Cache<MetadataObject> {
+        let declared = Kind::with_id(kind.clone()).on(self.shared.cluster).packed().metadata_only();
         let cache = Cache::new(declared, self.shared.metrics.clone());
         for subscriber in self.shared.subscribers.lock().iter() {
             attach(&cache, kind, subscriber.clone());
@@ -89,17 +86,17 @@ impl MetadataCaches {
         cache
     }
 
-    /// The kinds that are wanted.
+    /// The current set of kinds.
     pub fn kinds(&self) -> Vec<KindId> {
         self.shared.caches.lock().keys().cloned().collect()
     }
 
-    /// Whether all objects of this kind are known. Until then nothing may be concluded from what is not there.
+    /// Whether the cache of this kind has synced. Until then a missing object says nothing.
     pub fn is_complete(&self, kind: &KindId) -> bool {
         self.cache(kind).is_some_and(|cache| cache.is_synced())
     }
 
-    /// The cache of a kind, if it is wanted.
+    /// The cache of a kind, if it is in the set.
     pub fn cache(&self, kind: &KindId) -> Option<Cache<MetadataObject>> {
         self.shared.caches.lock().get(kind).cloned()
     }
@@ -108,7 +105,7 @@ impl MetadataCaches {
         self.cache(kind)?.get(key)
     }
 
-    /// All objects of a kind, ordered by key; none if the kind is not wanted.
+    /// All objects of a kind, ordered by key; none if the kind is not in the set.
     pub fn list(&self, kind: &KindId) -> Vec<Arc<MetadataObject>> {
         self.cache(kind).map(|cache| cache.list()).unwrap_or_default()
     }
@@ -119,73 +116,73 @@ impl MetadataCaches {
     }
 
     pub(crate) fn subscribe(&self, subscriber: Subscriber) {
-        // Attached without a lock: the subscriber hears of what is there already, and may look things up.
-        let there = {
+        // Attached without a lock: the subscriber is called for the cached objects, and may read these caches.
+        let existing = {
             let caches = self.shared.caches.lock();
             self.shared.subscribers.lock().push(subscriber.clone());
             caches.clone()
         };
-        for (kind, cache) in there {
+        for (kind, cache) in existing {
             attach(&cache, &kind, subscriber.clone());
         }
     }
 
-    /// Calls `f` when all objects of a kind are known for the first time.
+    /// Calls `f` when the cache of a kind has synced.
     pub(crate) fn on_complete(&self, f: OnComplete) {
         self.shared.on_complete.lock().push(f);
     }
 
-    /// Lets go of whoever listens, and of what they listen to.
-    pub(crate) fn release(&self) {
+    /// Drops all subscribers and caches.
+    pub(crate) fn unsubscribe_all(&self) {
         self.shared.subscribers.lock().clear();
         self.shared.on_complete.lock().clear();
         for cache in std::mem::take(&mut *self.shared.caches.lock()).into_values() {
-            cache.release();
+            cache.unsubscribe_all();
         }
     }
 
-    async fn follow(self, kind: KindId, cache: Cache<MetadataObject>, client: kube::Client, seeds: Seeds) {
-        let sink: Arc<dyn Sink> = Arc::new(cache.clone());
+    async fn watch(self, kind: KindId, cache: Cache<MetadataObject>, server: WatchedServer, seeds: Seeds) {
+        let watched: Arc<dyn AnyCache> = Arc::new(cache.clone());
         let complete = async {
             cache.synced().becomes(true).await;
-            let listeners = self.shared.on_complete.lock().clone();
-            for listener in listeners {
-                listener(&kind);
+            let subscribers = self.shared.on_complete.lock().clone();
+            for on_complete in subscribers {
+                on_complete(&kind);
             }
         };
-        futures::future::join(follow(client, sink, seeds, self.shared.metrics.clone()), complete).await;
+        futures::future::join(reflect(server, watched, seeds, self.shared.metrics.clone()), complete).await;
     }
 
-    /// Starts and stops watches as kinds are wanted, for as long as it is polled.
-    pub(crate) async fn run(self, client: kube::Client, seeds: Seeds) {
+    /// Starts and stops watches as the set of kinds changes, for as long as it is polled.
+    pub(crate) async fn run(self, server: WatchedServer, seeds: Seeds) {
         let mut watches = JoinSet::new();
         let mut running = BTreeMap::new();
         loop {
-            let wanted = self.shared.caches.lock().clone();
+            let caches = self.shared.caches.lock().clone();
             running.retain(|kind, task: &mut (Cache<MetadataObject>, tokio::task::AbortHandle)| {
-                let keep = wanted.get(kind).is_some_and(|cache| cache.is_same(&task.0));
+                let keep = caches.get(kind).is_some_and(|cache| cache.is_same(&task.0));
                 if !keep {
                     task.1.abort();
                 }
                 keep
             });
-            for (kind, cache) in wanted {
+            for (kind, cache) in caches {
                 running.entry(kind.clone()).or_insert_with(|| {
-                    let following = self.clone().follow(kind, cache.clone(), client.clone(), seeds.clone());
-                    (cache, watches.spawn(following))
+                    let watch = self.clone().watch(kind, cache.clone(), server.clone(), seeds.clone());
+                    (cache, watches.spawn(watch))
                 });
             }
             tokio::select! {
                 biased;
-                Some(ended) = watches.join_next() => pass_on_panic(ended),
-                () = self.shared.wanted.notified() => {}
+                Some(ended) = watches.join_next() => resume_panic(ended),
+                () = self.shared.kinds_changed.notified() => {}
             }
         }
     }
 }
 
-/// Whoever watches over us shall know.
-fn pass_on_panic(ended: Result<(), tokio::task::JoinError>) {
+/// Passes a panic of a watch on to the runtime, which then stops.
+fn resume_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended
         && let Ok(panic) = error.try_into_panic()
     {

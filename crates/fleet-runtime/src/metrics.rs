@@ -1,12 +1,11 @@
-//! What the runtime counts about itself.
-//!
-//! Decides names, labels and buckets. Never decides what happens.
+//! The runtime's own metrics: names, labels and buckets.
 
 use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use fleet_api::wake::Wake;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,56 +14,56 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
-use crate::controller::{Actions, Look, Next};
+use crate::controller::{Actions, PlanResult};
 use crate::error::Error;
 use crate::kind::KindId;
 
 /// Upper bounds of the time buckets in seconds: from a plan that reads a few objects to a server that is overloaded.
 const SECONDS: [f64; 12] = [0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
 
-/// The runtime's metrics. Clones count together, so that several runtimes of one process can share a registry.
+/// The runtime's metrics. Clones share the counters, so that several runtimes of one process can share a registry.
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Families>);
 
-/// Told of every reconcile, for those who keep metrics under other names.
-pub trait Spectator: Send + Sync + 'static {
-    fn began(&self, controller: &'static str);
+/// Called for every reconcile, for metrics under other names.
+pub trait ReconcileObserver: Send + Sync + 'static {
+    fn started(&self, controller: &'static str);
 
-    fn ended(&self, controller: &'static str, finish: &Finish, took: Duration);
+    fn finished(&self, controller: &'static str, summary: &ReconcileSummary, took: Duration);
 }
 
-/// What is told of a reconcile that is over.
+/// A finished reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finish {
-    pub how: Ending,
-    /// What its plan came to, if there was one.
-    pub look: Look,
-    /// Whether its plan asks to be made again at some time, if nothing changes before.
-    pub comes_back: bool,
+pub struct ReconcileSummary {
+    pub result: ReconcileResult,
+    /// `Decided` if it ended before there was a plan.
+    pub plan_result: PlanResult,
+    /// Whether its plan set a wake-up.
+    pub is_requeued: bool,
 }
 
 /// How a reconcile ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// All that it wanted is done.
-    Settled,
-    /// All that it wanted is done, but what it found makes no sense.
-    Stopped,
-    /// Something went wrong; it is tried again.
+pub enum ReconcileResult {
+    /// The plan was executed.
+    Succeeded,
+    /// The plan was executed, but its input is invalid (`PlanResult::Blocked`).
+    Blocked,
+    /// A read or write failed; the key is retried.
     Failed,
-    /// Somebody else wrote first; it is planned again at once.
+    /// Another client changed an object first; the key is reconciled again at once.
     Conflict,
     Panicked,
-    /// It was cut short, because this process does not lead any more or ends.
+    /// The process lost the lease or is stopping.
     Cancelled,
 }
 
-impl Ending {
-    /// For metrics.
-    pub fn word(self) -> &'static str {
+impl ReconcileResult {
+    /// The label value in metrics.
+    pub fn label(self) -> &'static str {
         match self {
-            Self::Settled => "settled",
-            Self::Stopped => "stopped",
+            Self::Succeeded => "settled",
+            Self::Blocked => "stopped",
             Self::Failed => "failed",
             Self::Conflict => "conflict",
             Self::Panicked => "panicked",
@@ -75,7 +74,7 @@ impl Ending {
 
 #[derive(Default)]
 struct Families {
-    spectator: OnceLock<Box<dyn Spectator>>,
+    observer: OnceLock<Box<dyn ReconcileObserver>>,
     queue_wait: Timing<OfController>,
     plan: Timing<OfController>,
     depth: Family<OfController, Gauge>,
@@ -174,22 +173,22 @@ impl Metrics {
         metrics
     }
 
-    /// Tells somebody of every reconcile from now on. There is one seat; who comes second is told nothing.
-    pub fn tell(&self, spectator: impl Spectator) {
-        let _ = self.0.spectator.set(Box::new(spectator));
+    /// Registers an observer that is called for every reconcile. Only the first registration counts.
+    pub fn set_observer(&self, observer: impl ReconcileObserver) {
+        let _ = self.0.observer.set(Box::new(observer));
     }
 
-    /// Requests that asked for a change, whatever came of them.
+    /// Write requests, with any outcome.
     pub fn writes(&self) -> u64 {
         self.0.writes_made.get()
     }
 
-    /// Requests that controllers made to read.
+    /// Read requests of controllers.
     pub fn reads(&self) -> u64 {
         self.0.reads_made.get()
     }
 
-    /// Objects of one kind that were read one by one.
+    /// Successful reads of single objects of a kind.
     pub fn reads_of(&self, kind: &KindId) -> u64 {
         self.0.reads.get_or_create(&Requested { kind: kind.to_string(), verb: "get", outcome: "ok" }).get()
     }
@@ -199,9 +198,9 @@ impl Metrics {
         self.0.writes.get_or_create(&Requested { kind: kind.to_string(), verb, outcome }).get()
     }
 
-    /// Reconciles of a controller that ended this way.
-    pub fn reconciles(&self, controller: &'static str, how: Ending) -> u64 {
-        self.0.reconciles.get_or_create(&Reconciled { controller, result: how.word() }).get()
+    /// Reconciles of a controller with this result.
+    pub fn reconciles(&self, controller: &'static str, result: ReconcileResult) -> u64 {
+        self.0.reconciles.get_or_create(&Reconciled { controller, result: result.label() }).get()
     }
 
     /// Versions of objects of a kind that could not be read.
@@ -209,7 +208,7 @@ impl Metrics {
         self.0.unreadable.get_or_create(&OfKind { kind: kind.to_string() }).get()
     }
 
-    /// Lists that were made again because a watch could not go on.
+    /// Lists that were repeated because a watch had expired.
     pub fn relists(&self, kind: &KindId) -> u64 {
         self.0.watch_restarts.get_or_create(&Restart { kind: kind.to_string(), cause: "expired" }).get()
     }
@@ -226,13 +225,17 @@ impl Metrics {
         self.0.depth.get_or_create(&OfController { controller }).set(i64::try_from(depth).unwrap_or(i64::MAX));
     }
 
-    /// A reconcile that begins now. Dropped before its end, as when another process leads now, it was cancelled.
-    pub(crate) fn begin(&self, controller: &'static str) -> Reconcile {
-        if let Some(spectator) = self.0.spectator.get() {
-            spectator.began(controller);
+    /// Starts a reconcile. Counts as cancelled if it is dropped without `end`.
+    pub(crate) fn begin(&self, controller: &'static str) -> RunningReconcile {
+        if let Some(observer) = self.0.observer.get() {
+            observer.started(controller);
         }
-        let finish = Finish { how: Ending::Cancelled, look: Look::Decided, comes_back: false };
-        Reconcile { metrics: self.clone(), controller, begun: Instant::now(), finish }
+        let summary = ReconcileSummary {
+            result: ReconcileResult::Cancelled,
+            plan_result: PlanResult::Decided,
+            is_requeued: false,
+        };
+        RunningReconcile { metrics: self.clone(), controller, started: Instant::now(), summary }
     }
 
     pub(crate) fn panicked(&self, controller: &'static str) {
@@ -270,37 +273,40 @@ impl Metrics {
     }
 }
 
-/// A reconcile under way.
-pub(crate) struct Reconcile {
+/// A reconcile that has not ended.
+pub(crate) struct RunningReconcile {
     metrics: Metrics,
     controller: &'static str,
-    begun: Instant,
-    finish: Finish,
+    started: Instant,
+    summary: ReconcileSummary,
 }
 
-impl Reconcile {
-    /// There is a plan.
+impl RunningReconcile {
     pub(crate) fn planned(&mut self, actions: &Actions) {
-        self.finish.look = actions.look.clone();
-        self.finish.comes_back = actions.next != Next::OnChange;
+        self.summary.plan_result = actions.result.clone();
+        self.summary.is_requeued = actions.wake != Wake::OnChange;
     }
 
-    /// What it is called that everything which was planned is done.
-    pub(crate) fn settled(&self) -> Ending {
-        if matches!(self.finish.look, Look::Stopped(_)) { Ending::Stopped } else { Ending::Settled }
+    /// The result if the plan was executed completely.
+    pub(crate) fn result_of_plan(&self) -> ReconcileResult {
+        if matches!(self.summary.plan_result, PlanResult::Blocked(_)) {
+            ReconcileResult::Blocked
+        } else {
+            ReconcileResult::Succeeded
+        }
     }
 
-    pub(crate) fn end(mut self, how: Ending) {
-        self.finish.how = how;
+    pub(crate) fn end(mut self, result: ReconcileResult) {
+        self.summary.result = result;
     }
 }
 
-impl Drop for Reconcile {
+impl Drop for RunningReconcile {
     fn drop(&mut self) {
-        let Self { metrics, controller, begun, finish } = self;
-        metrics.0.reconciles.get_or_create(&Reconciled { controller, result: finish.how.word() }).inc();
-        if let Some(spectator) = metrics.0.spectator.get() {
-            spectator.ended(controller, finish, begun.elapsed());
+        let Self { metrics, controller, started, summary } = self;
+        metrics.0.reconciles.get_or_create(&Reconciled { controller, result: summary.result.label() }).inc();
+        if let Some(observer) = metrics.0.observer.get() {
+            observer.finished(controller, summary, started.elapsed());
         }
     }
 }
@@ -310,33 +316,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_looks_on_is_told_of_every_beginning_and_every_end() {
+    fn the_first_observer_is_called_for_every_start_and_end() {
         #[derive(Clone, Default)]
-        struct Told(Arc<parking_lot::Mutex<Vec<String>>>);
-        impl Spectator for Told {
-            fn began(&self, controller: &'static str) {
-                self.0.lock().push(format!("{controller} began"));
+        struct Calls(Arc<parking_lot::Mutex<Vec<String>>>);
+        impl ReconcileObserver for Calls {
+            fn started(&self, controller: &'static str) {
+                self.0.lock().push(format!("{controller} started"));
             }
-            fn ended(&self, controller: &'static str, finish: &Finish, _: Duration) {
-                self.0.lock().push(format!("{controller} {} {}", finish.how.word(), finish.comes_back));
+            fn finished(&self, controller: &'static str, summary: &ReconcileSummary, _: Duration) {
+                self.0.lock().push(format!("{controller} {} {}", summary.result.label(), summary.is_requeued));
             }
         }
-        let (metrics, told) = (Metrics::default(), Told::default());
-        metrics.tell(told.clone());
-        metrics.tell(Told::default());
-        let cut_short = metrics.begin("b");
-        let mut lost = metrics.begin("a");
-        lost.planned(&Actions { look: Look::Stopped("why".to_owned()), ..Actions::none() });
-        let how = lost.settled();
-        lost.end(how);
-        let mut early = metrics.begin("a");
-        early.planned(&Actions::none().then(Next::At(jiff::Timestamp::MAX)));
-        let how = early.settled();
-        early.end(how);
-        drop(cut_short);
-        let expected = ["b began", "a began", "a stopped false", "a began", "a settled true", "b cancelled false"];
-        assert_eq!(*told.0.lock(), expected);
-        assert_eq!(metrics.reconciles("b", Ending::Cancelled), 1);
+        let (metrics, calls) = (Metrics::default(), Calls::default());
+        metrics.set_observer(calls.clone());
+        metrics.set_observer(Calls::default());
+        let cancelled = metrics.begin("b");
+        let mut blocked = metrics.begin("a");
+        blocked.planned(&Actions { result: PlanResult::Blocked("why".to_owned()), ..Actions::none() });
+        let result = blocked.result_of_plan();
+        blocked.end(result);
+        let mut requeued = metrics.begin("a");
+        requeued.planned(&Actions::none().with_wake(Wake::At(jiff::Timestamp::MAX)));
+        let result = requeued.result_of_plan();
+        requeued.end(result);
+        drop(cancelled);
+        let expected =
+            ["b started", "a started", "a stopped false", "a started", "a settled true", "b cancelled false"];
+        assert_eq!(*calls.0.lock(), expected);
+        assert_eq!(metrics.reconciles("b", ReconcileResult::Cancelled), 1);
     }
 
     #[test]
@@ -346,14 +353,17 @@ mod tests {
         let kind = KindId::new("apps", "v1", "Deployment", "deployments");
         metrics.wrote(&kind, "create", Duration::from_millis(2), None);
         metrics.clone().wrote(&kind, "create", Duration::from_millis(2), Some(&Error::NotLeading));
-        metrics.begin("toy").end(Ending::Settled);
+        metrics.begin("toy").end(ReconcileResult::Succeeded);
         metrics.waited("toy", Duration::from_secs(2));
         metrics.planned("toy", Duration::from_micros(300));
         metrics.depth("toy", 3);
         metrics.read(&kind, "get", None);
         metrics.watch_restarted(&kind, "expired");
         assert_eq!((metrics.writes(), metrics.reads(), metrics.relists(&kind)), (2, 1, 1));
-        assert_eq!((metrics.writes_of(&kind, "create", "ok"), metrics.reconciles("toy", Ending::Settled)), (1, 1));
+        assert_eq!(
+            (metrics.writes_of(&kind, "create", "ok"), metrics.reconciles("toy", ReconcileResult::Succeeded)),
+            (1, 1)
+        );
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [

@@ -1,23 +1,21 @@
-//! Which controller may write which field: the single-writer table.
-//!
-//! Decides whether a write stays within what its controller owns, and whether two controllers own the same. Pure.
+//! The single-writer table: which controller may write which field.
 
 use std::collections::BTreeMap;
 
-use crate::write::{Op, Side, Write};
+use crate::write::{ClusterId, Op, Write};
 
 /// What one controller may write of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     pub controller: &'static str,
-    /// As in manifests, `ClusterResourceBinding`; `*` for kinds that are known only at run time.
+    /// As in manifests: `ClusterResourceBinding`; `*` for kinds that are known only at run time.
     pub kind: &'static str,
     /// Whether it may create and delete objects of the kind. Several controllers may.
     pub creates: bool,
     pub deletes: bool,
-    /// Fields and all below them: `spec.state`, `status`, `status.conditions[Applied]`, `metadata.finalizers[x]`,
+    /// Fields, each with all its subfields: `spec.state`, `status`, `status.conditions[Applied]`, `metadata.finalizers[x]`,
     /// `metadata.labels[a]`. Each field has one writer, unless all its writers mark it with `~` (`~spec.state`): these take
-    /// turns, and whose turn it is stands in the object itself.
+    /// turns, and the object itself shows whose turn it is.
     pub fields: &'static [&'static str],
 }
 
@@ -39,7 +37,7 @@ pub struct Overlap {
 }
 
 impl Ownership {
-    /// Takes a table in which no field has two writers; otherwise gives all that have.
+    /// Fails with all overlaps if a field has two writers.
     pub fn new(grants: impl IntoIterator<Item = Grant>) -> Result<Self, Vec<Overlap>> {
         let mut table = Self::default();
         let mut all: Vec<Grant> = Vec::new();
@@ -54,17 +52,17 @@ impl Ownership {
         if overlaps.is_empty() { Ok(table) } else { Err(overlaps) }
     }
 
-    /// The fields (or `create`, `delete`) of a write that its controller does not own. The table is about the main server,
-    /// which many agents write to; what happens on an agent's other servers is for its controllers to know.
+    /// The fields (or `create`, `delete`) of a write that its controller does not own. Only the main server is checked, because
+    /// several agents write to it.
     pub fn violations(&self, controller: &str, write: &Write) -> Vec<String> {
-        if self.grants.is_empty() || write.side != Side::MAIN || write.dry_run {
+        if self.grants.is_empty() || write.cluster != ClusterId::MAIN || write.dry_run {
             return Vec::new();
         }
-        let concerns = |kind: &str| kind == ANY_KIND || kind == &*write.kind.kind;
-        let grants = self.grants.iter().filter(|((who, kind), _)| *who == controller && concerns(kind));
+        let applies_to = |kind: &str| kind == ANY_KIND || kind == &*write.kind.kind;
+        let grants = self.grants.iter().filter(|((who, kind), _)| *who == controller && applies_to(kind));
         let grants: Vec<&Grant> = grants.flat_map(|(_, grants)| grants).collect();
         match &write.op {
-            // A replacement may touch everything, as a creation does.
+            // A replacement may change every field, like a creation.
             Op::Create { .. } | Op::Replace { .. } if !grants.iter().any(|grant| grant.creates) => {
                 vec!["create".to_owned()]
             }
@@ -85,7 +83,7 @@ fn overlap(first: &Grant, second: &Grant) -> Vec<Overlap> {
     }
     let mut found = Vec::new();
     for a in first.fields {
-        for b in second.fields.iter().filter(|b| are_one(a, b)) {
+        for b in second.fields.iter().filter(|b| is_overlap(a, b)) {
             found.push(Overlap {
                 kind: first.kind,
                 first: first.controller,
@@ -98,22 +96,22 @@ fn overlap(first: &Grant, second: &Grant) -> Vec<Overlap> {
     found
 }
 
-/// In the table, what stands for all kinds.
+/// Matches all kinds.
 const ANY_KIND: &str = "*";
-/// Marks a field in which several controllers take turns.
-const TAKES_TURNS: char = '~';
+/// Marks a field that several controllers write in turns.
+const SHARED: char = '~';
 
 fn bare(field: &str) -> &str {
-    field.strip_prefix(TAKES_TURNS).unwrap_or(field)
+    field.strip_prefix(SHARED).unwrap_or(field)
 }
 
-/// Whether two entries speak of the same field and do not agree to take turns.
-fn are_one(a: &str, b: &str) -> bool {
-    let take_turns = a.starts_with(TAKES_TURNS) && b.starts_with(TAKES_TURNS);
-    !take_turns && (covers(bare(a), bare(b)) || covers(bare(b), bare(a)))
+/// Whether two entries cover the same field without both being shared.
+fn is_overlap(a: &str, b: &str) -> bool {
+    let are_shared = a.starts_with(SHARED) && b.starts_with(SHARED);
+    !are_shared && (covers(bare(a), bare(b)) || covers(bare(b), bare(a)))
 }
 
-/// Whether a field is another or lies below it.
+/// Whether `field` is `owned` or one of its subfields.
 fn covers(owned: &str, field: &str) -> bool {
     field.strip_prefix(owned).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
@@ -161,18 +159,18 @@ mod tests {
     }
 
     #[test]
-    fn a_right_may_hold_for_all_kinds() {
+    fn a_grant_may_cover_all_kinds() {
         let table = Ownership::new([Grant { kind: "*", ..grant("a", &["status"]) }, grant("b", &["status"])]).unwrap();
         assert!(table.violations("a", &patch(json!({"status": {"x": 1}}))).is_empty());
         assert_eq!(table.violations("a", &patch(json!({"spec": {"x": 1}}))), ["spec.x"]);
     }
 
     #[test]
-    fn the_table_is_about_the_main_server_and_about_what_is_stored() {
+    fn other_servers_and_dry_runs_are_not_checked() {
         let table = Ownership::new([grant("a", &["spec.x"])]).unwrap();
         let write = patch(json!({"spec": {"y": 1}}));
         assert_eq!(table.violations("a", &write).len(), 1);
-        assert!(table.violations("a", &write.clone().on(Side(1))).is_empty());
+        assert!(table.violations("a", &write.clone().on(ClusterId(1))).is_empty());
         assert!(table.violations("a", &write.dry_run()).is_empty());
     }
 
@@ -198,7 +196,7 @@ mod tests {
             ),
             ["metadata.finalizers[his]", "spec.cluster"]
         );
-        assert_eq!(violations("nobody", json!({"spec": {"state": "x"}})), ["spec.state"]);
+        assert_eq!(violations("unknown", json!({"spec": {"state": "x"}})), ["spec.state"]);
         let kind = KindId::new("g", "v1", "Binding", "bindings");
         let create = Write::create_raw(kind.clone(), json!({"metadata": {"name": "x"}}));
         let replace = Write::replace_raw(kind.clone(), json!({"metadata": {"name": "x"}}));

@@ -1,34 +1,33 @@
-//! Which key is looked at next.
+//! The work queue of a controller as a plain data structure. The current time is an argument; nothing here waits.
 //!
-//! Decides order (user changes before due wake-ups before the first list, first come first served within each), that
-//! one key is never in two hands, when a failed key is tried again and when a sleeping one wakes (all of them do when the
-//! clock was turned back: nobody knows how long they have slept). A plain data structure: the present moment is an
-//! argument, nothing here waits.
+//! Changes come before due wake-ups, and those before the first list; within each, first in, first out. A key is never handed
+//! out twice at the same time. Failed keys are retried with exponential backoff. If the clock is set back, all timers fire,
+//! because it is unknown how long they have waited.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::clock::{is_turned_back, later};
+use crate::clock::{is_set_back, later};
 
-/// First delay after a failure. Short: most failures are a server that is restarting or busy.
+/// First retry delay. Short, because most failures come from a server that is restarting or busy.
 pub const FIRST_RETRY: Duration = Duration::from_millis(100);
-/// Longest delay after failures, doubled each time until here. A repaired cause is noticed within a minute.
+/// Longest retry delay; delays double up to this. A fixed cause is noticed within a minute.
 pub const LONGEST_RETRY: Duration = Duration::from_mins(1);
-/// A key that failed while something about it changed waits no longer than this. Not zero: the change may be its own.
+/// Longest retry delay of a failed key after a change. Not zero: the failing reconcile may cause the change itself.
 pub const LONGEST_RETRY_AFTER_CHANGE: Duration = Duration::from_secs(1);
-/// Conflicts in a row after which one counts as a failure. More than that is two writers in a fight.
+/// Consecutive conflicts that are retried at once. More mean that two writers contend, and count as failures.
 pub const CONFLICTS_AT_ONCE: u32 = 5;
-/// A wake-up that has passed already comes after this long, so that a wrong one cannot keep a worker busy for ever.
+/// Shortest delay of a wake-up, so that a plan with a wake-up in the past cannot keep a worker busy forever.
 pub const EARLIEST_WAKE: Duration = Duration::from_millis(10);
 
-/// How long a key waits that failed.
+/// The backoff of failed keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// After the first failure; see `FIRST_RETRY`.
+    /// See `FIRST_RETRY`.
     pub first: Duration,
-    /// At most, however often it failed; see `LONGEST_RETRY`.
+    /// See `LONGEST_RETRY`.
     pub longest: Duration,
 }
 
@@ -39,26 +38,26 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// The delay before the n-th try after a failure.
+    /// The delay after this many failures in a row.
     pub fn delay(self, failures: u32) -> Duration {
         let doubled = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
         self.first.saturating_mul(doubled).min(self.longest)
     }
 }
 
-/// Why a key is looked at; the first is the most urgent.
+/// Why a key is reconciled, most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// Something that concerns it changed.
+    /// An object that triggers it changed.
     Change,
-    /// The moment came that its last plan asked for, or it is tried again after a failure.
+    /// The wake-up of its last plan is due, or it is retried after a failure.
     Wake,
-    /// It was there when this process started.
+    /// It was in the first list after the start.
     Initial,
 }
 
 impl Reason {
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Change => "change",
             Self::Wake => "wake",
@@ -67,64 +66,70 @@ impl Reason {
     }
 }
 
-/// Place among keys with the same reason; lower ones come first.
+/// Order among keys with the same reason; lower comes first.
 pub type Rank = u8;
-/// The rank of keys of which nobody says otherwise.
+/// The default rank.
 pub const FIRST_RANK: Rank = 0;
 
-/// A key that was handed out, until `done`.
+/// A key that was handed out and must be returned by `done`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken<K> {
     pub key: K,
     pub reason: Reason,
     /// Since when it was due.
     pub since: Timestamp,
-    /// Since when its plans have wanted soft writes that were not made.
-    pub soft_since: Option<Timestamp>,
+    /// When its plans first contained a write that has been deferred since.
+    pub deferred_since: Option<Timestamp>,
 }
 
-/// How a reconcile ended.
+/// The result of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
     Settled {
         wake: Option<Timestamp>,
-        /// Soft writes are wanted since then and have been put off.
-        soft_since: Option<Timestamp>,
+        /// When a write that is still unsent was first deferred.
+        deferred_since: Option<Timestamp>,
     },
     Failed,
-    /// Somebody else wrote first; the cache knows by now.
+    /// Another client changed the object first; the cache has its version.
     Conflict,
-    /// It was not its fault: back to where it came from.
+    /// The reconcile was interrupted: the key returns to the queue as it was.
     Cancelled,
 }
 
-/// Keys and what is known about when to look at them.
+/// Keys with their place in the queue, timer, and retry state.
 #[derive(Debug)]
 pub struct Queue<K> {
     keys: BTreeMap<K, State>,
     ready: BTreeMap<(Reason, Rank, u64), K>,
     timers: BTreeMap<(Timestamp, u64), K>,
-    /// Numbers places, so that the first come is the first served.
-    places: u64,
-    /// The moment of the last `take`.
+    /// The number of the last position, for first in, first out.
+    positions: u64,
+    /// The time of the last `take`.
     latest: Timestamp,
     retry: Retry,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    ready: Option<Place>,
+    ready: Option<Position>,
     timer: Option<(Timestamp, u64)>,
-    flight: Option<Flight>,
+    in_flight: Option<InFlight>,
     failures: u32,
     conflicts: u32,
-    soft_since: Option<Timestamp>,
-    /// The timer stands for a change that is looked at together with others.
-    gathers: bool,
+    deferred_since: Option<Timestamp>,
+    /// The timer was set by a change that is batched with others.
+    is_batched: bool,
+}
+
+impl State {
+    fn is_backing_off(&self) -> bool {
+        self.failures > 0 && self.in_flight.is_none() && self.ready.is_none()
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Position {
     reason: Reason,
     rank: Rank,
     number: u64,
@@ -132,12 +137,12 @@ struct Place {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Flight {
+struct InFlight {
     reason: Reason,
     since: Timestamp,
-    /// Marked while in flight: by what, since when.
+    /// Enqueued while in flight: why and when.
     again: Option<(Reason, Timestamp)>,
-    /// Marked while in flight for a look by then.
+    /// Enqueued while in flight by `enqueue_by`.
     by: Option<Timestamp>,
 }
 
@@ -150,103 +155,114 @@ impl<K> Default for Queue<K> {
 impl<K> Queue<K> {
     pub fn new(retry: Retry) -> Self {
         let (keys, ready, timers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { keys, ready, timers, places: 0, latest: Timestamp::MIN, retry }
+        Self { keys, ready, timers, positions: 0, latest: Timestamp::MIN, retry }
     }
 }
 
 impl<K: Ord + Clone> Queue<K> {
-    /// Asks for a look at this key. Asking twice is asking once, at the more urgent of the two.
-    pub fn mark(&mut self, key: K, reason: Reason, now: Timestamp) {
-        self.mark_ranked(key, reason, FIRST_RANK, now);
+    /// Enqueues a key. A key that is already queued keeps the more urgent of both reasons.
+    pub fn enqueue(&mut self, key: K, reason: Reason, now: Timestamp) {
+        self.enqueue_ranked(key, reason, FIRST_RANK, now);
     }
 
-    /// As `mark`, among other keys with the same reason by rank.
-    pub fn mark_ranked(&mut self, key: K, reason: Reason, rank: Rank, now: Timestamp) {
+    /// As `enqueue`, with a rank among keys with the same reason. A change of a key that backs off shortens the backoff.
+    pub fn enqueue_ranked(&mut self, key: K, reason: Reason, rank: Rank, now: Timestamp) {
         let state = self.keys.entry(key.clone()).or_default();
-        if let Some(flight) = &mut state.flight {
-            let (urgent, since) = flight.again.unwrap_or((reason, now));
-            flight.again = Some((urgent.min(reason), since));
+        if reason == Reason::Change && state.is_backing_off() {
+            state.is_batched = true;
+            let delay = self.retry.delay(state.failures).min(LONGEST_RETRY_AFTER_CHANGE);
+            return self.wake_by(key, later(now, delay));
+        }
+        self.push(key, reason, rank, now);
+    }
+
+    fn push(&mut self, key: K, reason: Reason, rank: Rank, now: Timestamp) {
+        let state = self.keys.entry(key.clone()).or_default();
+        if let Some(in_flight) = &mut state.in_flight {
+            let (urgent, since) = in_flight.again.unwrap_or((reason, now));
+            in_flight.again = Some((urgent.min(reason), since));
             return;
         }
         let since = match state.ready {
-            Some(place) if (place.reason, place.rank) <= (reason, rank) => return,
-            Some(place) => {
-                self.ready.remove(&(place.reason, place.rank, place.number));
-                place.since
+            Some(position) if (position.reason, position.rank) <= (reason, rank) => return,
+            Some(position) => {
+                self.ready.remove(&(position.reason, position.rank, position.number));
+                position.since
             }
             None => now,
         };
-        self.places += 1;
-        state.ready = Some(Place { reason, rank, number: self.places, since });
-        self.ready.insert((reason, rank, self.places), key);
+        self.positions += 1;
+        state.ready = Some(Position { reason, rank, number: self.positions, since });
+        self.ready.insert((reason, rank, self.positions), key);
     }
 
-    /// Asks for a look at this key by then, unless one comes anyway: changes that come in crowds are looked at once.
-    pub fn mark_by(&mut self, key: K, due: Timestamp) {
+    /// Enqueues a key at `due`, unless it is reconciled earlier anyway. A burst of changes is reconciled once.
+    pub fn enqueue_by(&mut self, key: K, due: Timestamp) {
         let state = self.keys.entry(key.clone()).or_default();
-        if let Some(flight) = &mut state.flight {
-            flight.by = Some(flight.by.map_or(due, |by| by.min(due)));
+        if let Some(in_flight) = &mut state.in_flight {
+            in_flight.by = Some(in_flight.by.map_or(due, |by| by.min(due)));
         } else if state.ready.is_none() {
-            state.gathers = true;
+            state.is_batched = true;
             self.wake_by(key, due);
         }
     }
 
-    /// The next key, if one is due. It must be given back by `done`.
+    /// The next due key. It must be returned by `done`.
     pub fn take(&mut self, now: Timestamp) -> Option<Taken<K>> {
         self.wake_due(now);
         let (_, key) = self.ready.pop_first()?;
         let state = self.keys.entry(key.clone()).or_default();
-        let (reason, since) = state.ready.take().map_or((Reason::Change, now), |place| (place.reason, place.since));
+        let (reason, since) =
+            state.ready.take().map_or((Reason::Change, now), |position| (position.reason, position.since));
         if let Some(timer) = state.timer.take() {
             self.timers.remove(&timer);
         }
-        state.gathers = false;
-        state.flight = Some(Flight { reason, since, again: None, by: None });
-        let soft_since = state.soft_since.map(|since| since.min(now));
-        Some(Taken { key, reason, since, soft_since })
+        state.is_batched = false;
+        state.in_flight = Some(InFlight { reason, since, again: None, by: None });
+        let deferred_since = state.deferred_since.map(|since| since.min(now));
+        Some(Taken { key, reason, since, deferred_since })
     }
 
-    /// Gives a taken key back.
+    /// Returns a taken key.
     pub fn done(&mut self, key: &K, done: Done, now: Timestamp) {
         let Some(state) = self.keys.get_mut(key) else { return };
-        let Some(flight) = state.flight.take() else { return };
-        let mut mark = flight.again;
+        let Some(in_flight) = state.in_flight.take() else { return };
+        let mut enqueue = in_flight.again;
         let mut wake = None;
         match done {
-            Done::Settled { wake: at, soft_since } => {
-                (state.failures, state.conflicts, state.soft_since) = (0, 0, soft_since);
-                state.gathers = flight.by.is_some() && mark.is_none();
-                wake = at.map(|at| at.max(later(now, EARLIEST_WAKE))).into_iter().chain(flight.by).min();
+            Done::Settled { wake: at, deferred_since } => {
+                (state.failures, state.conflicts, state.deferred_since) = (0, 0, deferred_since);
+                state.is_batched = in_flight.by.is_some() && enqueue.is_none();
+                wake = at.map(|at| at.max(later(now, EARLIEST_WAKE))).into_iter().chain(in_flight.by).min();
             }
             Done::Conflict if state.conflicts < CONFLICTS_AT_ONCE => {
                 state.conflicts += 1;
-                mark = Some((Reason::Change, mark.map_or(now, |(_, since)| since)));
+                enqueue = Some((Reason::Change, enqueue.map_or(now, |(_, since)| since)));
             }
             Done::Failed | Done::Conflict => {
                 state.failures = state.failures.saturating_add(1);
-                let changed = mark.take().is_some() || flight.by.is_some();
+                let changed = enqueue.take().is_some() || in_flight.by.is_some();
                 let longest = if changed { LONGEST_RETRY_AFTER_CHANGE } else { Duration::MAX };
                 wake = Some(later(now, self.retry.delay(state.failures).min(longest)));
             }
             Done::Cancelled => {
-                let again = mark.map_or(flight.reason, |(reason, _)| reason.min(flight.reason));
-                mark = Some((again, flight.since));
+                let again = enqueue.map_or(in_flight.reason, |(reason, _)| reason.min(in_flight.reason));
+                enqueue = Some((again, in_flight.since));
             }
         }
-        let forgotten = mark.is_none() && wake.is_none() && state.soft_since.is_none();
+        let is_forgotten = enqueue.is_none() && wake.is_none() && state.deferred_since.is_none();
         if let Some(at) = wake {
             self.wake_by(key.clone(), at);
         }
-        if let Some((reason, since)) = mark {
-            self.mark(key.clone(), reason, since);
+        if let Some((reason, since)) = enqueue {
+            self.push(key.clone(), reason, FIRST_RANK, since);
         }
-        if forgotten {
+        if is_forgotten {
             self.keys.remove(key);
         }
     }
 
-    /// Sets the timer of a key, unless it has an earlier one.
+    /// Sets the timer of a key, unless an earlier one is set.
     fn wake_by(&mut self, key: K, at: Timestamp) {
         let state = self.keys.entry(key.clone()).or_default();
         if state.timer.is_some_and(|(earlier, _)| earlier <= at) {
@@ -255,29 +271,29 @@ impl<K: Ord + Clone> Queue<K> {
         if let Some(timer) = state.timer.take() {
             self.timers.remove(&timer);
         }
-        self.places += 1;
-        state.timer = Some((at, self.places));
-        self.timers.insert((at, self.places), key);
+        self.positions += 1;
+        state.timer = Some((at, self.positions));
+        self.timers.insert((at, self.positions), key);
     }
 
-    /// When `take` may next have something that it does not have now; `None` if only a mark can help.
+    /// When the next timer fires.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Keys that wait for a worker.
+    /// The number of keys that wait for a worker.
     pub fn depth(&self) -> usize {
         self.ready.len()
     }
 
-    /// Whether nothing is due or in flight and no change waits for others; wake-ups may be set.
+    /// Whether no key is due or in flight and no change is being batched. Wake-ups may be set.
     pub fn is_idle(&self) -> bool {
-        self.ready.is_empty() && self.keys.values().all(|state| state.flight.is_none() && !state.gathers)
+        self.ready.is_empty() && self.keys.values().all(|state| state.in_flight.is_none() && !state.is_batched)
     }
 
     fn wake_due(&mut self, now: Timestamp) {
         let before = std::mem::replace(&mut self.latest, now);
-        let wakes_all = is_turned_back(before, now);
+        let wakes_all = is_set_back(before, now);
         while let Some(timer) = self.timers.first_entry() {
             let at = timer.key().0.min(now);
             if timer.key().0 > now && !wakes_all {
@@ -287,11 +303,11 @@ impl<K: Ord + Clone> Queue<K> {
             let mut reason = Reason::Wake;
             if let Some(state) = self.keys.get_mut(&key) {
                 state.timer = None;
-                if std::mem::take(&mut state.gathers) {
+                if std::mem::take(&mut state.is_batched) {
                     reason = Reason::Change;
                 }
             }
-            self.mark(key, reason, at);
+            self.push(key, reason, FIRST_RANK, at);
         }
     }
 }

@@ -1,65 +1,95 @@
-//! Reading from a server what no cache holds.
+//! Reads objects that no cache holds from an API server.
 //!
-//! Decides how a read is bounded and counted. Never writes.
+//! A list that is older than the caches of its kind is an error. Returning it would lose a change: the event that triggered the
+//! reconcile has already been handled.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::cache::AnyCache;
+use crate::decode::{Decoded, Page};
 use crate::error::Error;
-use crate::key::ObjectKey;
+use crate::key::{ObjectKey, Revision};
 use crate::kind::KindId;
-use crate::metadata::MetadataObject;
+use crate::metadata::{MetadataCaches, MetadataObject};
 use crate::metrics::Metrics;
 use crate::watch::{JSON, METADATA_LIST};
-use crate::write::Side;
+use crate::write::ClusterId;
 
-/// Longest time that a read may take. As long as an API server gives a request by default.
+/// Timeout of a read. The default request timeout of an API server.
 const LONGEST_READ: Duration = Duration::from_mins(1);
-/// Objects per page of a list; what client-go asks for.
+/// Objects per page of a list, as in client-go.
 pub(crate) const PAGE_SIZE: u32 = 500;
 
-/// What a server said, whether it is pleased or not.
+/// A response with any status code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct RawResponse {
     pub status_code: u16,
     pub body: Vec<u8>,
 }
 
-/// Gives controllers content that is too big to be cached. Every read is a request; they are counted.
+/// The objects of a list, and the errors of those that could not be decoded.
+#[derive(Debug, Default)]
+pub struct Listed {
+    pub objects: Vec<Value>,
+    pub unreadable: Vec<Error>,
+}
+
+/// The caches of a runtime, by server and kind.
+#[derive(Default)]
+pub(crate) struct Caches {
+    pub(crate) by_kind: BTreeMap<(ClusterId, KindId), Vec<Arc<dyn AnyCache>>>,
+    pub(crate) metadata: Vec<(ClusterId, MetadataCaches)>,
+}
+
+impl Caches {
+    /// The highest revision of a kind that its server has shown to any cache.
+    fn latest_revision(&self, cluster: ClusterId, kind: &KindId) -> Revision {
+        let caches = self.by_kind.get(&(cluster, kind.clone())).into_iter().flatten();
+        let of_cluster = self.metadata.iter().filter(|(on, _)| *on == cluster);
+        let metadata = of_cluster.filter_map(|(_, caches)| Some(caches.cache(kind)?.latest_revision()));
+        caches.map(|cache| cache.latest_revision()).chain(metadata).max().unwrap_or_default()
+    }
+}
+
+/// Reads content that is too big to be cached. Every read is a request and is counted.
 #[derive(Clone)]
 pub struct Reader {
     clients: Vec<kube::Client>,
-    side: Side,
+    cluster: ClusterId,
+    caches: Arc<Caches>,
     metrics: Metrics,
 }
 
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").field("side", &self.side).finish_non_exhaustive()
+        f.debug_struct("Reader").field("cluster", &self.cluster).finish_non_exhaustive()
     }
 }
 
 impl Reader {
-    pub(crate) fn new(clients: Vec<kube::Client>, metrics: Metrics) -> Self {
-        Self { clients, side: Side::MAIN, metrics }
+    pub(crate) fn new(clients: Vec<kube::Client>, caches: Arc<Caches>, metrics: Metrics) -> Self {
+        Self { clients, cluster: ClusterId::MAIN, caches, metrics }
     }
 
     /// The same reader for another server.
     #[must_use]
-    pub fn on(&self, side: Side) -> Self {
-        Self { side, ..self.clone() }
+    pub fn on(&self, cluster: ClusterId) -> Self {
+        Self { cluster, ..self.clone() }
     }
 
-    /// One object; `None` if the server says that there is none.
+    /// One object; `None` if the server answers that it does not exist.
     pub async fn get(&self, kind: &KindId, key: &ObjectKey) -> Result<Option<Value>, Error> {
         let path = kind.object_path(key.namespace(), key.name(), None);
         let answer = self.request(kind, key, "get", path, JSON).await;
-        match answer {
-            Ok(object) => Ok(Some(object)),
-            // A kind that does not exist answers 404 too, but does not name the object.
+        match answer.and_then(|text| decoded(kind, key, &text)) {
+            Ok(object) => object.readable().map(Some).map_err(|source| unreadable(kind, key.clone(), source)),
+            // An unknown kind also answers 404, but that answer does not name the object.
             Err(error) if error.is_not_found() && names_an_object(&error) => Ok(None),
             Err(error) => Err(error),
         }
@@ -73,20 +103,27 @@ impl Reader {
         let kind = KindId::of::<K>();
         let Some(object) = self.get(&kind, key).await? else { return Ok(None) };
         let read = serde_json::from_value(object);
-        read.map(Some).map_err(|source| Error::Unreadable { kind, key: key.clone(), source })
+        read.map(Some).map_err(|source| unreadable(&kind, key.clone(), source))
     }
 
-    /// All objects of a kind, in a namespace or everywhere, that a label selector matches.
+    /// All objects of a kind, in one namespace or in all, that match a label selector. An object that cannot be decoded is an
+    /// error: the caller must not conclude that it is gone.
     pub async fn list(
         &self,
         kind: &KindId,
         namespace: Option<&str>,
         labels: Option<&str>,
     ) -> Result<Vec<Value>, Error> {
-        self.pages(kind, namespace, labels, JSON).await
+        let Listed { objects, unreadable } = self.pages(kind, namespace, labels, JSON).await?;
+        unreadable.into_iter().next().map_or(Ok(objects), Err)
     }
 
-    /// The same as their Rust type; one that cannot be read is an error.
+    /// As `list`, but objects that cannot be decoded are returned separately.
+    pub async fn list_readable(&self, kind: &KindId, namespace: Option<&str>) -> Result<Listed, Error> {
+        self.pages(kind, namespace, None, JSON).await
+    }
+
+    /// As `list`, with typed objects.
     pub async fn list_as<K>(&self, namespace: Option<&str>, labels: Option<&str>) -> Result<Vec<K>, Error>
     where
         K: kube::Resource<DynamicType = ()> + DeserializeOwned,
@@ -96,10 +133,10 @@ impl Reader {
         found.into_iter().map(|object| parsed(&kind, namespace, object)).collect()
     }
 
-    /// The metadata of all objects of a kind, in a namespace or everywhere.
+    /// The metadata of all objects of a kind, in one namespace or in all.
     pub async fn list_metadata(&self, kind: &KindId, namespace: Option<&str>) -> Result<Vec<MetadataObject>, Error> {
-        let pages = self.pages(kind, namespace, None, METADATA_LIST).await?;
-        pages.into_iter().map(|object| parsed(kind, namespace, object)).collect()
+        let found = self.pages(kind, namespace, None, METADATA_LIST).await?;
+        found.objects.into_iter().map(|object| parsed(kind, namespace, object)).collect()
     }
 
     async fn pages(
@@ -108,9 +145,11 @@ impl Reader {
         namespace: Option<&str>,
         labels: Option<&str>,
         accept: &'static str,
-    ) -> Result<Vec<Value>, Error> {
-        let mut found = Vec::new();
+    ) -> Result<Listed, Error> {
+        let mut found = Listed::default();
         let mut more = None;
+        // Before the request: during it, the caches may get ahead of the answer.
+        let reached = self.caches.latest_revision(self.cluster, kind);
         loop {
             let mut path = format!("{}?limit={PAGE_SIZE}", kind.collection_path(namespace));
             for (option, value) in [("labelSelector", labels), ("continue", more.as_deref())] {
@@ -119,27 +158,40 @@ impl Reader {
                 }
             }
             let key = ObjectKey::new(namespace, "");
-            let mut page = self.request(kind, &key, "list", path, accept).await?;
-            if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
-                found.extend(items);
+            let text = self.request(kind, &key, "list", path, accept).await?;
+            let page = Page::of(&text).map_err(|source| undecodable("list", kind, &key, source))?;
+            let revision = Revision::parse(&page.revision);
+            if revision != Revision::default() && revision < reached {
+                return Err(Error::Stale { kind: kind.clone(), revision, reached });
             }
-            more = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+            for item in page.items {
+                let key = ObjectKey::of_value(&item.object).unwrap_or_else(|| key.clone());
+                match item.readable() {
+                    Ok(object) => found.objects.push(object),
+                    Err(source) => {
+                        self.metrics.unreadable(kind);
+                        tracing::error!(%kind, %key, error = %source, "cannot decode an object of a list");
+                        found.unreadable.push(unreadable(kind, key, source));
+                    }
+                }
+            }
+            more = page.more;
             if more.is_none() {
                 return Ok(found);
             }
         }
     }
 
-    /// What the server says at a path that is no object's: `/readyz`, `/version`. Every answer is one, also a refusal.
-    pub async fn ask(&self, path: &str) -> Result<Answer, Error> {
-        let client = self.clients.get(self.side.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
+    /// Requests a path outside of the resource API, such as `/readyz` or `/version`. Returns responses with any status code.
+    pub async fn get_raw(&self, path: &str) -> Result<RawResponse, Error> {
+        let client = self.clients.get(self.cluster.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
         let (kind, key) = (KindId::new("", "", "", path.split('?').next().unwrap_or_default()), ObjectKey::cluster(""));
         let request = http::Request::get(path).body(kube::client::Body::empty());
         let asked = async {
             let answer = client.send(request.map_err(kube::Error::HttpError)?).await?;
             let status_code = answer.status().as_u16();
             let body = answer.into_body().collect_bytes().await?.to_vec();
-            Ok(Answer { status_code, body })
+            Ok(RawResponse { status_code, body })
         };
         let (verb, seconds) = ("ask", LONGEST_READ.as_secs());
         let outcome = match tokio::time::timeout(LONGEST_READ, asked).await {
@@ -162,15 +214,15 @@ impl Reader {
         verb: &'static str,
         path: String,
         accept: &'static str,
-    ) -> Result<Value, Error> {
+    ) -> Result<String, Error> {
         let failed = |source: kube::Error| {
             let (kind, key) = (kind.clone(), key.clone());
             Error::Request { verb, kind, key, source: Box::new(source) }
         };
         let request = http::Request::get(path).header(http::header::ACCEPT, accept).body(Vec::new());
         let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
-        let client = self.clients.get(self.side.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
-        let answer = tokio::time::timeout(LONGEST_READ, client.request::<Value>(request)).await;
+        let client = self.clients.get(self.cluster.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
+        let answer = tokio::time::timeout(LONGEST_READ, client.request_text(request)).await;
         let outcome = if let Ok(answer) = answer {
             answer.map_err(failed)
         } else {
@@ -184,7 +236,21 @@ impl Reader {
 
 fn parsed<T: DeserializeOwned>(kind: &KindId, namespace: Option<&str>, object: Value) -> Result<T, Error> {
     let key = ObjectKey::of_value(&object).unwrap_or_else(|| ObjectKey::new(namespace, ""));
-    serde_json::from_value(object).map_err(|source| Error::Unreadable { kind: kind.clone(), key, source })
+    serde_json::from_value(object).map_err(|source| unreadable(kind, key, source))
+}
+
+fn decoded(kind: &KindId, key: &ObjectKey, text: &str) -> Result<Decoded, Error> {
+    serde_json::from_str(text).map_err(|source| undecodable("get", kind, key, source))
+}
+
+/// The response is not JSON of the expected form.
+fn undecodable(verb: &'static str, kind: &KindId, key: &ObjectKey, source: serde_json::Error) -> Error {
+    let source = Box::new(kube::Error::SerdeError(source));
+    Error::Request { verb, kind: kind.clone(), key: key.clone(), source }
+}
+
+fn unreadable(kind: &KindId, key: ObjectKey, source: serde_json::Error) -> Error {
+    Error::Unreadable { kind: kind.clone(), key, source }
 }
 
 fn names_an_object(error: &Error) -> bool {

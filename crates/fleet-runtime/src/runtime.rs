@@ -1,7 +1,6 @@
-//! Puts the parts together: caches, controllers, watches, leadership, shutdown.
+//! Assembles caches, controllers, watches, leader election and shutdown.
 //!
-//! Decides what is started in which order and how it ends. What runs in the background runs as long as the runtime: if one
-//! such task fails, all end, and whoever started them starts them again.
+//! If a background task panics, the whole runtime stops with an error and must be started again by its caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::cache::{Cache, Cached, Kind, Sink};
+use crate::cache::{AnyCache, Cache, Cached, Kind};
 use crate::clock::{Clock, Seeds};
 use crate::controller::{Controller, KubeEvent};
 use crate::discovery::Discovery;
@@ -26,25 +25,26 @@ use crate::metadata::MetadataCaches;
 use crate::metrics::Metrics;
 use crate::ownership::Ownership;
 use crate::queue::Retry;
-use crate::reader::Reader;
-use crate::triggers::{Lane, Marks, Triggers};
-use crate::watch::follow;
+use crate::reader::{Caches, Reader};
+use crate::restore::RestoreCounter;
+use crate::triggers::{Enqueuer, Triggers, WorkQueue};
+use crate::watch::{WatchedServer, reflect};
 use crate::worker::{Context, SHUTDOWN_GRACE, Worker};
-use crate::write::Side;
+use crate::write::ClusterId;
 use crate::writer::Writer;
 
 /// How a runtime behaves.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Who writes: the field manager.
+    /// The field manager of all writes.
     pub component: String,
     pub clock: Clock,
     pub seeds: Seeds,
     pub ownership: Ownership,
-    /// Whether a write that its controller does not own fails. For tests and simulations; otherwise it is reported.
+    /// Whether a write of a field that its controller does not own fails. If not, it is logged and counted. For tests.
     pub strict: bool,
     pub metrics: Metrics,
-    /// If set, controllers work only while this process holds the Lease.
+    /// If set, controllers run only while this process holds the Lease.
     pub election: Option<Election>,
 }
 
@@ -62,20 +62,20 @@ impl Default for Options {
     }
 }
 
-/// A part of the runtime panicked that is no reconcile.
+/// A background task panicked. (A panic in a reconcile is contained to its key.)
 #[derive(Debug, thiserror::Error)]
 #[error("a background task panicked: {panic}")]
-pub struct Broken {
+pub struct TaskPanicked {
     panic: String,
 }
 
-/// Ready when one of these tasks has panicked. None of them ends otherwise while all goes well.
-async fn first_broken(tasks: &mut JoinSet<()>) -> Broken {
+/// Waits until one of these tasks panics.
+async fn first_panic(tasks: &mut JoinSet<()>) -> TaskPanicked {
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended
             && let Ok(panic) = error.try_into_panic()
         {
-            return Broken { panic: panic_text(&*panic).to_owned() };
+            return TaskPanicked { panic: panic_text(&*panic).to_owned() };
         }
     }
     std::future::pending().await
@@ -83,23 +83,23 @@ async fn first_broken(tasks: &mut JoinSet<()>) -> Broken {
 
 type Start = Box<dyn FnOnce(&Arc<Context>, &Signals) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// Collects caches and controllers, then runs them.
+/// Collects caches and controllers, then runs them. `ClusterId` indexes `clients` and `restores`; the first is the main server.
 pub struct Runtime {
     client: kube::Client,
-    /// By `Side`; the first is the main one.
     clients: Vec<kube::Client>,
+    restores: Vec<RestoreCounter>,
     options: Options,
-    sinks: Vec<Arc<dyn Sink>>,
-    metadata: Vec<(Side, MetadataCaches)>,
+    caches: Vec<Arc<dyn AnyCache>>,
+    metadata: Vec<(ClusterId, MetadataCaches)>,
     discoveries: Vec<Discovery>,
     controllers: Vec<Start>,
     retry: Retry,
     progress: Progress,
-    /// Where the lease lives, if there is an election.
-    election_side: Side,
+    /// Where the Lease is stored, if there is an election.
+    election_cluster: ClusterId,
 }
 
-/// What loops listen to.
+/// Signals to the reconcile loops.
 struct Signals {
     stopping: Flag,
     leading: Flag,
@@ -108,7 +108,7 @@ struct Signals {
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime")
-            .field("caches", &self.sinks.len())
+            .field("caches", &self.caches.len())
             .field("controllers", &self.controllers.len())
             .finish_non_exhaustive()
     }
@@ -119,82 +119,84 @@ impl Runtime {
         let leading = Flag::new(options.election.is_none());
         Self {
             clients: vec![client.clone()],
+            restores: vec![RestoreCounter::default()],
             client,
             options,
-            sinks: Vec::new(),
+            caches: Vec::new(),
             metadata: Vec::new(),
             discoveries: Vec::new(),
             controllers: Vec::new(),
             retry: Retry::default(),
             progress: Progress { leading, idle: Vec::new(), gates: Vec::new() },
-            election_side: Side::MAIN,
+            election_cluster: ClusterId::MAIN,
         }
     }
 
-    /// Lets what failed wait otherwise, in the controllers that are added from now on.
+    /// Sets the retry backoff of controllers that are added after this.
     #[must_use]
     pub fn retrying(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// The kinds of one server that caches follow, each once, in order.
-    pub fn kinds(&self, side: Side) -> Vec<KindId> {
+    /// The kinds of one server that have a cache, each once, in order.
+    pub fn kinds(&self, cluster: ClusterId) -> Vec<KindId> {
         let kinds: BTreeSet<_> =
-            self.sinks.iter().filter(|sink| sink.side() == side).map(|sink| sink.kind().clone()).collect();
+            self.caches.iter().filter(|cache| cache.cluster() == cluster).map(|cache| cache.kind().clone()).collect();
         kinds.into_iter().collect()
     }
 
-    /// Adds another server, for kinds, reads and writes `on` it.
-    pub fn connect(&mut self, client: kube::Client) -> Side {
+    /// Connects another API server. Its id selects it for kinds, reads and writes (`on`).
+    pub fn connect(&mut self, client: kube::Client) -> ClusterId {
         self.clients.push(client);
-        Side(self.clients.len() - 1)
+        self.restores.push(RestoreCounter::default());
+        ClusterId(self.clients.len() - 1)
     }
 
-    /// Holds the lease on another server than the main one.
-    pub fn elect_on(&mut self, side: Side) {
-        self.election_side = side;
+    /// Stores the Lease on another server than the main one.
+    pub fn elect_on(&mut self, cluster: ClusterId) {
+        self.election_cluster = cluster;
     }
 
-    /// Follows a kind. The cache fills once the runtime runs.
+    /// Adds a cache of a kind. It fills once the runtime runs.
     pub fn cache<K: Cached>(&mut self, kind: Kind<K>) -> Cache<K> {
         let cache = Cache::new(kind, self.options.metrics.clone());
-        self.sinks.push(Arc::new(cache.clone()));
+        self.caches.push(Arc::new(cache.clone()));
         cache
     }
 
-    /// Caches of metadata for kinds that are chosen at run time by `MetadataCaches::want`.
-    pub fn metadata(&mut self, side: Side) -> MetadataCaches {
-        let caches = MetadataCaches::new(side, self.options.metrics.clone());
-        self.metadata.push((side, caches.clone()));
+    /// Adds metadata caches of kinds that are chosen at run time by `MetadataCaches::set_kinds`.
+    pub fn metadata(&mut self, cluster: ClusterId) -> MetadataCaches {
+        let caches = MetadataCaches::new(cluster, self.options.metrics.clone());
+        self.metadata.push((cluster, caches.clone()));
         caches
     }
 
-    /// The kinds that a server has, kept up to date.
-    pub fn discovery(&mut self, side: Side) -> Discovery {
-        let discovery = Discovery::new(side, &self.options.metrics);
+    /// Discovers the kinds that a server serves and keeps them up to date.
+    pub fn discovery(&mut self, cluster: ClusterId) -> Discovery {
+        let discovery = Discovery::new(cluster, &self.options.metrics);
         self.discoveries.push(discovery.clone());
         discovery
     }
 
-    /// Runs a controller with this many keys in hand at once, woken by these triggers.
+    /// Adds a controller that reconciles up to `workers` keys at the same time.
     pub fn controller<C: Controller>(
         &mut self,
         controller: C,
         triggers: Triggers<C::Key>,
         workers: usize,
-    ) -> Marks<C::Key> {
-        let lane = Arc::new(Lane::new(self.options.clock.clone(), self.retry));
+    ) -> Enqueuer<C::Key> {
+        let work_queue = Arc::new(WorkQueue::new(self.options.clock.clone(), self.retry));
         for attach in triggers.attach {
-            attach(&lane);
+            attach(&work_queue);
         }
         let (gates, controller) = (triggers.gates, Arc::new(controller));
-        let marks = Marks(lane.clone());
-        self.progress.watch(&lane, &gates);
+        let enqueuer = Enqueuer(work_queue.clone());
+        self.progress.watch(&work_queue, &gates);
         self.controllers.push(Box::new(move |context, signals| {
             let worker = Worker {
                 controller,
-                lane,
+                work_queue,
                 workers: workers.max(1),
                 gates,
                 leading: signals.leading.clone(),
@@ -203,10 +205,10 @@ impl Runtime {
             };
             Box::pin(worker.run())
         }));
-        marks
+        enqueuer
     }
 
-    /// Tells how far the controllers are; for readiness probes, tests and simulations.
+    /// The progress of the controllers, for readiness probes and tests.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
@@ -219,20 +221,20 @@ impl Runtime {
         &self.options.metrics
     }
 
-    /// A reader for those who are not controllers.
+    /// A reader for use outside of controllers.
     pub fn reader(&self) -> Reader {
-        Reader::new(self.clients.clone(), self.options.metrics.clone())
+        Reader::new(self.clients.clone(), Arc::default(), self.options.metrics.clone())
     }
 
-    /// Runs everything until `shutdown` is ready. Then no key is taken any more, what has begun may end within
-    /// `SHUTDOWN_GRACE`, and everything stops. It ends the same way by itself if something in it breaks that all depend on.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Broken> {
+    /// Runs until `shutdown` is ready or a background task panics. Then no new reconcile starts, and running ones have
+    /// `SHUTDOWN_GRACE` to finish.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), TaskPanicked> {
         let signals = Signals { stopping: Flag::default(), leading: self.progress.leading.clone() };
         let (recorder, events) = Recorder::new();
         let context = Arc::new(self.context(signals.leading.clone(), recorder));
-        // Everything in this set ends when it is dropped.
+        // Dropping the set aborts its tasks.
         let mut background = JoinSet::new();
-        self.follow_all(&mut background);
+        self.watch_all(&mut background);
         background.spawn(self.publisher(events).run());
         let mut controllers = JoinSet::new();
         for start in std::mem::take(&mut self.controllers) {
@@ -240,7 +242,7 @@ impl Runtime {
         }
         drop(context);
         let candidate = self.candidate(signals.leading.clone());
-        let campaign = async {
+        let election = async {
             match &candidate {
                 Some(candidate) => candidate.run().await,
                 None => std::future::pending().await,
@@ -249,43 +251,49 @@ impl Runtime {
         let ended = tokio::select! {
             biased;
             () = shutdown => Ok(()),
-            () = campaign => Ok(()),
-            broken = first_broken(&mut background) => Err(broken),
-            broken = first_broken(&mut controllers) => Err(broken),
+            () = election => Ok(()),
+            panicked = first_panic(&mut background) => Err(panicked),
+            panicked = first_panic(&mut controllers) => Err(panicked),
         };
-        if let Err(broken) = &ended {
+        if let Err(panicked) = &ended {
             self.options.metrics.panicked("runtime");
-            tracing::error!(error = %broken, "the runtime ends because a part of it broke");
+            tracing::error!(error = %panicked, "stopping because a background task panicked");
         }
         signals.stopping.set(true);
-        let ends = Instant::now() + SHUTDOWN_GRACE + RELEASE_WITHIN;
+        let now = Instant::now();
+        let ends = now.checked_add(SHUTDOWN_GRACE.saturating_add(RELEASE_WITHIN)).unwrap_or(now);
         while controllers.join_next().await.is_some() {}
-        // Only now: until here writes of ours were under way.
+        // Not earlier: running reconciles may still write.
         if let Some(candidate) = candidate {
             candidate.release(ends).await;
         }
         ended
     }
 
-    fn follow_all(&self, background: &mut JoinSet<()>) {
-        let own = self.sinks.iter().cloned();
-        let of_discoveries = self.discoveries.iter().flat_map(Discovery::sinks);
-        for sink in own.chain(of_discoveries) {
-            if let Some(client) = self.clients.get(sink.side().0).cloned() {
+    fn watch_all(&self, background: &mut JoinSet<()>) {
+        let own = self.caches.iter().cloned();
+        let of_discoveries = self.discoveries.iter().flat_map(Discovery::caches);
+        for cache in own.chain(of_discoveries) {
+            if let Some(server) = self.watched_server(cache.cluster()) {
                 let (seeds, metrics) = (self.options.seeds.clone(), self.options.metrics.clone());
-                background.spawn(follow(client, sink, seeds, metrics));
+                background.spawn(reflect(server, cache, seeds, metrics));
             }
         }
-        for (side, caches) in &self.metadata {
-            if let Some(client) = self.clients.get(side.0).cloned() {
-                background.spawn(caches.clone().run(client, self.options.seeds.clone()));
+        for (cluster, caches) in &self.metadata {
+            if let Some(server) = self.watched_server(*cluster) {
+                background.spawn(caches.clone().run(server, self.options.seeds.clone()));
             }
         }
         for discovery in &self.discoveries {
-            if let Some(client) = self.clients.get(discovery.side().0).cloned() {
+            if let Some(client) = self.clients.get(discovery.cluster().0).cloned() {
                 background.spawn(discovery.clone().run(client));
             }
         }
+    }
+
+    fn watched_server(&self, cluster: ClusterId) -> Option<WatchedServer> {
+        let (client, restores) = (self.clients.get(cluster.0)?.clone(), self.restores.get(cluster.0)?.clone());
+        Some(WatchedServer { client, restores })
     }
 
     fn publisher(&self, events: mpsc::Receiver<KubeEvent>) -> Publisher {
@@ -299,29 +307,32 @@ impl Runtime {
     }
 
     fn candidate(&self, leading: Flag) -> Option<Candidate> {
-        let client = self.clients.get(self.election_side.0).unwrap_or(&self.client).clone();
+        let client = self.clients.get(self.election_cluster.0).unwrap_or(&self.client).clone();
         let clock = self.options.clock.clone();
         self.options.election.clone().map(|election| Candidate { election, client, clock, leading })
     }
 
     fn context(&self, leading: Flag, recorder: Recorder) -> Context {
-        let mut sinks: BTreeMap<_, Vec<Arc<dyn Sink>>> = BTreeMap::new();
-        for sink in &self.sinks {
-            sinks.entry((sink.side(), sink.kind().clone())).or_default().push(sink.clone());
+        let mut by_kind: BTreeMap<_, Vec<Arc<dyn AnyCache>>> = BTreeMap::new();
+        for cache in &self.caches {
+            by_kind.entry((cache.cluster(), cache.kind().clone())).or_default().push(cache.clone());
         }
+        let caches = Arc::new(Caches { by_kind, metadata: self.metadata.clone() });
         let options = &self.options;
+        let reader = Reader::new(self.clients.clone(), caches.clone(), options.metrics.clone());
         Context {
             clock: options.clock.clone(),
             seeds: options.seeds.clone(),
-            reader: self.reader(),
+            reader: reader.clone(),
             writer: Writer {
                 clients: self.clients.clone(),
-                sinks,
+                restores: self.restores.clone(),
+                caches,
                 ownership: options.ownership.clone(),
                 strict: options.strict,
                 component: options.component.clone(),
                 leading,
-                reader: self.reader(),
+                reader,
                 metrics: options.metrics.clone(),
             },
             recorder,
@@ -330,18 +341,18 @@ impl Runtime {
     }
 }
 
-/// However it ends: who listens to caches knows caches, and without this neither would ever be given back.
+/// Breaks the reference cycle between caches and their subscribers, which would leak both.
 impl Drop for Runtime {
     fn drop(&mut self) {
-        self.sinks.iter().for_each(|sink| sink.release());
-        self.metadata.iter().for_each(|(_, caches)| caches.release());
-        self.discoveries.iter().for_each(Discovery::release);
+        self.caches.iter().for_each(|cache| cache.unsubscribe_all());
+        self.metadata.iter().for_each(|(_, caches)| caches.unsubscribe_all());
+        self.discoveries.iter().for_each(Discovery::unsubscribe_all);
     }
 }
 
 type Probe = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// How far the controllers of a runtime are.
+/// The progress of the controllers of a runtime.
 #[derive(Clone)]
 pub struct Progress {
     leading: Flag,
@@ -356,23 +367,23 @@ impl fmt::Debug for Progress {
 }
 
 impl Progress {
-    fn watch<Key: Ord + Clone + Send + 'static>(&mut self, lane: &Arc<Lane<Key>>, gates: &[Flag]) {
-        let lane = lane.clone();
-        self.idle.push(Arc::new(move || lane.queue.lock().is_idle()));
+    fn watch<Key: Ord + Clone + Send + 'static>(&mut self, work_queue: &Arc<WorkQueue<Key>>, gates: &[Flag]) {
+        let work_queue = work_queue.clone();
+        self.idle.push(Arc::new(move || work_queue.queue.lock().is_idle()));
         self.gates.extend_from_slice(gates);
     }
 
-    /// Whether all caches that controllers read are complete.
+    /// Whether all caches that controllers read have synced.
     pub fn is_synced(&self) -> bool {
-        self.gates.iter().all(Flag::is_up)
+        self.gates.iter().all(Flag::is_set)
     }
 
-    /// Whether this process acts, or is one that has nobody to agree with.
+    /// Whether this process holds the Lease. Always true without an election.
     pub fn is_leading(&self) -> bool {
-        self.leading.is_up()
+        self.leading.is_set()
     }
 
-    /// Whether no key is due or in hand. Wake-ups may be set, and news may be on its way.
+    /// Whether no key is due or being reconciled. Wake-ups may be set, and watch events may be on their way.
     pub fn is_idle(&self) -> bool {
         self.idle.iter().all(|idle| idle())
     }

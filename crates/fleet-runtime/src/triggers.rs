@@ -1,6 +1,4 @@
-//! Which changes wake which keys of a controller.
-//!
-//! Decides nothing by itself: it ties caches to a queue. The functions are the controller's.
+//! Connects caches to the work queue of a controller: which change enqueues which keys.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,25 +17,26 @@ use crate::metadata::{MetadataCaches, MetadataObject};
 use crate::queue::{FIRST_RANK, Queue, Rank, Reason, Retry};
 
 /// The queue of one controller, shared by its triggers and its workers.
-pub(crate) struct Lane<Key> {
+pub(crate) struct WorkQueue<Key> {
     pub(crate) queue: Mutex<Queue<Key>>,
-    pub(crate) marked: Notify,
+    /// Notified after every enqueue.
+    pub(crate) enqueued: Notify,
     pub(crate) clock: Clock,
 }
 
-impl<Key: Ord + Clone> Lane<Key> {
+impl<Key: Ord + Clone> WorkQueue<Key> {
     pub(crate) fn new(clock: Clock, retry: Retry) -> Self {
-        Self { queue: Mutex::new(Queue::new(retry)), marked: Notify::new(), clock }
+        Self { queue: Mutex::new(Queue::new(retry)), enqueued: Notify::new(), clock }
     }
 
-    pub(crate) fn mark(&self, keys: impl IntoIterator<Item = Key>, reason: Reason) {
-        self.mark_ranked(keys.into_iter().map(|key| (key, FIRST_RANK)), reason);
+    pub(crate) fn enqueue(&self, keys: impl IntoIterator<Item = Key>, reason: Reason) {
+        self.enqueue_ranked(keys.into_iter().map(|key| (key, FIRST_RANK)), reason);
     }
 
-    /// Changes are looked at together with all others of the same key within `window`.
-    pub(crate) fn mark_gathered(&self, keys: impl IntoIterator<Item = Key>, reason: Reason, window: Duration) {
+    /// Reconciles each key once for all its changes within `window`. Keys of the first list do not wait.
+    pub(crate) fn enqueue_batched(&self, keys: impl IntoIterator<Item = Key>, reason: Reason, window: Duration) {
         if reason == Reason::Initial {
-            return self.mark(keys, reason);
+            return self.enqueue(keys, reason);
         }
         let mut keys = keys.into_iter().peekable();
         if keys.peek().is_none() {
@@ -46,13 +45,13 @@ impl<Key: Ord + Clone> Lane<Key> {
         let due = later(self.clock.now(), window);
         let mut queue = self.queue.lock();
         for key in keys {
-            queue.mark_by(key, due);
+            queue.enqueue_by(key, due);
         }
         drop(queue);
-        self.marked.notify_one();
+        self.enqueued.notify_one();
     }
 
-    pub(crate) fn mark_ranked(&self, keys: impl IntoIterator<Item = (Key, Rank)>, reason: Reason) {
+    pub(crate) fn enqueue_ranked(&self, keys: impl IntoIterator<Item = (Key, Rank)>, reason: Reason) {
         let mut keys = keys.into_iter().peekable();
         if keys.peek().is_none() {
             return;
@@ -60,38 +59,39 @@ impl<Key: Ord + Clone> Lane<Key> {
         let now = self.clock.now();
         let mut queue = self.queue.lock();
         for (key, rank) in keys {
-            queue.mark_ranked(key, reason, rank, now);
+            queue.enqueue_ranked(key, reason, rank, now);
         }
         drop(queue);
-        self.marked.notify_one();
+        self.enqueued.notify_one();
     }
 }
 
-/// Marks keys of a controller from outside of its triggers.
-pub struct Marks<Key>(pub(crate) Arc<Lane<Key>>);
+/// Enqueues keys of a controller from outside of its triggers.
+pub struct Enqueuer<Key>(pub(crate) Arc<WorkQueue<Key>>);
 
-impl<Key> Clone for Marks<Key> {
+impl<Key> Clone for Enqueuer<Key> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<Key> fmt::Debug for Marks<Key> {
+impl<Key> fmt::Debug for Enqueuer<Key> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Marks")
+        f.write_str("Enqueuer")
     }
 }
 
-impl<Key: Ord + Clone> Marks<Key> {
-    /// Asks for a look at this key, as if something about it had changed.
-    pub fn mark(&self, key: Key) {
-        self.0.mark([key], Reason::Change);
+impl<Key: Ord + Clone> Enqueuer<Key> {
+    /// Enqueues this key with the priority of a change.
+    pub fn enqueue(&self, key: Key) {
+        self.0.enqueue([key], Reason::Change);
     }
 }
 
-type Attach<Key> = Box<dyn FnOnce(&Arc<Lane<Key>>) + Send>;
+type Attach<Key> = Box<dyn FnOnce(&Arc<WorkQueue<Key>>) + Send>;
 
-/// The changes that a controller looks at, and the caches it reads. Its first reconcile waits until all are complete.
+/// The changes that wake a controller, and the caches that it reads. Its first reconcile waits until all of these caches are
+/// synced.
 pub struct Triggers<Key> {
     pub(crate) attach: Vec<Attach<Key>>,
     pub(crate) gates: Vec<Flag>,
@@ -114,115 +114,112 @@ impl<Key: Ord + Clone + Send + Sync + 'static> Triggers<Key> {
         Self::default()
     }
 
-    /// Wakes the keys that `keys` gives for each change in a cache. It may read other caches; while the first lists come
-    /// in those may be incomplete, so the object that a key is named after must wake that key itself.
+    /// Enqueues the keys that `keys` returns for each change in a cache. `keys` may read other caches, which can be incomplete
+    /// during the first lists; an object must therefore always enqueue the key that is named after it.
     #[must_use]
     pub fn on<K: Cached, I: IntoIterator<Item = Key>>(
-        mut self,
+        self,
         cache: &Cache<K>,
         keys: impl Fn(Event<'_, K>) -> I + Send + Sync + 'static,
     ) -> Self {
-        let followed = cache.clone();
-        self.gates.push(cache.synced());
-        self.attach.push(Box::new(move |lane| {
-            let lane = lane.clone();
-            followed.subscribe(Box::new(move |event, reason| lane.mark(keys(event), reason)));
-        }));
-        self
+        self.on_event(cache, move |queue, event, reason| queue.enqueue(keys(event), reason))
     }
 
-    /// The same for changes that come in crowds: a key is looked at when `window` has passed since the first of them.
+    /// As `on`, for changes that come in bursts: a key is reconciled when `window` has passed since the first of them.
     #[must_use]
-    pub fn on_gathered<K: Cached, I: IntoIterator<Item = Key>>(
-        mut self,
+    pub fn on_batched<K: Cached, I: IntoIterator<Item = Key>>(
+        self,
         cache: &Cache<K>,
         window: Duration,
         keys: impl Fn(Event<'_, K>) -> I + Send + Sync + 'static,
     ) -> Self {
-        let followed = cache.clone();
-        self.gates.push(cache.synced());
-        self.attach.push(Box::new(move |lane| {
-            let lane = lane.clone();
-            followed.subscribe(Box::new(move |event, reason| lane.mark_gathered(keys(event), reason, window)));
-        }));
-        self
+        self.on_event(cache, move |queue, event, reason| queue.enqueue_batched(keys(event), reason, window))
     }
 
-    /// The same with a rank for each key: of several that changed, lower ones are looked at first.
+    /// As `on`, with a rank per key: of several changed keys, lower ranks are reconciled first.
     #[must_use]
     pub fn on_ranked<K: Cached, I: IntoIterator<Item = (Key, Rank)>>(
-        mut self,
+        self,
         cache: &Cache<K>,
         keys: impl Fn(Event<'_, K>, Timestamp) -> I + Send + Sync + 'static,
     ) -> Self {
-        let followed = cache.clone();
+        self.on_event(cache, move |queue, event, reason| {
+            queue.enqueue_ranked(keys(event, queue.clock.now()), reason);
+        })
+    }
+
+    fn on_event<K: Cached>(
+        mut self,
+        cache: &Cache<K>,
+        enqueue: impl Fn(&WorkQueue<Key>, Event<'_, K>, Reason) + Send + Sync + 'static,
+    ) -> Self {
+        let watched = cache.clone();
         self.gates.push(cache.synced());
-        self.attach.push(Box::new(move |lane| {
-            let lane = lane.clone();
-            followed.subscribe(Box::new(move |event, reason| lane.mark_ranked(keys(event, lane.clock.now()), reason)));
+        self.attach.push(Box::new(move |queue| {
+            let queue = queue.clone();
+            watched.subscribe(Box::new(move |event, reason| enqueue(&queue, event, reason)));
         }));
         self
     }
 
-    /// The same for all kinds that `caches` watches, now or later.
+    /// As `on`, for all kinds that `caches` watches, now or later.
     #[must_use]
     pub fn on_metadata<I: IntoIterator<Item = Key>>(
         mut self,
         caches: &MetadataCaches,
         keys: impl Fn(&KindId, Event<'_, MetadataObject>) -> I + Send + Sync + 'static,
     ) -> Self {
-        let followed = caches.clone();
-        self.attach.push(Box::new(move |lane| {
-            let lane = lane.clone();
-            followed.subscribe(Arc::new(move |kind, event, reason| lane.mark(keys(kind, event), reason)));
+        let watched = caches.clone();
+        self.attach.push(Box::new(move |queue| {
+            let queue = queue.clone();
+            watched.subscribe(Arc::new(move |kind, event, reason| queue.enqueue(keys(kind, event), reason)));
         }));
         self
     }
 
-    /// Wakes keys when all objects of a kind have become known, which may be none. Until then a plan cannot conclude
-    /// anything from what is not there.
+    /// Enqueues keys when the cache of a kind has synced, possibly with no object. Until then a missing object says nothing.
     #[must_use]
     pub fn on_complete<I: IntoIterator<Item = Key>>(
         mut self,
         caches: &MetadataCaches,
         keys: impl Fn(&KindId) -> I + Send + Sync + 'static,
     ) -> Self {
-        let followed = caches.clone();
-        self.attach.push(Box::new(move |lane| {
-            let lane = lane.clone();
-            followed.on_complete(Arc::new(move |kind| lane.mark(keys(kind), Reason::Change)));
+        let watched = caches.clone();
+        self.attach.push(Box::new(move |queue| {
+            let queue = queue.clone();
+            watched.on_complete(Arc::new(move |kind| queue.enqueue(keys(kind), Reason::Change)));
         }));
         self
     }
 
-    /// Wakes keys whenever the set of kinds that the server has changes.
+    /// Enqueues keys whenever the set of kinds that the server serves changes.
     #[must_use]
     pub fn on_discovery<I: IntoIterator<Item = Key>>(
         mut self,
         discovery: &Discovery,
         keys: impl Fn() -> I + Send + Sync + 'static,
     ) -> Self {
-        let followed = discovery.clone();
+        let watched = discovery.clone();
         self.gates.push(discovery.known());
-        self.attach.push(Box::new(move |lane| {
-            let lane = lane.clone();
-            followed.subscribe(Box::new(move |reason| lane.mark(keys(), reason)));
+        self.attach.push(Box::new(move |queue| {
+            let queue = queue.clone();
+            watched.subscribe(Box::new(move |reason| queue.enqueue(keys(), reason)));
         }));
         self
     }
 
-    /// A cache that is read and wakes nothing. The first reconcile waits for it too.
+    /// A cache that the controller reads and whose changes enqueue nothing. The first reconcile waits for it too.
     #[must_use]
     pub fn reads<K: Cached>(mut self, cache: &Cache<K>) -> Self {
         self.gates.push(cache.synced());
         self
     }
 
-    /// Wakes these keys once, at the start. For controllers that look after one thing that may not exist yet.
+    /// Enqueues these keys once, at the start. For controllers of a single object that may not exist yet.
     #[must_use]
     pub fn at_start(mut self, keys: impl IntoIterator<Item = Key>) -> Self {
         let keys: Vec<Key> = keys.into_iter().collect();
-        self.attach.push(Box::new(move |lane| lane.mark(keys, Reason::Initial)));
+        self.attach.push(Box::new(move |queue| queue.enqueue(keys, Reason::Initial)));
         self
     }
 }

@@ -1,8 +1,7 @@
-//! Keeps a cache at what the server has: list, then watch, again and again.
+//! The reflector of a kind: lists it into a cache, then watches it, and repeats.
 //!
-//! Decides when a watch goes on from where it was, when everything is listed anew (the server has forgotten that place, or
-//! does not know it: it may have been set back to an older state) and how long a failing server is left alone. `kube`'s own watcher hides the revision of lists and bookmarks, which the cache's rules need. Never
-//! decides what a change means.
+//! A watch resumes from its last revision. The kind is listed again if the server has dropped that revision, rejects the watch, or
+//! was restored to an older state. `kube`'s own watcher hides the revisions of lists and bookmarks, which the cache needs.
 
 use std::fmt;
 use std::pin::pin;
@@ -15,210 +14,260 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::cache::{Origin, Sink};
+use crate::cache::{AnyCache, Origin};
 use crate::clock::Seeds;
+use crate::decode::{Decoded, Page};
 use crate::key::Revision;
 use crate::metrics::Metrics;
 use crate::reader::PAGE_SIZE;
+use crate::restore::RestoreCounter;
 
-/// How long one watch request lives. Below the five minutes after which proxies and servers cut silent connections.
+/// Duration of one watch request. Less than the five minutes after which proxies and servers cut idle connections.
 const WATCH_SECONDS: u32 = 290;
-/// A watch that is silent for longer than it should live is dead: the other end is gone without a word.
+/// A watch without events for longer than its duration has lost its connection.
 const DEAD_AFTER: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
-/// Servers that mark how far they are (by bookmarks) do so about every minute. One that does not for so long has nothing to go
-/// by.
-const LONGEST_WITHOUT_MARK: Duration = Duration::from_secs(150);
-/// A watch that ends sooner than this and told nothing is not begun again at once: something cuts it on purpose.
+/// Servers send bookmarks about every minute. A server that has sent some and then none for this long is stalled.
+const LONGEST_WITHOUT_BOOKMARK: Duration = Duration::from_secs(150);
+/// A watch that ends sooner than this without an event is not restarted at once: something cuts it on purpose.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
-/// So many refusals in a row of a watch that should go on mean that this server cannot: everything is listed anew.
-const REFUSALS_IN_A_ROW: u32 = 3;
-/// A list that takes longer than this is given up. As long as an API server gives a request by default.
+/// After this many consecutive rejections of a watch, the kind is listed again.
+const MAX_REJECTIONS: u32 = 3;
+/// Timeout of a list. The default request timeout of an API server.
 const LONGEST_LIST: Duration = Duration::from_mins(1);
-/// First and longest pause after a failed list or watch: many agents may be waiting for the same server.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// First and longest delay after a failed list or watch. Many agents may be waiting for the same server.
+const FIRST_DELAY: Duration = Duration::from_millis(500);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 pub(crate) const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// Follows a kind for as long as it is polled.
-pub(crate) async fn follow(client: kube::Client, sink: Arc<dyn Sink>, seeds: Seeds, metrics: Metrics) {
-    let mut pauses = Pauses { failures: 0, seeds };
-    let follower = Follower { client, sink, metrics };
-    let mut ended = Ended::Expired;
+/// An API server whose kinds are watched.
+#[derive(Clone)]
+pub(crate) struct WatchedServer {
+    pub(crate) client: kube::Client,
+    /// Restores detected by the watch of any of its kinds, or by a write.
+    pub(crate) restores: RestoreCounter,
+}
+
+/// Keeps a cache up to date for as long as it is polled.
+pub(crate) async fn reflect(server: WatchedServer, cache: Arc<dyn AnyCache>, seeds: Seeds, metrics: Metrics) {
+    let mut backoff = Backoff { failures: 0, seeds };
+    let mut restores = KnownRestores { known: server.restores.count(), all: server.restores, is_expected: false };
+    let reflector = Reflector { client: server.client, cache, metrics };
+    let mut ended = WatchEnd::Expired;
     loop {
-        match follower.list().await {
+        match reflector.list(&mut restores).await {
             Ok(revision) => {
-                // Who lists again and again because nothing can be watched does so ever more slowly.
-                if ended != Ended::Refused {
-                    pauses.failures = 0;
+                // If the list succeeds and the watch is rejected each time, the delay grows.
+                if ended != WatchEnd::Rejected {
+                    backoff.failures = 0;
                 }
-                ended = follower.watch(revision, &mut pauses).await;
-                follower.metrics.watch_restarted(follower.sink.kind(), ended.word());
+                ended = tokio::select! {
+                    biased;
+                    ended = reflector.watch(revision, &mut backoff) => ended,
+                    () = restores.detected_elsewhere() => WatchEnd::Restored,
+                };
+                if ended == WatchEnd::Restored {
+                    restores.record();
+                    restores.is_expected = true;
+                }
+                reflector.metrics.watch_restarted(reflector.cache.kind(), ended.label());
             }
             Err(error) => {
-                follower.report(&error, "list");
-                pauses.pause().await;
+                reflector.report(&error, "list");
+                backoff.wait().await;
             }
         }
     }
 }
 
-/// Why a watch cannot go on from where it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    /// The server has forgotten what happened since.
-    Expired,
-    /// The server does not take it, for whatever reason.
-    Refused,
-    /// The server tells nothing, not even how far it is, as it used to.
-    Mute,
-    /// The server says that it is not as far as we are.
-    SetBack,
+/// What the reflector of one kind knows about the restores of its server.
+struct KnownRestores {
+    all: RestoreCounter,
+    /// The count at its last list.
+    known: u64,
+    /// The next list happens because of a restore, so an older revision in it is not another restore.
+    is_expected: bool,
 }
 
-impl Ended {
-    fn word(self) -> &'static str {
+impl KnownRestores {
+    /// Records a restore for all kinds of the server, unless another kind has done so.
+    fn record(&mut self) {
+        self.known = self.all.record(self.known);
+    }
+
+    async fn detected_elsewhere(&self) {
+        self.all.changed_from(self.known).await;
+    }
+}
+
+/// Why a watch cannot be resumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WatchEnd {
+    /// The server has dropped the revision (410 Gone).
+    Expired,
+    /// The server rejects the watch.
+    Rejected,
+    /// The server has stopped sending bookmarks.
+    Stalled,
+    /// The server is at an older revision than the cache.
+    Restored,
+}
+
+impl WatchEnd {
+    /// The label value in metrics.
+    fn label(self) -> &'static str {
         match self {
             Self::Expired => "expired",
-            Self::Refused => "refused",
-            Self::Mute => "mute",
-            Self::SetBack => "set_back",
+            Self::Rejected => "refused",
+            Self::Stalled => "mute",
+            Self::Restored => "set_back",
         }
     }
 }
 
-struct Follower {
+struct Reflector {
     client: kube::Client,
-    sink: Arc<dyn Sink>,
+    cache: Arc<dyn AnyCache>,
     metrics: Metrics,
 }
 
-impl Follower {
-    /// Lists everything into the cache; gives the revision from which a watch misses nothing.
-    async fn list(&self) -> Result<String, kube::Error> {
+impl Reflector {
+    /// Lists everything into the cache. Returns the revision to watch from.
+    async fn list(&self, restores: &mut KnownRestores) -> Result<String, kube::Error> {
+        self.cache.before_list();
         let mut from: Option<String> = None;
         let mut more: Option<String> = None;
         loop {
-            let mut page = self.page(more.as_deref()).await?;
-            // Later pages may be of a later revision (after an expired token); the first one is safe for all.
+            let page = self.page(more.as_deref()).await?;
+            // Later pages may have a later revision (after an expired token); that of the first page is safe for all.
             if from.is_none() {
-                let revision = page["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-                self.sink.begin_list(Revision::parse(&revision));
-                from = Some(revision);
-            }
-            // The page is freed as a whole at the end: what is kept of it would otherwise lie scattered between the holes.
-            if let Some(Value::Array(items)) = page.get_mut("items") {
-                for object in items {
-                    self.sink.put(object, Origin::List);
-                    tokio::task::coop::consume_budget().await;
+                let is_restored = self.cache.begin_list(Revision::parse(&page.revision));
+                if is_restored && !restores.is_expected {
+                    restores.record();
                 }
+                from = Some(page.revision);
             }
-            more = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+            // Freed as a whole at the end: freeing items one by one would fragment the memory between cached objects.
+            let mut items = page.items;
+            for item in &mut items {
+                self.put(item, Origin::List);
+                tokio::task::coop::consume_budget().await;
+            }
+            more = page.more;
             if more.is_none() {
-                self.sink.end_list();
+                self.cache.end_list();
+                restores.is_expected = false;
                 return Ok(from.unwrap_or_default());
             }
         }
     }
 
-    async fn page(&self, more: Option<&str>) -> Result<Value, kube::Error> {
-        let mut query = Query::new(&*self.sink);
+    fn put(&self, found: &mut Decoded, origin: Origin) {
+        match found.problem.take() {
+            None => self.cache.put(&mut found.object, origin),
+            Some(problem) => self.cache.put_unreadable(&found.object, problem, origin),
+        }
+    }
+
+    async fn page(&self, more: Option<&str>) -> Result<Page, kube::Error> {
+        let mut query = Query::new(&*self.cache);
         query.add("limit", PAGE_SIZE);
         if let Some(token) = more {
             query.add("continue", escaped(token));
         }
-        let accept = if self.sink.selection().metadata_only { METADATA_LIST } else { JSON };
+        let accept = if self.cache.selection().metadata_only { METADATA_LIST } else { JSON };
         let request = query.request(accept)?;
-        match tokio::time::timeout(LONGEST_LIST, self.client.request(request)).await {
-            Ok(answer) => answer,
+        match tokio::time::timeout(LONGEST_LIST, self.client.request_text(request)).await {
+            Ok(answer) => Page::of(&answer?).map_err(kube::Error::SerdeError),
             Err(elapsed) => Err(kube::Error::Service(elapsed.into())),
         }
     }
 
-    /// Watches from a revision until that does not work any more.
-    async fn watch(&self, revision: String, pauses: &mut Pauses) -> Ended {
-        let mut place = Place { revision, is_marked: false, is_ahead: false };
-        let (mut is_fresh, mut refusals, mut sends_marks) = (true, 0, false);
+    /// Watches from a revision until the watch cannot be resumed.
+    async fn watch(&self, revision: String, backoff: &mut Backoff) -> WatchEnd {
+        let mut position = Position { revision, has_bookmark: false, is_ahead: false };
+        let (mut is_fresh, mut rejections, mut sends_bookmarks) = (true, 0, false);
         loop {
-            let (from, started) = (place.revision.clone(), Instant::now());
-            place.is_marked = false;
-            let watched = self.watch_once(&mut place, pauses).await;
-            let stayed = place.revision == from;
+            let (from, started) = (position.revision.clone(), Instant::now());
+            position.has_bookmark = false;
+            let watched = self.watch_once(&mut position, backoff).await;
+            let stayed = position.revision == from;
             match watched {
                 Ok(()) => {
-                    self.metrics.watch_restarted(self.sink.kind(), "ended");
-                    if place.is_ahead {
-                        return Ended::SetBack;
+                    self.metrics.watch_restarted(self.cache.kind(), "ended");
+                    if position.is_ahead {
+                        return WatchEnd::Restored;
                     }
-                    // A server that was set back may wait in silence until its revisions have grown to ours.
-                    let is_mute = stayed && !place.is_marked && started.elapsed() > LONGEST_WITHOUT_MARK;
-                    if is_mute && sends_marks {
-                        return Ended::Mute;
+                    // A restored server may send nothing until its revisions have caught up with ours.
+                    let is_stalled = stayed && !position.has_bookmark && started.elapsed() > LONGEST_WITHOUT_BOOKMARK;
+                    if is_stalled && sends_bookmarks {
+                        return WatchEnd::Stalled;
                     }
                     if stayed && started.elapsed() < SHORTEST_WATCH {
-                        pauses.pause().await;
+                        backoff.wait().await;
                     }
-                    refusals = 0;
+                    rejections = 0;
                 }
                 Err(kube::Error::Api(status)) if status.code == 410 => {
-                    // A list that is too old at once will be so again.
+                    // The revision of a fresh list is already gone; without a delay this would repeat at once.
                     if is_fresh && stayed {
-                        pauses.pause().await;
+                        backoff.wait().await;
                     }
-                    return Ended::Expired;
+                    return WatchEnd::Expired;
                 }
                 Err(error) => {
                     self.report(&error, "watch");
-                    refusals = if is_refusal(&error) { refusals + 1 } else { 0 };
-                    pauses.pause().await;
-                    if refusals >= REFUSALS_IN_A_ROW {
-                        return Ended::Refused;
+                    rejections = if is_rejection(&error) { rejections + 1 } else { 0 };
+                    backoff.wait().await;
+                    if rejections >= MAX_REJECTIONS {
+                        return WatchEnd::Rejected;
                     }
                 }
             }
-            sends_marks |= place.is_marked;
+            sends_bookmarks |= position.has_bookmark;
             is_fresh = false;
         }
     }
 
-    /// One watch request, until it ends; `place` is moved along.
-    async fn watch_once(&self, place: &mut Place, pauses: &mut Pauses) -> Result<(), kube::Error> {
-        let mut query = Query::new(&*self.sink);
+    /// Handles one watch request until it ends, and advances `position`.
+    async fn watch_once(&self, position: &mut Position, backoff: &mut Backoff) -> Result<(), kube::Error> {
+        let mut query = Query::new(&*self.cache);
         query.add("watch", "true");
         query.add("allowWatchBookmarks", "true");
         query.add("timeoutSeconds", WATCH_SECONDS);
-        query.add("resourceVersion", escaped(&place.revision));
-        let accept = if self.sink.selection().metadata_only { METADATA } else { JSON };
+        query.add("resourceVersion", escaped(&position.revision));
+        let accept = if self.cache.selection().metadata_only { METADATA } else { JSON };
         let request = query.request(accept)?;
         let dead = |elapsed: tokio::time::error::Elapsed| kube::Error::Service(elapsed.into());
-        let opened = tokio::time::timeout(LONGEST_LIST, self.client.request_events::<Value>(request)).await;
+        let opened = tokio::time::timeout(LONGEST_LIST, self.client.request_events::<Decoded>(request)).await;
         let mut events = pin!(opened.map_err(dead)??);
         while let Some(event) = tokio::time::timeout(DEAD_AFTER, events.next()).await.map_err(dead)? {
             let reached = match event? {
                 WatchEvent::Added(mut object) | WatchEvent::Modified(mut object) => {
-                    self.sink.put(&mut object, Origin::Watch);
-                    version_of(&object)
+                    let reached = version_of(&object.object);
+                    self.put(&mut object, Origin::Watch);
+                    reached
                 }
-                WatchEvent::Deleted(object) => {
-                    self.sink.remove(&object);
+                WatchEvent::Deleted(Decoded { object, .. }) => {
+                    self.cache.remove(&object);
                     version_of(&object)
                 }
                 WatchEvent::Bookmark(bookmark) => {
-                    place.is_marked = true;
-                    place.is_ahead = is_before(&bookmark.metadata.resource_version, &place.revision);
-                    if place.is_ahead {
+                    position.has_bookmark = true;
+                    position.is_ahead = is_before(&bookmark.metadata.resource_version, &position.revision);
+                    if position.is_ahead {
                         return Ok(());
                     }
-                    self.sink.passed(Revision::parse(&bookmark.metadata.resource_version));
+                    self.cache.advance_to(Revision::parse(&bookmark.metadata.resource_version));
                     bookmark.metadata.resource_version
                 }
                 WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
             };
-            pauses.failures = 0;
+            backoff.failures = 0;
             if !reached.is_empty() {
-                place.revision = reached;
+                position.revision = reached;
             }
             tokio::task::coop::consume_budget().await;
         }
@@ -226,28 +275,28 @@ impl Follower {
     }
 
     fn report(&self, error: &kube::Error, verb: &'static str) {
-        self.metrics.watch_restarted(self.sink.kind(), "failed");
-        tracing::warn!(kind = %self.sink.kind(), verb, %error, "a kind cannot be followed; trying again");
+        self.metrics.watch_restarted(self.cache.kind(), "failed");
+        tracing::warn!(kind = %self.cache.kind(), verb, %error, "cannot list or watch a kind; retrying");
     }
 }
 
-/// Where a watch is.
-struct Place {
+/// The position of a watch.
+struct Position {
     revision: String,
-    /// Whether the server has marked how far it is since the watch began.
-    is_marked: bool,
-    /// Whether that was a place before ours.
+    /// Whether the server has sent a bookmark since the request began.
+    has_bookmark: bool,
+    /// Whether that bookmark was older than `revision`.
     is_ahead: bool,
 }
 
-/// Whether a revision is older than another, as far as they are numbers.
+/// Whether a revision is older than another. False if they are not numbers.
 fn is_before(one: &str, other: &str) -> bool {
     let (one, other) = (Revision::parse(one), Revision::parse(other));
     one != Revision::default() && one < other
 }
 
-/// Whether the server answered, and the same request will be answered the same way. One that is overloaded is to be left alone.
-fn is_refusal(error: &kube::Error) -> bool {
+/// Whether the server would answer the same request in the same way. False for 429: an overloaded server needs a delay.
+fn is_rejection(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code != 429)
 }
 
@@ -255,15 +304,15 @@ fn version_of(object: &Value) -> String {
     object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A request for a collection.
+/// The path and query of a request for a collection.
 struct Query {
     text: String,
 }
 
 impl Query {
-    fn new(sink: &dyn Sink) -> Self {
-        let selection = sink.selection();
-        let mut query = Self { text: sink.kind().collection_path(selection.namespace.as_deref()) };
+    fn new(cache: &dyn AnyCache) -> Self {
+        let selection = cache.selection();
+        let mut query = Self { text: cache.kind().collection_path(selection.namespace.as_deref()) };
         query.text.push('?');
         if let Some(labels) = &selection.labels {
             query.add("labelSelector", escaped(labels));
@@ -286,27 +335,31 @@ impl Query {
     }
 }
 
-/// A value as part of a query.
+/// Percent-encodes a query value.
 pub(crate) fn escaped(value: &str) -> impl fmt::Display + '_ {
     utf8_percent_encode(value, NON_ALPHANUMERIC)
 }
 
-/// Pauses that grow with failures in a row.
-struct Pauses {
+/// A delay that doubles with every consecutive failure.
+struct Backoff {
     failures: u32,
     seeds: Seeds,
 }
 
-impl Pauses {
-    async fn pause(&mut self) {
+impl Backoff {
+    async fn wait(&mut self) {
         let doubled = 1u32.checked_shl(self.failures).unwrap_or(u32::MAX);
-        let pause = FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE);
+        let delay = FIRST_DELAY.saturating_mul(doubled).min(LONGEST_DELAY);
         self.failures = self.failures.saturating_add(1).min(16);
-        // Agents that lost the same server do not come back in step. A simulation needs no such thing.
-        let extra = match &self.seeds {
-            Seeds::Random => pause.mul_f64(f64::from(u16::try_from(self.seeds.next() % 512).unwrap_or(0)) / 1024.0),
+        // Jitter, so that agents of one server do not reconnect in step. Simulations need none.
+        let jitter = match &self.seeds {
+            // Up to half of the delay.
+            Seeds::Random => {
+                let share = u32::try_from(self.seeds.next() % 512).unwrap_or(0);
+                delay.saturating_mul(share).checked_div(1024).unwrap_or_default()
+            }
             Seeds::Sequence(_) => Duration::ZERO,
         };
-        tokio::time::sleep(pause + extra).await;
+        tokio::time::sleep(delay.saturating_add(jitter)).await;
     }
 }

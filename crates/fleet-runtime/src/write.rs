@@ -1,7 +1,6 @@
-//! One change of one object, as data. Plans are made of these; the writer performs them in order.
+//! A write of one object as data. Plans consist of these; the writer sends them in order.
 //!
-//! Decides what is sent: nothing where nothing differs, and never over a version that the plan has not seen. Knows no
-//! client.
+//! A write that changes nothing is not sent. Never overwrites a version that the plan has not seen.
 
 use std::time::Duration;
 
@@ -12,31 +11,31 @@ use crate::diff::{changed_fields, json_patch, merge_patch};
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 
-/// Which API server is meant. An agent with two (hub and member) connects the second by `Runtime::connect`.
+/// Identifies an API server of a runtime. A member agent has two: the hub and, by `Runtime::connect`, its own cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Side(pub(crate) usize);
+pub struct ClusterId(pub(crate) usize);
 
-impl Side {
-    /// The server that the runtime was made with.
+impl ClusterId {
+    /// The server of the client that `Runtime::new` was called with.
     pub const MAIN: Self = Self(0);
 }
 
-/// A change to be made. Made by the constructors; a change of nothing is never sent.
+/// A write to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write {
-    pub(crate) side: Side,
+    pub(crate) cluster: ClusterId,
     pub(crate) kind: KindId,
     pub(crate) key: ObjectKey,
     pub(crate) op: Op,
-    /// What it touches, in the words of `Ownership`. Empty for creations and deletions.
+    /// The changed fields, as `Ownership` names them. Empty for creations and deletions.
     pub(crate) fields: Vec<String>,
-    pub(crate) soft: Option<Duration>,
-    pub(crate) observed: bool,
-    /// Field manager, where it is not the process's own.
+    /// How long it may be deferred.
+    pub(crate) defer: Option<Duration>,
+    pub(crate) best_effort: bool,
+    /// The field manager, if it is not `Options::component`.
     pub(crate) manager: Option<&'static str>,
-    /// The server answers as if it had been done, and does nothing.
     pub(crate) dry_run: bool,
-    pub(crate) explained: bool,
+    pub(crate) report_rejection: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +47,7 @@ pub(crate) enum Op {
         subresource: Option<&'static str>,
         format: PatchFormat,
         body: Value,
-        /// The version that the change is based on; part of the patch.
+        /// The resourceVersion that the change is based on; part of the patch.
         base: Option<String>,
     },
     Replace {
@@ -61,24 +60,24 @@ pub(crate) enum Op {
         propagation: Propagation,
     },
     Nothing,
-    /// An object that cannot be written as JSON; performing it is an error.
+    /// An object that cannot be serialized as JSON; sending it is an error.
     Problem(String),
 }
 
-/// How the body of a patch is to be understood.
+/// The format of a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatchFormat {
     Merge,
     Json,
     Strategic,
-    /// Server-side apply under this manager.
+    /// Server-side apply with this field manager.
     Apply {
         manager: String,
         force: bool,
     },
 }
 
-/// What happens to the objects that an object owns when it is deleted.
+/// What happens to dependents when an object is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Propagation {
     #[default]
@@ -97,12 +96,12 @@ impl Propagation {
     }
 }
 
-/// An object type that writes can be made of.
+/// An object type that can be written.
 pub trait Writable: kube::Resource<DynamicType = ()> + Serialize {}
 impl<K: kube::Resource<DynamicType = ()> + Serialize> Writable for K {}
 
 impl Write {
-    /// Creates an object. If it exists already, that is a conflict: the plan is made again with it in sight.
+    /// Creates an object. If it exists already, that is a conflict, and the key is planned again with the object in the cache.
     pub fn create<K: Writable>(object: &K) -> Self {
         let (kind, key) = (KindId::of::<K>(), ObjectKey::of(object));
         match value_of(object) {
@@ -111,17 +110,17 @@ impl Write {
         }
     }
 
-    /// Changes everything but the status from `old` to `new`, if `old` is still what is stored.
+    /// Changes everything but the status from `old` to `new`. A conflict if the stored version is not that of `old`.
     pub fn change<K: Writable>(old: &K, new: &K) -> Self {
         Self::difference(old, new, None)
     }
 
-    /// Changes the status from `old` to `new`, if `old` is still what is stored.
+    /// Changes the status from `old` to `new`. A conflict if the stored version is not that of `old`.
     pub fn status<K: Writable>(old: &K, new: &K) -> Self {
         Self::difference(old, new, Some("status"))
     }
 
-    /// The same as `status` by single operations, for statuses with long lists: what is sent is as large as the change.
+    /// As `status`, as a JSON patch. For statuses with long lists: the request is only as large as the change.
     pub fn status_in_parts<K: Writable>(old: &K, new: &K) -> Self {
         let whole = Self::status(old, new);
         let Op::Patch { base, .. } = &whole.op else { return whole };
@@ -138,7 +137,7 @@ impl Write {
         Self { op, ..whole }
     }
 
-    /// Deletes the object that was seen (by its uid); fine if it is gone already.
+    /// Deletes the object with the uid of `object`. Succeeds if it is gone already.
     pub fn delete<K: Writable>(object: &K) -> Self {
         let op = Op::Delete { uid: object.meta().uid.clone(), base: None, propagation: Propagation::default() };
         Self::new(KindId::of::<K>(), ObjectKey::of(object), op)
@@ -161,13 +160,17 @@ impl Write {
             PatchFormat::Json => fields_of_operations(&body),
             _ => changed_fields(&json!({}), &body),
         };
-        let fields = fields.into_iter().filter(|field| !NAMES_THE_OBJECT.contains(&field.as_str())).collect();
+        let fields = fields.into_iter().filter(|field| !IDENTITY_FIELDS.contains(&field.as_str())).collect();
         let op = Op::Patch { subresource: None, format, body, base: None };
         Self { fields, ..Self::new(kind, key, op) }
     }
 
-    /// Replaces a whole object; the body's resourceVersion is the precondition.
-    pub fn replace_raw(kind: KindId, body: Value) -> Self {
+    /// Replaces a whole object; the body's resourceVersion is the precondition. Drops `managedFields`: the reader decodes them
+    /// without `fieldsV1`, and sending those would release the fields of every owner. The API server then keeps its own.
+    pub fn replace_raw(kind: KindId, mut body: Value) -> Self {
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
         let key = ObjectKey::of_value(&body).unwrap_or_else(|| ObjectKey::new(None, ""));
         Self::new(kind, key, Op::Replace { subresource: None, body })
     }
@@ -179,12 +182,12 @@ impl Write {
 
     /// On another server than the main one.
     #[must_use]
-    pub fn on(mut self, side: Side) -> Self {
-        self.side = side;
+    pub fn on(mut self, cluster: ClusterId) -> Self {
+        self.cluster = cluster;
         self
     }
 
-    /// To a subresource such as `scale`. Changes and statuses know theirs already.
+    /// To a subresource such as `scale`. Changes and statuses already have theirs.
     #[must_use]
     pub fn to_subresource(mut self, name: &'static str) -> Self {
         if let Op::Patch { subresource, .. } | Op::Replace { subresource, .. } = &mut self.op {
@@ -193,7 +196,7 @@ impl Write {
         self
     }
 
-    /// A deletion of exactly the version that was seen.
+    /// Deletes only this version.
     #[must_use]
     pub fn of_version(mut self, version: impl Into<String>) -> Self {
         if let Op::Delete { base, .. } = &mut self.op {
@@ -210,40 +213,41 @@ impl Write {
         self
     }
 
-    /// May wait: it is performed at the latest `window` after a plan of this key first wanted a soft write, and only if
-    /// the plan made then still wants it. Steps in between cost nothing.
+    /// May be deferred. It is sent at the latest `window` after a plan of this key first contained a deferred write, and only if
+    /// the plan at that time still contains it. Intermediate states are not written.
     #[must_use]
-    pub fn coalesce(mut self, window: Duration) -> Self {
-        self.soft = Some(window);
+    pub fn deferrable(mut self, window: Duration) -> Self {
+        self.defer = Some(window);
         self
     }
 
-    /// Its failure stops nothing: the outcome is given to `Controller::conclude` instead.
+    /// Its failure does not fail the reconcile. The result is passed to `Controller::on_results`.
     #[must_use]
-    pub fn observed(mut self) -> Self {
-        self.observed = true;
+    pub fn best_effort(mut self) -> Self {
+        self.best_effort = true;
         self
     }
 
-    /// Under this field manager instead of the process's own. Server-side apply names its manager itself.
+    /// Uses this field manager instead of `Options::component`. Server-side apply has its own.
     #[must_use]
     pub fn managed_by(mut self, manager: &'static str) -> Self {
         self.manager = Some(manager);
         self
     }
 
-    /// Asks what would come of it. Nothing is stored, so that nothing is owned, counted as known or laid over a cache.
+    /// The server validates the write and returns its result without storing it. Ownership is not checked, and caches are not
+    /// updated.
     #[must_use]
     pub fn dry_run(mut self) -> Self {
         self.dry_run = true;
         self
     }
 
-    /// Its refusal by the server is no failure but an answer: nothing after it is written, and the refusal is given to
-    /// `Controller::conclude`. All else that may go wrong is tried again as ever.
+    /// If the server rejects it, the remaining writes of the plan are dropped and the rejection is passed to
+    /// `Controller::on_results`. Other failures are retried as usual.
     #[must_use]
-    pub fn explained(mut self) -> Self {
-        self.explained = true;
+    pub fn report_rejection(mut self) -> Self {
+        self.report_rejection = true;
         self
     }
 
@@ -255,12 +259,12 @@ impl Write {
         &self.key
     }
 
-    /// Whether there is anything to do.
+    /// Whether it changes nothing.
     pub fn is_nothing(&self) -> bool {
         self.op == Op::Nothing
     }
 
-    /// What is sent: the object of a creation, the body of a patch.
+    /// The request body: the object of a creation, the patch of a change.
     pub fn body(&self) -> Option<&Value> {
         match &self.op {
             Op::Create { body } | Op::Patch { body, .. } | Op::Replace { body, .. } => Some(body),
@@ -268,12 +272,12 @@ impl Write {
         }
     }
 
-    /// The fields that it touches, for `Ownership`.
+    /// The changed fields, for `Ownership`.
     pub fn fields(&self) -> &[String] {
         &self.fields
     }
 
-    /// A word for metrics and messages.
+    /// The label value in metrics and messages.
     pub fn verb(&self) -> &'static str {
         match &self.op {
             _ if self.dry_run => "dry-run",
@@ -289,14 +293,14 @@ impl Write {
 
     fn new(kind: KindId, key: ObjectKey, op: Op) -> Self {
         Self {
-            side: Side::MAIN,
+            cluster: ClusterId::MAIN,
             kind,
             key,
             op,
             fields: Vec::new(),
-            soft: None,
-            observed: false,
-            explained: false,
+            defer: None,
+            best_effort: false,
+            report_rejection: false,
             manager: None,
             dry_run: false,
         }
@@ -318,7 +322,7 @@ impl Write {
         Self { fields, ..Self::new(kind, key, op) }
     }
 
-    /// The version that the change is based on.
+    /// The resourceVersion that the change is based on.
     pub(crate) fn base(&self) -> Option<&str> {
         match &self.op {
             Op::Patch { base, .. } | Op::Delete { base, .. } => base.as_deref(),
@@ -327,7 +331,7 @@ impl Write {
         }
     }
 
-    /// The same change, based on the version that an earlier write of the same plan led to.
+    /// Bases the change on the version that an earlier write of the same plan created.
     pub(crate) fn rebase(&mut self, version: &str) {
         match &mut self.op {
             Op::Patch { base, body, .. } => {
@@ -341,11 +345,11 @@ impl Write {
     }
 }
 
-/// Fields of a patch that say which object is meant and change nothing.
-const NAMES_THE_OBJECT: [&str; 6] =
+/// Fields of a patch that identify the object and change nothing.
+const IDENTITY_FIELDS: [&str; 6] =
     ["apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"];
 
-/// The fields that a JSON patch touches: `/spec/a/0` is `spec.a`.
+/// The fields that a JSON patch changes: `/spec/a/0` is `spec.a`.
 fn fields_of_operations(operations: &Value) -> Vec<String> {
     let field = |operation: &Value| {
         let path = operation["path"].as_str()?.strip_prefix('/')?;
@@ -361,7 +365,7 @@ fn fields_of_operations(operations: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Where an object says which version it is; in a JSON patch, what makes another version a conflict.
+/// In a JSON patch, replacing it with the expected version makes another stored version a conflict.
 const VERSION_PATH: &str = "/metadata/resourceVersion";
 
 fn version_operation(version: &str) -> Value {
@@ -383,14 +387,14 @@ fn set_base(body: &mut Value, version: &str) {
 fn value_of<K: Writable>(object: &K) -> Result<Value, String> {
     let mut value = serde_json::to_value(object).map_err(|error| error.to_string())?;
     if let Some(fields) = value.as_object_mut() {
-        // Types of k8s-openapi write these two, others may not; a server wants them.
+        // The server requires these two; k8s-openapi types serialize them, other types may not.
         fields.entry("apiVersion").or_insert_with(|| K::api_version(&()).into());
         fields.entry("kind").or_insert_with(|| K::kind(&()).into());
     }
     Ok(value)
 }
 
-/// The part of an object that one endpoint writes: the status, or all but the status and what the server keeps.
+/// The part of an object that one endpoint writes: the status, or all but the status and the fields that the server sets.
 fn part_of<K: Writable>(object: &K, subresource: Option<&str>) -> Result<Value, String> {
     let mut value = serde_json::to_value(object).map_err(|error| error.to_string())?;
     let Some(fields) = value.as_object_mut() else { return Err("not an object".to_owned()) };
@@ -400,8 +404,8 @@ fn part_of<K: Writable>(object: &K, subresource: Option<&str>) -> Result<Value, 
     }
     fields.remove("status");
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-        for kept_by_server in ["resourceVersion", "managedFields", "generation", "uid", "creationTimestamp"] {
-            metadata.remove(kept_by_server);
+        for set_by_server in ["resourceVersion", "managedFields", "generation", "uid", "creationTimestamp"] {
+            metadata.remove(set_by_server);
         }
     }
     Ok(value)
@@ -432,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_creation_has_no_version_and_says_what_it_is() {
+    fn a_creation_has_no_version_and_has_its_kind() {
         let write = Write::create(&map(Some("5"), &[("k", "v")]));
         check(
             &write,
@@ -444,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_carries_what_differs_and_the_version_it_was_based_on() {
+    fn a_change_contains_the_difference_and_the_version_it_is_based_on() {
         let (old, new) = (map(Some("5"), &[("k", "v"), ("x", "y")]), map(Some("5"), &[("k", "w")]));
         check(
             &Write::change(&old, &new),
@@ -461,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_a_part_of_its_own() {
+    fn a_status_is_written_separately() {
         let mut old = Namespace::default();
         old.metadata.name = Some("a".into());
         old.metadata.resource_version = Some("7".into());
@@ -483,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_in_parts_carries_single_operations_and_its_version() {
+    fn a_status_in_parts_contains_single_operations_and_its_version() {
         let mut old = Namespace::default();
         old.metadata.name = Some("a".into());
         old.metadata.resource_version = Some("7".into());
@@ -509,14 +513,21 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_is_of_what_was_seen() {
+    fn a_deletion_has_the_uid_and_version_as_preconditions() {
         let write = Write::delete(&map(Some("5"), &[])).of_version("5").propagating(Propagation::Foreground);
         let Op::Delete { uid, base, propagation } = &write.op else { panic!("{write:?}") };
         assert_eq!((uid.as_deref(), base.as_deref(), propagation.wire()), (Some("u1"), Some("5"), "Foreground"));
     }
 
     #[test]
-    fn raw_patches_name_the_fields_they_touch() {
+    fn audit_03_a_replacement_leaves_the_owners_of_fields_to_the_server() {
+        let read = json!({"metadata": {"name": "a", "managedFields": [{"manager": "other", "operation": "Update"}]}});
+        let write = Write::replace_raw(KindId::of::<ConfigMap>(), read);
+        assert_eq!(write.body(), Some(&json!({"metadata": {"name": "a"}})));
+    }
+
+    #[test]
+    fn raw_patches_list_the_fields_they_change() {
         let (kind, key) = (KindId::of::<ConfigMap>(), ObjectKey::namespaced("ns", "a"));
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
         let apply = PatchFormat::Apply { manager: "m".into(), force: true };
@@ -532,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_write_of_a_plan_follows_the_first() {
+    fn a_write_can_be_rebased_on_another_version() {
         let (old, new) = (map(Some("5"), &[]), map(Some("5"), &[("k", "v")]));
         let mut write = Write::change(&old, &new);
         assert_eq!(write.base(), Some("5"));

@@ -1,6 +1,4 @@
-//! Performs writes: checks ownership and leadership, sends, counts, and lays the answer over the cache.
-//!
-//! Decides what an answer means: done, fine anyway, conflict, failure. Never decides what to write.
+//! Sends writes: checks ownership and leadership, sends the request, counts it, and updates the cache from the response.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,27 +7,31 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::cache::{Origin, Sink};
+use crate::cache::{AnyCache, KnownRevision, Origin};
+use crate::decode::Decoded;
 use crate::error::Error;
 use crate::flag::Flag;
 use crate::key::ObjectKey;
 use crate::kind::KindId;
 use crate::metrics::Metrics;
 use crate::ownership::Ownership;
-use crate::reader::Reader;
-use crate::write::{Op, PatchFormat, Side, Write};
+use crate::reader::{Caches, Reader};
+use crate::restore::RestoreCounter;
+use crate::write::{ClusterId, Op, PatchFormat, Write};
 
-/// Longest time that a write may take. Somewhat more than the 10 s that a webhook may take by default, three times.
+/// Timeout of a write. A webhook may take 10 s by default; this is enough for three of them.
 const LONGEST_WRITE: Duration = Duration::from_secs(34);
-/// Pauses before the newest version is asked for once more. In all about as long as a connection takes to come back; after that
-/// the watch is as quick.
-const LOOKS: [Duration; 4] =
+/// Delays before the attempts to read the newest version after a failed write. In total about the time of a reconnect; after
+/// that the watch is as fast.
+const REFRESH_DELAYS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1600)];
 
 /// What all writes of a runtime share.
 pub(crate) struct Writer {
     pub(crate) clients: Vec<kube::Client>,
-    pub(crate) sinks: BTreeMap<(Side, KindId), Vec<Arc<dyn Sink>>>,
+    /// One per client.
+    pub(crate) restores: Vec<RestoreCounter>,
+    pub(crate) caches: Arc<Caches>,
     pub(crate) ownership: Ownership,
     pub(crate) strict: bool,
     pub(crate) component: String,
@@ -39,20 +41,28 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Performs one write. The object that it is answered with is kept if it is `wanted`.
-    pub(crate) async fn perform(&self, controller: &'static str, write: &Write, wanted: bool) -> Result<Answer, Error> {
+    /// Sends one write. Returns the stored object only if `wants_object`, to save a clone.
+    pub(crate) async fn send(
+        &self,
+        controller: &'static str,
+        write: &Write,
+        wants_object: bool,
+    ) -> Result<Written, Error> {
         if let Op::Problem(problem) = &write.op {
             let (kind, key, problem) = (write.kind.clone(), write.key.clone(), problem.clone());
             return Err(Error::Unwritable { kind, key, problem });
         }
         self.check_owned(controller, write)?;
-        if !self.leading.is_up() {
+        if !self.leading.is_set() {
             return Err(Error::NotLeading);
         }
-        let started = Instant::now();
-        let outcome = self.send(write).await;
+        let (started, before) = (Instant::now(), self.before(write));
+        let outcome = self.request(write).await;
         self.metrics.wrote(&write.kind, write.verb(), started.elapsed(), outcome.as_ref().err());
-        self.judge(write, outcome, wanted).await
+        if let (Ok(response), false) = (&outcome, write.dry_run) {
+            self.check_restored(write, &before, response);
+        }
+        self.handle(write, outcome, wants_object).await
     }
 
     fn check_owned(&self, controller: &'static str, write: &Write) -> Result<(), Error> {
@@ -62,123 +72,157 @@ impl Writer {
         }
         self.metrics.not_owned(controller);
         let error = Error::NotOwned { controller, kind: write.kind.clone(), key: write.key.clone(), fields };
-        tracing::error!(controller, %error, "a controller writes what it does not own");
+        tracing::error!(controller, %error, "controller writes fields that it does not own");
         if self.strict { Err(error) } else { Ok(()) }
     }
 
-    async fn send(&self, write: &Write) -> Result<Value, Error> {
+    async fn request(&self, write: &Write) -> Result<Value, Error> {
         let (verb, kind, key) = (write.verb(), &write.kind, &write.key);
         let failed = |source: kube::Error| {
             let (kind, key) = (kind.clone(), key.clone());
             Error::Request { verb, kind, key, source: Box::new(source) }
         };
-        let client = self.clients.get(write.side.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
+        let client = self.clients.get(write.cluster.0).ok_or_else(|| Error::Other("no such server".to_owned()))?;
         let request = request_of(write, &self.component).map_err(failed)?;
-        if let Ok(answer) = tokio::time::timeout(LONGEST_WRITE, client.request(request)).await {
-            answer.map_err(failed)
+        if let Ok(response) = tokio::time::timeout(LONGEST_WRITE, client.request::<Decoded>(request)).await {
+            let readable = |response: Decoded| response.readable().map_err(kube::Error::SerdeError);
+            response.and_then(readable).map_err(failed)
         } else {
             let (kind, key) = (kind.clone(), key.clone());
             Err(Error::Timeout { verb, kind, key, seconds: LONGEST_WRITE.as_secs() })
         }
     }
 
-    async fn judge(&self, write: &Write, outcome: Result<Value, Error>, wanted: bool) -> Result<Answer, Error> {
+    async fn handle(&self, write: &Write, outcome: Result<Value, Error>, wants_object: bool) -> Result<Written, Error> {
         match (&write.op, outcome) {
-            (Op::Delete { uid, .. }, Ok(answer)) if !write.dry_run && !is_still_there(&answer) => {
-                let answered = answer["metadata"]["uid"].as_str().or(answer["details"]["uid"].as_str());
-                self.bury(write, uid.as_deref().or(answered));
-                Ok(Answer::default())
+            (Op::Delete { uid, .. }, Ok(response)) if !write.dry_run && !is_still_there(&response) => {
+                let responded = response["metadata"]["uid"].as_str().or(response["details"]["uid"].as_str());
+                self.add_tombstone(write, uid.as_deref().or(responded));
+                Ok(Written::default())
             }
-            (Op::Delete { .. }, Err(error)) if error.is_not_found() => Ok(Answer::default()),
-            (_, Ok(answer)) => Ok(self.take_in(write, answer, wanted)),
+            (Op::Delete { .. }, Err(error)) if error.is_not_found() => Ok(Written::default()),
+            (_, Ok(response)) => Ok(self.accept(write, response, wants_object)),
             (_, Err(error)) => {
-                if (error.is_conflict() || error.may_have_happened()) && !write.dry_run {
-                    self.look_again(write).await;
+                if (error.is_conflict() || error.may_have_succeeded()) && !write.dry_run {
+                    self.refresh_cache(write).await;
                 }
                 Err(error)
             }
         }
     }
 
-    fn take_in(&self, write: &Write, answer: Value, wanted: bool) -> Answer {
-        let version = answer["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+    fn accept(&self, write: &Write, response: Value, wants_object: bool) -> Written {
+        let version = response["metadata"]["resourceVersion"].as_str().map(str::to_owned);
         if write.dry_run {
-            return Answer { version, object: wanted.then_some(answer) };
+            return Written { version, object: wants_object.then_some(response) };
         }
-        if is_let_go(&answer) {
-            self.bury(write, answer["metadata"]["uid"].as_str());
-            return Answer { version, object: wanted.then_some(answer) };
+        if is_removed(&response) {
+            self.add_tombstone(write, response["metadata"]["uid"].as_str());
+            return Written { version, object: wants_object.then_some(response) };
         }
-        let object = wanted.then(|| answer.clone());
-        self.lay_over(write, answer);
-        Answer { version, object }
+        let object = wants_object.then(|| response.clone());
+        self.update_cache(write, response);
+        Written { version, object }
     }
 
-    /// The next plan must not be made on what this one was, nor on what a write without an answer has changed since: brings
-    /// the newest version into the cache. A version that cannot be had now will come by the watch.
-    async fn look_again(&self, write: &Write) {
-        if self.sinks_of(write).next().is_none() {
+    /// Reads the newest version into the cache after a conflict or a write without an answer, so that the next plan does not
+    /// use the old one. If that fails, the watch brings it later.
+    async fn refresh_cache(&self, write: &Write) {
+        if self.caches_of(write).next().is_none() {
             return;
         }
-        for pause in LOOKS {
+        for pause in REFRESH_DELAYS {
             tokio::time::sleep(pause).await;
-            match self.reader.on(write.side).get(&write.kind, &write.key).await {
-                Ok(Some(object)) => return self.lay_over(write, object),
+            let before = self.before(write);
+            match self.reader.on(write.cluster).get(&write.kind, &write.key).await {
+                Ok(Some(object)) => {
+                    self.check_restored(write, &before, &object);
+                    return self.update_cache(write, object);
+                }
                 Ok(None) => return,
-                Err(error) => tracing::debug!(error = error.with_causes(), "the newest version cannot be read yet"),
+                Err(error) => tracing::debug!(error = error.with_causes(), "cannot read the newest version yet"),
             }
         }
     }
 
-    fn lay_over(&self, write: &Write, mut object: Value) {
-        // An answer that is no object (a Status, a Scale) has nothing to say about the cache.
-        if object["kind"].as_str().is_some_and(|kind| kind != &*write.kind.kind) {
+    fn before(&self, write: &Write) -> BeforeRequest {
+        let restores = self.restores.get(write.cluster.0).map(RestoreCounter::count).unwrap_or_default();
+        BeforeRequest { restores, known: self.caches_of(write).map(|cache| cache.known(&write.key)).collect() }
+    }
+
+    /// A response that is older than what was known before the request shows that the server was restored.
+    fn check_restored(&self, write: &Write, before: &BeforeRequest, response: &Value) {
+        if !is_of_kind(write, response) {
             return;
         }
-        let mut sinks = self.sinks_of(write).peekable();
-        while let Some(sink) = sinks.next() {
-            // Each takes out what it does not hold.
-            if sinks.peek().is_some() {
-                sink.put(&mut object.clone(), Origin::Answer);
+        let mut caches = self.caches_of(write).zip(&before.known);
+        if caches.any(|(cache, known)| cache.shows_restore(*known, response))
+            && let Some(restores) = self.restores.get(write.cluster.0)
+        {
+            restores.record(before.restores);
+        }
+    }
+
+    fn update_cache(&self, write: &Write, mut object: Value) {
+        if !is_of_kind(write, &object) {
+            return;
+        }
+        let mut caches = self.caches_of(write).peekable();
+        while let Some(cache) = caches.next() {
+            // Each cache removes the fields that it does not hold.
+            if caches.peek().is_some() {
+                cache.put(&mut object.clone(), Origin::Response);
             } else {
-                sink.put(&mut object, Origin::Answer);
+                cache.put(&mut object, Origin::Response);
             }
         }
     }
 
-    fn bury(&self, write: &Write, uid: Option<&str>) {
-        for sink in self.sinks_of(write) {
-            sink.deleted_by_us(&write.key, uid);
+    fn add_tombstone(&self, write: &Write, uid: Option<&str>) {
+        for cache in self.caches_of(write) {
+            cache.deleted_by_us(&write.key, uid);
         }
     }
 
-    fn sinks_of<'a>(&'a self, write: &'a Write) -> impl Iterator<Item = &'a Arc<dyn Sink>> {
-        let sinks = self.sinks.get(&(write.side, write.kind.clone()));
-        sinks.into_iter().flatten().filter(|sink| sink.selection().takes_in(&write.key))
+    fn caches_of<'a>(&'a self, write: &'a Write) -> impl Iterator<Item = &'a Arc<dyn AnyCache>> {
+        let caches = self.caches.by_kind.get(&(write.cluster, write.kind.clone()));
+        caches.into_iter().flatten().filter(|cache| cache.selection().contains(&write.key))
     }
 }
 
-/// What came of a write.
+/// What was known about an object before a request was sent for it.
+struct BeforeRequest {
+    restores: u64,
+    /// One per cache that holds the object.
+    known: Vec<KnownRevision>,
+}
+
+/// Whether a response is the written object. Others (a Status, a Scale) do not update the cache.
+fn is_of_kind(write: &Write, response: &Value) -> bool {
+    response["kind"].as_str().is_none_or(|kind| kind == &*write.kind.kind)
+}
+
+/// The result of a successful write.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
-    /// The version that it made, if the object is there.
+pub(crate) struct Written {
+    /// The new resourceVersion, if the object exists.
     pub(crate) version: Option<String>,
-    /// The object as stored, if there is one and it was wanted.
+    /// The stored object, if it exists and was wanted.
     pub(crate) object: Option<Value>,
 }
 
-/// Whether an object is gone with the write that it is the answer to: it was being deleted, and nothing holds it any more.
-fn is_let_go(answer: &Value) -> bool {
-    !answer["metadata"]["deletionTimestamp"].is_null() && !is_still_there(answer)
+/// Whether the write removed the object: it was being deleted, and the write removed its last finalizer.
+fn is_removed(response: &Value) -> bool {
+    !response["metadata"]["deletionTimestamp"].is_null() && !is_still_there(response)
 }
 
-/// Whether a deletion was only begun: finalizers or a grace period hold the object.
-fn is_still_there(answer: &Value) -> bool {
+/// Whether a deletion only began: finalizers or a grace period keep the object.
+fn is_still_there(response: &Value) -> bool {
     let has_some = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
-    answer["kind"] != "Status"
-        && (has_some(&answer["metadata"]["finalizers"])
-            || has_some(&answer["spec"]["finalizers"])
-            || answer["metadata"]["deletionGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds > 0))
+    response["kind"] != "Status"
+        && (has_some(&response["metadata"]["finalizers"])
+            || has_some(&response["spec"]["finalizers"])
+            || response["metadata"]["deletionGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds > 0))
 }
 
 fn request_of(write: &Write, component: &str) -> Result<http::Request<Vec<u8>>, kube::Error> {
@@ -241,28 +285,28 @@ fn delete_options(op: &Op) -> Value {
     })
 }
 
-/// What the writes of one plan have led to, so that two writes of one object do not stand in each other's way.
+/// The versions that the writes of one plan have created, so that a second write of an object does not conflict with the first.
 #[derive(Debug, Default)]
-pub(crate) struct Chain {
-    /// By object: the version that a write was based on, and the one that it made.
-    made: BTreeMap<(Side, KindId, ObjectKey), (String, String)>,
+pub(crate) struct OwnWrites {
+    /// By object: the version that a write was based on, and the version that it created.
+    created: BTreeMap<(ClusterId, KindId, ObjectKey), (String, String)>,
 }
 
-impl Chain {
-    /// Bases a write on the version that an earlier one made, if that was based on the same as this.
-    pub(crate) fn follow(&self, write: &mut Write) {
-        let made = self.made.get(&(write.side, write.kind.clone(), write.key.clone()));
-        if let Some((base, version)) = made
+impl OwnWrites {
+    /// Bases a write on the version that an earlier one created, if both are based on the same version.
+    pub(crate) fn rebase(&self, write: &mut Write) {
+        let created = self.created.get(&(write.cluster, write.kind.clone(), write.key.clone()));
+        if let Some((base, version)) = created
             && write.base() == Some(base)
         {
             write.rebase(version);
         }
     }
 
-    /// `base` is what the plan based the write on, `version` what it has led to.
-    pub(crate) fn note(&mut self, write: &Write, base: Option<String>, version: Option<String>) {
+    /// `base` is the version that the plan based the write on, `version` the one that the write created.
+    pub(crate) fn record(&mut self, write: &Write, base: Option<String>, version: Option<String>) {
         if let (Some(base), Some(version)) = (base, version) {
-            self.made.insert((write.side, write.kind.clone(), write.key.clone()), (base, version));
+            self.created.insert((write.cluster, write.kind.clone(), write.key.clone()), (base, version));
         }
     }
 }
@@ -272,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deletion_is_only_begun_while_something_holds_the_object() {
+    fn a_deletion_is_pending_while_finalizers_or_a_grace_period_keep_the_object() {
         let there = [
             json!({"kind": "Work", "metadata": {"finalizers": ["x"]}}),
             json!({"kind": "Namespace", "metadata": {}, "spec": {"finalizers": ["kubernetes"]}}),
@@ -284,12 +328,12 @@ mod tests {
             json!({"kind": "Pod", "metadata": {"deletionGracePeriodSeconds": 0, "finalizers": []}}),
         ];
         assert!(there.iter().all(is_still_there) && !gone.iter().any(is_still_there));
-        let going = |finalizers: Value| {
+        let deleting = |finalizers: Value| {
             let at = "2026-01-01T00:00:00Z";
             json!({"kind": "Work", "metadata": {"deletionTimestamp": at, "finalizers": finalizers}})
         };
-        assert!(is_let_go(&going(json!([]))) && !is_let_go(&going(json!(["x"]))));
-        assert!(!gone.iter().any(is_let_go), "nobody deletes these");
+        assert!(is_removed(&deleting(json!([]))) && !is_removed(&deleting(json!(["x"]))));
+        assert!(!gone.iter().any(is_removed), "these are not being deleted");
     }
 
     #[test]
@@ -320,17 +364,17 @@ mod tests {
     }
 
     #[test]
-    fn only_a_write_based_on_the_same_version_follows_an_earlier_one() {
+    fn only_a_write_based_on_the_same_version_is_rebased() {
         let kind = KindId::new("", "v1", "ConfigMap", "configmaps");
         let based_on = |version: &str| {
             let body = json!({"metadata": {"name": "a", "resourceVersion": version}});
             Write::replace_raw(kind.clone(), body)
         };
-        let mut chain = Chain::default();
-        chain.note(&based_on("5"), Some("5".into()), Some("6".into()));
+        let mut own_writes = OwnWrites::default();
+        own_writes.record(&based_on("5"), Some("5".into()), Some("6".into()));
         let (mut same, mut other) = (based_on("5"), based_on("4"));
-        chain.follow(&mut same);
-        chain.follow(&mut other);
+        own_writes.rebase(&mut same);
+        own_writes.rebase(&mut other);
         assert_eq!((same.base(), other.base()), (Some("6"), Some("4")));
     }
 }

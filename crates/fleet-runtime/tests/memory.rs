@@ -1,5 +1,5 @@
-//! How much memory very many objects take: 100,000 bindings with all their conditions, found by placement and by cluster.
-//! Alone in its process, because it looks at what the whole process holds.
+//! The memory of 100,000 cached bindings with all conditions, indexed by placement and by cluster. Alone in its process, because it
+//! measures the memory of the whole process.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ const LIMIT_BYTES: usize = 120 << 20;
 const BY_PLACEMENT: &str = "placement";
 const BY_CLUSTER: &str = "cluster";
 
-/// A server that has bindings and no news. It has the text of one, with marks for what differs.
+/// A server that lists bindings and sends no watch events. Holds the text of one binding with placeholders.
 #[derive(Clone)]
 struct Bindings(String);
 
@@ -116,7 +116,7 @@ fn template() -> String {
     object.to_string()
 }
 
-/// Memory of the process that is its own, without what is mapped from files such as its program.
+/// The private memory of the process, without mapped files such as the program.
 fn own_bytes() -> usize {
     let counts = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: Vec<usize> = counts.split_whitespace().map(|count| count.parse().unwrap()).collect();
@@ -124,7 +124,7 @@ fn own_bytes() -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_thousand_bindings_are_held_and_indexed_in_little_memory() {
+async fn a_hundred_thousand_bindings_are_cached_and_indexed_in_little_memory() {
     let client = kube::Client::new(Bindings(template()), "default");
     let clock = Clock::starting_at("2026-11-01T00:00:00Z".parse().unwrap());
     let mut runtime = Runtime::new(client, Options { clock, seeds: Seeds::starting_with(1), ..Options::default() });

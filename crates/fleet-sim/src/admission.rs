@@ -1,7 +1,5 @@
-//! The hub's own checks as steps of its API server: what webhooks do in front of a real one.
-//!
-//! Decides which writes the checks are told of and how their questions are answered, from the store itself. The checks and
-//! their texts are those of `fleet_api::admission`. Never looks at writes to members.
+//! The hub's admission checks in process, as steps of its API server: the checks that webhooks do in front of a real
+//! one. Checks and messages come from `fleet_api::admission`. Requests to members are not checked.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,12 +24,12 @@ use kube::core::GroupVersionKind;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// What the hub calls the services that members export.
+/// The plural of the services that members export.
 const EXPORTS: &str = "internalserviceexports";
-/// The version in which the checks know our kinds.
+/// The version of the fleet's kinds that the checks expect.
 const KNOWN_VERSION: &str = "v1beta1";
 
-/// Lets a server refuse what a hub with these settings refuses.
+/// Adds the admission checks of a hub with these settings to a server.
 #[must_use]
 pub fn with_hub_checks(builder: Builder, settings: &Settings) -> Builder {
     let step = |phase| {
@@ -45,7 +43,7 @@ pub fn with_hub_checks(builder: Builder, settings: &Settings) -> Builder {
 struct HubChecks {
     phase: Phase,
     settings: Settings,
-    /// What is installed for this phase.
+    /// The webhook configurations of this phase.
     configurations: Vec<Configuration>,
 }
 
@@ -71,10 +69,10 @@ impl Admission for HubChecks {
                 return Ok(Warnings::new());
             }
             let request = request(operation, attributes);
-            let world = Hub { cluster: attributes.cluster, settings: &self.settings };
+            let lookups = Hub { cluster: attributes.cluster, settings: &self.settings };
             let verdict = match self.phase {
-                Phase::Mutating => admission::mutate(&request, &world),
-                Phase::Validating => admission::validate(&request, &world),
+                Phase::Mutating => admission::mutate(&request, &lookups),
+                Phase::Validating => admission::validate(&request, &lookups),
             };
             match verdict {
                 Verdict::Allowed { patched: Some(object), .. } => {
@@ -106,7 +104,7 @@ fn known_operation(operation: Operation) -> Option<admission::Operation> {
     }
 }
 
-/// A kind as the checks know it: whatever version of ours is asked for, they see one.
+/// The checks see all versions of the fleet's kinds as `KNOWN_VERSION`.
 fn known_kind(group: &str, version: &str, kind: &str) -> GroupVersionKind {
     let ours = [CLUSTER_GROUP, PLACEMENT_GROUP].contains(&group);
     GroupVersionKind::gvk(group, if ours { KNOWN_VERSION } else { version }, kind)
@@ -130,13 +128,13 @@ fn request(operation: admission::Operation, attributes: &Attributes<'_>) -> Requ
     }
 }
 
-/// The versions of our kinds differ in nothing else.
+/// The versions of the fleet's kinds differ in `apiVersion` alone.
 fn in_version(mut object: Value, api_version: &str) -> Value {
     object["apiVersion"] = api_version.into();
     object
 }
 
-/// The hub as its store has it.
+/// Answers lookups from the hub's store.
 struct Hub<'a> {
     cluster: &'a Cluster,
     settings: &'a Settings,
@@ -177,7 +175,7 @@ impl KindLookup for Hub<'_> {
     }
 }
 
-impl admission::World for Hub<'_> {
+impl admission::AdmissionLookups for Hub<'_> {
     fn settings(&self) -> &Settings {
         self.settings
     }

@@ -1,13 +1,10 @@
-//! Choices by seed.
-//!
-//! Decides nothing but numbers: the same seed gives the same choices in the same order, on every machine.
+//! Random numbers from a seed. The same seed gives the same numbers in the same order on every machine.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use fleet_runtime::Seeds;
 
-/// A source of choices.
 #[derive(Debug)]
 pub struct Random(Seeds);
 
@@ -16,7 +13,7 @@ impl Random {
         Self(Seeds::starting_with(seed))
     }
 
-    /// A source of its own for one purpose, so that more choices here do not shift the choices there.
+    /// A separate source for one purpose, so that additional draws here do not shift the draws there.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::new(self.number())
@@ -26,7 +23,7 @@ impl Random {
         self.0.next()
     }
 
-    /// A number below `end`; 0 if `end` is.
+    /// A number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         let wide = u128::from(self.number()) * u128::from(end);
         u64::try_from(wide >> 64).unwrap_or(0)
@@ -36,7 +33,6 @@ impl Random {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }
 
-    /// True in so many of a thousand cases.
     pub fn chance(&mut self, per_mille: u32) -> bool {
         self.below(1000) < u64::from(per_mille)
     }
@@ -47,7 +43,7 @@ impl Random {
 
     pub fn duration(&mut self, range: &Range<Duration>) -> Duration {
         let width = range.end.saturating_sub(range.start).as_millis();
-        range.start + Duration::from_millis(self.below(u64::try_from(width).unwrap_or(u64::MAX)))
+        range.start.saturating_add(Duration::from_millis(self.below(u64::try_from(width).unwrap_or(u64::MAX))))
     }
 }
 
@@ -56,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_seed_gives_one_sequence_and_forks_are_apart() {
+    fn one_seed_gives_one_sequence_and_forks_are_independent() {
         let draw = |seed| {
             let mut random = Random::new(seed);
             let mut fork = random.fork();
@@ -69,7 +65,7 @@ mod tests {
         assert_eq!(
             [unused.number(), unused.number()],
             [draw(1)[0], draw(1)[2]],
-            "what a fork draws changes nothing here"
+            "draws of a fork do not affect its parent"
         );
     }
 

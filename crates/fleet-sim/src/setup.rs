@@ -1,7 +1,5 @@
-//! Makes an empty API server a hub, and takes members in.
-//!
-//! Decides what a hub needs before its agent starts: the definitions of our kinds and the fleet's own namespace. Waits by
-//! watching, never by asking again and again. Everything may be there already.
+//! Sets up an empty API server as a hub or as a member. All functions accept objects that exist already. They wait by
+//! watching, not by polling.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,16 +17,15 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
 
-use crate::member::{SimulatedMember, Works};
+use crate::member::{SimulatedMember, WorkHandling};
 
-/// The name under which fields of definitions are owned.
+/// The field manager of CustomResourceDefinitions.
 const FIELD_MANAGER: &str = "kubefleet";
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
-/// What could not be set up.
 #[derive(Debug, thiserror::Error)]
-#[error("the hub did not take {what}")]
+#[error("the API server did not accept {what}")]
 pub struct SetupError {
     what: String,
     source: Box<kube::Error>,
@@ -39,7 +36,7 @@ fn failed(what: impl fmt::Display) -> impl FnOnce(kube::Error) -> SetupError {
     move |source| SetupError { what, source: Box::new(source) }
 }
 
-/// Installs our kinds and the fleet's namespace; returns when the kinds are served.
+/// Installs the CustomResourceDefinitions and the fleet's namespace; returns when the kinds are served.
 pub async fn prepare_hub(client: &kube::Client) -> Result<(), SetupError> {
     let kind = KindId::of::<CustomResourceDefinition>();
     let definitions = all_crds();
@@ -49,7 +46,9 @@ pub async fn prepare_hub(client: &kube::Client) -> Result<(), SetupError> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespaces::FLEET_SYSTEM}});
     apply(client, &KindId::of::<Namespace>(), &namespace).await?;
     let names = definitions.iter().map(|definition| name_of(&definition.object)).collect();
-    wait_for_all(client, &kind, names, is_established, |_| ()).await.map_err(failed("definitions of its kinds"))
+    wait_for_all(client, &kind, names, is_established, |_| ())
+        .await
+        .map_err(failed("the CustomResourceDefinitions of the fleet"))
 }
 
 fn is_established(definition: &Value) -> bool {
@@ -57,50 +56,49 @@ fn is_established(definition: &Value) -> bool {
     conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
-/// Tells the hub of a member, unless it knows it.
+/// Creates the MemberCluster of a member.
 pub async fn add_member(hub: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
     create(hub, &member.member_cluster()).await.map_err(failed(format_args!("the member {}", member.name)))
 }
 
-/// Puts what a member's agent needs, its nodes and its class of storage into its own API server, unless they are there.
-pub async fn furnish_member(own: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
-    if member.works == Works::Applied {
-        define_ledgers(own).await?;
+/// Creates nodes, the StorageClass and, for an agent that applies Works, the AppliedWork kind on a member.
+pub async fn set_up_member(own: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
+    if member.works == WorkHandling::Applied {
+        install_applied_work_crd(own).await?;
     }
-    create(own, &standard_storage()).await.map_err(failed(format_args!("the storage of {}", member.name)))?;
+    create(own, &standard_storage()).await.map_err(failed(format_args!("the StorageClass of {}", member.name)))?;
     add_nodes(own, member).await
 }
 
-/// Puts what every member has into an API server, for members that are to begin as it is.
-pub async fn furnish_any_member(own: &kube::Client) -> Result<(), SetupError> {
-    define_ledgers(own).await?;
-    create(own, &standard_storage()).await.map_err(failed("the storage of members"))
+/// Creates the StorageClass and the AppliedWork kind on the cluster that serves as template for members.
+pub async fn set_up_any_member(own: &kube::Client) -> Result<(), SetupError> {
+    install_applied_work_crd(own).await?;
+    create(own, &standard_storage()).await.map_err(failed("the StorageClass of members"))
 }
 
-/// Puts a member's nodes into its API server.
 pub async fn add_nodes(own: &kube::Client, member: &SimulatedMember) -> Result<(), SetupError> {
     for node in member.node_objects() {
-        let furnished = async {
+        let created = async {
             create(own, &node).await?;
             let name = node.metadata.name.as_deref().unwrap_or_default();
             let path = KindId::of::<Node>().object_path(None, name, Some("status"));
             patch(own, &path, MERGE, &json!({"status": node.status})).await
         };
-        furnished.await.map_err(failed(format_args!("a node of {}", member.name)))?;
+        created.await.map_err(failed(format_args!("a node of {}", member.name)))?;
     }
     Ok(())
 }
 
-/// Installs the kind by which a member's agent owns what it applies; returns when it is served.
-async fn define_ledgers(own: &kube::Client) -> Result<(), SetupError> {
+/// Installs the AppliedWork kind; returns when it is served.
+async fn install_applied_work_crd(own: &kube::Client) -> Result<(), SetupError> {
     let kind = KindId::of::<CustomResourceDefinition>();
-    let ledgers = AppliedWork::crd().object;
-    apply(own, &kind, &ledgers).await?;
-    let names = BTreeSet::from([name_of(&ledgers)]);
-    wait_for_all(own, &kind, names, is_established, |_| ()).await.map_err(failed("the kind of ledgers"))
+    let crd = AppliedWork::crd().object;
+    apply(own, &kind, &crd).await?;
+    let names = BTreeSet::from([name_of(&crd)]);
+    wait_for_all(own, &kind, names, is_established, |_| ()).await.map_err(failed("the AppliedWork kind"))
 }
 
-/// The class of claims that name none.
+/// The default StorageClass.
 fn standard_storage() -> StorageClass {
     let mut class = StorageClass { provisioner: "sim.kubefleet.dev/volumes".to_owned(), ..StorageClass::default() };
     class.metadata.name = Some("standard".to_owned());
@@ -109,7 +107,7 @@ fn standard_storage() -> StorageClass {
     class
 }
 
-/// Creates an object of a cluster-scoped kind. One that is there already is as good.
+/// Creates an object of a cluster-scoped kind. An object that exists already is not changed.
 async fn create<K>(client: &kube::Client, object: &K) -> Result<(), kube::Error>
 where
     K: kube::Resource<DynamicType = ()> + serde::Serialize,
@@ -123,29 +121,29 @@ where
     }
 }
 
-/// The names of the members that the hub knows.
+/// The names of all MemberClusters.
 pub async fn known_members(client: &kube::Client) -> Result<Vec<String>, SetupError> {
     let path = KindId::of::<MemberCluster>().collection_path(None);
     let list: Value = match get(&path) {
-        Ok(request) => client.request(request).await.map_err(failed("a question for its members"))?,
-        Err(error) => return Err(failed("a question for its members")(error)),
+        Ok(request) => client.request(request).await.map_err(failed("a list of its members"))?,
+        Err(error) => return Err(failed("a list of its members")(error)),
     };
     let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     Ok(items.iter().map(name_of).collect())
 }
 
-/// Waits until each of these members has joined; `progress` is told how many have, whenever that changes. One that is on
-/// its way out never will, and is not waited for.
+/// Waits until each of these members has joined or is being deleted; calls `progress` with the number of those whenever
+/// it changes.
 pub async fn all_joined(
     client: &kube::Client,
     members: &[&str],
     mut progress: impl FnMut(usize),
 ) -> Result<(), SetupError> {
     let names = members.iter().map(|&name| name.to_owned()).collect();
-    let tell = |left: usize| progress(members.len() - left);
+    let report = |left: usize| progress(members.len() - left);
     let kind = KindId::of::<MemberCluster>();
     let is_done = |object: &Value| has_joined(object) || !object["metadata"]["deletionTimestamp"].is_null();
-    wait_for_all(client, &kind, names, is_done, tell).await.map_err(failed("its members"))
+    wait_for_all(client, &kind, names, is_done, report).await.map_err(failed("its members"))
 }
 
 fn has_joined(object: &Value) -> bool {
@@ -166,9 +164,9 @@ async fn patch(client: &kube::Client, path: &str, format: &str, body: &Value) ->
     client.request::<Value>(request).await.map(drop)
 }
 
-/// Follows a kind until each of the named objects, which must have been created, has been seen as `wanted`; `left` is told
-/// how many have not, whenever that changes. One that is deleted is not waited for. Every object is looked at once for each
-/// of its changes, so that a crowd costs no more than its size.
+/// Watches a kind until each of the named objects was once as `wanted` or is deleted. The objects must have been
+/// created. Calls `left` with the number of remaining objects whenever it changes. Each event is checked once, so the
+/// cost is linear.
 pub async fn wait_for_all(
     client: &kube::Client,
     kind: &KindId,
@@ -224,36 +222,39 @@ fn get(path: &str) -> Result<http::Request<Vec<u8>>, kube::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{AgentMetrics, Ground, World};
+    use crate::simulation::{AgentMetrics, Simulation, SimulationTemplate};
 
-    /// What is done about namespaces while somebody waits until all of them have a label.
+    /// Waits until two namespaces have a label, while `changes` runs. Returns the reported numbers of remaining
+    /// objects.
     async fn wait_while(changes: impl AsyncFnOnce(&kube::Client)) -> Vec<usize> {
-        let ground = Ground::lay().await.unwrap();
-        let world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
-        let (client, kind) = (world.user(), KindId::of::<Namespace>());
+        let template = SimulationTemplate::build().await.unwrap();
+        let simulation = Simulation::new(&template, 1, AgentMetrics::default()).await.unwrap();
+        let (client, kind) = (simulation.user(), KindId::of::<Namespace>());
         for name in ["one", "other"] {
             let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             apply(&client, &kind, &object).await.unwrap();
         }
-        let mut told = Vec::new();
-        let names = ["one", "other", "never made"].map(str::to_owned).into();
+        let mut reported = Vec::new();
+        let names = ["one", "other", "never created"].map(str::to_owned).into();
         let is_labelled = |object: &Value| object["metadata"]["labels"]["seen"] == "yes";
-        let (waited, ()) =
-            tokio::join!(wait_for_all(&client, &kind, names, is_labelled, |left| told.push(left)), changes(&client));
+        let (waited, ()) = tokio::join!(
+            wait_for_all(&client, &kind, names, is_labelled, |left| reported.push(left)),
+            changes(&client)
+        );
         waited.unwrap();
-        world.end().await;
-        told
+        simulation.shut_down().await;
+        reported
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_is_gone_is_not_waited_for() {
-        let told = wait_while(async |client| {
+    async fn deleted_objects_are_not_waited_for() {
+        let reported = wait_while(async |client| {
             let path = |name| KindId::of::<Namespace>().object_path(None, name, None);
             patch(client, &path("one"), MERGE, &json!({"metadata": {"labels": {"seen": "yes"}}})).await.unwrap();
             let request = http::Request::delete(path("other")).body(Vec::new()).unwrap();
             client.request::<Value>(request).await.unwrap();
         })
         .await;
-        assert_eq!(told.last(), Some(&0));
+        assert_eq!(reported.last(), Some(&0));
     }
 }

@@ -1,10 +1,9 @@
-//! The state of a hub and of its members in a form that two worlds can be compared in.
+//! The objects of the hub and of all members, in a form that can be compared between two runs.
 //!
-//! Decides which objects count. What of an object is luck, is `luck`'s; what remains must be the same wherever the same things
-//! were asked for. Of a member only what was placed or made by hand counts, not what its own controllers made of it. Never
-//! decides whether a state is right: that is `laws`.
+//! Of a member only objects count that were placed or created by users, not those of its own controllers.
+//! `nondeterminism` removes the fields that may differ.
 
-mod luck;
+mod nondeterminism;
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -23,10 +22,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PodTemplate};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::Value;
 
-pub use luck::{CLIENT_SIDE_APPLY, Leeway, Strategies};
-use luck::{normalise, normalise_on_member};
+pub use nondeterminism::{CLIENT_SIDE_APPLY, FORGED_CONDITION, FORGED_REASON, Strategies, Tolerance};
+use nondeterminism::{normalize, normalize_on_member};
 
-/// Everything that matters of a hub and of whoever was a member once.
+/// The compared objects of the hub and of present and former members.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FleetState {
     pub hub: ClusterState,
@@ -45,33 +44,26 @@ impl FleetState {
         Ok(state)
     }
 
-    /// The state without luck, as text.
-    pub fn without_luck(&self, leeway: &Leeway) -> String {
+    /// The state without nondeterministic fields, as text.
+    pub fn normalized(&self, tolerance: &Tolerance) -> String {
         let mut hub = self.hub.clone();
-        if leeway.hurried {
-            luck::without_counts(&mut hub);
+        if tolerance.overlapping_changes {
+            nondeterminism::remove_snapshot_counts(&mut hub);
         }
         let nothing = Strategies::new();
         let members = self.members.iter().map(|(name, state)| {
-            let told = leeway.strategies.get(name).unwrap_or(&nothing);
-            state.printed(&format!("{name}: "), |object| normalise_on_member(object, told, leeway))
+            let strategies = tolerance.strategies.get(name).unwrap_or(&nothing);
+            state.printed(&format!("{name}: "), |object| normalize_on_member(object, strategies, tolerance))
         });
-        iter::once(hub.printed("", |object| normalise(object, leeway))).chain(members).collect()
-    }
-
-    /// The state of a world with faults, in the words of the world without where faults cost it its own.
-    #[must_use]
-    pub fn excused_by(mut self, calm: &Self) -> Self {
-        luck::excuse(&mut self.hub, &calm.hub);
-        self
+        iter::once(hub.printed("", |object| normalize(object, tolerance))).chain(members).collect()
     }
 }
 
-/// Objects by kind, namespace and name, as stored.
+/// Stored objects by kind.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ClusterState(pub BTreeMap<String, Vec<Value>>);
 
-/// What a hub agent writes or reads.
+/// Kinds that the hub agent reads or writes.
 fn kinds() -> Vec<KindId> {
     vec![
         KindId::of::<MemberCluster>(),
@@ -99,14 +91,14 @@ fn kinds() -> Vec<KindId> {
         KindId::of::<StagedUpdateRun>(),
         KindId::of::<ClusterApprovalRequest>(),
         KindId::of::<ApprovalRequest>(),
-        // What users place: statuses are brought back to it.
+        // Placed kinds: the hub agent may copy their status back.
         KindId::of::<ConfigMap>(),
         KindId::of::<Deployment>(),
         KindId::of::<PodTemplate>(),
     ]
 }
 
-/// What is placed on members in stories, and what their agents keep about it.
+/// Kinds that scenarios place on members, and the kind in which agents record what they applied.
 fn kinds_on_members() -> Vec<KindId> {
     vec![
         KindId::of::<Namespace>(),
@@ -117,13 +109,12 @@ fn kinds_on_members() -> Vec<KindId> {
     ]
 }
 
-/// Namespaces that every cluster has.
 const SYSTEM_NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-lease", "fleet-system"];
-/// The map that every namespace has.
+/// The ConfigMap that every namespace has.
 const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
 
 impl ClusterState {
-    /// Reads everything that matters from a hub.
+    /// Reads the compared objects of the hub.
     pub async fn read(client: &kube::Client) -> Result<Self, kube::Error> {
         let mut state = BTreeMap::new();
         for kind in kinds() {
@@ -138,13 +129,13 @@ impl ClusterState {
         self.0.get(kind).map_or(&[], Vec::as_slice)
     }
 
-    /// As text: one object after the other, sorted.
-    fn printed(&self, heading: &str, normalise: impl Fn(&mut Value)) -> String {
+    /// All objects as text, sorted.
+    fn printed(&self, heading: &str, normalize: impl Fn(&mut Value)) -> String {
         let mut objects = Vec::new();
         for (kind, items) in &self.0 {
             for item in items {
                 let mut object = item.clone();
-                normalise(&mut object);
+                normalize(&mut object);
                 let meta = &object["metadata"];
                 let word = |field: &str| meta[field].as_str().unwrap_or_default().to_owned();
                 objects.push((kind.clone(), word("namespace"), word("name"), format!("{object:#}")));
@@ -157,12 +148,12 @@ impl ClusterState {
         text.collect()
     }
 
-    /// Reads what was placed on a member, and what was made there by hand.
+    /// Reads the compared objects of a member.
     pub async fn read_member(client: &kube::Client) -> Result<Self, kube::Error> {
         let mut state = BTreeMap::new();
         for kind in kinds_on_members() {
             let mut items = match list(client, &kind).await {
-                // The agent that would need the kind does not apply anything.
+                // The AppliedWork kind is missing if the agent only acknowledges Works.
                 Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
                 other => other?,
             };
@@ -189,7 +180,7 @@ fn is_part_of_every_cluster(kind: &KindId, object: &Value) -> bool {
     is_namespace || system(namespace) || (&*kind.kind == "ConfigMap" && name == Some(ROOT_CERTIFICATE))
 }
 
-/// How the second state differs from the first, as lines with their surroundings; nothing if it does not.
+/// A unified diff of two states, or `None` if they are equal.
 pub fn difference(first: &str, second: &str) -> Option<String> {
     if first == second {
         return None;
@@ -198,7 +189,7 @@ pub fn difference(first: &str, second: &str) -> Option<String> {
     Some(diff.unified_diff().context_radius(LINES_AROUND).header("without faults", "with faults").to_string())
 }
 
-/// Enough to see which object and which condition a line belongs to.
+/// Context lines: enough to see to which object and condition a line belongs.
 const LINES_AROUND: usize = 25;
 
 #[cfg(test)]
@@ -208,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_every_cluster_has_is_not_compared() {
+    fn objects_that_every_cluster_has_are_not_compared() {
         let kind = |name: &str| KindId::new("", "v1", name, "");
         let named = |name: &str| json!({"metadata": {"name": name, "namespace": "shop"}});
         assert!(is_part_of_every_cluster(&kind("Namespace"), &named("kube-system")));
@@ -217,11 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn hub_and_members_are_told_apart() {
+    fn objects_of_hub_and_members_are_distinguished() {
         let map = || ClusterState([("ConfigMap".to_owned(), vec![json!({"metadata": {"name": "a"}})])].into());
         let on_hub = FleetState { hub: map(), ..FleetState::default() };
         let on_member = FleetState { members: [("m1".to_owned(), map())].into(), ..FleetState::default() };
-        let text = |state: &FleetState| state.without_luck(&Leeway::default());
+        let text = |state: &FleetState| state.normalized(&Tolerance::default());
         assert_ne!(text(&on_hub), text(&on_member));
         assert!(difference(&text(&on_hub), &text(&on_hub)).is_none());
         assert!(difference(&text(&on_hub), &text(&on_member)).is_some_and(|text| text.contains("+m1: ConfigMap")));

@@ -1,17 +1,21 @@
-//! One seed's trial: a story is told in calm and in stormy weather, and must end in the same state.
+//! The trial of one seed: its scenario runs without faults and with faults, and both runs must end in the same state.
 //!
-//! Decides what counts as a failure: another end, a broken law, a write outside of its owner's fields, an agent that finds
-//! something to do when it is started anew. Laws are watched over all the time. Never decides what users do.
+//! A trial fails if the final states differ, if an invariant is violated, if a controller writes a field that it does
+//! not own, or if restarted agents write anything to a settled fleet.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `teller` | tells a story: actions, storms, deaths, clocks |
-//! | `sky` | which weather, and how much time things get |
-//! | `quiet` | what agents may write that are started on a settled fleet |
+//! | `runner` | runs a scenario: actions, faults, crashes, clocks |
+//! | `fault_mode` | with or without faults, and how long the fleet gets to settle |
+//! | `profile` | the fault profile of a seed |
+//! | `incidents` | faults of a whole server, link, kind, clock or status |
+//! | `restart` | which writes are needless after a restart of a settled fleet |
 
-mod quiet;
-mod sky;
-mod teller;
+mod fault_mode;
+mod incidents;
+mod profile;
+mod restart;
+mod runner;
 
 use std::sync::Arc;
 
@@ -23,27 +27,24 @@ use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use crate::Random;
-use crate::laws::Laws;
+use crate::invariants::Invariants;
 use crate::network::Trace;
-use crate::state::{FleetState, Leeway, difference};
-use crate::story::{Story, story};
-use crate::world::{AgentMetrics, Ground, World, WorldError, origin};
-use sky::Sky;
-use teller::Teller;
+use crate::scenario::{Scenario, scenario};
+use crate::simulation::{AgentMetrics, Simulation, SimulationError, SimulationTemplate, epoch};
+use crate::state::{FleetState, Tolerance, difference};
+use fault_mode::FaultMode;
+use profile::FaultProfile;
+use runner::ScenarioRunner;
 
-/// Chance in thousandths that watches fall silent in a world's storms. They take so long to be noticed that laws cannot be
-/// held as tightly.
-const SILENCES: u32 = 200;
-/// How old a heartbeat may be where watches fall silent: the hub may have heard of none for as long as it takes to notice.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(30);
+/// Heartbeat timeout in trials with stalled watches: the hub receives no heartbeats until it notices that the watch
+/// stalled.
+const LONG_HEARTBEAT_TIMEOUT: SignedDuration = SignedDuration::from_mins(30);
 
-/// What a trial came to.
+/// Figures of the run with faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// Requests that went over the network in the storm.
+pub struct TrialStats {
     pub requests: usize,
-    /// Of these, those that a fault happened to.
+    /// Requests that met a fault.
     pub faults: usize,
     pub crashes: usize,
 }
@@ -53,98 +54,99 @@ pub struct Outcome {
 pub struct Failure {
     pub seed: u64,
     pub why: String,
-    /// The story, one action a line.
-    pub story: String,
-    /// What went over the network: without faults if that went wrong already, otherwise in the storm.
+    /// One action per line.
+    pub scenario: String,
+    /// All requests of the run without faults if that run failed, otherwise of the run with faults.
     pub trace: String,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Failure { seed, why, story, .. } = self;
-        write!(f, "seed {seed} failed: {why}\nits story:\n{story}\nreplay it: cargo xtask sim --seed {seed}")
+        let Failure { seed, why, scenario, .. } = self;
+        write!(f, "seed {seed} failed: {why}\nits scenario:\n{scenario}\nreplay it: cargo xtask sim --seed {seed}")
     }
 }
 
-/// Trials of any seeds, which share what is the same in all of them.
+/// Runs trials. All trials start from the same template.
 #[derive(Debug, Clone)]
 pub struct Trials {
-    ground: Ground,
+    template: SimulationTemplate,
 }
 
 impl Trials {
-    /// Lays the ground, on a thread of its own: whoever asks may be within a runtime.
+    /// Builds the template on its own thread, because the caller may be inside a tokio runtime.
     pub fn prepare() -> Result<Self, TrialError> {
-        let lay = || -> Result<Ground, TrialError> { Ok(virtual_time()?.block_on(Ground::lay())?) };
-        let laid = std::thread::spawn(lay).join();
-        let ground = laid.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok(Self { ground })
+        let build =
+            || -> Result<SimulationTemplate, TrialError> { Ok(virtual_time()?.block_on(SimulationTemplate::build())?) };
+        let built = std::thread::spawn(build).join();
+        let template = built.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(Self { template })
     }
 
-    /// Runs a seed in both weathers. Must not be called within a runtime: it has its own.
-    pub fn run(&self, seed: u64) -> Result<Outcome, Box<Failure>> {
-        trial(&self.ground, seed)
+    /// Runs a seed without and with faults. Creates its own tokio runtime, so it must not be called inside one.
+    pub fn run(&self, seed: u64) -> Result<TrialStats, Box<Failure>> {
+        trial(&self.template, seed)
     }
 
-    /// The trace of a seed's storm.
-    pub fn stormy_trace(&self, seed: u64) -> Result<String, TrialError> {
-        tell(&self.ground, seed, &story(seed), storm_of(seed)).map(|told| told.trace.to_string())
+    /// The trace of a seed's run with faults.
+    pub fn trace_with_faults(&self, seed: u64) -> Result<String, TrialError> {
+        run(&self.template, seed, &scenario(seed), faults_of(seed)).map(|result| result.trace.to_string())
     }
 }
 
-fn trial(ground: &Ground, seed: u64) -> Result<Outcome, Box<Failure>> {
-    let telling = story(seed);
+fn trial(template: &SimulationTemplate, seed: u64) -> Result<TrialStats, Box<Failure>> {
+    let scenario = scenario(seed);
     let failure = |why: String, trace: String| {
         let lines: Vec<String> =
-            telling.opening.iter().chain(&telling.actions).map(|one| format!("  {}", one.what)).collect();
-        Box::new(Failure { seed, why, story: lines.join("\n"), trace })
+            scenario.setup.iter().chain(&scenario.actions).map(|one| format!("  {}", one.what)).collect();
+        Box::new(Failure { seed, why, scenario: lines.join("\n"), trace })
     };
-    let calm = tell(ground, seed, &telling, Sky::Calm)
-        .map_err(|error| failure(format!("no calm world: {error}"), String::new()))?;
-    let storm = tell(ground, seed, &telling, storm_of(seed))
-        .map_err(|error| failure(format!("no stormy world: {error}"), String::new()))?;
-    let trace = if calm.wrongs.is_empty() { &storm.trace } else { &calm.trace };
-    let mut wrongs: Vec<String> = calm.wrongs.iter().map(|wrong| format!("without faults: {wrong}")).collect();
-    wrongs.extend(storm.wrongs.iter().map(|wrong| format!("with faults: {wrong}")));
-    if calm.answers != storm.answers {
-        wrongs.push(format!("users got other answers: {:?} and {:?}", calm.answers, storm.answers));
+    let expected = run(template, seed, &scenario, FaultMode::WithoutFaults)
+        .map_err(|error| failure(format!("cannot run without faults: {error}"), String::new()))?;
+    let faulty = run(template, seed, &scenario, faults_of(seed))
+        .map_err(|error| failure(format!("cannot run with faults: {error}"), String::new()))?;
+    let trace = if expected.problems.is_empty() { &faulty.trace } else { &expected.trace };
+    let mut problems: Vec<String> =
+        expected.problems.iter().map(|problem| format!("without faults: {problem}")).collect();
+    problems.extend(faulty.problems.iter().map(|problem| format!("with faults: {problem}")));
+    if expected.answers != faulty.answers {
+        problems.push(format!("users got other answers: {:?} and {:?}", expected.answers, faulty.answers));
     }
-    let without_faults = calm.state.without_luck(&calm.leeway);
-    let with_faults = storm.state.excused_by(&calm.state).without_luck(&storm.leeway);
-    wrongs.extend(difference(&without_faults, &with_faults).map(|text| format!("the states differ:\n{text}")));
-    if wrongs.is_empty() { Ok(storm.outcome) } else { Err(failure(wrongs.join("\n"), trace.to_string())) }
+    let without_faults = expected.state.normalized(&expected.tolerance);
+    let with_faults = faulty.state.normalized(&faulty.tolerance);
+    problems.extend(difference(&without_faults, &with_faults).map(|text| format!("the states differ:\n{text}")));
+    if problems.is_empty() { Ok(faulty.stats) } else { Err(failure(problems.join("\n"), trace.to_string())) }
 }
 
-/// The weather that a seed's story is told in the second time.
-fn storm_of(seed: u64) -> Sky {
-    Sky::Stormy { silences: Random::new(seed.rotate_left(32)).chance(SILENCES) }
+fn faults_of(seed: u64) -> FaultMode {
+    FaultMode::WithFaults(FaultProfile::of(seed))
 }
 
-/// How the hub agent of a seed's worlds is set up, with faults and without.
-fn hub_of(seed: u64, story: &Story) -> HubOptions {
-    let eligibility = match storm_of(seed) {
-        Sky::Stormy { silences: true } => EligibilityLimits { heartbeat_timeout: PATIENCE, health_timeout: PATIENCE },
-        Sky::Stormy { silences: false } | Sky::Calm => EligibilityLimits::default(),
+/// The options of the hub agent in both runs of a seed.
+fn hub_of(seed: u64, scenario: &Scenario) -> HubOptions {
+    let eligibility = if FaultProfile::of(seed).delays_heartbeats() {
+        EligibilityLimits { heartbeat_timeout: LONG_HEARTBEAT_TIMEOUT, health_timeout: LONG_HEARTBEAT_TIMEOUT }
+    } else {
+        EligibilityLimits::default()
     };
-    HubOptions { snapshot_pace: story.pace, eligibility, ..HubOptions::default() }
+    HubOptions { snapshot_intervals: scenario.snapshot_intervals, eligibility, ..HubOptions::default() }
 }
 
-/// A story that was told.
-struct Told {
+struct RunResult {
     state: FleetState,
-    leeway: Leeway,
-    /// What users were answered.
+    tolerance: Tolerance,
+    /// HTTP status codes that users received.
     answers: Vec<u16>,
-    wrongs: Vec<String>,
-    outcome: Outcome,
+    problems: Vec<String>,
+    stats: TrialStats,
     trace: Trace,
 }
 
-/// Why a story cannot be told at all.
+/// Why a scenario cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     #[error(transparent)]
-    World(#[from] WorldError),
+    Simulation(#[from] SimulationError),
     #[error("the hub's state cannot be read: {0}")]
     State(#[from] kube::Error),
     #[error("no runtime: {0}")]
@@ -155,30 +157,35 @@ fn virtual_time() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()
 }
 
-/// Tells a story on a runtime of its own: one thread, paused time.
-fn tell(ground: &Ground, seed: u64, story: &Story, sky: Sky) -> Result<Told, TrialError> {
+/// Runs a scenario on its own tokio runtime: one thread, paused time.
+fn run(
+    template: &SimulationTemplate,
+    seed: u64,
+    scenario: &Scenario,
+    fault_mode: FaultMode,
+) -> Result<RunResult, TrialError> {
     virtual_time()?.block_on(async {
         let (mut of_hub, mut of_members) = (Registry::default(), Registry::default());
         let metrics =
             AgentMetrics { hub: Metrics::registered(&mut of_hub), members: Metrics::registered(&mut of_members) };
-        let world = World::new(ground, seed, metrics).await?.with_hub(hub_of(seed, story));
-        let laws = Arc::new(Mutex::new(Laws::from(origin(), sky.lag())));
-        world.network().show_writes({
-            let laws = laws.clone();
-            move |write| laws.lock().observe(write)
+        let simulation = Simulation::new(template, seed, metrics).await?.with_hub(hub_of(seed, scenario));
+        let invariants = Arc::new(Mutex::new(Invariants::from(epoch(), fault_mode.lag())));
+        simulation.network().observe_writes({
+            let invariants = invariants.clone();
+            move |write| invariants.lock().observe(write)
         });
-        let mut teller = Teller::new(world, laws, sky, seed);
-        let mut told = teller.tell(story).await;
-        if let Ok(told) = &mut told {
-            told.wrongs.extend(forbidden(&of_hub));
-            told.wrongs.extend(forbidden(&of_members));
+        let mut runner = ScenarioRunner::new(simulation, invariants, fault_mode, seed);
+        let mut result = runner.run(scenario).await;
+        if let Ok(result) = &mut result {
+            result.problems.extend(forbidden(&of_hub));
+            result.problems.extend(forbidden(&of_members));
         }
-        teller.world.end().await;
-        told
+        runner.simulation.shut_down().await;
+        result
     })
 }
 
-/// Writes outside of the single-writer table, and panics, by controller.
+/// Metrics that must be zero: writes outside of the single-writer table, panics, unreadable objects.
 fn forbidden(registry: &Registry) -> Vec<String> {
     let mut text = String::new();
     if encode(&mut text, registry).is_err() {

@@ -1,4 +1,5 @@
-//! What a hub refuses that its schemas would let pass, and that it refuses nothing on members.
+//! Requests that the hub's admission checks refuse although the schemas allow them. Requests to members are not
+//! checked.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -46,7 +47,7 @@ impl Hub {
         self.send(ROOT_CLUSTER, "POST", path, body).await.unwrap()
     }
 
-    /// `entry` is the webhook that would refuse it in front of a real server.
+    /// `entry` is the webhook that would refuse the request in front of a real server.
     async fn refuses(&self, method: &str, path: &str, body: &str, entry: &str, why: &str) {
         let refusal = self.send(ROOT_CLUSTER, method, path, body).await.unwrap_err();
         let expected =
@@ -64,7 +65,7 @@ fn placement(api_version: &str, name: &str, spec: &str) -> String {
 const NAMESPACES: &str = "resourceSelectors: [{group: '', version: v1, kind: Namespace, name: web}]";
 
 #[tokio::test]
-async fn bad_objects_are_refused_in_the_words_of_the_webhooks() {
+async fn invalid_objects_are_refused_with_the_messages_of_the_webhooks() {
     let hub = Hub::with(Settings::default()).await;
     let placements = format!("{PLACEMENTS}/clusterresourceplacements");
     let widgets = "resourceSelectors: [{group: example.com, version: v1, kind: Widget, name: web}]";
@@ -126,7 +127,7 @@ async fn bad_objects_are_refused_in_the_words_of_the_webhooks() {
 }
 
 #[tokio::test]
-async fn defaults_are_filled_in_and_what_schemas_refuse_never_reaches_the_checks() {
+async fn defaults_are_set_and_schemas_are_checked_first() {
     let hub = Hub::with(Settings::default()).await;
     let placements = format!("{PLACEMENTS}/clusterresourceplacements");
     let web = hub.create(&placements, &placement("v1beta1", "web", NAMESPACES)).await;
@@ -137,7 +138,7 @@ async fn defaults_are_filled_in_and_what_schemas_refuse_never_reaches_the_checks
 }
 
 #[tokio::test]
-async fn pods_do_not_run_on_a_hub_and_run_on_its_members() {
+async fn pods_are_refused_on_the_hub_and_accepted_on_members() {
     let hub = Hub::with(Settings::default()).await;
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}";
     hub.refuses(
@@ -153,7 +154,7 @@ async fn pods_do_not_run_on_a_hub_and_run_on_its_members() {
 }
 
 #[tokio::test]
-async fn a_member_that_exports_services_does_not_leave_unless_its_user_insists() {
+async fn a_member_with_exported_services_does_not_leave_unless_its_user_skips_the_check() {
     let hub = Hub::with(Settings { networking_agents_enabled: true, ..Settings::default() }).await;
     let names = json!({"plural": "internalserviceexports", "singular": "internalserviceexport",
         "kind": "InternalServiceExport", "listKind": "InternalServiceExportList"});

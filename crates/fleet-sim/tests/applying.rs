@@ -1,19 +1,19 @@
-//! A placement all the way: from the hub's user to running workloads on members whose agents apply what they are given.
+//! A placement end to end: from the user of the hub to running workloads on members whose agents apply Works.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 
 use fleet_sim::member::SimulatedMember;
-use fleet_sim::world::{AgentMetrics, Ground, World};
+use fleet_sim::simulation::{AgentMetrics, Simulation, SimulationTemplate};
 use serde_json::{Value, json};
 
 const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements";
 const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 const NAMESPACES: &str = "/api/v1/namespaces";
 const SHOPS: &str = "/apis/apps/v1/namespaces/shop/deployments";
-/// Virtual time after which what has not happened never will.
-const PATIENCE: Duration = Duration::from_mins(10);
+/// Timeout of waits, in virtual time.
+const TIMEOUT: Duration = Duration::from_mins(10);
 
 async fn send(client: &kube::Client, method: &str, path: &str, body: Option<&Value>) -> Option<Value> {
     let request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");
@@ -28,7 +28,7 @@ async fn send(client: &kube::Client, method: &str, path: &str, body: Option<&Val
 async fn until<F: Future<Output = bool>>(what: &str, mut reached: impl FnMut() -> F) {
     let begun = tokio::time::Instant::now();
     while !reached().await {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        assert!(begun.elapsed() < TIMEOUT, "timed out waiting until {what}");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
@@ -53,16 +53,16 @@ fn is_true(object: &Value, type_: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_placement_becomes_workloads_that_run_and_goes_without_a_trace() {
-    let ground = Ground::lay().await.unwrap();
-    let mut world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
-    world.start_hub().unwrap();
-    let hub = world.user();
+async fn a_placement_creates_running_workloads_and_its_deletion_removes_them() {
+    let template = SimulationTemplate::build().await.unwrap();
+    let mut simulation = Simulation::new(&template, 1, AgentMetrics::default()).await.unwrap();
+    simulation.start_hub().unwrap();
+    let hub = simulation.user();
     let names = ["east", "west"];
     for name in names {
         let member = SimulatedMember::new(name).unwrap().applying();
         send(&hub, "POST", MEMBERS, Some(&serde_json::to_value(member.member_cluster()).unwrap())).await;
-        world.start_member(&member).await.unwrap();
+        simulation.start_member(&member).await.unwrap();
     }
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
     send(&hub, "POST", NAMESPACES, Some(&namespace)).await;
@@ -83,7 +83,7 @@ async fn a_placement_becomes_workloads_that_run_and_goes_without_a_trace() {
     })
     .await;
     for name in names {
-        let live = send(&world.user_of(name), "GET", &format!("{SHOPS}/web"), None).await.unwrap();
+        let live = send(&simulation.user_of(name), "GET", &format!("{SHOPS}/web"), None).await.unwrap();
         assert_eq!(live["status"]["availableReplicas"], 2);
     }
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "nginx:2"}]}}}});
@@ -91,7 +91,7 @@ async fn a_placement_becomes_workloads_that_run_and_goes_without_a_trace() {
         http::Request::patch(format!("{SHOPS}/web")).header("content-type", "application/strategic-merge-patch+json");
     hub.request::<Value>(request.body(patch.to_string().into_bytes()).unwrap()).await.unwrap();
     for name in names {
-        let member = world.user_of(name);
+        let member = simulation.user_of(name);
         until("the new image runs", || async {
             let live = send(&member, "GET", &format!("{SHOPS}/web"), None).await.unwrap();
             live["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:2"
@@ -103,11 +103,92 @@ async fn a_placement_becomes_workloads_that_run_and_goes_without_a_trace() {
     send(&hub, "DELETE", &stored, None).await;
     until("the placement is gone", || async { send(&hub, "GET", &stored, None).await.is_none() }).await;
     for name in names {
-        let member = world.user_of(name);
+        let member = simulation.user_of(name);
         until("its objects are gone", || async {
             send(&member, "GET", &format!("{NAMESPACES}/shop"), None).await.is_none()
         })
         .await;
     }
-    world.end().await;
+    simulation.shut_down().await;
+}
+
+/// A placement of one object of the hub on all members.
+fn placement_of(name: &str, group: &str, kind: &str, object: &str) -> Value {
+    json!({
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement", "metadata": {"name": name},
+        "spec": {
+            "resourceSelectors": [{"group": group, "version": "v1", "kind": kind, "name": object}],
+            "policy": {"placementType": "PickAll"},
+        },
+    })
+}
+
+/// A hub with the member `east`.
+async fn fleet_of_one(template: &SimulationTemplate) -> Simulation {
+    let mut simulation = Simulation::new(template, 1, AgentMetrics::default()).await.unwrap();
+    simulation.start_hub().unwrap();
+    let member = SimulatedMember::new("east").unwrap().applying();
+    send(&simulation.user(), "POST", MEMBERS, Some(&serde_json::to_value(member.member_cluster()).unwrap())).await;
+    simulation.start_member(&member).await.unwrap();
+    simulation
+}
+
+#[tokio::test(start_paused = true)]
+async fn audit_04_a_namespace_deleted_on_the_hub_is_deleted_on_members_within_the_deletion_budget() {
+    const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
+    let template = SimulationTemplate::build().await.unwrap();
+    let simulation = fleet_of_one(&template).await;
+    let hub = simulation.user();
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    send(&hub, "POST", NAMESPACES, Some(&namespace)).await;
+    for number in 0..600 {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("cm{number}")}});
+        send(&hub, "POST", MAPS, Some(&map)).await;
+    }
+    send(&hub, "POST", PLACEMENTS, Some(&placement_of("shop", "", "Namespace", "shop"))).await;
+    let member = simulation.user_of("east");
+    let placed = || async {
+        let maps = send(&member, "GET", MAPS, None).await.unwrap_or_default();
+        let names = maps["items"].as_array().cloned().unwrap_or_default();
+        let is_ours = |map: &&Value| map["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("cm"));
+        names.iter().filter(is_ours).count()
+    };
+    until("all are placed", || async { placed().await == 600 }).await;
+    // The first minute after the start of the agent is over.
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    send(&hub, "DELETE", &format!("{NAMESPACES}/shop"), None).await;
+    until("the member deletes", || async { placed().await < 600 }).await;
+    let begun = tokio::time::Instant::now();
+    while begun.elapsed() < Duration::from_secs(55) {
+        assert!(placed().await >= 400, "{} are left after {:?}", placed().await, begun.elapsed());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let live = send(&member, "GET", &format!("{NAMESPACES}/shop"), None).await.unwrap();
+    assert!(live["metadata"]["deletionTimestamp"].is_null(), "the namespace is deleted last");
+    until("all are gone", || async { send(&member, "GET", &format!("{NAMESPACES}/shop"), None).await.is_none() }).await;
+    simulation.shut_down().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn audit_19_a_placement_reports_objects_that_a_policy_of_the_member_denies() {
+    const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let template = SimulationTemplate::build().await.unwrap();
+    let simulation = fleet_of_one(&template).await;
+    let hub = simulation.user();
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "member-agent-role"},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+    });
+    send(&hub, "POST", ROLES, Some(&role)).await;
+    let placement = placement_of("takeover", "rbac.authorization.k8s.io", "ClusterRole", "member-agent-role");
+    send(&hub, "POST", PLACEMENTS, Some(&placement)).await;
+    let stored = format!("{PLACEMENTS}/takeover");
+    until("the placement shows it", || async {
+        let placement = send(&hub, "GET", &stored, None).await.unwrap();
+        let failed = &placement["status"]["placementStatuses"][0]["failedPlacements"][0];
+        failed["condition"]["reason"] == "DeniedByMemberPolicy" && failed["name"] == "member-agent-role"
+    })
+    .await;
+    assert_eq!(send(&simulation.user_of("east"), "GET", &format!("{ROLES}/member-agent-role"), None).await, None);
+    simulation.shut_down().await;
 }

@@ -1,11 +1,11 @@
-//! What a staged run over a hundred clusters costs, and how long it takes, with members whose agents apply what they are given.
+//! Writes and duration of a staged run over a hundred clusters, with members whose agents apply Works.
 
 #![allow(
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, and this one tells what it measures"
+    reason = "a test fails by panicking, and this one prints what it measures"
 )]
 
 use std::time::Duration;
@@ -16,65 +16,65 @@ use fleet_api::kinds::{
 };
 use fleet_runtime::{KindId, Metrics};
 use fleet_sim::member::SimulatedMember;
-use fleet_sim::network::Weather;
-use fleet_sim::world::{AgentMetrics, Ground, World};
+use fleet_sim::network::FaultRates;
+use fleet_sim::simulation::{AgentMetrics, Simulation, SimulationTemplate};
 use serde_json::{Value, json};
 
 const CLUSTERS: u64 = 100;
 const STAGES: u64 = 4;
 const AT_ONCE: u64 = 10;
-/// Writes to the hub for one cluster and its share of everything else, in tenths: the binding is moved, the Work is made, the
-/// agent says what it is about to apply and what came of it, the binding tells.
+/// Most writes to the hub per cluster, in tenths: the binding is moved, the Work is created, the agent reports what it
+/// is about to apply and the result, and the binding's status is written.
 const MOST_FOR_A_FIRST_ROLLOUT: u64 = 60;
-/// The same without what an agent writes ahead.
+/// The same without the write-ahead report of the agent.
 const MOST_FOR_AN_UPDATE: u64 = 45;
-/// What the run writes of its own status, at most, however many clusters it has.
+/// Most status writes of the run itself, for any number of clusters.
 const MOST_STATUS_WRITES: u64 = 30;
-/// Virtual time in which all clusters have everything, where each request takes as long as within one region. Whoever looks
-/// every 15 seconds takes longer than that for the first cluster alone.
+/// Longest virtual time until all clusters are updated, with the latency of one region. A controller that polls every
+/// 15 seconds would take longer for the first cluster alone.
 const MOST_SECONDS: u64 = 10;
-const SHORTEST_WAY: Duration = Duration::from_millis(5);
-const LONGEST_WAY: Duration = Duration::from_millis(15);
-/// Virtual time after which what has not happened never will.
-const PATIENCE: Duration = Duration::from_mins(10);
+const SHORTEST_LATENCY: Duration = Duration::from_millis(5);
+const LONGEST_LATENCY: Duration = Duration::from_millis(15);
+/// Timeout of waits, in virtual time.
+const TIMEOUT: Duration = Duration::from_mins(10);
 
 const PLACEMENT_API: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
 const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
 struct Fleet {
-    world: World,
+    simulation: Simulation,
     hub: kube::Client,
     metrics: AgentMetrics,
 }
 
-/// What one run came to.
+/// The cost of one run.
 #[derive(Debug)]
 struct Cost {
     writes: u64,
-    /// Of these, to the run itself.
+    /// Writes to the run itself.
     own: u64,
     took: Duration,
 }
 
 impl Fleet {
     async fn new() -> Self {
-        let ground = Ground::lay().await.unwrap();
+        let template = SimulationTemplate::build().await.unwrap();
         let metrics = AgentMetrics::default();
-        let mut world = World::new(&ground, 1, metrics.clone()).await.unwrap();
-        world.start_hub().unwrap();
-        let hub = world.user();
-        let fleet = Self { world, hub, metrics };
-        fleet.furnish().await
+        let mut simulation = Simulation::new(&template, 1, metrics.clone()).await.unwrap();
+        simulation.start_hub().unwrap();
+        let hub = simulation.user();
+        let fleet = Self { simulation, hub, metrics };
+        fleet.set_up().await
     }
 
-    async fn furnish(mut self) -> Self {
+    async fn set_up(mut self) -> Self {
         for number in 0..CLUSTERS {
             let stage = format!("s{}", number % STAGES);
             let member =
                 SimulatedMember::new(&format!("c{number:03}")).unwrap().labelled(&[("stage", &stage)]).applying();
             self.send("POST", MEMBERS, &serde_json::to_value(member.member_cluster()).unwrap()).await;
-            self.world.start_member(&member).await.unwrap();
+            self.simulation.start_member(&member).await.unwrap();
         }
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
         self.send("POST", "/api/v1/namespaces", &namespace).await;
@@ -96,8 +96,10 @@ impl Fleet {
                 == 100
         })
         .await;
-        self.world.pass(Duration::from_mins(1)).await;
-        self.world.network().set_weather(Weather { latency: SHORTEST_WAY..LONGEST_WAY, ..Weather::calm() });
+        self.simulation.advance(Duration::from_mins(1)).await;
+        self.simulation
+            .network()
+            .set_fault_rates(FaultRates { latency: SHORTEST_LATENCY..LONGEST_LATENCY, ..FaultRates::none() });
         self
     }
 
@@ -120,12 +122,12 @@ impl Fleet {
     async fn until(&self, what: &str, reached: impl AsyncFn(&Self) -> bool) {
         let begun = tokio::time::Instant::now();
         while !reached(self).await {
-            assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+            assert!(begun.elapsed() < TIMEOUT, "timed out waiting until {what}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Requests to the hub that changed something: the hub agent's, and what members say of Works.
+    /// Writes to the hub: those of the hub agent, and the statuses of Works.
     fn writes(&self) -> u64 {
         let kinds = [
             KindId::of::<ClusterResourceBinding>(),
@@ -153,20 +155,20 @@ impl Fleet {
         })
         .await;
         let took = begun.elapsed();
-        // What is told later counts too.
-        self.world.pass(Duration::from_mins(2)).await;
+        // Later status writes count as well.
+        self.simulation.advance(Duration::from_mins(2)).await;
         Cost { writes: self.writes() - before, own: own() - own_before, took }
     }
 }
 
-/// All writes of a kind, those that came too late included.
+/// All writes of a kind, including conflicts.
 fn of_kind(metrics: &Metrics, kind: &KindId) -> u64 {
     let verbs = ["create", "patch", "status", "delete"];
     verbs.iter().flat_map(|verb| ["ok", "conflict"].map(|outcome| metrics.writes_of(kind, verb, outcome))).sum()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_over_a_hundred_clusters_keeps_to_its_budget_and_takes_seconds() {
+async fn a_run_over_a_hundred_clusters_stays_within_its_budget_and_takes_seconds() {
     let fleet = Fleet::new().await;
     let check = |what: &str, cost: &Cost, most: u64| {
         println!("{what}: {cost:?}");
@@ -176,15 +178,15 @@ async fn a_run_over_a_hundred_clusters_keeps_to_its_budget_and_takes_seconds() {
     };
     check("a first rollout", &fleet.run("first").await, MOST_FOR_A_FIRST_ROLLOUT);
     fleet.send("PATCH", &format!("{MAPS}/settings"), &json!({"data": {"value": "2"}})).await;
-    fleet.world.pass(Duration::from_mins(1)).await;
+    fleet.simulation.advance(Duration::from_mins(1)).await;
     check("an update", &fleet.run("update").await, MOST_FOR_AN_UPDATE);
     let again = fleet.run("again").await;
     assert!(again.writes <= again.own + 10, "nothing is left to move: {again:?}");
     for member in ["c000", "c099"] {
         let path = format!("{MAPS}/settings");
         let request = http::Request::get(path).body(Vec::new()).unwrap();
-        let live: Value = fleet.world.user_of(member).request(request).await.unwrap();
+        let live: Value = fleet.simulation.user_of(member).request(request).await.unwrap();
         assert_eq!(live["data"]["value"], "2", "{member} has really got it");
     }
-    fleet.world.end().await;
+    fleet.simulation.shut_down().await;
 }

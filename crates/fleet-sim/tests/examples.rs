@@ -1,5 +1,5 @@
-//! The manifests of `examples/`: what is meant well is accepted and does what it says, every mistake leads to the message
-//! that its comment names. In virtual time, so that five minutes of waiting cost nothing.
+//! The manifests of `examples/`: valid ones are accepted and work, and every mistake leads to the message that its
+//! comment names. They run in virtual time, so five minutes of waiting cost nothing.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use fleet_api::yaml;
 use fleet_sim::member::SimulatedMember;
-use fleet_sim::world::{AgentMetrics, Ground, World};
+use fleet_sim::simulation::{AgentMetrics, Simulation, SimulationTemplate};
 use serde_json::{Value, json};
 
-/// Virtual time after which what has not happened never will. A run calls itself stuck after five minutes.
-const PATIENCE: Duration = Duration::from_mins(15);
+/// Timeout of waits, in virtual time. A run reports that it is stuck after five minutes.
+const TIMEOUT: Duration = Duration::from_mins(15);
 const STEP: Duration = Duration::from_secs(1);
 
 /// The members of `kubefleet up`.
@@ -22,7 +22,7 @@ const MEMBERS: [(&str, &[(&str, &str)]); 3] = [
     ("member3", &[("environment", "canary"), ("order", "1")]),
 ];
 
-/// Manifests that are used well; what speaks of others comes after them, as users are told to do.
+/// Directories with valid manifests, in the order in which users apply them.
 const GOOD: [&str; 6] =
     ["cluster-scoped", "namespaced", "placements", "cluster-scoped/runs", "namespaced/runs", "placements/evictions"];
 
@@ -41,7 +41,7 @@ fn files(directory: &str) -> Vec<(String, String)> {
     paths.iter().map(|path| (name(path), std::fs::read_to_string(path).unwrap())).collect()
 }
 
-/// Where objects like this one are.
+/// The path of an object's collection.
 fn collection(object: &Value) -> String {
     let version = object["apiVersion"].as_str().unwrap();
     let base = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
@@ -69,7 +69,7 @@ async fn get(client: &kube::Client, path: &str) -> Value {
     send(client, "GET", path, "application/json", &Value::Null).await.unwrap_or(Value::Null)
 }
 
-/// As kubectl does it: made, or changed where it is there already.
+/// Creates or updates an object, as `kubectl apply` does.
 async fn apply(client: &kube::Client, object: &Value) -> Result<(), String> {
     let path = collection(object);
     match send(client, "POST", &path, "application/json", object).await {
@@ -82,27 +82,27 @@ async fn apply(client: &kube::Client, object: &Value) -> Result<(), String> {
     }
 }
 
-async fn a_fleet_of_three() -> World {
-    let ground = Ground::lay().await.unwrap();
-    let mut world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
-    world.start_hub().unwrap();
+async fn a_fleet_of_three() -> Simulation {
+    let template = SimulationTemplate::build().await.unwrap();
+    let mut simulation = Simulation::new(&template, 1, AgentMetrics::default()).await.unwrap();
+    simulation.start_hub().unwrap();
     for (name, labels) in MEMBERS {
         let member = SimulatedMember::new(name).unwrap().labelled(labels).applying();
         let object = serde_json::to_value(member.member_cluster()).unwrap();
-        apply(&world.user(), &object).await.unwrap();
-        world.start_member(&member).await.unwrap();
+        apply(&simulation.user(), &object).await.unwrap();
+        simulation.start_member(&member).await.unwrap();
     }
-    world.pass(Duration::from_secs(10)).await;
-    world
+    simulation.advance(Duration::from_secs(10)).await;
+    simulation
 }
 
-/// Applies the files of a directory; all must be accepted.
-async fn accept(world: &World, directory: &str) {
+/// Applies the files of a directory; the server must accept all of them.
+async fn accept(simulation: &Simulation, directory: &str) {
     for (name, text) in files(directory) {
         for document in yaml::documents(&text).unwrap() {
-            apply(&world.user(), &document).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+            apply(&simulation.user(), &document).await.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
-        world.pass(STEP).await;
+        simulation.advance(STEP).await;
     }
 }
 
@@ -114,16 +114,16 @@ fn condition(object: &Value, type_: &str) -> Option<String> {
 }
 
 /// Waits until a condition has this status and a message with this text.
-async fn comes_to(world: &World, path: &str, type_: &str, status: &str, text: &str) {
+async fn comes_to(simulation: &Simulation, path: &str, type_: &str, status: &str, text: &str) {
     let mut seen = None;
     let begun = tokio::time::Instant::now();
-    while begun.elapsed() < PATIENCE {
-        seen = condition(&get(&world.user(), path).await, type_);
+    while begun.elapsed() < TIMEOUT {
+        seen = condition(&get(&simulation.user(), path).await, type_);
         let fits = |seen: &String| seen.starts_with(&format!("{status}: ")) && seen.contains(text);
         if seen.as_ref().is_some_and(fits) {
             return;
         }
-        world.pass(STEP).await;
+        simulation.advance(STEP).await;
     }
     panic!("{path}: {type_} is not {status} with {text:?} but {seen:?}");
 }
@@ -133,92 +133,93 @@ fn of_ours(namespace: Option<&str>, plural: &str, name: &str) -> String {
     format!("/apis/placement.kubernetes-fleet.io/v1beta1{namespace}/{plural}/{name}")
 }
 
-async fn approve(world: &World, request: &str) {
+async fn approve(simulation: &Simulation, request: &str) {
     let approved = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "approved",
         "message": "approved", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1}]}});
     let path = format!("{request}/status");
-    send(&world.user(), "PATCH", &path, "application/merge-patch+json", &approved).await.unwrap();
+    send(&simulation.user(), "PATCH", &path, "application/merge-patch+json", &approved).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn good_examples_are_accepted_and_do_what_they_say() {
-    let world = a_fleet_of_three().await;
+async fn valid_examples_are_accepted_and_work() {
+    let simulation = a_fleet_of_three().await;
     for directory in GOOD {
-        accept(&world, directory).await;
+        accept(&simulation, directory).await;
     }
     for name in ["my-app-namespace", "two-canaries", "named-clusters", "labelled"] {
         let path = of_ours(None, "clusterresourceplacements", name);
-        comes_to(&world, &path, "ClusterResourcePlacementAvailable", "True", "").await;
+        comes_to(&simulation, &path, "ClusterResourcePlacementAvailable", "True", "").await;
     }
-    let labelled = get(&world.user_of("member2"), "/api/v1/namespaces/labelled").await;
+    let labelled = get(&simulation.user_of("member2"), "/api/v1/namespaces/labelled").await;
     assert_eq!(labelled["metadata"]["labels"]["cluster"], "member2");
     let evicted = of_ours(None, "clusterresourceplacementevictions", "labelled-off-member3");
-    comes_to(&world, &evicted, "Valid", "True", "").await;
+    comes_to(&simulation, &evicted, "Valid", "True", "").await;
 
     let run = of_ours(None, "clusterstagedupdateruns", "example-run");
-    comes_to(&world, &run, "Progressing", "False", "waiting for after-stage tasks in stage staging").await;
-    approve(&world, &of_ours(None, "clusterapprovalrequests", "example-run-after-staging")).await;
+    comes_to(&simulation, &run, "Progressing", "False", "waiting for after-stage tasks in stage staging").await;
+    approve(&simulation, &of_ours(None, "clusterapprovalrequests", "example-run-after-staging")).await;
     let rollout = of_ours(Some("my-app-namespace"), "stagedupdateruns", "web-app-rollout");
-    comes_to(&world, &rollout, "Progressing", "False", "waiting for before-stage tasks in stage staging").await;
-    approve(&world, &of_ours(Some("my-app-namespace"), "approvalrequests", "web-app-rollout-before-staging")).await;
+    comes_to(&simulation, &rollout, "Progressing", "False", "waiting for before-stage tasks in stage staging").await;
+    approve(&simulation, &of_ours(Some("my-app-namespace"), "approvalrequests", "web-app-rollout-before-staging"))
+        .await;
     for path in [run, rollout] {
-        comes_to(&world, &path, "Succeeded", "True", "").await;
+        comes_to(&simulation, &path, "Succeeded", "True", "").await;
     }
     let deployments = "/apis/apps/v1/namespaces/test-namespace/deployments/nginx-deployment";
-    assert_eq!(get(&world.user_of("member1"), deployments).await["status"]["availableReplicas"], 3);
-    world.end().await;
+    assert_eq!(get(&simulation.user_of("member1"), deployments).await["status"]["availableReplicas"], 3);
+    simulation.shut_down().await;
 }
 
-/// What a mistake's comment says becomes of it.
-enum Outcome {
+/// The result that the comment of a mistake names.
+enum Expected {
     Refused(String),
     /// Path, condition, status, text.
     LeadsTo(String, String, String, String),
 }
 
 /// Reads `# Refused: TEXT` or `# Leads to: KIND [NAMESPACE/]NAME CONDITION=STATUS: TEXT`.
-fn outcome(file: &str, text: &str) -> Outcome {
+fn expected(file: &str, text: &str) -> Expected {
     let line = |start: &str| text.lines().find_map(|line| line.strip_prefix(start)).map(str::to_owned);
     assert!(line("# Mistake: ").is_some() && line("# Fix: ").is_some(), "{file} says what is wrong and what to do");
     if let Some(refusal) = line("# Refused: ") {
-        return Outcome::Refused(refusal);
+        return Expected::Refused(refusal);
     }
-    let said = line("# Leads to: ").unwrap_or_else(|| panic!("{file} says what it leads to"));
-    let (place, message) = said.split_once(": ").unwrap();
+    let text = line("# Leads to: ").unwrap_or_else(|| panic!("{file} says what it leads to"));
+    let (place, message) = text.split_once(": ").unwrap();
     let [kind, name, finding] = place.split(' ').collect::<Vec<_>>()[..] else { panic!("{file}: {place}") };
     let (condition, status) = finding.split_once('=').unwrap();
     let (namespace, name) = name.split_once('/').map_or((None, name), |(namespace, name)| (Some(namespace), name));
     let path = of_ours(namespace, &format!("{}s", kind.to_lowercase()), name);
-    Outcome::LeadsTo(path, condition.to_owned(), status.to_owned(), message.to_owned())
+    Expected::LeadsTo(path, condition.to_owned(), status.to_owned(), message.to_owned())
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_mistake_leads_to_the_message_that_its_comment_names() {
-    let world = a_fleet_of_three().await;
+    let simulation = a_fleet_of_three().await;
     for directory in ["cluster-scoped", "namespaced"] {
-        accept(&world, directory).await;
+        accept(&simulation, directory).await;
     }
-    world.pass(Duration::from_secs(10)).await;
+    simulation.advance(Duration::from_secs(10)).await;
     for directory in ["mistakes/refused", "mistakes/runs", "mistakes/placements"] {
         for (file, text) in files(directory) {
             let mut answers = Vec::new();
             for document in yaml::documents(&text).unwrap() {
-                answers.push(apply(&world.user(), &document).await);
-                world.pass(STEP).await;
+                answers.push(apply(&simulation.user(), &document).await);
+                simulation.advance(STEP).await;
             }
             let last = answers.pop().unwrap();
             assert!(answers.iter().all(Result::is_ok), "{file}: only the last document may be refused: {answers:?}");
-            match outcome(&file, &text) {
-                Outcome::Refused(text) => {
-                    let said = last.expect_err(&file);
-                    assert!(said.contains(&text), "{file}: {said}");
+            match expected(&file, &text) {
+                Expected::Refused(text) => {
+                    let message = last.expect_err(&file);
+                    assert!(message.contains(&text), "{file}: {message}");
                 }
-                Outcome::LeadsTo(path, condition, status, text) => {
+                Expected::LeadsTo(path, condition, status, text) => {
                     last.unwrap_or_else(|error| panic!("{file}: {error}"));
-                    comes_to(&world, &path, &condition, &status, &text).await;
+                    comes_to(&simulation, &path, &condition, &status, &text).await;
                 }
             }
         }
     }
-    world.end().await;
+    simulation.shut_down().await;
 }

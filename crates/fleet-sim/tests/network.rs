@@ -1,4 +1,4 @@
-//! What the network does to requests and watches, seen from a client, on the embedded API server in virtual time.
+//! The effect of network faults on requests and watches of a client, with the embedded API server in virtual time.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
 use apiserver::http::LocalService;
 use fleet_sim::Random;
-use fleet_sim::network::{CrashMoment, Network, Weather};
+use fleet_sim::network::{CrashMoment, FaultRates, Network};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 const ALWAYS: u32 = 1000;
 
-/// A server and an administrator's way to it. The service alone would not keep the server alive.
+/// A server and a service with all rights. The service alone would not keep the server alive.
 async fn server() -> (Embedded, LocalService) {
     let server = Embedded::start(Options::default()).await.unwrap();
     let service = server.service(ROOT_CLUSTER, User::authenticated("admin", ["system:masters".to_owned()]));
@@ -38,8 +38,8 @@ async fn exists(server: &LocalService, name: &str) -> bool {
     maps(client).get_opt(name).await.unwrap().is_some()
 }
 
-fn network(weather: Weather) -> Network {
-    Network::new(Random::new(1), weather)
+fn network(rates: FaultRates) -> Network {
+    Network::new(Random::new(1), rates)
 }
 
 fn code(error: &kube::Error) -> Option<u16> {
@@ -47,9 +47,9 @@ fn code(error: &kube::Error) -> Option<u16> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_may_be_lost_after_the_write_took_place() {
+async fn an_answer_may_be_lost_after_the_write_was_committed() {
     let (_alive, server) = server().await;
-    let network = network(Weather { lost_answer: ALWAYS, ..Weather::calm() });
+    let network = network(FaultRates { lost_answer: ALWAYS, ..FaultRates::none() });
     let client = network.client("hub", server.clone());
     let error = maps(client).create(&PostParams::default(), &named("a")).await.unwrap_err();
     assert_eq!(code(&error), None, "{error}");
@@ -63,12 +63,12 @@ async fn an_answer_may_be_lost_after_the_write_took_place() {
 #[tokio::test(start_paused = true)]
 async fn refused_requests_never_reach_the_server() {
     let (_alive, server) = server().await;
-    for (weather, expected) in [
-        (Weather { too_many: ALWAYS, ..Weather::calm() }, vec![Some(429)]),
-        (Weather { server_error: ALWAYS, ..Weather::calm() }, vec![Some(500), Some(503), Some(504)]),
-        (Weather { refused: ALWAYS, ..Weather::calm() }, vec![None]),
+    for (rates, expected) in [
+        (FaultRates { too_many: ALWAYS, ..FaultRates::none() }, vec![Some(429)]),
+        (FaultRates { server_error: ALWAYS, ..FaultRates::none() }, vec![Some(500), Some(503), Some(504)]),
+        (FaultRates { refused: ALWAYS, ..FaultRates::none() }, vec![None]),
     ] {
-        let client = network(weather).client("hub", server.clone());
+        let client = network(rates).client("hub", server.clone());
         for _ in 0..5 {
             let error = maps(client.clone()).create(&PostParams::default(), &named("a")).await.unwrap_err();
             assert!(expected.contains(&code(&error)), "{error}");
@@ -78,9 +78,9 @@ async fn refused_requests_never_reach_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_happen_to_changes_alone() {
+async fn only_changes_get_conflicts() {
     let (_alive, server) = server().await;
-    let client = network(Weather { conflict: ALWAYS, ..Weather::calm() }).client("hub", server.clone());
+    let client = network(FaultRates { conflict: ALWAYS, ..FaultRates::none() }).client("hub", server.clone());
     maps(client.clone()).create(&PostParams::default(), &named("a")).await.unwrap();
     let patch = Patch::Merge(json!({"data": {"x": "y"}}));
     let error = maps(client).patch("a", &PatchParams::default(), &patch).await.unwrap_err();
@@ -91,24 +91,24 @@ async fn conflicts_happen_to_changes_alone() {
 async fn latency_is_virtual_time() {
     let (_alive, server) = server().await;
     let latency = Duration::from_secs(2)..Duration::from_secs(3);
-    let network = network(Weather { latency, ..Weather::calm() });
+    let network = network(FaultRates { latency, ..FaultRates::none() });
     maps(network.client("hub", server)).list(&ListParams::default()).await.unwrap();
     assert!((Duration::from_secs(4)..Duration::from_secs(6)).contains(&network.elapsed()), "{:?}", network.elapsed());
 }
 
-/// What a watch from the beginning sees in this weather, until it ends or nothing comes for an hour.
-async fn watched(weather: Weather, objects: usize) -> Vec<String> {
-    watched_by(1, weather, objects).await
+/// The events of a watch until it ends or sends nothing for an hour.
+async fn watched(rates: FaultRates, objects: usize) -> Vec<String> {
+    watched_by(1, rates, objects).await
 }
 
-async fn watched_by(seed: u64, weather: Weather, objects: usize) -> Vec<String> {
+async fn watched_by(seed: u64, rates: FaultRates, objects: usize) -> Vec<String> {
     let (_alive, server) = server().await;
     let admin = maps(kube::Client::new(server.clone(), "default"));
     let from = admin.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     for number in 0..objects {
         admin.create(&PostParams::default(), &named(&format!("m{number}"))).await.unwrap();
     }
-    let client = Network::new(Random::new(seed), weather).client("hub", server);
+    let client = Network::new(Random::new(seed), rates).client("hub", server);
     let path = format!("/api/v1/namespaces/default/configmaps?watch=true&resourceVersion={from}");
     let request = http::Request::get(path).body(Vec::new()).unwrap();
     let events = match client.request_events::<Value>(request).await {
@@ -129,22 +129,23 @@ async fn watched_by(seed: u64, weather: Weather, objects: usize) -> Vec<String> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn watch_events_come_once_in_order_in_calm_weather_and_late_ones_keep_their_order() {
-    assert_eq!(watched(Weather::calm(), 3).await, ["m0", "m1", "m2"]);
-    let late = Weather { late: ALWAYS, lateness: Duration::from_secs(1)..Duration::from_mins(1), ..Weather::calm() };
+async fn watch_events_arrive_once_in_order_without_faults_and_late_ones_keep_their_order() {
+    assert_eq!(watched(FaultRates::none(), 3).await, ["m0", "m1", "m2"]);
+    let late =
+        FaultRates { late: ALWAYS, lateness: Duration::from_secs(1)..Duration::from_mins(1), ..FaultRates::none() };
     assert_eq!(watched(late, 3).await, ["m0", "m1", "m2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn watch_events_come_twice() {
-    assert_eq!(watched(Weather { twice: ALWAYS, ..Weather::calm() }, 2).await, ["m0", "m0", "m1", "m1"]);
+async fn watch_events_may_be_duplicated() {
+    assert_eq!(watched(FaultRates { duplicate: ALWAYS, ..FaultRates::none() }, 2).await, ["m0", "m0", "m1", "m1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_are_cut_in_order_by_a_break_and_by_expiry() {
+async fn watches_may_end_regularly_by_a_broken_connection_or_by_expiry() {
     let mut ends = std::collections::BTreeSet::new();
     for seed in 0..20 {
-        let seen = watched_by(seed, Weather { cut: 200, ..Weather::calm() }, 6).await;
+        let seen = watched_by(seed, FaultRates { cut: 200, ..FaultRates::none() }, 6).await;
         let events = seen.iter().take_while(|event| event.starts_with('m')).count();
         assert!(seen[..events].iter().enumerate().all(|(number, name)| *name == format!("m{number}")), "{seen:?}");
         ends.insert(seen[events..].join(" "));
@@ -153,31 +154,31 @@ async fn watches_are_cut_in_order_by_a_break_and_by_expiry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_may_fall_silent_without_an_end() {
+async fn a_watch_may_stall() {
     let (_alive, server) = server().await;
-    let network = network(Weather { silence: ALWAYS, ..Weather::calm() });
+    let network = network(FaultRates { stall: ALWAYS, ..FaultRates::none() });
     let path = "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=1&timeoutSeconds=60";
     let request = http::Request::get(path).body(Vec::new()).unwrap();
     let mut events = pin!(network.client("hub", server.clone()).request_events::<Value>(request).await.unwrap());
     maps(kube::Client::new(server, "default")).create(&PostParams::default(), &named("a")).await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_hours(1), events.next()).await.is_err(), "neither event nor end");
-    assert!(network.trace().ends_with("falls silent (fault) after 0 events\n"), "{}", network.trace());
+    assert!(tokio::time::timeout(Duration::from_hours(1), events.next()).await.is_err(), "no event and no end");
+    assert!(network.trace().ends_with("stalls (fault) after 0 events\n"), "{}", network.trace());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_may_be_expired_from_the_start() {
-    let seen = watched(Weather { expired: ALWAYS, ..Weather::calm() }, 2).await;
+async fn a_watch_may_be_refused_as_expired() {
+    let seen = watched(FaultRates { expired: ALWAYS, ..FaultRates::none() }, 2).await;
     assert!(seen == ["error 410"] || seen == ["Some(410)"], "{seen:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_dies_at_the_chosen_write_and_is_dead_from_then_on() {
+async fn an_agent_crashes_at_the_chosen_write_and_stays_disconnected() {
     for (moment, name_exists) in [(CrashMoment::BeforeTheServer, false), (CrashMoment::AfterTheServer, true)] {
         let (_alive, server) = server().await;
-        let network = network(Weather::calm());
-        let died = network.crash_at("hub", 1, moment);
+        let network = network(FaultRates::none());
+        let crashed = network.crash_at("hub", 1, moment);
         let client = network.client("hub", server.clone());
-        let life = tokio::spawn({
+        let agent = tokio::spawn({
             let client = client.clone();
             async move {
                 for name in ["first", "second", "third"] {
@@ -185,17 +186,17 @@ async fn an_agent_dies_at_the_chosen_write_and_is_dead_from_then_on() {
                 }
             }
         });
-        let told = tokio::time::timeout(Duration::from_hours(1), died).await;
-        told.expect("in time").expect("the crash is told");
-        let ghost = async { maps(client).create(&PostParams::default(), &named("ghost")).await };
-        assert!(tokio::time::timeout(Duration::from_hours(1), ghost).await.is_err(), "the dead get no answer");
-        life.abort();
+        let notified = tokio::time::timeout(Duration::from_hours(1), crashed).await;
+        notified.expect("in time").expect("the crash is reported");
+        let late = async { maps(client).create(&PostParams::default(), &named("late")).await };
+        assert!(tokio::time::timeout(Duration::from_hours(1), late).await.is_err(), "a crashed agent gets no answer");
+        agent.abort();
         let mut found = Vec::new();
-        for name in ["first", "second", "third", "ghost"] {
+        for name in ["first", "second", "third", "late"] {
             found.push(exists(&server, name).await);
         }
         assert_eq!(found, [true, name_exists, false, false], "{moment:?}");
-        let reborn = network.client("hub", server.clone());
-        maps(reborn).create(&PostParams::default(), &named("third")).await.expect("the next life works");
+        let restarted = network.client("hub", server.clone());
+        maps(restarted).create(&PostParams::default(), &named("third")).await.expect("the restarted agent works");
     }
 }

@@ -1,4 +1,4 @@
-//! Random worlds: the same seed gives the same trace, and faults change nothing in the end.
+//! Random scenarios: the same seed gives the same trace, and faults do not change the final state.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fleet_sim::trial::Trials;
 
-/// Few, because this program is not optimised; `cargo xtask test --only sim` tries two hundred.
+/// Few, because this program is not optimised; `cargo xtask test --only sim` runs two hundred.
 const SEEDS: u64 = 12;
 
-/// One of each theme.
+/// One of each kind.
 const TRACED: std::ops::Range<u64> = 8..12;
 
 #[test]
@@ -17,17 +17,17 @@ fn one_seed_gives_one_trace() {
     let trials = Trials::prepare().unwrap();
     let mut faults = 0;
     for seed in TRACED {
-        let (first, second) = (trials.stormy_trace(seed).unwrap(), trials.stormy_trace(seed).unwrap());
+        let (first, second) = (trials.trace_with_faults(seed).unwrap(), trials.trace_with_faults(seed).unwrap());
         let differing = first.lines().zip(second.lines()).position(|(one, other)| one != other);
         assert!(first == second, "the traces of {seed} part at line {differing:?}");
         faults += first.lines().filter(|line| line.contains("(fault)")).count();
     }
     assert!(faults > 0);
-    assert_ne!(trials.stormy_trace(12).unwrap(), trials.stormy_trace(16).unwrap());
+    assert_ne!(trials.trace_with_faults(12).unwrap(), trials.trace_with_faults(16).unwrap());
 }
 
 #[test]
-fn faults_and_crashes_change_nothing_in_the_end() {
+fn faults_and_crashes_do_not_change_the_final_state() {
     let (trials, next) = (Trials::prepare().unwrap(), AtomicU64::new(0));
     let work = || {
         loop {
@@ -45,6 +45,6 @@ fn faults_and_crashes_change_nothing_in_the_end() {
 }
 
 #[tokio::test]
-async fn trials_may_be_prepared_within_a_runtime() {
+async fn trials_may_be_prepared_inside_a_runtime() {
     assert!(Trials::prepare().is_ok());
 }

@@ -1,7 +1,10 @@
-//! The programs: parses the command line and hands over to one module per verb. Decides nothing itself.
+//! The programs: parse the command line and call the module of the command.
 //!
-//! `kubefleet` has all verbs. By its other name, `kubectl-fleet`, it is kubectl's plugin and has the verbs that speak with a
-//! hub. `kubefleet-member-agent` is the verb `member-agent` alone, and `refresh-token` beside it.
+//! `kubefleet` has all commands. Invoked as `kubectl-fleet` it is a kubectl plugin with the commands that talk to a hub.
+//! `kubefleet-member-agent` has only `member-agent` and `refresh-token`.
+
+// Arithmetic on times can panic; `clippy.toml` lists the types for which it is allowed.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,6 +16,9 @@ mod cli;
 mod crds;
 mod demo;
 mod diagnose;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hub_agent;
 mod member_agent;
 mod nearest;
@@ -41,7 +47,7 @@ enum Verb {
     Crds(crds::Args),
 }
 
-/// See how changes roll out through a fleet, and direct them.
+/// Watch and control rollouts across a fleet.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-fleet", bin_name = "kubectl fleet", version, about, long_about = None)]
 #[command(arg_required_else_help = true)]
@@ -53,7 +59,7 @@ struct Plugin {
 #[derive(Debug, Subcommand)]
 enum PluginVerb {
     #[command(flatten)]
-    Fleet(cli::Verb),
+    Fleet(Box<cli::Verb>),
     Completion(cli::completion::Args),
     /// Print the version
     #[command(after_help = "Examples:\n  kubectl fleet version")]
@@ -61,14 +67,14 @@ enum PluginVerb {
 }
 
 impl Cli {
-    /// All verbs with their flags.
+    /// All commands with their flags.
     fn tree() -> Command {
         Self::command()
     }
 }
 
 impl Plugin {
-    /// All verbs with their flags; examples are as the user calls us.
+    /// All commands with their flags; examples use `kubectl fleet`.
     fn tree() -> Command {
         Self::command().mut_subcommands(|verb| match verb.get_after_help().map(ToString::to_string) {
             Some(text) => verb.after_help(text.replace("kubefleet ", "kubectl fleet ")),
@@ -77,13 +83,13 @@ impl Plugin {
     }
 }
 
-/// What a command line says; one that cannot be understood ends the process, with a word about why.
+/// Parses a command line; prints the error and exits if it is invalid.
 fn parsed<T: FromArgMatches>(tree: Command, arguments: Vec<OsString>) -> T {
     let matches = tree.get_matches_from(cli::flags_last(arguments));
     T::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// The program `kubefleet`, and `kubectl-fleet` if it is called so.
+/// The program `kubefleet`, or `kubectl-fleet` by its name.
 pub fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let is_plugin = output::is_plugin();
@@ -112,7 +118,7 @@ pub fn run() -> ExitCode {
     output::report(outcome)
 }
 
-/// The program `kubefleet-member-agent`: the agent, or its side-car if the first word says so.
+/// The program `kubefleet-member-agent`: the agent, or its side-car if the first argument is `refresh-token`.
 pub fn run_member_agent() -> ExitCode {
     let words: Result<Vec<String>, OsString> = std::env::args_os().skip(1).map(OsString::into_string).collect();
     output::report(match words {

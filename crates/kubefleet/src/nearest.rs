@@ -1,13 +1,11 @@
-//! Which known names may have been meant by one that nobody knows.
-//!
-//! Decides how similar is similar enough. Never decides what happens then.
+//! Suggests known names that are similar to an unknown one.
 
-/// A name is near enough to be meant if it is at least so similar (0 to 1): one letter wrong, two exchanged, a word missing.
+/// Minimum similarity (0 to 1) of a suggestion: a wrong letter, two swapped letters, a missing word.
 const NEAR_ENOUGH: f64 = 0.8;
-/// So many names are proposed: more are a list, not a proposal.
+/// Maximum number of suggestions.
 const MOST: usize = 3;
 
-/// The known names that are nearest, the nearest first.
+/// The most similar known names, best first.
 pub(crate) fn nearest<'a>(meant: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let similar = known.into_iter().map(|name| (strsim::jaro_winkler(name, meant), name));
     let mut similar: Vec<(f64, &str)> = similar.filter(|(likeness, _)| *likeness >= NEAR_ENOUGH).collect();
@@ -34,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_names_come_first_and_strange_ones_not_at_all() {
+    fn similar_names_are_sorted_and_others_are_omitted() {
         check("example-rum", &["web", "example-run", "example-run-2"], "example-run or example-run-2");
         check("zebra", &["web", "example-run"], "");
         check("run-9", &["run-1", "run-2", "run-3", "run-4", "run-1"], "run-1, run-2 or run-3");

@@ -45,7 +45,7 @@ fn a_directory_that_cannot_be_made_is_an_error_with_its_name_and_cause() {
     assert_eq!(output.status.code(), Some(1));
     let message = text(&output.stderr);
     assert!(
-        message.starts_with("error: cannot make the directory ") && message.contains("Not a directory"),
+        message.starts_with("error: cannot create the directory ") && message.contains("Not a directory"),
         "{message}"
     );
     assert!(output.stdout.is_empty());

@@ -1,4 +1,4 @@
-//! `kubefleet demo` as a user runs it: what it tells with and without a terminal, and that it leaves nothing behind.
+//! `kubefleet demo` as a user runs it: its output with and without a terminal, and that it removes its files.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,31 +14,31 @@ use std::time::Duration;
 
 use terminal::Terminal;
 
-/// It takes about ten seconds; a machine that is busy with other tests may need much longer.
-const PATIENCE: Duration = Duration::from_mins(4);
+/// The demo takes about ten seconds, or longer on a busy machine.
+const TIMEOUT: Duration = Duration::from_mins(4);
 
-/// What is told, in this order. Everything between may be anything.
-const TOLD: &[&str] = &[
+/// Expected parts of the output, in this order.
+const EXPECTED: &[&str] = &[
     "1. A hub and three member clusters start, in this process",
     "2. Version 1 of a small web server goes to all clusters at once",
     "$ kubefleet run web --strategy at-once --name web-1",
     "run web-1 succeeded",
     "3. Version 2 goes out in two stages",
     "$ kubefleet run web --strategy careful --name web-2",
-    "waits for an approval of stage staging",
+    "waiting for an approval of stage staging",
     "$ kubefleet approve web-2 staging",
     "run web-2 stuck",
-    "4. A cluster does not get there. Why?",
+    "4. One cluster is stuck. Why?",
     "$ kubefleet diagnose web-2",
-    "no node of member3 takes its Pods",
-    "5. The nodes are put back into service, and the same run goes on",
+    "no node of member3 can run its Pods",
+    "5. The nodes are uncordoned, and the same run continues",
     "$ kubectl --context member3 uncordon member3-node1",
     "run web-2 succeeded",
     "6. What runs now",
     "member1   web:2   2/2",
     "member2   web:2   2/2",
     "member3   web:2   2/2",
-    "Two rollouts, one approval, one failure found and repaired, in ",
+    "Two rollouts, one approval, one failure found and fixed, in ",
 ];
 
 fn command(temporary: &Path) -> Command {
@@ -69,21 +69,21 @@ fn is_empty(directory: &Path) -> bool {
 }
 
 #[test]
-fn a_rollout_is_told_in_stages_with_its_failure_and_leaves_nothing_behind() {
+fn the_demo_shows_a_staged_rollout_with_a_failure_and_removes_its_files() {
     let temporary = tempfile::tempdir().unwrap();
     let mut child = demo(temporary.path());
     let lines = lines(&mut child);
-    let mut told = Vec::new();
-    while let Ok(line) = lines.recv_timeout(PATIENCE) {
-        told.push(line);
+    let mut output = Vec::new();
+    while let Ok(line) = lines.recv_timeout(TIMEOUT) {
+        output.push(line);
     }
-    let text = told.join("\n");
+    let text = output.join("\n");
     let mut errors = String::new();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
     assert!(child.wait().unwrap().success(), "{text}\n{errors}");
     let mut rest = text.as_str();
-    for part in TOLD {
-        let at = rest.find(part).unwrap_or_else(|| panic!("{part:?} is not told, or not in its place:\n{text}"));
+    for part in EXPECTED {
+        let at = rest.find(part).unwrap_or_else(|| panic!("{part:?} is missing or out of order:\n{text}"));
         rest = &rest[at + part.len()..];
     }
     assert!(!text.contains('\x1b'), "no colours and no drawing where there is no terminal");
@@ -95,19 +95,19 @@ fn ctrl_c_ends_it_cleanly_at_any_time() {
     let temporary = tempfile::tempdir().unwrap();
     let mut child = demo(temporary.path());
     let lines = lines(&mut child);
-    while !lines.recv_timeout(PATIENCE).expect("it begins").starts_with("2. ") {}
+    while !lines.recv_timeout(TIMEOUT).expect("it begins").starts_with("2. ") {}
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    // The pipe is closed when the process is gone.
-    while lines.recv_timeout(PATIENCE).is_ok() {}
+    // The pipe is closed when the process ends.
+    while lines.recv_timeout(TIMEOUT).is_ok() {}
     assert!(child.wait().unwrap().success(), "Ctrl-C is no failure");
     assert!(is_empty(temporary.path()));
 }
 
 #[test]
-fn on_a_terminal_the_tree_moves_and_somebody_is_asked_to_approve() {
+fn on_a_terminal_the_tree_is_redrawn_and_the_user_is_prompted() {
     let temporary = tempfile::tempdir().unwrap();
-    // High enough that nothing leaves the screen.
+    // High enough that nothing scrolls off.
     let mut demo = Terminal::start(command(temporary.path()), 100, 120);
     demo.wait_for("Press Enter to approve the stage staging");
     let shown = demo.contents();
@@ -120,7 +120,7 @@ fn on_a_terminal_the_tree_moves_and_somebody_is_asked_to_approve() {
         "  ✓ after: wait 1s              passed, ",
         "  ◐ after: approval             waiting, for ",
         "○ stage canary                  not reached, ░░░░░░░░░░░░ 0/2",
-        "waits for an approval of stage staging, for ",
+        "waiting for an approval of stage staging, for ",
     ] {
         assert!(shown.contains(line), "{line:?} is not in\n{shown}");
     }
@@ -131,10 +131,10 @@ fn on_a_terminal_the_tree_moves_and_somebody_is_asked_to_approve() {
     let shown = demo.contents();
     for line in [
         "ClusterApprovalRequest \"web-2-after-staging\" approved successfully",
-        "no node of member3 takes its Pods",
+        "no node of member3 can run its Pods",
         "web-2 succeeded  ████████████ ",
         "member3   web:2   2/2",
-        "Two rollouts, one approval, one failure found and repaired, in ",
+        "Two rollouts, one approval, one failure found and fixed, in ",
     ] {
         assert!(shown.contains(line), "{line:?} is not in\n{shown}");
     }
@@ -144,11 +144,11 @@ fn on_a_terminal_the_tree_moves_and_somebody_is_asked_to_approve() {
 #[test]
 fn on_a_terminal_ctrl_c_ends_it_cleanly_while_it_asks() {
     let temporary = tempfile::tempdir().unwrap();
-    // So low that not even the tree fits.
+    // Too low for the tree.
     let mut demo = Terminal::start(command(temporary.path()), 60, 8);
     demo.wait_for("Press Enter to approve the stage staging");
     demo.press("\x03");
     assert_eq!(demo.end(), 0, "{}", demo.contents());
-    assert!(demo.contents().contains("stopped; nothing is left behind"), "{}", demo.contents());
+    assert!(demo.contents().contains("stopped; all temporary files were removed"), "{}", demo.contents());
     assert!(is_empty(temporary.path()));
 }

@@ -1,7 +1,7 @@
-//! What `kubefleet diagnose` prints, pasted as it stands into a shell with a real kubectl, mends what it was printed for.
+//! The fixes that `kubefleet diagnose` prints, pasted into a shell with a real kubectl, fix the problem.
 //!
-//! `KUBECTL=PATH cargo test -p kubefleet --test fixes -- --ignored`; `cargo xtask real-apiserver` builds one. All other
-//! fixes are pasted without a kubectl, in `src/diagnose/tests`.
+//! `KUBECTL=PATH cargo test -p kubefleet --test fixes -- --ignored`; `cargo xtask real-apiserver` builds one. All other fixes
+//! are pasted without a kubectl, in `src/diagnose/tests`.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use shell::{Shell, start_up, workplace};
 
-/// How often something is asked for that no `kubectl wait` can wait for, and how long in between.
+/// Attempts and delay for states that `kubectl wait` cannot wait for.
 const ASKED: usize = 120;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The twin kinds of one story.
+/// The kinds of one scope.
 struct Words {
     namespace: Option<&'static str>,
     placement: &'static str,
@@ -41,19 +41,19 @@ const NAMESPACED: Words = Words {
     request: "ApprovalRequest",
 };
 
-/// A person at a shell, with one of the stories in mind.
-struct Person {
+/// A user at a shell, with the kinds of one scope.
+struct User {
     shell: Shell,
     words: Words,
 }
 
-impl Person {
+impl User {
     /// `-n letters`, or nothing.
     fn place(&self) -> String {
         self.words.namespace.map(|namespace| format!("-n {namespace}")).unwrap_or_default()
     }
 
-    /// What a command prints; it must end with one of these codes.
+    /// Runs a command that must exit with one of these codes; returns its output.
     fn types(&mut self, command: &str, codes: &[&str]) -> String {
         let (seen, code) = self.shell.types(command);
         let seen = seen.join("\n");
@@ -66,7 +66,7 @@ impl Person {
         self.types(&format!("kubefleet diagnose {subject} {place}"), &["0", "3"])
     }
 
-    /// Asks until the answer has this in it.
+    /// Repeats a command until its output contains this text.
     fn asks_until(&mut self, command: &str, wanted: &str) {
         let mut seen = String::new();
         for _ in 0..ASKED {
@@ -79,10 +79,10 @@ impl Person {
         panic!("{command} never said {wanted:?}:\n{seen}");
     }
 
-    /// Pastes the recommended fix as it stands; words in angle brackets are replaced.
-    fn pastes_fix(&mut self, told: &str, entry: &str, words: &[(&str, &str)]) {
-        assert!(told.contains(&format!("[{entry}")), "{entry} is not told:\n{told}");
-        let mut fix = fix(told);
+    /// Pastes the recommended fix; placeholders in angle brackets are replaced.
+    fn pastes_fix(&mut self, output: &str, entry: &str, words: &[(&str, &str)]) {
+        assert!(output.contains(&format!("[{entry}")), "{entry} is not reported:\n{output}");
+        let mut fix = fix(output);
         for (word, value) in words {
             fix = fix.replace(word, value);
         }
@@ -94,26 +94,26 @@ impl Person {
         self.types(&format!("kubectl wait {kind} {name} {place} --for={what} --timeout=120s"), &["0"]);
     }
 
-    /// The run waits at its gate, and the fix that is printed opens it.
+    /// The run waits at its gate, and the printed fix opens it.
     fn approves(&mut self, run: &str) {
         let request = self.words.request;
         self.waits(request, &format!("{run}-before-all"), "create");
         let subject = format!("run/{run}");
         let place = self.place();
         self.asks_until(&format!("kubefleet diagnose {subject} {place}"), "[UR-50]");
-        let told = self.diagnoses(&subject);
-        self.pastes_fix(&told, "UR-50", &[]);
+        let output = self.diagnoses(&subject);
+        self.pastes_fix(&output, "UR-50", &[]);
     }
 }
 
-/// What stands below the first `fix:`, up to the next fix or finding.
-fn fix(told: &str) -> String {
-    let below = told.lines().skip_while(|line| !line.starts_with("  fix: ")).skip(1);
+/// The text below the first `fix:`, up to the next fix or finding.
+fn fix(output: &str) -> String {
+    let below = output.lines().skip_while(|line| !line.starts_with("  fix: ")).skip(1);
     let own = below.take_while(|line| !line.starts_with("  or: ") && !line.is_empty());
     own.collect::<Vec<_>>().join("\n")
 }
 
-/// An app whose image is none, a placement that waits for runs, and a strategy whose runs wait for approval.
+/// An app with an invalid image, a placement that waits for runs, and a strategy with an approval.
 fn manifests(words: &Words) -> String {
     let Words { namespace, placement, strategy, .. } = words;
     let (place, selectors) = match namespace {
@@ -151,57 +151,57 @@ spec: {{stages: [{{name: all, labelSelector: {{}}, beforeStageTasks: [{{type: Ap
     )
 }
 
-fn tells_the_story(shell: Shell, words: Words) -> Shell {
-    let mut person = Person { shell, words };
-    let (kind, run) = (person.words.placement, person.words.run);
-    if let Some(namespace) = person.words.namespace {
+fn plays_the_scenario(shell: Shell, words: Words) -> Shell {
+    let mut user = User { shell, words };
+    let (kind, run) = (user.words.placement, user.words.run);
+    if let Some(namespace) = user.words.namespace {
         for member in ["member1", "member2", "member3"] {
-            person.types(&format!("kubectl --context {member} create namespace {namespace}"), &["0"]);
+            user.types(&format!("kubectl --context {member} create namespace {namespace}"), &["0"]);
         }
     }
-    let manifests = manifests(&person.words);
-    person.types(&format!("kubectl apply -f - <<'EOF'\n{manifests}EOF"), &["0"]);
-    let place = person.place();
-    // The hub learns of the members' namespaces with their heartbeats.
+    let manifests = manifests(&user.words);
+    user.types(&format!("kubectl apply -f - <<'EOF'\n{manifests}EOF"), &["0"]);
+    let place = user.place();
+    // Members report their namespaces with their heartbeats.
     let chosen = "jsonpath='{.status.placementStatuses[*].clusterName}'";
-    person.asks_until(&format!("kubectl get {kind} web {place} -o {chosen}"), "member1 member2 member3");
+    user.asks_until(&format!("kubectl get {kind} web {place} -o {chosen}"), "member1 member2 member3");
 
-    person.asks_until(&format!("kubefleet diagnose placement/web {place}"), "[UR-01]");
-    let told = person.diagnoses("placement/web");
-    person.pastes_fix(&told, "UR-01", &[]);
-    person.approves("web-run");
+    user.asks_until(&format!("kubefleet diagnose placement/web {place}"), "[UR-01]");
+    let output = user.diagnoses("placement/web");
+    user.pastes_fix(&output, "UR-01", &[]);
+    user.approves("web-run");
 
-    person.asks_until(&format!("kubefleet diagnose placement/web {place}"), "is no image reference");
-    let told = person.diagnoses("placement/web");
-    person.pastes_fix(&told, "PL-V1", &[("<image>", "nginx:1.27")]);
-    person.approves("web-run-2");
-    person.waits(run, "web-run-2", "condition=Succeeded");
-    let all_is_well = "Nothing found that is not as it should be.";
-    person.asks_until(&format!("kubefleet diagnose placement/web {place}"), all_is_well);
+    user.asks_until(&format!("kubefleet diagnose placement/web {place}"), "is not a valid image reference");
+    let output = user.diagnoses("placement/web");
+    user.pastes_fix(&output, "PL-V1", &[("<image>", "nginx:1.27")]);
+    user.approves("web-run-2");
+    user.waits(run, "web-run-2", "condition=Succeeded");
+    let all_is_well = "No problem found.";
+    user.asks_until(&format!("kubefleet diagnose placement/web {place}"), all_is_well);
 
     let change = r#"{"spec":{"placementName":"other"}}"#;
-    let refusal = person.types(&format!("kubectl patch {run} web-run-2 {place} --type=merge -p '{change}'"), &["1"]);
+    let refusal = user.types(&format!("kubectl patch {run} web-run-2 {place} --type=merge -p '{change}'"), &["1"]);
     let quoted = refusal.replace('\'', r"'\''");
-    let told = person.types(&format!("kubefleet diagnose --refused '{quoted}'"), &["0"]);
-    assert!(told.contains("[UR-70]") && told.contains("create another run for the other placement"), "{told}");
-    person.shell
+    let output = user.types(&format!("kubefleet diagnose --refused '{quoted}'"), &["0"]);
+    assert!(output.contains("[UR-70]") && output.contains("create another run for the other placement"), "{output}");
+    user.shell
 }
 
 #[test]
 #[ignore = "needs a kubectl, named by KUBECTL"]
-fn what_is_printed_mends_what_it_is_printed_for_by_a_real_kubectl() {
+fn printed_fixes_work_with_a_real_kubectl() {
     let directory = tempfile::tempdir().unwrap();
     let path = workplace(directory.path());
     let _up = start_up(directory.path());
     let mut shell = Shell::start(directory.path(), &path);
     shell.types("export KUBECONFIG=$PWD/kubefleet.kubeconfig");
-    let shell = tells_the_story(shell, CLUSTER_SCOPED);
-    tells_the_story(shell, NAMESPACED);
+    let shell = plays_the_scenario(shell, CLUSTER_SCOPED);
+    plays_the_scenario(shell, NAMESPACED);
 }
 
 #[test]
 fn a_fix_is_what_stands_below_its_name() {
-    let told = "error: no [A]\n  why\n  fix: so\n    # a\n    kubectl delete crp a\nkubectl create -f - <<'EOF'\nkind: A\nEOF\n  or: so\n    kubectl edit crp a\n";
-    assert_eq!(fix(told), "    # a\n    kubectl delete crp a\nkubectl create -f - <<'EOF'\nkind: A\nEOF");
+    let output = "error: no [A]\n  why\n  fix: so\n    # a\n    kubectl delete crp a\nkubectl create -f - <<'EOF'\nkind: A\nEOF\n  or: so\n    kubectl edit crp a\n";
+    assert_eq!(fix(output), "    # a\n    kubectl delete crp a\nkubectl create -f - <<'EOF'\nkind: A\nEOF");
     assert_eq!(fix("note: all is well\n"), "");
 }

@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader, Read as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use fleet_api::conditions::ConditionStatus;
@@ -17,8 +18,8 @@ use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, P
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
-/// A start takes about a second; a machine that is busy with other tests may need much longer.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// A start takes about a second, or longer on a busy machine.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A running `kubefleet up`. It is killed if a test ends early.
 struct Up {
@@ -53,10 +54,10 @@ impl Up {
         Self { child, lines }
     }
 
-    /// Waits until it says so; returns what it printed before: what to type next.
+    /// Waits for `ready`; returns the output before it.
     fn wait_for_ready(&mut self) -> String {
         let mut before = String::new();
-        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+        while let Ok(line) = self.lines.recv_timeout(TIMEOUT) {
             if line == "ready" {
                 return before;
             }
@@ -76,11 +77,11 @@ impl Up {
         let (sender, ended) = mpsc::channel();
         let mut child = std::mem::replace(&mut self.child, Command::new("true").spawn().unwrap());
         std::thread::spawn(move || sender.send(child.wait().unwrap()));
-        ended.recv_timeout(PATIENCE).expect("it ends after Ctrl-C")
+        ended.recv_timeout(TIMEOUT).expect("it ends after Ctrl-C")
     }
 }
 
-/// What is kept apart from a start: the user's own kubeconfig.
+/// The user's own kubeconfig.
 fn at_home(command: &mut Command, directory: &Path) {
     command.env("HOME", directory).env_remove("KUBECONFIG");
 }
@@ -121,26 +122,27 @@ async fn a_fleet_starts_joins_serves_kubectl_and_ends_on_ctrl_c() {
     assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 3, "a member has its own API server");
     let namespaces: Api<Namespace> = Api::all(hub.clone());
     assert!(namespaces.get("fleet-member-member1").await.is_ok());
-    place_a_namespace(hub).await;
+    assert_eq!(place_a_namespace(hub, "shop").await, 3, "clusters");
 
     let begun = Instant::now();
     assert!(up.interrupt().success(), "Ctrl-C is no failure");
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
-/// Places a namespace on all members and waits until the placement says that it is available there.
-async fn place_a_namespace(hub: kube::Client) {
-    let metadata = ObjectMeta { name: Some("shop".to_owned()), ..ObjectMeta::default() };
+/// Places a namespace on all members and waits until it is available; returns the number of clusters.
+async fn place_a_namespace(hub: kube::Client, name: &str) -> usize {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata, ..Namespace::default() };
     Api::<Namespace>::all(hub.clone()).create(&PostParams::default(), &namespace).await.unwrap();
-    let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": "shop"});
+    let selector = json!({"group": "", "version": "v1", "kind": "Namespace", "name": name});
     let placement = serde_json::from_value(json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
-        "metadata": {"name": "shop"}, "spec": {"resourceSelectors": [selector]},
+        "metadata": {"name": name}, "spec": {"resourceSelectors": [selector]},
     }));
     let placements: Api<ClusterResourcePlacement> = Api::all(hub);
     placements.create(&PostParams::default(), &placement.unwrap()).await.unwrap();
-    let mut news = Box::pin(placements.watch(&WatchParams::default(), "0").await.unwrap());
+    let only = WatchParams::default().fields(&format!("metadata.name={name}"));
+    let mut news = Box::pin(placements.watch(&only, "0").await.unwrap());
     let is_available = |placement: &ClusterResourcePlacement| {
         let mut conditions = placement.status.iter().flat_map(|status| &status.conditions);
         conditions.any(|one| one.type_ == "ClusterResourcePlacementAvailable" && one.status == ConditionStatus::True)
@@ -155,7 +157,42 @@ async fn place_a_namespace(hub: kube::Client) {
         }
         panic!("the watch ended");
     };
-    assert_eq!(tokio::time::timeout(PATIENCE, becomes_available).await, Ok(3), "clusters");
+    tokio::time::timeout(TIMEOUT, becomes_available).await.expect("the placement becomes available")
+}
+
+/// Requests `/version` over new connections from a thread until `done`; returns the latencies.
+fn ask_for_the_version(directory: &Path, done: Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<Duration>> {
+    let directory = directory.to_owned();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut took = Vec::new();
+        while !done.load(Ordering::SeqCst) {
+            took.push(runtime.block_on(async {
+                let hub = client(&directory, "hub").await;
+                let begun = Instant::now();
+                hub.apiserver_version().await.expect("the version is answered");
+                begun.elapsed()
+            }));
+        }
+        took
+    })
+}
+
+#[tokio::test]
+async fn last_09_the_version_is_answered_within_a_second_while_the_fleet_works() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut up = Up::start(directory.path(), &["--listen", "127.0.0.1:0", "--in-memory", "--members", "100"]);
+    up.wait_for_ready();
+    let done = Arc::new(AtomicBool::new(false));
+    let asking = ask_for_the_version(directory.path(), done.clone());
+    let hub = client(directory.path(), "hub").await;
+    let placed = futures::future::join_all(["a", "b", "c", "d", "e"].map(|name| place_a_namespace(hub.clone(), name)));
+    assert_eq!(placed.await, [100; 5], "clusters");
+    done.store(true, Ordering::SeqCst);
+    let took = asking.join().unwrap();
+    let slowest = took.iter().max().expect("the version was asked for");
+    assert!(*slowest < Duration::from_secs(1), "{} answers, the slowest after {slowest:?}", took.len());
+    assert!(up.interrupt().success());
 }
 
 #[tokio::test]
@@ -188,12 +225,12 @@ async fn a_member_that_is_on_its_way_out_is_not_waited_for() {
     let members: Api<MemberCluster> = Api::all(client(directory.path(), "hub").await);
     let patch = |finalizers: serde_json::Value| Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
     let held = members.get("member2").await.unwrap().metadata.finalizers.unwrap_or_default();
-    let somebody = [&held[..], &["example.com/somebody".to_owned()]].concat();
-    members.patch("member2", &PatchParams::default(), &patch(json!(somebody))).await.unwrap();
+    let foreign = [&held[..], &["example.com/other".to_owned()]].concat();
+    members.patch("member2", &PatchParams::default(), &patch(json!(foreign))).await.unwrap();
     members.delete("member2", &DeleteParams::default()).await.unwrap();
     assert!(up.interrupt().success());
 
-    // Once by a hub that knows it, once by a user who asks for it.
+    // Once as an existing member of the hub, once as a requested one.
     for asked_for in ["1", "2"] {
         let mut again = Up::start(directory.path(), &arguments(asked_for));
         again.wait_for_ready();
@@ -203,7 +240,7 @@ async fn a_member_that_is_on_its_way_out_is_not_waited_for() {
     }
 }
 
-/// What a start that fails says.
+/// The output of a failed start.
 fn refused(directory: &Path, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = command(directory, arguments).output().unwrap();
     assert_eq!(status.code(), Some(1));
@@ -212,14 +249,14 @@ fn refused(directory: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_usually_goes_wrong_is_told_in_a_line_with_a_hint() {
+fn common_errors_are_explained_in_one_line_with_a_hint() {
     let directory = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let text = refused(directory.path(), &["--listen", &address]);
     assert!(text.starts_with(&format!("error: cannot listen on {address}: ")), "{text}");
     assert_eq!(text.lines().count(), 2, "{text}");
-    assert!(text.contains("\nhint: another program (perhaps another `kubefleet up`) has that port"), "{text}");
+    assert!(text.contains("\nhint: the port is in use, perhaps by another `kubefleet up`"), "{text}");
 
     let foreign = directory.path().join("config");
     std::fs::write(&foreign, "apiVersion: v1\nkind: Config\n").unwrap();
@@ -269,7 +306,7 @@ async fn a_file_describes_the_fleet_and_the_hub_keeps_what_users_change() {
     members.patch("west", &PatchParams::default(), &patch).await.unwrap();
     assert!(up.interrupt().success());
 
-    // Without the file: both members are known to the hub.
+    // Without the file: the hub has both members.
     let mut again = Up::start(directory.path(), &["--listen", "127.0.0.1:0", "--members", "0", "--data-dir", "data"]);
     again.wait_for_ready();
     let members: Api<MemberCluster> = Api::all(client(directory.path(), "hub").await);
@@ -297,7 +334,12 @@ async fn the_users_own_kubeconfig_is_touched_only_when_asked_and_given_back() {
 
     let mut merging = Up::start(directory.path(), &[&arguments[..], &["--merge"]].concat());
     let next = merging.wait_for_ready();
-    assert!(!next.contains("export KUBECONFIG") && next.contains(".kube/config until then"), "{next}");
+    assert!(
+        !next.contains("export KUBECONFIG")
+            && next.contains("Until then, the contexts are in ")
+            && next.contains(".kube/config."),
+        "{next}"
+    );
     assert_eq!(contexts(), ("work hub member1".to_owned(), Some("work".to_owned())));
     let options = KubeConfigOptions { context: Some("hub".to_owned()), ..KubeConfigOptions::default() };
     let config = kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(&own).unwrap(), &options).await.unwrap();
@@ -308,12 +350,12 @@ async fn the_users_own_kubeconfig_is_touched_only_when_asked_and_given_back() {
 
     std::fs::write(&own, "contexts: {}\n").unwrap();
     let text = refused(directory.path(), &[&arguments[..], &["--merge"]].concat());
-    assert!(text.contains("config is no kubeconfig: `contexts` is not a list\nhint: repair it"), "{text}");
+    assert!(text.contains("config is not a kubeconfig: `contexts` is not a list\nhint: fix it"), "{text}");
     assert_eq!(std::fs::read_to_string(&own).unwrap(), "contexts: {}\n");
 }
 
 #[test]
-fn a_damaged_data_directory_is_told_and_left_as_it_is() {
+fn a_damaged_data_directory_is_reported_and_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["--listen", "127.0.0.1:0", "--members", "1", "--data-dir", "data"];
     let mut up = Up::start(directory.path(), &arguments);
@@ -336,12 +378,15 @@ fn largest_log(directory: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_fleet_file_that_cannot_be_used_is_told_with_line_and_field() {
+fn an_invalid_fleet_file_is_reported_with_line_and_field() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("fleet.yaml"), "members:\n- name: west\n  nodes: many\n").unwrap();
     let text = refused(directory.path(), &["--fleet", "fleet.yaml"]);
     assert!(text.starts_with("error: fleet.yaml, line 3: nodes: "), "{text}");
-    assert!(text.ends_with("\nhint: docs/SIMULATION.md describes such files, examples/fleets has some\n"), "{text}");
+    assert!(
+        text.ends_with("\nhint: docs/SIMULATION.md describes the format; examples/fleets has examples\n"),
+        "{text}"
+    );
     assert_eq!(text.lines().count(), 2, "{text}");
     let text = refused(directory.path(), &["--fleet", "nowhere.yaml"]);
     assert!(text.starts_with("error: cannot read nowhere.yaml: "), "{text}");

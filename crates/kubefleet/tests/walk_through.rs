@@ -1,4 +1,4 @@
-//! `docs/STAGED-UPDATE.md`, typed command by command: with a real kubectl, in one shell, beside a `kubefleet up`.
+//! Runs the commands of `docs/STAGED-UPDATE.md` with a real kubectl, in one shell, beside a `kubefleet up`.
 //!
 //! `KUBECTL=PATH cargo test -p kubefleet --test walk_through -- --ignored`; `cargo xtask real-apiserver` builds one.
 
@@ -14,9 +14,9 @@ use std::path::Path;
 use page::steps;
 use shell::{Shell, start_up, workplace};
 
-/// The command that stays in a terminal of its own.
+/// The command that keeps running.
 const UP: &str = "kubefleet up";
-/// What `diagnose` ends with when it finds something.
+/// Exit code of `diagnose` if it finds a problem.
 const FOUND: &str = "3";
 
 #[test]

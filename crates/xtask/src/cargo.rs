@@ -1,11 +1,9 @@
-//! Cargo as a chore calls it: as if a person had typed it.
-//!
-//! Decides what a nested cargo must not inherit. `cargo xtask` itself runs below cargo, which sets variables about the
-//! running package; build scripts that look at those would run again, and everything above them would be built anew.
+//! Starts cargo without the variables that `cargo xtask` inherits about the running package: they would cause build scripts to
+//! run again.
 
 use std::process::Command;
 
-/// What cargo sets for the program that it runs, by the beginning of the name.
+/// Prefixes of the variables that cargo sets for the program that it runs.
 const SET_BY_CARGO: &[&str] = &["CARGO_BIN_NAME", "CARGO_CRATE_NAME", "CARGO_MANIFEST_", "CARGO_PKG_", "OUT_DIR"];
 
 /// A command that starts cargo with these arguments.

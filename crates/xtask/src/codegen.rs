@@ -1,6 +1,4 @@
-//! `cargo xtask codegen`: writes every generated file that is committed. A test keeps each of them fresh.
-//!
-//! Decides which definitions go where; what they say is `fleet-api`'s.
+//! `cargo xtask codegen`: writes the generated files that are committed. A test keeps them up to date.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,47 +6,40 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use fleet_api::kinds::{AppliedWork, Crd, all_crds, crd_yaml};
+use fleet_api::kinds::{all_crds, crd_yaml};
 
 use crate::console;
 
-/// Writes the generated files that are committed: the CRDs under config/crd and in the charts
+/// Writes the generated files that are committed: the CRDs under config/crd, to which the charts link
 #[derive(Debug, Args)]
 pub struct Codegen {}
 
+/// The directory of the CRDs. `charts/hub-agent/files/definitions` and the one file of the member agent's chart link to it; Helm
+/// packages the targets of links.
+const DEFINITIONS: &str = "config/crd";
+
 impl Codegen {
     pub fn execute(&self) -> anyhow::Result<()> {
-        for (name, files) in generated() {
-            let directory = workspace_root().join(name);
-            // A kind that was renamed or dropped must not leave its file behind.
-            let _ = fs::remove_dir_all(&directory);
-            fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
-            for (file, text) in &files {
-                let path = directory.join(file);
-                fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-            }
-            console::line(format_args!("{name}: {} files", files.len()));
+        let directory = workspace_root().join(DEFINITIONS);
+        // Remove the files of renamed or dropped kinds.
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        let files = definitions();
+        for (file, text) in &files {
+            let path = directory.join(file);
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
+        console::line(format_args!("{DEFINITIONS}: {} files", files.len()));
         Ok(())
     }
 }
 
-/// Directories that hold generated files and nothing else, each with the names and texts of its files.
-fn generated() -> [(&'static str, BTreeMap<String, String>); 3] {
-    // The ledger of what is placed is the one kind that members need, and that a hub does not.
-    let is_ledger = |crd: &Crd| crd.info.plural == AppliedWork::INFO.plural;
-    let files = |wanted: &dyn Fn(&Crd) -> bool| {
-        let wanted = all_crds().into_iter().filter(|crd| wanted(crd));
-        wanted.map(|crd| (crd.file_name(), crd_yaml(&crd))).collect()
-    };
-    [
-        ("config/crd", files(&|_| true)),
-        ("charts/hub-agent/files/definitions", files(&|crd| !is_ledger(crd))),
-        ("charts/member-agent/files/definitions", files(&is_ledger)),
-    ]
+/// The names and texts of the files.
+fn definitions() -> BTreeMap<String, String> {
+    all_crds().into_iter().map(|crd| (crd.file_name(), crd_yaml(&crd))).collect()
 }
 
-/// The directory of the workspace's Cargo.toml, wherever the chore is called from.
+/// The root directory of the workspace.
 pub fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").components().collect()
 }
@@ -57,23 +48,35 @@ pub fn workspace_root() -> PathBuf {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+    use fleet_api::kinds::AppliedWork;
+
     use super::*;
 
-    #[test]
-    fn committed_files_are_as_they_are_generated() {
-        for (name, files) in generated() {
-            let entries = fs::read_dir(workspace_root().join(name)).unwrap().map(Result::unwrap);
-            let committed: BTreeMap<String, String> = entries
-                .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
-                .collect();
-            assert!(committed == files, "{name} is not what `cargo xtask codegen` writes");
-        }
+    fn files(directory: &str) -> BTreeMap<String, String> {
+        let entries = fs::read_dir(workspace_root().join(directory)).unwrap().map(Result::unwrap);
+        entries
+            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
+            .collect()
     }
 
     #[test]
-    fn members_are_given_the_ledger_and_hubs_everything_else() {
-        let [all, hub, member] = generated().map(|(_, files)| files);
-        assert_eq!(member.keys().collect::<Vec<_>>(), ["placement.kubernetes-fleet.io_appliedworks.yaml"]);
-        assert_eq!(hub.len() + member.len(), all.len());
+    fn committed_files_are_as_they_are_generated() {
+        assert!(files(DEFINITIONS) == definitions(), "{DEFINITIONS} is not what `cargo xtask codegen` writes");
+    }
+
+    /// AppliedWork is the one kind that members need, and that a hub does not.
+    #[test]
+    fn the_charts_link_to_the_definitions() {
+        assert_eq!(files("charts/hub-agent/files/definitions"), definitions());
+        let ignored = fs::read_to_string(workspace_root().join("charts/hub-agent/.helmignore")).unwrap();
+        let file = all_crds().into_iter().find(|crd| crd.info.plural == AppliedWork::INFO.plural).unwrap().file_name();
+        assert!(ignored.lines().any(|line| line == file), "{ignored}");
+        let member = files("charts/member-agent/files/definitions");
+        assert_eq!(member.into_iter().collect::<Vec<_>>(), [(file.clone(), definitions()[&file].clone())]);
+        for link in
+            ["charts/hub-agent/files/definitions".to_owned(), format!("charts/member-agent/files/definitions/{file}")]
+        {
+            assert!(workspace_root().join(&link).is_symlink(), "{link} is a copy");
+        }
     }
 }

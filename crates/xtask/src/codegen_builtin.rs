@@ -1,9 +1,8 @@
-//! Writes `crates/apiserver/src/builtin/schemas.json`: the shapes of Kubernetes' built-in kinds, without any prose; and
-//! `protobuf.json` beside it: the numbers of their fields in protobuf messages.
+//! Writes `crates/apiserver/src/builtin/schemas.json` (schemas of the built-in kinds of Kubernetes, without descriptions) and
+//! `protobuf.json` (their field numbers).
 //!
-//! Facts come from two places of the pinned Go modules: the published OpenAPI v3 documents (types, formats, required
-//! fields, list and map types, merge keys, defaults) and the struct tags of the Go types (which fields are always
-//! written, and which vanish when they hold their zero value). Never reads a description.
+//! The input is the pinned Go modules: the published OpenAPI v3 documents (types, formats, required fields, list and map
+//! types, merge keys, defaults) and the struct tags of the Go types (which zero values are serialized).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -400,9 +399,9 @@ mod tests {
 
     #[test]
     fn simple_nodes_become_one_string() {
-        let schema = json!({"type": "object", "description": "prose", "properties": {
-            "a": {"type": "integer", "format": "int32", "description": "prose"},
-            "b": {"allOf": [{"$ref": "#/components/schemas/x.Y"}], "default": {}, "description": "prose"},
+        let schema = json!({"type": "object", "description": "text", "properties": {
+            "a": {"type": "integer", "format": "int32", "description": "text"},
+            "b": {"allOf": [{"$ref": "#/components/schemas/x.Y"}], "default": {}, "description": "text"},
             "c": {"type": "array", "items": {"type": "string", "default": ""}, "x-kubernetes-list-type": "set"},
         }});
         let fields = Fields::from([("a".to_owned(), 'e'), ("b".to_owned(), 'e')]);

@@ -1,5 +1,5 @@
-//! A small HTTP/1.1 client: one connection per request, TLS against a given CA, nothing hidden. It follows no redirect,
-//! retries nothing and adds no header but `Host`, so that a transcript shows what the server really said.
+//! A small HTTP/1.1 client: one connection per request, TLS with a given CA. It follows no redirects, does not retry, and adds
+//! only the `Host` header, so that transcripts show the real responses.
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Where a server is and which CA vouches for it.
+/// The address of a server and its CA.
 #[derive(Clone)]
 pub struct Endpoint {
     url: String,
@@ -53,7 +53,7 @@ impl Endpoint {
         format!("{}:{}", self.host, self.port)
     }
 
-    /// Sends a request whose URI is a path and query; the body of the answer is still to be read.
+    /// Sends a request whose URI is a path and query; the body of the response is not read yet.
     pub async fn open(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         if !request.headers().contains_key(HOST) {
             request.headers_mut().insert(HOST, self.authority().parse().context("host header")?);
@@ -77,7 +77,7 @@ impl Endpoint {
         }
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the whole response.
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>> {
         let (parts, body) = self.open(request).await?.into_parts();
         let body = body.collect().await.context("read the answer")?.to_bytes();
@@ -104,7 +104,7 @@ where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let (sender, connection) = http1::handshake(stream).await.context("speak HTTP")?;
-    // The connection lives as long as an answer's body is read; its own error shows up there.
+    // The connection task ends with the body; errors are reported there.
     tokio::spawn(connection);
     Ok(sender)
 }

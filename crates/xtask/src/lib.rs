@@ -1,6 +1,8 @@
-//! The project's chores as a library: tests, generated files, real Kubernetes components on loopback, and the parity suite
-//! that holds two API servers against each other. Tests of other crates start real servers through it. It decides
-//! nothing about fleets.
+//! Development tasks: tests, generated files, real Kubernetes components on loopback, and the parity suite that compares two
+//! API servers. Tests of other crates start real servers with it.
+
+// Arithmetic on times can panic; `clippy.toml` lists the types for which it is allowed.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 pub mod bench;
 pub mod cargo;

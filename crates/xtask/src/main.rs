@@ -1,4 +1,7 @@
-//! The project's own chores from the command line. Each chore is a module of the library; this file only dispatches.
+//! The command line of the development tasks. Each task is a module of the library.
+
+// Arithmetic on times can panic; `clippy.toml` lists the types for which it is allowed.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[path = "../../apiserver/tests/divergence.rs"]
 mod divergence;
@@ -7,14 +10,14 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", about = "The project's own chores")]
+#[command(name = "cargo xtask", about = "Development tasks")]
 struct Xtask {
     #[command(subcommand)]
-    chore: Chore,
+    task: Task,
 }
 
 #[derive(Debug, Subcommand)]
-enum Chore {
+enum Task {
     Test(xtask::test::Test),
     Codegen(xtask::codegen::Codegen),
     CodegenBuiltin(xtask::codegen_builtin::CodegenBuiltin),
@@ -27,15 +30,15 @@ enum Chore {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let outcome = match Xtask::parse().chore {
-        Chore::Test(chore) => chore.execute(),
-        Chore::Codegen(chore) => chore.execute(),
-        Chore::CodegenBuiltin(chore) => chore.execute(),
-        Chore::RealApiserver(chore) => chore.execute().await,
-        Chore::Parity(chore) => chore.execute(divergence::KNOWN).await,
-        Chore::Bench(chore) => chore.execute().await,
-        Chore::Coverage(chore) => chore.execute(),
-        Chore::Sim(chore) => chore.execute(),
+    let outcome = match Xtask::parse().task {
+        Task::Test(task) => task.execute(),
+        Task::Codegen(task) => task.execute(),
+        Task::CodegenBuiltin(task) => task.execute(),
+        Task::RealApiserver(task) => task.execute().await,
+        Task::Parity(task) => task.execute(divergence::KNOWN).await,
+        Task::Bench(task) => task.execute().await,
+        Task::Coverage(task) => task.execute(),
+        Task::Sim(task) => task.execute(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

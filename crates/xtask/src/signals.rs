@@ -1,9 +1,9 @@
-//! When a person or a supervisor wants a chore to stop. What was started is then dropped, never left behind.
+//! Termination signals.
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Ctrl-C and SIGTERM, from the moment of creation on.
+/// Ctrl-C and SIGTERM, from creation on.
 #[derive(Debug)]
 pub struct StopRequest {
     terminate: Signal,
@@ -11,7 +11,7 @@ pub struct StopRequest {
 }
 
 impl StopRequest {
-    /// To be created before anything is started, so that an early Ctrl-C is not lost.
+    /// Create it before anything starts, so that an early Ctrl-C is not lost.
     pub fn listen() -> Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("listen for SIGTERM")?,
@@ -19,7 +19,7 @@ impl StopRequest {
         })
     }
 
-    /// Returns when a stop was asked for.
+    /// Waits for a termination signal.
     pub async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -1,6 +1,5 @@
-//! `cargo xtask sim`: random worlds with faults, by seed.
-//!
-//! Decides which seeds are tried, on how many threads, and how it is told. What a trial is, is `fleet-sim`'s.
+//! `cargo xtask sim`: runs random scenarios with and without faults, by seed, on all cores. `fleet_sim::trial` has the
+//! trials.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,29 +9,29 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use fleet_sim::trial::{Failure, Outcome, Trials};
+use fleet_sim::trial::{Failure, TrialStats, Trials};
 
 use crate::console;
 
-/// How often a long run says how far it is.
+/// How often progress is printed.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
-/// Tells random stories of a fleet with and without faults, and compares how they end
+/// Runs random scenarios without and with faults, and compares the final states
 #[derive(Debug, Args)]
 pub struct Sim {
-    /// How many seeds to try, from --from on
+    /// Number of seeds to run, starting with --from
     #[arg(long, value_name = "N", default_value_t = 200)]
     seeds: u64,
-    /// The first seed
+    /// First seed
     #[arg(long, value_name = "S", default_value_t = 0)]
     from: u64,
-    /// Try this seed alone
+    /// Run only this seed
     #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "from"])]
     seed: Option<u64>,
-    /// Write what went over the network of the first seed that failed into this file
+    /// Write the trace of the first failing seed to this file: all requests with their faults
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write every failure, as soon as it is found, with what went over its network, into a file of this directory
+    /// Write each failure with its trace to a file in this directory, as soon as it is found
     #[arg(long, value_name = "DIR")]
     failures: Option<PathBuf>,
 }
@@ -48,7 +47,7 @@ impl Sim {
         if let Some(directory) = &self.failures {
             std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
         }
-        let mut results = try_all(&trials, seeds, self.failures.as_deref());
+        let mut results = run_all(&trials, seeds, self.failures.as_deref());
         results.failures.sort_by_key(|failure| failure.seed);
         console::line(summary(&results, started.elapsed()));
         let Some(first) = results.failures.first() else { return Ok(()) };
@@ -61,8 +60,8 @@ impl Sim {
     }
 }
 
-/// Tells of a failure when it is found: a long run may be cut short.
-fn tell(failure: &Failure, directory: Option<&Path>) {
+/// Reports a failure at once, because a long run may be interrupted.
+fn report(failure: &Failure, directory: Option<&Path>) {
     console::line(format_args!("seed {} failed: {}", failure.seed, failure.why));
     let Some(directory) = directory else { return };
     let path = directory.join(format!("seed-{}.txt", failure.seed));
@@ -71,7 +70,7 @@ fn tell(failure: &Failure, directory: Option<&Path>) {
     }
 }
 
-/// What all trials came to.
+/// The results of all trials.
 #[derive(Debug, Default)]
 struct Results {
     passed: usize,
@@ -82,9 +81,9 @@ struct Results {
 }
 
 impl Results {
-    fn add(&mut self, result: Result<Outcome, Box<Failure>>) {
+    fn add(&mut self, result: Result<TrialStats, Box<Failure>>) {
         match result {
-            Ok(Outcome { requests, faults, crashes }) => {
+            Ok(TrialStats { requests, faults, crashes }) => {
                 self.passed += 1;
                 self.requests += requests;
                 self.faults += faults;
@@ -95,7 +94,7 @@ impl Results {
     }
 }
 
-fn try_all(trials: &Trials, seeds: Range<u64>, directory: Option<&Path>) -> Results {
+fn run_all(trials: &Trials, seeds: Range<u64>, directory: Option<&Path>) -> Results {
     let (next, results) = (AtomicU64::new(seeds.start), Mutex::new((Results::default(), Instant::now())));
     let work = || {
         loop {
@@ -105,9 +104,9 @@ fn try_all(trials: &Trials, seeds: Range<u64>, directory: Option<&Path>) -> Resu
             }
             let result = trials.run(seed);
             if let Err(failure) = &result {
-                tell(failure, directory);
+                report(failure, directory);
             }
-            // A thread that panicked has failed loudly; the figures of the others still count.
+            // A panic of another thread is printed already; its lock must not discard the results of the others.
             let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             results.0.add(result);
             if results.1.elapsed() >= PROGRESS_EVERY {
@@ -137,12 +136,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_add_up_and_failures_are_kept() {
+    fn figures_are_summed_and_failures_are_collected() {
         let mut results = Results::default();
-        results.add(Ok(Outcome { requests: 10, faults: 2, crashes: 1 }));
-        results.add(Ok(Outcome { requests: 5, faults: 1, crashes: 0 }));
+        results.add(Ok(TrialStats { requests: 10, faults: 2, crashes: 1 }));
+        results.add(Ok(TrialStats { requests: 5, faults: 1, crashes: 0 }));
         let failure =
-            Failure { seed: 7, why: "because".to_owned(), story: "  join m1".to_owned(), trace: String::new() };
+            Failure { seed: 7, why: "because".to_owned(), scenario: "  join m1".to_owned(), trace: String::new() };
         results.add(Err(Box::new(failure)));
         assert_eq!(
             summary(&results, Duration::from_secs(3)),
@@ -150,7 +149,7 @@ mod tests {
         );
         assert!(results.failures[0].to_string().ends_with("replay it: cargo xtask sim --seed 7"));
         let directory = tempfile::tempdir().unwrap();
-        tell(&results.failures[0], Some(directory.path()));
+        report(&results.failures[0], Some(directory.path()));
         let kept = std::fs::read_to_string(directory.path().join("seed-7.txt")).unwrap();
         assert!(kept.starts_with("seed 7 failed: because"));
     }

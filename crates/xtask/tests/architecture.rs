@@ -1,6 +1,5 @@
-//! What the architecture promises and a compiler does not check: which crate may depend on which, that the code map
-//! lists exactly the crates that exist and names all of their modules, that every source file says what it decides, and which
-//! crates start no task, read no clock, draw no random number and call no server.
+//! Rules of the architecture that the compiler does not check: dependencies between crates, the code map, file heads, and
+//! which crates start no tasks, read no clock, use no randomness and call no server.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +9,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Crates that each crate may depend on, of those in this workspace. Development dependencies are free.
+/// Allowed dependencies between the crates of the workspace, without development dependencies.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("fleet-api", &[]),
     ("fleet-core", &["fleet-api"]),
@@ -20,6 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("apiserver", &[]),
     ("fleet-sim", &["fleet-api", "fleet-core", "fleet-runtime", "fleet-hub", "fleet-member", "apiserver"]),
     ("kubefleet", &["fleet-api", "fleet-core", "fleet-runtime", "fleet-hub", "fleet-member", "fleet-sim", "apiserver"]),
+    ("fleet-fuzz", &["fleet-api", "fleet-core", "fleet-runtime", "fleet-sim", "apiserver", "kubefleet"]),
     ("xtask", &["fleet-api", "apiserver", "fleet-sim"]),
 ];
 
@@ -58,7 +58,7 @@ fn crates_depend_only_in_the_direction_of_the_design() {
     }
 }
 
-/// What the code map says of each crate.
+/// The section of the code map for each crate.
 fn code_map() -> BTreeMap<String, String> {
     let architecture = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let section = architecture.split("## Code map").nth(1).expect("a section `## Code map`");
@@ -78,12 +78,12 @@ fn the_code_map_lists_exactly_the_crates_that_exist() {
 
 #[test]
 fn the_code_map_names_every_module() {
-    for (name, told) in code_map() {
+    for (name, section) in code_map() {
         let entries = std::fs::read_dir(root().join("crates").join(&name).join("src")).expect("a crate has sources");
         let modules = entries.flatten().filter_map(|entry| Some(entry.path().file_stem()?.to_str()?.to_owned()));
         let modules: BTreeSet<String> = modules.filter(|module| module != "lib" && module != "main").collect();
         for module in modules {
-            let is_named = told.contains(&format!("`{module}`")) || told.contains(&format!("`{module}/`"));
+            let is_named = section.contains(&format!("`{module}`")) || section.contains(&format!("`{module}/`"));
             assert!(is_named, "the section of {name} does not name `{module}`");
         }
     }
@@ -104,12 +104,12 @@ fn rust_files(directory: &Path, out: &mut Vec<PathBuf>) {
 fn every_source_file_opens_with_what_it_is_for() {
     let mut files = Vec::new();
     rust_files(&root().join("crates"), &mut files);
-    let silent: Vec<_> =
+    let without_head: Vec<_> =
         files.iter().filter(|path| !std::fs::read_to_string(path).is_ok_and(|text| text.starts_with("//! "))).collect();
-    assert!(silent.is_empty(), "these files do not open with `//! `: {silent:?}");
+    assert!(without_head.is_empty(), "these files do not open with `//! `: {without_head:?}");
 }
 
-/// What only `fleet-runtime` does. Durations and timeouts of a read that somebody waits for are no clock.
+/// Operations that only `fleet-runtime` may use. Durations and timeouts are allowed.
 const LEFT_TO_THE_RUNTIME: &[(&str, &[&str])] = &[
     ("starts a task", &["spawn(", "spawn_blocking(", "JoinSet", "std::thread"]),
     (
@@ -120,7 +120,7 @@ const LEFT_TO_THE_RUNTIME: &[(&str, &[&str])] = &[
     ("calls a server", &["kube::Api", "kube::Client", "Api::all", "Api::namespaced", "reqwest"]),
 ];
 
-/// What `fleet-api` and `fleet-core` do not do either.
+/// Operations that `fleet-api` and `fleet-core` must not use either.
 const PURE: &[(&str, &[&str])] =
     &[("does I/O", &["std::fs", "std::net", "std::env", "tokio::"]), ("logs", &["tracing::", "println!", "eprintln!"])];
 
@@ -142,11 +142,38 @@ fn decisions_and_controllers_leave_tasks_clocks_chance_and_servers_to_the_runtim
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// The lint knows the types of operands, so it finds exactly the arithmetic on times that can panic.
+#[test]
+fn audit_02_every_crate_refuses_time_arithmetic_that_can_panic() {
+    const LINT: &str = "#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]";
+    let mut roots = Vec::new();
+    for name in crates().keys() {
+        let source = root().join("crates").join(name).join("src");
+        if source.join("bin").is_dir() {
+            rust_files(&source.join("bin"), &mut roots);
+        }
+        roots.extend(["lib.rs", "main.rs"].map(|file| source.join(file)).into_iter().filter(|path| path.exists()));
+    }
+    assert!(roots.len() >= crates().len(), "{roots:?}");
+    for path in roots {
+        let text = std::fs::read_to_string(&path).expect("a readable file");
+        assert!(text.lines().any(|line| line == LINT), "{} lacks {LINT}", path.display());
+    }
+    let settings = std::fs::read_to_string(root().join("clippy.toml")).expect("a readable file");
+    assert!(settings.contains("arithmetic-side-effects-allowed-binary = ["), "the lint is off for numbers");
+    let (lint, _) = settings.split_once("disallowed-methods").expect("the methods that panic");
+    for line in lint.lines().filter(|line| !line.starts_with('#')) {
+        for word in ["Duration", "Instant", "Timestamp", "Span", "Zoned", "SystemTime", "\"*\""] {
+            assert!(!line.contains(word), "clippy.toml excepts times: {line}");
+        }
+    }
+}
+
 fn is_test(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
 }
 
-/// The lines of a file that are code and no tests, which stand at its end.
+/// The lines of code without the tests at the end of the file.
 fn product_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     product.lines().enumerate().map(|(number, line)| (number + 1, line.split("//").next().unwrap_or_default()))

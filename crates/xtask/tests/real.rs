@@ -1,4 +1,4 @@
-//! Real control planes through the library's door. Ignored by default: an empty cache means building Kubernetes first.
+//! Real control planes, started with the library. Ignored by default: an empty cache means building Kubernetes first.
 
 #![allow(clippy::expect_used, reason = "the helpers are part of the tests")]
 

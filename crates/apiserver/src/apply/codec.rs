@@ -1,7 +1,5 @@
-//! The stored form of a field set: the `fieldsV1` object of a managedFields entry.
-//!
-//! Decides how a set is written and what of a stored one can be read. A key of a kind unknown here is skipped, as later
-//! versions may write it. Never looks at the object.
+//! The stored form of a field set: the `fieldsV1` object of a managedFields entry. Keys of an unknown kind are skipped,
+//! because later versions may write them.
 
 use serde_json::{Map, Value};
 
@@ -32,6 +30,8 @@ impl<'a> FieldSet<'a> {
 
 fn read_branch(fields: &Value) -> Result<Branch<'_>, String> {
     let mut branch = Branch::default();
+    // The keys come in the order of their texts, which is not that of the elements: `i:10` stands before `i:9`.
+    let mut nodes = Vec::new();
     match fields {
         Value::Null => {}
         Value::Object(entries) => {
@@ -41,7 +41,7 @@ fn read_branch(fields: &Value) -> Result<Branch<'_>, String> {
                     continue;
                 }
                 match Element::parse(key) {
-                    Ok(element) => branch.children.attach(element, read_branch(below)?),
+                    Ok(element) => nodes.push(Node { element, branch: read_branch(below)? }),
                     Err(ElementFault::Unknown) => {}
                     Err(ElementFault::Malformed(why)) => return Err(format!("parsing key as path element: {why}")),
                 }
@@ -49,6 +49,7 @@ fn read_branch(fields: &Value) -> Result<Branch<'_>, String> {
         }
         other => return Err(format!("expected an object of fields, got {other}")),
     }
+    branch.children = FieldSet::from_nodes(nodes);
     branch.member |= branch.children.is_empty();
     Ok(branch)
 }

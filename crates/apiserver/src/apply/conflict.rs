@@ -1,6 +1,4 @@
-//! The answer to an apply that would change what others own.
-//!
-//! Decides the wording and the causes, as kubectl shows them. Never decides whether there is a conflict.
+//! The error response of an apply that would change fields of other managers, with the causes that kubectl shows.
 
 use serde_json::json;
 

@@ -1,7 +1,6 @@
 //! One step of a field path: a field name, the keys of a list item, a value of a set, or an index.
 //!
-//! Decides how steps are ordered, written inside `fieldsV1` (`f:`, `k:`, `v:`, `i:`) and printed in messages. Never
-//! knows which fields exist.
+//! Defines the order of steps, their form in `fieldsV1` (`f:`, `k:`, `v:`, `i:`) and in messages.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -120,11 +119,13 @@ impl<'a> Element<'a> {
 
 impl Ord for Element<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
+        #[cfg(test)]
+        crate::testing::count_steps(1);
         match (self, other) {
             (Element::Field(a), Element::Field(b)) => a.cmp(b),
             (Element::Key(a), Element::Key(b)) => {
                 let pairs = a.iter().zip(b).map(|((an, av), (bn, bv))| an.cmp(bn).then_with(|| compare_values(av, bv)));
-                pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+                first_difference(pairs).then(a.len().cmp(&b.len()))
             }
             (Element::Value(a), Element::Value(b)) => compare_values(a, b),
             (Element::Index(a), Element::Index(b)) => a.cmp(b),
@@ -178,6 +179,11 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// Compares no further than to the first difference.
+fn first_difference(mut pairs: impl Iterator<Item = Ordering>) -> Ordering {
+    pairs.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
 fn compare_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b),
@@ -185,11 +191,11 @@ fn compare_values(a: &Value, b: &Value) -> Ordering {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::Array(a), Value::Array(b)) => {
             let pairs = a.iter().zip(b).map(|(a, b)| compare_values(a, b));
-            pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+            first_difference(pairs).then(a.len().cmp(&b.len()))
         }
         (Value::Object(a), Value::Object(b)) => {
             let pairs = a.iter().zip(b).map(|((ak, av), (bk, bv))| ak.cmp(bk).then_with(|| compare_values(av, bv)));
-            pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+            first_difference(pairs).then(a.len().cmp(&b.len()))
         }
         _ => value_rank(a).cmp(&value_rank(b)),
     }

@@ -1,11 +1,9 @@
-//! A set of fields as a trie of path elements, and the set operations on it.
-//!
-//! Decides what union, difference and intersection of owned fields are, and how the paths print in messages. Never
-//! reads a schema or an object; `codec` has the stored form.
+//! A set of fields as a trie of path elements, with union, difference and intersection.
 
 use std::cmp::Ordering;
 
 use super::element::Element;
+use crate::schema::path::{MAX_PATH_BYTES, cut};
 
 /// A set of fields. Owning a field says nothing of its children, and the other way round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,6 +28,10 @@ pub(super) struct Branch<'a> {
 impl Branch<'_> {
     pub(super) fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
+    }
+
+    pub(super) fn union(&self, other: &Self) -> Self {
+        Self { member: self.member || other.member, children: self.children.union(&other.children) }
     }
 }
 
@@ -79,31 +81,32 @@ impl<'a> FieldSet<'a> {
         Some(&self.nodes[position].branch)
     }
 
-    /// Adds what a branch holds. Elements mostly come in order, so this mostly appends.
+    /// Adds what a branch holds. Elements come in order: use `from_nodes` for any order.
     pub(super) fn attach(&mut self, element: Element<'a>, branch: Branch<'a>) {
-        if branch.is_empty() {
-            return;
-        }
-        if self.nodes.last().is_none_or(|last| last.element < element) {
+        debug_assert!(self.nodes.last().is_none_or(|last| last.element < element), "elements come in order");
+        if !branch.is_empty() {
             self.nodes.push(Node { element, branch });
-            return;
         }
-        match self.nodes.binary_search_by(|node| node.element.cmp(&element)) {
-            Ok(position) => {
-                let present = &mut self.nodes[position].branch;
-                present.member |= branch.member;
-                present.children = present.children.union(&branch.children);
+    }
+
+    /// The set of nodes that come in any order. Nodes of one element become one.
+    pub(super) fn from_nodes(mut nodes: Vec<Node<'a>>) -> Self {
+        nodes.retain(|node| !node.branch.is_empty());
+        nodes.sort_by(|a, b| a.element.cmp(&b.element));
+        let mut out: Vec<Node<'a>> = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match out.last_mut().filter(|last| last.element == node.element) {
+                Some(last) => last.branch = last.branch.union(&node.branch),
+                None => out.push(node),
             }
-            Err(position) => self.nodes.insert(position, Node { element, branch }),
         }
+        Self { nodes: out }
     }
 
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.combine(other, |left, right| match (left, right) {
-            (Some(left), Some(right)) => {
-                Branch { member: left.member || right.member, children: left.children.union(&right.children) }
-            }
+            (Some(left), Some(right)) => left.union(right),
             (Some(one), None) | (None, Some(one)) => one.clone(),
             (None, None) => Branch::default(),
         })
@@ -183,7 +186,9 @@ impl<'a> FieldSet<'a> {
         for Node { element, branch } in &self.nodes {
             if !branch.children.is_empty() {
                 let length = prefix.len();
-                prefix.push_str(&element.to_string());
+                if length < MAX_PATH_BYTES {
+                    prefix.push_str(cut(&element.to_string()));
+                }
                 branch.children.collect_paths(prefix, out);
                 prefix.truncate(length);
             }

@@ -1,7 +1,6 @@
 //! The bridge from client-side to server-side apply: the annotation with the last applied configuration.
 //!
-//! Decides which conflicts kubectl has with nobody but its own client-side past, and keeps the annotation in step with
-//! what kubectl applies. Never looks at requests of other managers.
+//! Finds conflicts of kubectl with its own earlier client-side applies, and updates the annotation when kubectl applies.
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,5 @@
-//! The limits and well-known names of ownership tracking.
-//!
-//! Each is kube-apiserver's, since clients and stored objects rely on them.
+//! The limits and well-known names of field ownership. They equal those of kube-apiserver, because clients and stored
+//! objects rely on them.
 
 /// How many entries of updaters an object keeps; the older ones are merged, so that managedFields cannot grow without
 /// bound by clients that make up names.

@@ -1,6 +1,4 @@
-//! The managedFields of an object: which manager owns which fields, since when, and by which kind of request.
-//!
-//! Decides how entries are read, identified, capped, ordered and written. Never decides what a request changes in them.
+//! The managedFields of an object: which manager owns which fields, since when, and by which operation.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -29,7 +27,7 @@ impl Operation {
     }
 }
 
-/// Who owns fields, by which kind of request.
+/// A field manager: name, operation, version and subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Manager<'a> {
     pub(super) name: Cow<'a, str>,
@@ -39,7 +37,7 @@ pub(super) struct Manager<'a> {
 }
 
 impl Manager<'_> {
-    /// What tells entries apart. An applier stays itself when it moves to another apiVersion. The form decides the
+    /// The identity of an entry. An applier keeps its identity when it moves to another apiVersion. The form decides the
     /// order of managers in conflict messages.
     pub(super) fn identity(&self) -> String {
         let mut parts = Vec::with_capacity(4);
@@ -172,7 +170,7 @@ impl<'a> Managed<'a> {
         Ok(Self { entries })
     }
 
-    /// The list to store; `None` when nobody owns anything.
+    /// The list to store; `None` without owners.
     pub(super) fn to_value(&self) -> Option<Value> {
         let mut entries: Vec<&Entry<'a>> = self.entries.values().collect();
         entries.sort_by(|a, b| {

@@ -1,7 +1,4 @@
-//! The live object with an applied configuration laid over it.
-//!
-//! Decides the merged value and the order of merged lists. Never removes anything: what a configuration no longer
-//! holds is taken away afterwards, by ownership.
+//! Merges an applied configuration into the live object. Removal of fields is a separate step (`remove`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

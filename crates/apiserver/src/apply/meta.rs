@@ -1,7 +1,4 @@
-//! The managedFields inside the metadata of an object: getting at them, checking them, and undoing a mere change of
-//! times.
-//!
-//! Decides whether entries are well formed and whether a write was a no-op but for times. Never decides who owns what.
+//! Reads and checks managedFields in the metadata of an object, and restores times if a write changed nothing else.
 
 use std::sync::OnceLock;
 
@@ -12,7 +9,7 @@ use super::fieldset::FieldSet;
 use super::limits::{MAX_MANAGER_BYTES, MAX_SUBRESOURCE_BYTES};
 use crate::field::FieldError;
 
-/// The fields that nobody ever owns.
+/// The fields that never have an owner.
 pub(super) fn never_owned() -> &'static FieldSet<'static> {
     static NEVER_OWNED: OnceLock<FieldSet<'static>> = OnceLock::new();
     NEVER_OWNED.get_or_init(|| {

@@ -1,9 +1,6 @@
 //! Server-side apply and the tracking of field owners in `metadata.managedFields`.
 //!
-//! Decides, from the schema of a kind, the live object and a request: who owns which field afterwards, what an applied
-//! configuration merges to, and when two appliers are in conflict. Pure functions over JSON values; follows
-//! kube-apiserver 1.34 with structured-merge-diff v6. Never stores, defaults, validates constraints, or checks names and
-//! resourceVersions: the caller does that around it, and dry run is the caller's matter too.
+//! Pure functions over JSON values; follows kube-apiserver 1.34 with structured-merge-diff v6.
 //!
 //! The order for the caller: convert the live object to the request's apiVersion; `apply` or (after create, update and
 //! the other patches) `track_update`; default and admit; `validate_managed_fields` with the other metadata; then
@@ -43,7 +40,7 @@ pub use update::track_update;
 
 use crate::schema::Schema;
 
-/// Who writes, through which endpoint, when.
+/// The manager, endpoint and time of a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Writer<'a> {
     /// The `fieldManager` of the request; for other writes than apply else the user agent's first part. Empty: unknown.
@@ -62,7 +59,7 @@ pub struct Target<'a> {
     pub kind: &'a str,
     pub reset: &'a Reset,
     /// What an object without any content looks like, for built-in kinds whose Go structs always hold some fields
-    /// (`{"spec": {"template": {}}}`): such fields are not owned by who creates the object. `None`: nothing.
+    /// (`{"spec": {"template": {}}}`): the creator does not own such fields. `None`: nothing.
     pub blank: Option<&'a Value>,
 }
 

@@ -1,7 +1,5 @@
-//! What a write does to the owners of fields.
-//!
-//! Decides who loses what when an object changes, what an applied configuration takes away, and whether appliers are in
-//! conflict. Works on sets and values only; names, times and texts are added around it.
+//! How a write changes field owners: which fields managers lose, which fields an apply removes, and which conflicts it
+//! has.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +67,7 @@ pub(super) fn conflicts<'a>(managed: &Managed<'a>, changes: &Comparison<'a>, wri
 }
 
 /// The live object with the configuration laid over it, and without what this applier applied before, does not apply
-/// now, and nobody else owns.
+/// now, and that have no other owner.
 pub(super) fn merged_object<'a>(
     ty: Type<'a>,
     live: &'a Value,

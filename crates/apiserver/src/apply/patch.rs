@@ -1,7 +1,4 @@
-//! A PATCH by server-side apply.
-//!
-//! Decides the object that results, its owners, and every refusal that apply itself makes. Never checks what any write
-//! must satisfy: names, resourceVersion, constraints.
+//! PATCH with server-side apply: the resulting object, its field owners, and the errors of apply itself.
 
 use serde_json::Value;
 
@@ -128,7 +125,7 @@ fn printed_kind(api_version: &str, kind: &str) -> String {
     format!("{slash}{api_version}, Kind={kind}")
 }
 
-/// Who owns what in the live object. If that was never tracked, everything is owned by a stand-in for its past writers.
+/// The field owners of the live object. If they were never tracked, a placeholder for past writers owns everything.
 fn owners_before<'a>(target: &Target<'a>, base: &Base<'a>, writer: &Writer<'a>) -> Result<Managed<'a>, ApiError> {
     let managed = Managed::read(managed_fields(base.live), true)
         .map_err(|why| ApiError::unclassified(format!("failed to decode managed fields: {why}")))?;

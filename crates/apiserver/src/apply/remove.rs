@@ -1,6 +1,4 @@
-//! Taking fields away from a value, and fitting a set of fields to a schema.
-//!
-//! Decides what is left of an object when owned fields go. Never decides which fields go.
+//! Removes a set of fields from a value, and fits a set of fields to a schema.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +7,7 @@ use super::fieldset::{Branch, FieldSet, Node};
 use super::types::{Shape, Type};
 use crate::schema::ListType;
 
-/// What becomes of a map or list that loses its last entry without being removed itself: somebody owns it as such.
+/// What remains of a map or list that loses its last entry but has an owner itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Emptied {
     /// It stays, empty.

@@ -1,8 +1,6 @@
-//! Which fields a value holds, and which fields differ between two values, under a schema.
+//! Which fields a value has, and which fields differ between two values, under a schema.
 //!
-//! Decides what "a field" is for ownership: leaves, items of list maps and sets, keys of maps, atomic values as a
-//! whole. Tolerates values that do not fit the schema, since stored objects may be older than it; `validate` is for
-//! refusing. Never decides who owns what.
+//! Tolerates values that do not fit the schema, because stored objects may be older than it; `validate` refuses them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -88,6 +86,14 @@ struct Delta<'a> {
 }
 
 impl<'a> Delta<'a> {
+    fn union(&self, other: &Self) -> Self {
+        Self {
+            removed: self.removed.union(&other.removed),
+            modified: self.modified.union(&other.modified),
+            added: self.added.union(&other.added),
+        }
+    }
+
     fn attach(&mut self, element: &Element<'a>, below: Delta<'a>) {
         for (mine, theirs) in
             [(&mut self.removed, below.removed), (&mut self.modified, below.modified), (&mut self.added, below.added)]
@@ -105,8 +111,11 @@ fn compare_at<'a>(ty: Type<'a>, old: Option<&'a Value>, new: Option<&'a Value>) 
     let whole = match shapes {
         (None, None) => return out,
         (Some(before), Some(after)) if before != after => {
-            walk(ty, before, old, new, &mut out);
-            walk(ty, after, old, new, &mut out)
+            let mut as_before = Delta::default();
+            walk(ty, before, old, new, &mut as_before);
+            let whole = walk(ty, after, old, new, &mut out);
+            out = as_before.union(&out);
+            whole
         }
         (_, Some(shape)) | (Some(shape), None) => walk(ty, shape, old, new, &mut out),
     };

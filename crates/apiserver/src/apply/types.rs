@@ -1,7 +1,5 @@
-//! The schema as server-side apply sees it: at each path a map, a list or a scalar, owned whole or in parts.
-//!
-//! Decides the merge type of every field, also of fields no schema describes, and gives every object the metadata of
-//! Kubernetes whatever its schema says. Never looks at who owns what.
+//! The schema for server-side apply: each path is a map, a list or a scalar, atomic or granular. Metadata has the same
+//! type for every kind.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;

@@ -1,7 +1,5 @@
-//! Owners after a create, an update or a patch other than apply.
-//!
-//! Decides which managedFields an object gets that was made without regard to owners. Never refuses a write: a list of
-//! entries that cannot be read is replaced by that of the live object.
+//! Field owners after a create, an update or a patch other than apply. Never refuses a write: unreadable entries are
+//! replaced by those of the live object.
 
 use std::borrow::Cow;
 

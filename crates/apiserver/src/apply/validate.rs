@@ -1,7 +1,5 @@
-//! Whether an applied configuration fits the schema.
-//!
-//! Decides refusal of unknown fields, wrong types and ambiguous list items in what a client applies, in the words of
-//! kube-apiserver. Never checks constraints such as patterns or limits: that is the schema module's work.
+//! Whether an applied configuration fits the schema: unknown fields, wrong types and ambiguous list items, with
+//! kube-apiserver's messages.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +8,7 @@ use serde_json::{Map, Value};
 use super::element::Element;
 use super::types::{Scalar, Shape, Type};
 use crate::schema::ListType;
+use crate::schema::path::{MAX_PATH_BYTES, cut};
 
 /// One line per misfit, or the misfit itself if there is just one.
 pub(super) fn validate(ty: Type<'_>, value: &Value) -> Result<(), String> {
@@ -57,8 +56,8 @@ fn check(ty: Type<'_>, value: &Value, path: &mut String, faults: &mut Vec<String
 fn check_map(ty: Type<'_>, entries: &Map<String, Value>, path: &mut String, faults: &mut Vec<String>) {
     for (name, value) in entries {
         let length = path.len();
-        path.push('.');
-        path.push_str(name);
+        extend(path, ".");
+        extend(path, name);
         match ty.field(name).declared {
             Some(below) => check(below, value, path, faults),
             None => report(path, "field not declared in schema", faults),
@@ -83,7 +82,7 @@ fn check_list(ty: Type<'_>, list: &ListType, items: &[Value], path: &mut String,
         if !seen.insert(element) {
             report(path, &format!("duplicate entries for key {text}"), faults);
         }
-        path.push_str(&text);
+        extend(path, &text);
         check(ty.item(), item, path, faults);
         path.truncate(length);
     }
@@ -101,6 +100,13 @@ fn scalar_fault(scalar: Scalar, value: &Value) -> Option<String> {
         }
         (Scalar::Boolean, other) => Some(format!("expected boolean, got &{{{}}}", go_text(other))),
         (Scalar::Untyped, other) => Some(format!("expected any scalar, got &{{{}}}", go_text(other))),
+    }
+}
+
+/// Goes on in a path; of a very long one only the beginning is shown.
+fn extend(path: &mut String, step: &str) {
+    if path.len() < MAX_PATH_BYTES {
+        path.push_str(cut(step));
     }
 }
 

@@ -1,6 +1,4 @@
-//! Who is behind a request: bearer tokens, service-account tokens, client certificates.
-//!
-//! Decides the identity from credentials. Never decides what that identity may do, and keeps no token in clear.
+//! Authentication: bearer tokens, service-account tokens and client certificates. Never keep a token in clear.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +18,7 @@ const MAX_REMEMBERED_TOKENS: usize = 4096;
 /// The clock of the server; virtual in simulations.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// What a service-account token refers to, read from the store at every use.
+/// The objects that a service-account token refers to, read from the store at every use.
 pub trait TokenObjects: Send + Sync {
     /// The uid of a live object of `core/v1`; `namespace` is empty for nodes.
     fn uid(&self, resource: &str, namespace: &str, name: &str) -> Option<String>;
@@ -35,7 +33,7 @@ pub struct Authenticated {
     pub audiences: Vec<String>,
 }
 
-/// What service-account tokens of this server say about their origin.
+/// The issuer of service-account tokens.
 #[derive(Debug, Clone)]
 pub struct Issuer {
     pub url: String,
@@ -83,7 +81,7 @@ impl Authenticator {
         }
     }
 
-    /// Lets whoever holds `token` be `user`.
+    /// Adds a token of `user`.
     pub fn add_token(&self, token: &Secret, user: User) {
         let fingerprint = self.fingerprint(token.expose());
         self.tokens.write().unwrap_or_else(PoisonError::into_inner).insert(fingerprint, user);

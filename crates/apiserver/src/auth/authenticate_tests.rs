@@ -27,13 +27,13 @@ impl TokenObjects for Objects {
     }
 }
 
-struct World {
+struct Fixture {
     authenticator: Authenticator,
     objects: Arc<Objects>,
     now: Arc<AtomicI64>,
 }
 
-fn world() -> World {
+fn fixture() -> Fixture {
     let objects = Arc::new(Objects::default());
     objects.put("serviceaccounts", "ns", "sa", "u1");
     let now = Arc::new(AtomicI64::new(1000));
@@ -42,11 +42,11 @@ fn world() -> World {
     let key = Arc::new(TokenKey::generate().unwrap());
     let authenticator =
         Authenticator::new(key, Issuer::default(), Arc::clone(&objects) as Arc<dyn TokenObjects>, clock);
-    World { authenticator, objects, now }
+    Fixture { authenticator, objects, now }
 }
 
-fn bound(world: &World, change: impl FnOnce(&mut Claims)) -> Secret {
-    let issuer = world.authenticator.issuer().clone();
+fn bound(fixture: &Fixture, change: impl FnOnce(&mut Claims)) -> Secret {
+    let issuer = fixture.authenticator.issuer().clone();
     let mut claims = Claims {
         iss: issuer.url,
         aud: issuer.audiences,
@@ -60,65 +60,65 @@ fn bound(world: &World, change: impl FnOnce(&mut Claims)) -> Secret {
         ..Claims::default()
     };
     change(&mut claims);
-    world.authenticator.key().sign(&claims).unwrap()
+    fixture.authenticator.key().sign(&claims).unwrap()
 }
 
-fn name(world: &World, token: &Secret) -> Result<String, TokenError> {
-    world.authenticator.token(token.expose(), &[]).map(|found| found.user.name)
+fn name(fixture: &Fixture, token: &Secret) -> Result<String, TokenError> {
+    fixture.authenticator.token(token.expose(), &[]).map(|found| found.user.name)
 }
 
 #[test]
 fn a_static_token_is_its_user_until_removed() {
-    let world = world();
+    let fixture = fixture();
     let token = Secret::new("abc");
-    world.authenticator.add_token(&token, User::authenticated("jane", []));
-    assert_eq!(name(&world, &token), Ok("jane".to_owned()));
-    assert_eq!(name(&world, &Secret::new("abd")), Err(TokenError::NotOurs));
-    world.authenticator.remove_token(&token);
-    assert_eq!(name(&world, &token), Err(TokenError::NotOurs));
-    assert!(!format!("{:?}", world.authenticator).contains("abc"));
+    fixture.authenticator.add_token(&token, User::authenticated("jane", []));
+    assert_eq!(name(&fixture, &token), Ok("jane".to_owned()));
+    assert_eq!(name(&fixture, &Secret::new("abd")), Err(TokenError::NotOurs));
+    fixture.authenticator.remove_token(&token);
+    assert_eq!(name(&fixture, &token), Err(TokenError::NotOurs));
+    assert!(!format!("{:?}", fixture.authenticator).contains("abc"));
 }
 
 #[test]
 fn a_bound_token_dies_with_time_account_and_object() {
-    let world = world();
-    let token = bound(&world, |_| ());
-    assert_eq!(name(&world, &token), Ok("system:serviceaccount:ns:sa".to_owned()));
-    let with_secret = bound(&world, |claims| {
+    let fixture = fixture();
+    let token = bound(&fixture, |_| ());
+    assert_eq!(name(&fixture, &token), Ok("system:serviceaccount:ns:sa".to_owned()));
+    let with_secret = bound(&fixture, |claims| {
         claims.kubernetes.as_mut().unwrap().secret = Some(ObjectRef { name: "s".to_owned(), uid: "s1".to_owned() });
     });
-    assert_eq!(name(&world, &with_secret), Err(TokenError::BoundObjectGone));
-    world.objects.put("secrets", "ns", "s", "s1");
-    assert!(name(&world, &with_secret).is_ok());
-    world.objects.put("serviceaccounts", "ns", "sa", "u2");
-    assert_eq!(name(&world, &token), Err(TokenError::AccountGone("ns/sa".to_owned())));
-    world.objects.put("serviceaccounts", "ns", "sa", "u1");
-    world.now.store(2000, Ordering::SeqCst);
-    assert_eq!(name(&world, &token), Err(TokenError::Expired));
+    assert_eq!(name(&fixture, &with_secret), Err(TokenError::BoundObjectGone));
+    fixture.objects.put("secrets", "ns", "s", "s1");
+    assert!(name(&fixture, &with_secret).is_ok());
+    fixture.objects.put("serviceaccounts", "ns", "sa", "u2");
+    assert_eq!(name(&fixture, &token), Err(TokenError::AccountGone("ns/sa".to_owned())));
+    fixture.objects.put("serviceaccounts", "ns", "sa", "u1");
+    fixture.now.store(2000, Ordering::SeqCst);
+    assert_eq!(name(&fixture, &token), Err(TokenError::Expired));
 }
 
 #[test]
 fn a_token_for_others_is_not_for_us() {
-    let world = world();
-    let token = bound(&world, |claims| claims.aud = vec!["vault".to_owned()]);
-    assert!(matches!(name(&world, &token), Err(TokenError::Audience(..))));
-    let found = world.authenticator.token(token.expose(), &["vault".to_owned(), "x".to_owned()]).unwrap();
+    let fixture = fixture();
+    let token = bound(&fixture, |claims| claims.aud = vec!["vault".to_owned()]);
+    assert!(matches!(name(&fixture, &token), Err(TokenError::Audience(..))));
+    let found = fixture.authenticator.token(token.expose(), &["vault".to_owned(), "x".to_owned()]).unwrap();
     assert_eq!(found.audiences, ["vault"]);
-    let forged = bound(&world, |claims| claims.sub = "system:serviceaccount:ns:other".to_owned());
-    assert_eq!(name(&world, &forged), Err(TokenError::NotOurs));
-    let foreign = bound(&world, |claims| claims.iss = "https://elsewhere".to_owned());
-    assert_eq!(name(&world, &foreign), Err(TokenError::NotOurs));
+    let forged = bound(&fixture, |claims| claims.sub = "system:serviceaccount:ns:other".to_owned());
+    assert_eq!(name(&fixture, &forged), Err(TokenError::NotOurs));
+    let foreign = bound(&fixture, |claims| claims.iss = "https://elsewhere".to_owned());
+    assert_eq!(name(&fixture, &foreign), Err(TokenError::NotOurs));
 }
 
 #[test]
 fn a_secret_token_works_while_the_secret_holds_it() {
-    let world = world();
+    let fixture = fixture();
     let account = ObjectRef { name: "sa".to_owned(), uid: "u1".to_owned() };
-    let token = world.authenticator.key().sign_secret_token("ns", &account, "s").unwrap();
-    assert_eq!(name(&world, &token), Err(TokenError::BoundObjectGone));
+    let token = fixture.authenticator.key().sign_secret_token("ns", &account, "s").unwrap();
+    assert_eq!(name(&fixture, &token), Err(TokenError::BoundObjectGone));
     let key = ("ns".to_owned(), "s".to_owned());
-    world.objects.secrets.lock().unwrap().insert(key.clone(), token.expose().as_bytes().to_vec());
-    assert!(name(&world, &token).is_ok());
-    world.objects.secrets.lock().unwrap().insert(key, b"another".to_vec());
-    assert_eq!(name(&world, &token), Err(TokenError::BoundObjectGone));
+    fixture.objects.secrets.lock().unwrap().insert(key.clone(), token.expose().as_bytes().to_vec());
+    assert!(name(&fixture, &token).is_ok());
+    fixture.objects.secrets.lock().unwrap().insert(key, b"another".to_vec());
+    assert_eq!(name(&fixture, &token), Err(TokenError::BoundObjectGone));
 }

@@ -1,6 +1,4 @@
 //! The ClusterRoles and bindings that every cluster starts with.
-//!
-//! A table. Decides nothing about a particular user; whoever starts a cluster stores these objects if they are missing.
 
 use serde_json::{Map, Value, json};
 

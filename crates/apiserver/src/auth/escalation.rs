@@ -1,12 +1,10 @@
-//! Nobody hands out rights that they do not hold.
-//!
-//! Decides whether a user may write a Role or a binding with these contents. Never decides whether they may write
-//! such objects at all: that is an ordinary access check.
+//! Prevents privilege escalation: a user may write a Role or binding only with permissions that the user already has.
 
 use serde_json::{Value, json};
 
+use super::coverage::{Coverage, coverage};
 use super::rbac::{RBAC_GROUP, Rbac, RbacKind, RoleRef, rules_of};
-use super::rule::{Attributes, PolicyRule, Target, quoted_list, uncovered};
+use super::rule::{Attributes, PolicyRule, Target, quoted_list};
 use super::user::User;
 use crate::error::{ApiError, Reason};
 
@@ -77,16 +75,20 @@ fn is_allowed(rbac: &Rbac, user: &User, verb: &str, resource: &str, namespace: &
 
 fn confirm_held(rbac: &Rbac, user: &User, namespace: &str, wanted: &[PolicyRule]) -> Result<(), String> {
     let (held, failures) = rbac.rules_for(user, namespace);
-    let missing = uncovered(&held, wanted);
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let mut why = format!(
-        "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        user.name,
-        quoted_list(&user.groups),
-        missing.join("\n")
-    );
+    let attempt =
+        format!("user {:?} (groups={}) is attempting to grant RBAC permissions", user.name, quoted_list(&user.groups));
+    let mut why = match coverage(&held, wanted) {
+        Coverage::Covered => return Ok(()),
+        Coverage::Missing { lines, complete: true } => format!("{attempt} not currently held:\n{}", lines.join("\n")),
+        Coverage::Missing { lines, complete: false } => {
+            format!("{attempt} not currently held:\n{}\nand others, which are too many to list", lines.join("\n"))
+        }
+        Coverage::TooComplex => {
+            format!(
+                "{attempt} in rules that are too complex to compare with those currently held: use fewer or simpler rules"
+            )
+        }
+    };
     if !failures.is_empty() {
         why.push_str("; resolution errors: [");
         why.push_str(&failures.join(" "));

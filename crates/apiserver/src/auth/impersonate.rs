@@ -1,7 +1,4 @@
-//! Acting as somebody else: the `Impersonate-*` headers.
-//!
-//! Decides from headers and RBAC (verb `impersonate`) who the request counts as. Never checks what that identity may
-//! then do.
+//! Impersonation: the `Impersonate-*` headers, checked with RBAC (verb `impersonate`).
 
 use std::collections::BTreeMap;
 
@@ -113,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn without_headers_nobody_is_impersonated() {
+    fn without_headers_there_is_no_impersonation() {
         assert_eq!(ask(&[("accept", "*/*")]), Ok(None));
     }
 

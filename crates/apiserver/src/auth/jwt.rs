@@ -1,7 +1,5 @@
-//! Service-account tokens as signed JWTs (ES256).
-//!
-//! Decides the claims of a token and whether a token was signed by this server. Never decides whether the account that
-//! it names still exists: `authenticate` does.
+//! Service-account tokens as signed JWTs (ES256): claims and signatures. `authenticate` checks that the account still
+//! exists.
 
 use std::fmt;
 

@@ -1,9 +1,8 @@
-//! Who asks and what they may do.
-//!
-//! Decides identities (tokens, certificates, impersonation) and access (RBAC). Never serves a request itself.
+//! Authentication (tokens, certificates, impersonation) and authorization (RBAC).
 
 pub mod authenticate;
 pub mod bootstrap;
+pub mod coverage;
 pub mod escalation;
 pub mod impersonate;
 pub mod jwt;

@@ -1,7 +1,7 @@
-//! Who may do what: Roles, ClusterRoles and their bindings, indexed by subject.
+//! The RBAC authorizer: Roles, ClusterRoles and their bindings, indexed by subject.
 //!
-//! Decides from the RBAC objects that it was told of, one change at a time; a check looks only at the bindings of the
-//! asking user and its groups. Never reads the store and never changes an object.
+//! The store calls it for every change of an RBAC object, inside the write path. A check reads only the bindings of the
+//! user and its groups.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::{self, Write as _};
@@ -63,7 +63,7 @@ impl Decision {
     }
 }
 
-/// What a binding points to.
+/// The role of a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleRef {
     pub kind: String,
@@ -162,7 +162,7 @@ pub struct Rbac {
 }
 
 impl Rbac {
-    /// Takes in a change of any object: `None` means that it was deleted. Objects of other kinds are ignored.
+    /// Applies a change of any object: `None` means that it was deleted. Ignores objects of other kinds.
     pub fn observe(&self, group: &str, resource: &str, namespace: &str, name: &str, object: Option<&Value>) {
         match (RbacKind::from_resource(group, resource), object) {
             (Some(kind), Some(object)) => self.set(kind, object),
@@ -171,7 +171,7 @@ impl Rbac {
         }
     }
 
-    /// Takes in a created or changed object.
+    /// Applies a created or changed object.
     pub fn set(&self, kind: RbacKind, object: &Value) {
         let namespace = text(object, "/metadata/namespace");
         let name = text(object, "/metadata/name");
@@ -300,13 +300,14 @@ pub fn aggregated_rules<'a>(role: &Value, roles: impl IntoIterator<Item = &'a Va
     let own_name = text(role, "/metadata/name");
     let selectors = selectors_of(role).unwrap_or_default();
     let mut out: Vec<PolicyRule> = Vec::new();
+    let mut known = HashSet::new();
     for candidate in roles {
         let labels = labels_of(candidate);
         if text(candidate, "/metadata/name") == own_name || !selectors.iter().any(|s| selector_matches(s, &labels)) {
             continue;
         }
         for rule in rules_of(candidate).iter() {
-            if !out.contains(rule) {
+            if known.insert(rule.clone()) {
                 out.push(rule.clone());
             }
         }
@@ -336,7 +337,7 @@ impl fmt::Display for Source<'_> {
 type Visitor<'v> = dyn FnMut(&Source<'_>, Result<&[PolicyRule], String>) -> bool + 'v;
 
 impl Index {
-    /// Calls back per binding of the user until told to stop: cluster-wide bindings first, then the namespace's.
+    /// Visits the bindings of the user until the callback stops: cluster-wide bindings first, then those of the namespace.
     fn visit(&self, user: &User, namespace: &str, visitor: &mut Visitor<'_>) {
         for (name, bound) in self.cluster_bindings.of(user) {
             if !self.visit_one(&Source { name, namespace: "", bound }, visitor) {
@@ -377,7 +378,10 @@ impl Index {
             .map(|name| {
                 let mut rules = Vec::new();
                 self.gather(&name, &mut HashSet::new(), &mut rules);
-                (name, rules.into())
+                let mut known = HashSet::new();
+                rules.retain(|rule| known.insert(*rule));
+                let rules = rules.into_iter().cloned().collect();
+                (name, rules)
             })
             .collect();
         for (name, rules) in gathered {
@@ -388,15 +392,13 @@ impl Index {
     }
 
     /// Collects rules through any depth of aggregation; a role met twice (a cycle) adds nothing the second time.
-    fn gather(&self, name: &str, seen: &mut HashSet<String>, out: &mut Vec<PolicyRule>) {
+    fn gather<'a>(&'a self, name: &str, seen: &mut HashSet<String>, out: &mut Vec<&'a PolicyRule>) {
         let Some(role) = self.cluster_roles.get(name) else { return };
         if !seen.insert(name.to_owned()) {
             return;
         }
         let Some(selectors) = &role.selectors else {
-            for rule in role.rules.iter().filter(|rule| !out.contains(rule)).cloned().collect::<Vec<_>>() {
-                out.push(rule);
-            }
+            out.extend(role.rules.iter());
             return;
         };
         let mut matching: Vec<&String> = self

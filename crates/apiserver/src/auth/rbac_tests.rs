@@ -123,7 +123,7 @@ fn a_controller_gathers_each_rule_once_and_never_its_own() {
     assert_eq!(aggregated_rules(&role_value, &all).len(), 1);
 }
 
-/// What kube-apiserver does: every binding, every subject, every rule.
+/// The algorithm of kube-apiserver: every binding, every subject, every rule.
 fn naive(objects: &[(RbacKind, Value)], user: &User, verb: &str, namespace: &str) -> bool {
     let applies = |binding: &Value, default_namespace: &str| {
         binding["subjects"].as_array().into_iter().flatten().any(|subject| {

@@ -1,7 +1,5 @@
-//! The questions about access that are themselves API objects: access reviews, token reviews, token requests.
-//!
-//! Each function takes the posted object and gives the object to answer with. Pure over authorizer and authenticator;
-//! never stores anything.
+//! Access reviews, token reviews and token requests. Each function takes the posted object and returns the response
+//! object.
 
 use std::collections::BTreeMap;
 

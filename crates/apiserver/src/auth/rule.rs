@@ -1,17 +1,13 @@
 //! One RBAC policy rule: what it allows, what it covers, and how it is printed.
-//!
-//! Decides from a rule and a request alone. Never knows whose rule it is.
-
-use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::user::User;
 
-const ALL: &str = "*";
+pub(super) const ALL: &str = "*";
 
 /// A rule of a Role or ClusterRole.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PolicyRule {
     pub api_groups: Vec<String>,
     pub resources: Vec<String>,
@@ -20,7 +16,7 @@ pub struct PolicyRule {
     pub verbs: Vec<String>,
 }
 
-/// What is asked for.
+/// The attributes of an access check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
     Resource { group: &'a str, resource: &'a str, subresource: &'a str, namespace: &'a str, name: &'a str },
@@ -133,73 +129,6 @@ impl PolicyRule {
             .collect();
         format!("{{{}}}", texts.join(", "))
     }
-
-    /// Equivalent rules with one verb, one resource (or URL) and at most one name each.
-    fn breakdown(&self) -> Vec<PolicyRule> {
-        let one = |text: &String| vec![text.clone()];
-        let mut out = Vec::new();
-        for group in &self.api_groups {
-            for resource in &self.resources {
-                for verb in &self.verbs {
-                    let simple = PolicyRule {
-                        api_groups: one(group),
-                        resources: one(resource),
-                        verbs: one(verb),
-                        ..PolicyRule::default()
-                    };
-                    if self.resource_names.is_empty() {
-                        out.push(simple.clone());
-                    }
-                    out.extend(
-                        self.resource_names
-                            .iter()
-                            .map(|name| PolicyRule { resource_names: one(name), ..simple.clone() }),
-                    );
-                }
-            }
-        }
-        for url in &self.non_resource_urls {
-            for verb in &self.verbs {
-                out.push(PolicyRule { non_resource_urls: one(url), verbs: one(verb), ..PolicyRule::default() });
-            }
-        }
-        out
-    }
-
-    /// Whether this rule grants everything that `simple`, a broken-down rule, grants.
-    fn covers(&self, simple: &PolicyRule) -> bool {
-        let all_or_star = |own: &[String], wanted: &[String]| has(own, ALL) || wanted.iter().all(|item| has(own, item));
-        all_or_star(&self.verbs, &simple.verbs)
-            && all_or_star(&self.api_groups, &simple.api_groups)
-            && simple.resources.iter().all(|resource| {
-                let (main, sub) = resource.split_once('/').unwrap_or((resource, ""));
-                self.resource_matches(main, sub)
-            })
-            && simple.non_resource_urls.iter().all(|url| self.non_resource_urls.iter().any(|own| url_covers(own, url)))
-            && (self.resource_names.is_empty()
-                || (!simple.resource_names.is_empty()
-                    && simple.resource_names.iter().all(|name| has(&self.resource_names, name))))
-    }
-}
-
-/// The parts of `wanted` that no rule of `owned` covers, as sorted lines; empty if all is covered.
-pub fn uncovered(owned: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<String> {
-    let missing =
-        wanted.iter().flat_map(PolicyRule::breakdown).filter(|simple| !owned.iter().any(|rule| rule.covers(simple)));
-    let mut by_resource: BTreeMap<PolicyRule, Vec<String>> = BTreeMap::new();
-    let mut lines = Vec::new();
-    for rule in missing {
-        if rule.non_resource_urls.is_empty() {
-            let key = PolicyRule { verbs: Vec::new(), ..rule.clone() };
-            by_resource.entry(key).or_default().extend(rule.verbs);
-        } else {
-            lines.push(rule.compact());
-        }
-    }
-    lines.extend(by_resource.into_iter().map(|(rule, verbs)| PolicyRule { verbs, ..rule }.compact()));
-    lines.sort();
-    lines.dedup();
-    lines
 }
 
 /// A list as Go prints it with `%q`: `["a" "b"]`.
@@ -208,7 +137,7 @@ pub fn quoted_list(list: &[String]) -> String {
     format!("[{}]", quoted.join(" "))
 }
 
-fn combined(resource: &str, subresource: &str) -> String {
+pub(super) fn combined(resource: &str, subresource: &str) -> String {
     if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") }
 }
 
@@ -224,16 +153,19 @@ fn url_matches(granted: &str, path: &str) -> bool {
     granted == ALL || url_covers(granted, path)
 }
 
-fn url_covers(granted: &str, path: &str) -> bool {
+pub(super) fn url_covers(granted: &str, path: &str) -> bool {
     granted == path || (granted.ends_with('*') && path.starts_with(granted.trim_end_matches('*')))
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::auth::coverage::{Coverage, coverage};
     use expect_test::{Expect, expect};
 
-    fn rule(text: &str) -> PolicyRule {
+    pub(in crate::auth) fn rule(text: &str) -> PolicyRule {
         // "verbs groups resources names" with commas, "-" for none, a resource starting with "/" is a URL.
         let words: Vec<Vec<String>> =
             text.split(' ')
@@ -293,9 +225,91 @@ mod tests {
         }
     }
 
+    /// Rights compared one by one: slow, and plainly what Kubernetes means.
+    impl PolicyRule {
+        /// Equivalent rules with one verb, one resource (or URL) and at most one name each.
+        fn breakdown(&self) -> Vec<PolicyRule> {
+            let one = |text: &String| vec![text.clone()];
+            let mut out = Vec::new();
+            for group in &self.api_groups {
+                for resource in &self.resources {
+                    for verb in &self.verbs {
+                        let simple = PolicyRule {
+                            api_groups: one(group),
+                            resources: one(resource),
+                            verbs: one(verb),
+                            ..PolicyRule::default()
+                        };
+                        if self.resource_names.is_empty() {
+                            out.push(simple.clone());
+                        }
+                        out.extend(
+                            self.resource_names
+                                .iter()
+                                .map(|name| PolicyRule { resource_names: one(name), ..simple.clone() }),
+                        );
+                    }
+                }
+            }
+            for url in &self.non_resource_urls {
+                for verb in &self.verbs {
+                    out.push(PolicyRule { non_resource_urls: one(url), verbs: one(verb), ..PolicyRule::default() });
+                }
+            }
+            out
+        }
+
+        /// Whether this rule grants everything that `simple`, a broken-down rule, grants.
+        fn covers(&self, simple: &PolicyRule) -> bool {
+            let all_or_star =
+                |own: &[String], wanted: &[String]| has(own, ALL) || wanted.iter().all(|item| has(own, item));
+            all_or_star(&self.verbs, &simple.verbs)
+                && all_or_star(&self.api_groups, &simple.api_groups)
+                && simple.resources.iter().all(|resource| {
+                    let (main, sub) = resource.split_once('/').unwrap_or((resource, ""));
+                    self.resource_matches(main, sub)
+                })
+                && simple
+                    .non_resource_urls
+                    .iter()
+                    .all(|url| self.non_resource_urls.iter().any(|own| url_covers(own, url)))
+                && (self.resource_names.is_empty()
+                    || (!simple.resource_names.is_empty()
+                        && simple.resource_names.iter().all(|name| has(&self.resource_names, name))))
+        }
+    }
+
+    /// The parts of `wanted` that no rule of `owned` covers, as sorted lines; empty if all is covered.
+    pub(in crate::auth) fn expanded_uncovered(owned: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<String> {
+        let missing = wanted
+            .iter()
+            .flat_map(PolicyRule::breakdown)
+            .filter(|simple| !owned.iter().any(|rule| rule.covers(simple)));
+        let mut by_resource: BTreeMap<PolicyRule, Vec<String>> = BTreeMap::new();
+        let mut lines = Vec::new();
+        for rule in missing {
+            if rule.non_resource_urls.is_empty() {
+                let key = PolicyRule { verbs: Vec::new(), ..rule.clone() };
+                by_resource.entry(key).or_default().extend(rule.verbs);
+            } else {
+                lines.push(rule.compact());
+            }
+        }
+        lines.extend(by_resource.into_iter().map(|(rule, verbs)| PolicyRule { verbs, ..rule }.compact()));
+        lines.sort();
+        lines.dedup();
+        lines
+    }
+
     fn check_uncovered(owned: &[&str], wanted: &[&str], expected: &Expect) {
         let rules = |texts: &[&str]| -> Vec<PolicyRule> { texts.iter().map(|text| rule(text)).collect() };
-        expected.assert_eq(&uncovered(&rules(owned), &rules(wanted)).join("\n"));
+        let lines = match coverage(&rules(owned), &rules(wanted)) {
+            Coverage::Missing { lines, complete: true } => lines,
+            Coverage::Covered => Vec::new(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(lines, expanded_uncovered(&rules(owned), &rules(wanted)));
+        expected.assert_eq(&lines.join("\n"));
     }
 
     #[test]

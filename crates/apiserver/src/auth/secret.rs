@@ -1,10 +1,8 @@
-//! Text that must not reach a log.
-//!
-//! Decides only how such text prints: never.
+//! Text that must not reach a log. Its `Debug` form never shows the content.
 
 use std::fmt;
 
-/// A token or key. `Debug` shows nothing of it; whoever needs it says `expose`.
+/// A token or key. `Debug` hides it; `expose` returns it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

@@ -1,6 +1,4 @@
-//! Who asks: the identity that authentication found and authorization judges.
-//!
-//! Decides the names and groups that Kubernetes reserves. Never decides what a user may do.
+//! The user of a request, and the user and group names that Kubernetes reserves.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
-//! The shape of one row of the kinds table, and the words its rows are written in.
-//!
-//! Decides which facts about a kind the rest of the server may ask for. Never holds a kind itself: `kinds` does.
+//! The row type of the table of built-in kinds.
 
 /// Verbs of a discovery entry, in the order in which kube-apiserver lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +90,7 @@ pub struct BuiltinKind {
     pub graceful_delete: bool,
     /// Name of the definition in the OpenAPI documents and in the schema table.
     pub definition: &'static str,
-    /// Group and version under which objects of this kind are kept; differs from its own for twin versions only.
+    /// Group and version under which objects of this kind are kept; differs from its own for aliased versions only.
     pub stored_as: (&'static str, &'static str),
 }
 

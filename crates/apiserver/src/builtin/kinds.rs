@@ -1,6 +1,4 @@
-//! Every built-in kind as one row: what discovery says of it and how its writes behave.
-//!
-//! Decides which kinds exist before any CustomResourceDefinition. Facts of kube-apiserver 1.34. Never holds behaviour.
+//! The table of built-in kinds, one row per kind: discovery data and write behaviour, as in kube-apiserver 1.34.
 
 use super::kind::{BuiltinKind, Generation, NameRule, Subresource, Verbs};
 

@@ -1,8 +1,8 @@
-//! Request bodies in Kubernetes' protobuf form, which the typed Go clients (`kubectl create` among them) send without
-//! ever falling back to JSON.
+//! Request bodies in Kubernetes' protobuf form, which typed Go clients (`kubectl create` among them) send without falling
+//! back to JSON.
 //!
-//! Decides how bytes become the JSON object that the same client would have sent. Field numbers come from
-//! `protobuf.json`, the shapes of values from the table of schemas. Never writes protobuf: clients accept JSON as well.
+//! Field numbers come from `protobuf.json`, the shapes of values from the table of schemas. Responses are always JSON,
+//! which these clients accept.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -1,6 +1,4 @@
-//! Kubernetes quantities: parsing, comparing and the one canonical way to write each.
-//!
-//! Decides what `1024Mi` or `0.5` become when they are stored (`1Gi`, `500m`). Never decides where quantities are allowed.
+//! Kubernetes quantities: parsing, comparison and the canonical form (`1024Mi` becomes `1Gi`, `0.5` becomes `500m`).
 
 use std::fmt;
 

@@ -1,14 +1,12 @@
-//! Schema trees and OpenAPI definitions of the built-in kinds, made from the table when first asked for.
-//!
-//! Decides how a line of the table becomes a `schema::Node` and how it becomes an OpenAPI v3 schema with its prose.
-//! The prose comes from `k8s-openapi` at run time. Never decides how values are checked.
+//! Schema trees and OpenAPI definitions of the built-in kinds, built from the table on first use. Descriptions come from
+//! `k8s-openapi`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde_json::{Map, Value, json};
 
-use super::prose;
+use super::descriptions;
 use super::table::{self, Definition, Raw};
 use crate::schema::{Additional, Constraints, JsonType, ListType, Logic, Node, PatchStrategy, Schema};
 
@@ -35,7 +33,7 @@ pub fn openapi_definition(name: &str) -> Option<Value> {
     let definition = table::definition(name)?;
     let mut out = openapi(definition.raw());
     let Some(object) = out.as_object_mut() else { return Some(out) };
-    if let Some(text) = prose::description_of(name, "") {
+    if let Some(text) = descriptions::description_of(name, "") {
         object.insert("description".to_owned(), json!(text));
     }
     if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
@@ -246,7 +244,7 @@ fn openapi(value: &Value) -> Value {
 }
 
 fn describe(definition: &str, field: &str, property: &mut Value) {
-    if let (Some(text), Some(object)) = (prose::description_of(definition, field), property.as_object_mut()) {
+    if let (Some(text), Some(object)) = (descriptions::description_of(definition, field), property.as_object_mut()) {
         object.insert("description".to_owned(), json!(text));
     }
 }

@@ -1,6 +1,6 @@
-//! Field selectors of built-in kinds.
-//!
-//! Decides which fields a list or watch may be narrowed by. Never evaluates a selector.
+//! The field selectors of built-in kinds.
+
+use serde_json::Value;
 
 /// Field selectors that kinds offer beside `metadata.name` and `metadata.namespace`.
 const SELECTABLE: &[(&str, &str, &[&str])] = &[
@@ -65,6 +65,22 @@ const SELECTABLE: &[(&str, &str, &[&str])] = &[
 /// Field selectors of a kind beside `metadata.name` and `metadata.namespace`.
 pub fn selectable_fields(group: &str, kind: &str) -> &'static [&'static str] {
     SELECTABLE.iter().find(|row| row.0 == group && row.1 == kind).map_or(&[], |row| row.2)
+}
+
+/// Fields whose value is not what stands at their path, because the object may leave it out or names it otherwise.
+pub fn computed_field(kind: &str, label: &str) -> Option<fn(&Value) -> String> {
+    match (kind, label) {
+        ("Job", "status.successful") => Some(|job| count(job, "/status/succeeded")),
+        ("ReplicaSet" | "ReplicationController", "status.replicas") => Some(|set| count(set, "/status/replicas")),
+        ("Node", "spec.unschedulable") => {
+            Some(|node| node.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or_default().to_string())
+        }
+        _ => None,
+    }
+}
+
+fn count(object: &Value, pointer: &str) -> String {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default().to_string()
 }
 
 #[cfg(test)]

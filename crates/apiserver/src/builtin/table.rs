@@ -1,7 +1,7 @@
-//! Reads `schemas.json`: one definition per line, each parsed when it is first asked for and then kept.
+//! Reads `schemas.json`: one definition per line, parsed on first use.
 //!
-//! Decides nothing: it is the facts of the Kubernetes OpenAPI documents and Go struct tags in a form that can be
-//! walked. `cargo xtask codegen-builtin` writes the file. The short keys are explained at `Raw`.
+//! The file has the facts of the Kubernetes OpenAPI documents and Go struct tags. `cargo xtask codegen-builtin` writes
+//! it. `Raw` explains the short keys.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 static TEXT: &str = include_str!("schemas.json");
 
-/// What Go does with a field on writing it.
+/// How Go encodes a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire {
     /// Optional pointer: written as it is, left out when absent.

@@ -1,6 +1,6 @@
-//! Reading and writing JSON values by dotted path, with Go's habit of giving the zero value for what is absent.
+//! Reads and writes JSON values by dotted path. An absent field reads as Go's zero value.
 //!
-//! Decides nothing about kinds. Paths name struct fields only; map keys, which may hold dots, are looked up by `get`.
+//! Paths name struct fields only; map keys, which may contain dots, are read with `get`.
 
 use std::sync::OnceLock;
 

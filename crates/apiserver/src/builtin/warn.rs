@@ -1,4 +1,4 @@
-//! What kube-apiserver accepts but advises against, as texts for `Warning` headers. Never refuses anything.
+//! Warnings of kube-apiserver about accepted objects, for `Warning` headers.
 
 use serde_json::Value;
 
@@ -12,6 +12,14 @@ pub fn warnings(kind: &BuiltinKind, object: &Value) -> Vec<String> {
             vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()]
         }
         _ => Vec::new(),
+    }
+}
+
+/// The warning about a deprecated kind.
+pub fn deprecation_warning(group: &str, kind: &str) -> Option<&'static str> {
+    match (group, kind) {
+        ("", "Endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        _ => None,
     }
 }
 

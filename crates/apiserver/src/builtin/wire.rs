@@ -1,8 +1,7 @@
-//! What a built-in object looks like after Go has read and written it.
+//! A built-in object after Go has decoded and encoded it.
 //!
-//! Decides which fields vanish because they hold a zero value, which always appear, how quantities and times are
-//! written, and which JSON a typed reader refuses. kube-apiserver keeps typed objects, so every object it returns went
-//! through this. Never adds a default and never drops an unknown field.
+//! Determines which zero values are omitted, which fields always appear, how quantities and times are written, and which
+//! JSON a typed decoder refuses. kube-apiserver keeps typed objects, so every object that it returns went through this.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -97,7 +96,7 @@ impl Reader {
                 self.path.pop();
             }
             match (field.wire, &field.shape) {
-                (Wire::Pointer | Wire::Null, _) | (_, Shape::Struct(_)) => !inner.is_null(),
+                (Wire::Pointer | Wire::Null, _) | (_, Shape::Struct(_) | Shape::Anything) => !inner.is_null(),
                 _ => !is_zero(inner),
             }
         });

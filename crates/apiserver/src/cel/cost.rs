@@ -1,7 +1,6 @@
-//! What an expression may cost at worst, told from the schema before it ever runs.
+//! The estimated maximum cost of an expression, computed from the schema when a CRD is written, as kube-apiserver does.
 //!
-//! Decides as kube-apiserver does when a CRD is written: sizes come from `maxItems`, `maxLength` and `maxProperties`, or
-//! else from what fits into a request. Never evaluates anything.
+//! Sizes come from `maxItems`, `maxLength` and `maxProperties`, or else from the maximum size of a request.
 
 use std::collections::BTreeMap;
 
@@ -135,7 +134,7 @@ pub(super) fn multiplicity(schema: &Schema) -> Option<u64> {
     }
 }
 
-/// What a rule that costs too much is told.
+/// The error of a rule that costs too much.
 pub(super) fn too_expensive(what: &str, cost: u64, limit: u64) -> String {
     #[allow(clippy::cast_precision_loss)] // a factor of one or two digits is shown
     let factor = cost as f64 / limit as f64;

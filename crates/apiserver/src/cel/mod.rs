@@ -1,9 +1,8 @@
-//! The rules of a schema (`x-kubernetes-validations`): compiled once, evaluated on every write.
+//! The validation rules of a schema (`x-kubernetes-validations`): compiled once, evaluated on every write.
 //!
-//! Decides whether a CRD's rules make sense, and whether an object follows them. The language is CEL with the library of
-//! kube-apiserver; it is implemented here because rules need three things together that no crate offers: types taken
-//! from a schema, a budget, and the exact wording of failures. Evaluation never panics and always ends: recursion is
-//! bounded by the parser, work by the budget.
+//! The language is CEL with the library of kube-apiserver. It is implemented here because rules need three things
+//! together that no crate offers: types taken from a schema, a budget, and the exact wording of failures. Evaluation
+//! never panics and always ends: recursion is bounded by the parser, work by the budget.
 
 mod ast;
 mod check;

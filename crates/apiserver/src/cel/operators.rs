@@ -1,12 +1,13 @@
 //! Equality, order and arithmetic of CEL values.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::eval::Evaluation;
 use super::value::{Evaluated, Fault, Key, Val, View};
-use crate::schema::{ListType, item_with_same_keys};
+use crate::schema::{KeyedItems, ListType};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
@@ -99,8 +100,9 @@ fn equal_views<'a>(evaluation: &mut Evaluation<'a>, a: View<'a>, b: View<'a>) ->
                 }
                 ListType::Map(keys) => {
                     evaluation.charge(left.len() as u64 * right.len() as u64 / 10)?;
+                    let others = KeyedItems::new(keys, right);
                     for item in left {
-                        let Some(other) = item_with_same_keys(keys, right, item) else { return Ok(false) };
+                        let Some(other) = others.find(item) else { return Ok(false) };
                         if !equal(evaluation, &a.item(item)?, &b.item(other)?)? {
                             return Ok(false);
                         }
@@ -209,7 +211,8 @@ fn add<'a>(evaluation: &mut Evaluation<'a>, a: &Val<'a>, b: &Val<'a>) -> Evaluat
         (Val::Json(left), Val::Json(right)) if a.is_list() && b.is_list() => match &left.schema.list_type {
             ListType::Atomic => joined(a, b)?,
             ListType::Set => {
-                let new = right.items().iter().filter(|item| !left.items().contains(item));
+                let known: BTreeSet<String> = left.items().iter().map(Value::to_string).collect();
+                let new = right.items().iter().filter(|item| !known.contains(&item.to_string()));
                 let all = left.items().iter().chain(new);
                 Val::list(all.map(|item| left.item(item)).collect::<Result<_, _>>()?)
             }
@@ -229,8 +232,9 @@ fn joined<'a>(a: &Val<'a>, b: &Val<'a>) -> Evaluated<'a> {
 
 /// List maps keep the places of the left, with the right one's items where keys are the same, and its others after them.
 fn merged<'a>(left: View<'a>, right: View<'a>, keys: &[String]) -> Evaluated<'a> {
-    let replaced = left.items().iter().map(|item| item_with_same_keys(keys, right.items(), item).unwrap_or(item));
-    let new = right.items().iter().filter(|item| item_with_same_keys(keys, left.items(), item).is_none());
+    let (old_items, new_items) = (KeyedItems::new(keys, left.items()), KeyedItems::new(keys, right.items()));
+    let replaced = left.items().iter().map(|item| new_items.find(item).unwrap_or(item));
+    let new = right.items().iter().filter(|item| old_items.find(item).is_none());
     Ok(Val::list(replaced.chain(new).map(|item| left.item(item)).collect::<Result<_, _>>()?))
 }
 

@@ -1,6 +1,4 @@
 //! Tokens to an expression, macros included.
-//!
-//! Decides the syntax only; whether names and types make sense is the checker's business.
 
 use super::ast::{Element, Expr, Kind, Literal, Macro, MacroKind};
 use super::issue::Issue;

@@ -1,7 +1,7 @@
-//! From the rules in a schema to programs, and from programs to findings about an object.
+//! Compiles the rules of a schema, and evaluates them on an object.
 //!
-//! Decides which rules apply where, what `oldSelf` is there, and how a failure is worded. Rules that look at the old
-//! value run only where there is one to compare with.
+//! Defines which rules apply where, what `oldSelf` is, and how a failure is worded. Rules that use the old value run only
+//! where there is one.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::value::{Fault, Val, view};
 use super::{field_path, issue, parser};
 use crate::field::{self, FieldError};
 use crate::schema::path::{child, index, key, shown};
-use crate::schema::{Additional, ListType, Rule, Schema, equal_by_schema, item_with_same_keys};
+use crate::schema::{Additional, KeyedItems, ListType, Rule, Schema, equal_by_schema};
 
 /// Cost units one rule may spend on one value: about a tenth of a second on the real server.
 pub const RULE_BUDGET: u64 = 1_000_000;
@@ -76,7 +76,7 @@ impl Rules {
     pub fn check(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let Some(root) = &self.root else { return Vec::new() };
         let ratchet = Ratchet { current: old.map(|old| (&self.schema, new, old)), parent: None };
-        let mut run = Run { findings: Vec::new(), remaining: OBJECT_BUDGET };
+        let mut run = Run { findings: Vec::new(), remaining: OBJECT_BUDGET, compared: None };
         // Running out of budget ends the run; the finding about it is already there.
         let _ = run.node(root, Place { path: "", schema: &self.schema, resource: true }, new, old, ratchet);
         run.findings
@@ -180,7 +180,7 @@ impl Compiler {
         let Some(default) = schema.default.as_ref().filter(|_| self.findings.is_empty()) else { return };
         let place = child(path, "default");
         for old in [Some(default), None] {
-            let mut run = Run { findings: Vec::new(), remaining: OBJECT_BUDGET };
+            let mut run = Run { findings: Vec::new(), remaining: OBJECT_BUDGET, compared: None };
             let at = Place { path: &place, schema, resource: schema.embedded_resource };
             let _ = run.node(node, at, default, old, Ratchet::default());
             if !run.findings.is_empty() {
@@ -314,11 +314,6 @@ struct Ratchet<'a> {
 }
 
 impl<'a> Ratchet<'a> {
-    /// A rule that fails on what did not change is not held against an update.
-    fn forgives(self) -> bool {
-        self.current.or(self.parent).is_some_and(|(schema, new, old)| equal_by_schema(schema, new, old))
-    }
-
     fn below(self, find: impl FnOnce(Pair<'a>) -> Option<Pair<'a>>) -> Self {
         match self.current {
             None => self,
@@ -333,11 +328,28 @@ impl<'a> Ratchet<'a> {
         self.below(|(schema, new, old)| Some((schema.field(name)?, new.get(name)?, old.get(name)?)))
     }
 
-    fn item(self, position: usize) -> Self {
-        self.below(|(schema, new, old)| {
+    /// For the items of the list at hand.
+    fn items(self) -> ItemRatchet<'a> {
+        let old = self.current.and_then(|(schema, _, old)| {
             let ListType::Map(keys) = &schema.list_type else { return None };
-            let item = new.get(position)?;
-            Some((schema.items.as_ref()?, item, item_with_same_keys(keys, old.as_array()?, item)?))
+            Some((&**schema.items.as_ref()?, KeyedItems::new(keys, old.as_array()?)))
+        });
+        ItemRatchet { list: self, old }
+    }
+}
+
+/// As `Ratchet`, for the items of one list.
+struct ItemRatchet<'a> {
+    list: Ratchet<'a>,
+    /// The schema of the items, and the old items if they can be told apart.
+    old: Option<(&'a Schema, KeyedItems<'a, 'a>)>,
+}
+
+impl<'a> ItemRatchet<'a> {
+    fn of(&self, item: &'a Value) -> Ratchet<'a> {
+        self.list.below(|_| {
+            let (schema, old) = self.old.as_ref()?;
+            Some((schema, item, old.find(item)?))
         })
     }
 }
@@ -355,6 +367,15 @@ struct Stopped;
 struct Run {
     findings: Vec<FieldError>,
     remaining: u64,
+    compared: Option<Compared>,
+}
+
+/// The outcome of the last comparison of a new and an old value, by where they stand in memory. Many rules ask for the
+/// same one: those of all items of a list whose items cannot be told apart compare the whole list.
+struct Compared {
+    new: usize,
+    old: usize,
+    equal: bool,
 }
 
 impl Run {
@@ -380,14 +401,16 @@ impl Run {
             Value::Array(items) => {
                 let (Some(node), Some(schema)) = (&node.items, &place.schema.items) else { return Ok(()) };
                 let old_items = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                let old_items = match &place.schema.list_type {
+                    ListType::Map(keys) => Some(KeyedItems::new(keys, old_items)),
+                    _ => None,
+                };
+                let ratchet = ratchet.items();
                 for (position, item) in items.iter().enumerate() {
-                    let old_item = match &place.schema.list_type {
-                        ListType::Map(keys) => item_with_same_keys(keys, old_items, item),
-                        _ => None,
-                    };
+                    let old_item = old_items.as_ref().and_then(|old| old.find(item));
                     let path = index(place.path, position);
                     let below = Place { path: &path, schema, resource: schema.embedded_resource };
-                    self.node(node, below, item, old_item, ratchet.item(position))?;
+                    self.node(node, below, item, old_item, ratchet.of(item))?;
                 }
             }
             Value::Object(fields) => {
@@ -456,6 +479,22 @@ impl Run {
         }
     }
 
+    /// A rule that fails on what did not change is not held against an update.
+    fn forgives(&mut self, ratchet: Ratchet<'_>) -> bool {
+        let Some((schema, new, old)) = ratchet.current.or(ratchet.parent) else { return false };
+        let (new_place, old_place) = (std::ptr::from_ref(new).addr(), std::ptr::from_ref(old).addr());
+        match &self.compared {
+            Some(known) if (known.new, known.old) == (new_place, old_place) => known.equal,
+            _ => {
+                #[cfg(test)]
+                crate::testing::count_steps(new.as_array().map_or(1, Vec::len));
+                let equal = equal_by_schema(schema, new, old);
+                self.compared = Some(Compared { new: new_place, old: old_place, equal });
+                equal
+            }
+        }
+    }
+
     fn failed(
         &mut self,
         program: &Program,
@@ -464,7 +503,7 @@ impl Run {
         old: Option<&Value>,
         ratchet: Ratchet<'_>,
     ) -> Result<(), Stopped> {
-        if !program.uses_old && ratchet.forgives() {
+        if !program.uses_old && self.forgives(ratchet) {
             return Ok(());
         }
         let rule = &program.rule;

@@ -1,8 +1,5 @@
-//! Which functions exist, and what they take and give: CEL's own, its extensions, and the Kubernetes library.
-//!
-//! As a server of version 1.34 lets new rules use: those that version 1.33 knows, too.
-//!
-//! A table and nothing else: the checker reads it, `library` does the work.
+//! The table of functions with their types: CEL's own, its extensions, and the Kubernetes library of version 1.34.
+//! `library` implements them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};

@@ -1,7 +1,5 @@
-//! What every namespace is equipped with (the `default` ServiceAccount, the certificate authority), and the content of
+//! Creates the `default` ServiceAccount and the certificate authority ConfigMap in every namespace, and fills
 //! service-account token Secrets.
-//!
-//! Decides from namespaces, ServiceAccounts and Secrets. Tokens are signed elsewhere.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::act::{self, Outcome};
-use super::{Seen, Wake};
+use super::{StoreEvent, Wake};
 use crate::registry::StorageKey;
 use crate::rest::meta;
 use crate::server::{Cluster, TokenBinding};
@@ -37,10 +35,10 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    pub(super) fn observe(&mut self, seen: &Seen) {
-        match seen {
-            Seen::Changed(resource, event) => self.note(resource, &event.entry),
-            Seen::Relisted(resource, entries) => {
+    pub(super) fn observe(&mut self, event: &StoreEvent) {
+        match event {
+            StoreEvent::Changed(resource, event) => self.note(resource, &event.entry),
+            StoreEvent::Relisted(resource, entries) => {
                 for entry in entries {
                     self.note(resource, entry);
                 }

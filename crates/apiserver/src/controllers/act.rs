@@ -1,7 +1,7 @@
-//! How controllers change objects: the few writes they make.
+//! The writes of controllers.
 //!
-//! Deletions go through the API, so that finalizers and admission count; edits of single fields go straight to the
-//! store under the revision they were worked out from.
+//! Deletions go through the API, so that finalizers and admission apply. Edits of single fields go directly to the store,
+//! conditional on the revision that they are based on.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub(super) async fn create(cluster: &Arc<Cluster>, plural: &str, namespace: &str
     }
 }
 
-/// Changes an object as `edit` says, unless it was changed since it was read. An object that is thereby released goes.
+/// Edits an object, unless it was changed since it was read. Removes it if the edit removes the last finalizer of a deleting object.
 pub(super) async fn edit(
     cluster: &Cluster,
     resource: &StorageKey,

@@ -1,7 +1,6 @@
-//! The garbage collector: objects whose owners are gone go too; owners wait for dependents or let go of them.
+//! The garbage collector: deletes objects whose owners are gone, and handles foreground and orphan deletion.
 //!
-//! Decides from an object's owner references and the owners that the store has now. An owner of a kind that is not
-//! served counts as present: nothing is deleted because of what cannot be read.
+//! An owner of a kind that is not served counts as present. Never delete an object because its owner could not be read.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use super::act::{self, Outcome, remove_finalizer};
 use super::graph::{Graph, Place};
-use super::{Seen, Wake};
+use super::{StoreEvent, Wake};
 use crate::registry::ResourceInfo;
 use crate::registry::info::split_api_version;
 use crate::rest::delete::{FOREGROUND, ORPHAN};
@@ -25,18 +24,18 @@ pub(super) struct Collector {
     graph: Graph,
 }
 
-/// What an owner reference points to.
+/// The target of an owner reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnerState {
     Present,
     Absent,
-    /// The owner goes as soon as its dependents are gone.
+    /// The owner is deleted as soon as its dependents are gone.
     Waiting,
 }
 
 impl Collector {
-    pub(super) fn observe(&mut self, seen: &Seen) {
-        self.graph.observe(seen);
+    pub(super) fn observe(&mut self, event: &StoreEvent) {
+        self.graph.observe(event);
     }
 
     pub(super) async fn work(&mut self, cluster: &Arc<Cluster>) -> Wake {
@@ -68,7 +67,7 @@ async fn examine(cluster: &Arc<Cluster>, graph: &Graph, place: &Place) -> Outcom
     follow_owners(cluster, graph, place, &info, &entry).await
 }
 
-/// Takes the reference to this object out of all dependents, then lets it go.
+/// Removes the reference to this object from all dependents, then removes the orphan finalizer.
 async fn orphan_dependents(cluster: &Arc<Cluster>, graph: &Graph, place: &Place, entry: &Entry) -> Outcome {
     let uid = &entry.index.uid;
     for dependent in graph.dependents(uid) {
@@ -82,7 +81,7 @@ async fn orphan_dependents(cluster: &Arc<Cluster>, graph: &Graph, place: &Place,
     act::edit(cluster, &place.resource, entry, &[], |o| remove_finalizer(o, ORPHAN)).await
 }
 
-/// Lets an object go once no dependent that blocks it is left.
+/// Removes the foreground finalizer once no blocking dependent is left.
 async fn wait_for_dependents(cluster: &Arc<Cluster>, graph: &Graph, place: &Place, entry: &Entry) -> Outcome {
     let uid = &entry.index.uid;
     let blocks = |place: &Place| {
@@ -125,7 +124,7 @@ fn state_of(cluster: &Cluster, info: &ResourceInfo, entry: &Entry, owner: &Owner
     let (group, _) = split_api_version(&owner.api_version);
     let Some(kind) = cluster.registry().find_kind(group, &owner.kind) else { return OwnerState::Present };
     if kind.namespaced && !info.namespaced {
-        // Such a reference cannot be resolved, so nothing follows from it.
+        // The reference cannot be resolved, so it has no effect.
         return OwnerState::Present;
     }
     let (namespace, _) = entry.namespace_and_name();

@@ -1,7 +1,6 @@
-//! CustomResourceDefinitions: accept their names, serve what they define, and clean up after them.
+//! CustomResourceDefinitions: accepts their names, serves their kinds, and removes their objects.
 //!
-//! Decides from the definition and from the names of other resources of its group. A definition whose names were once
-//! accepted stays served. Never judges schemas: that happened when the definition was written.
+//! A definition whose names were once accepted stays served. Schemas are validated when the definition is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::act::{self, Outcome, remove_finalizer};
 use super::namespaces::put_condition;
-use super::{Seen, Wake};
+use super::{StoreEvent, Wake};
 use crate::registry::definition::{CLEANUP_FINALIZER, NameConflict, is_established, name_conflict};
 use crate::registry::{Definition, Origin, Registry, ResourceInfo, StorageKey};
 use crate::rest::meta::printed_time;
 use crate::server::Cluster;
 use crate::store::{ChangeKind, Entry};
 
-/// Objects deleted at once when their definition goes.
+/// Number of objects deleted concurrently when their definition is deleted.
 const AT_ONCE: usize = 32;
 
 fn definitions() -> StorageKey {
@@ -44,9 +43,18 @@ pub(super) struct Definitions {
 }
 
 impl Definitions {
-    pub(super) fn observe(&mut self, seen: &Seen) {
-        match seen {
-            Seen::Changed(resource, event) => {
+    /// Knows what is served already, so that a definition that was deleted meanwhile is withdrawn.
+    pub(super) fn new(cluster: &Cluster) -> Self {
+        let served = cluster.registry().all().into_iter().filter_map(|info| match &info.origin {
+            Origin::Custom { definition } => Some((definition.as_str().into(), info.clone())),
+            Origin::BuiltIn | Origin::Synthetic => None,
+        });
+        Self { installed: served.collect(), ..Self::default() }
+    }
+
+    pub(super) fn observe(&mut self, event: &StoreEvent) {
+        match event {
+            StoreEvent::Changed(resource, event) => {
                 if *resource == definitions() {
                     self.dirty.insert(event.entry.key.clone());
                     if event.kind == ChangeKind::Delete {
@@ -56,7 +64,7 @@ impl Definitions {
                 }
                 self.dirty.extend(self.emptying.get(resource).cloned());
             }
-            Seen::Relisted(resource, entries) => {
+            StoreEvent::Relisted(resource, entries) => {
                 if *resource == definitions() {
                     self.dirty.extend(entries.iter().map(|e| e.key.clone()));
                     self.dirty.extend(self.installed.keys().cloned());
@@ -91,11 +99,12 @@ impl Definitions {
         let others: Vec<Arc<ResourceInfo>> = others(cluster.registry(), &info, name);
         let conflict = name_conflict(&info, &others);
         let now = printed_time(cluster.now());
-        let told = act::edit(cluster, &definitions(), &entry, &[], |o| tell(o, conflict.as_ref(), &now)).await;
-        if told == Outcome::Done && (conflict.is_none() || established) {
+        let outcome =
+            act::edit(cluster, &definitions(), &entry, &[], |o| set_conditions(o, conflict.as_ref(), &now)).await;
+        if outcome == Outcome::Done && (conflict.is_none() || established) {
             self.serve(cluster, name, &info);
         }
-        told
+        outcome
     }
 
     fn serve(&mut self, cluster: &Cluster, name: &str, info: &Arc<ResourceInfo>) {
@@ -113,14 +122,14 @@ impl Definitions {
     }
 }
 
-/// What a stored definition says; one that cannot be served is left alone.
+/// Reads a stored definition; `None` if it cannot be served.
 fn read(cluster: &Cluster, entry: &Entry) -> Option<Definition> {
     let read = cluster.definitions().read(&entry.bytes);
     read.inspect_err(|findings| tracing::warn!(name = &*entry.key, ?findings, "a stored definition cannot be served"))
         .ok()
 }
 
-/// Serves what a definition says; what is served just so already is left alone, and so are its watches.
+/// Serves a definition. If it is already served unchanged, its resource and watches stay.
 fn install(cluster: &Cluster, info: Arc<ResourceInfo>) {
     let served = cluster.registry().find_storage(&info.storage.key);
     if served.is_none_or(|served| !Arc::ptr_eq(&served, &info)) {
@@ -128,7 +137,7 @@ fn install(cluster: &Cluster, info: Arc<ResourceInfo>) {
     }
 }
 
-/// The other resources of the group: their names are taken.
+/// The other resources of the group, whose names are not available.
 fn others(registry: &Registry, info: &ResourceInfo, name: &str) -> Vec<Arc<ResourceInfo>> {
     let is_other = |other: &ResourceInfo| match &other.origin {
         Origin::Custom { definition } => *definition != *name,
@@ -137,7 +146,7 @@ fn others(registry: &Registry, info: &ResourceInfo, name: &str) -> Vec<Arc<Resou
     registry.all().into_iter().filter(|other| other.group == info.group && is_other(other)).collect()
 }
 
-/// Deletes all objects; lets the definition go when none is left.
+/// Deletes all objects; removes the finalizer of the definition when none is left.
 async fn clean_up(cluster: &Arc<Cluster>, entry: &Entry, info: &ResourceInfo) -> Outcome {
     let key = &info.storage.key;
     let list = || cluster.store().peek_list(key, None, None, usize::MAX, None).map(|l| l.entries).unwrap_or_default();
@@ -162,7 +171,7 @@ async fn clean_up(cluster: &Arc<Cluster>, entry: &Entry, info: &ResourceInfo) ->
 }
 
 /// Writes down whether the names are accepted and which versions may be stored.
-fn tell(object: &mut Value, conflict: Option<&NameConflict>, now: &str) {
+fn set_conditions(object: &mut Value, conflict: Option<&NameConflict>, now: &str) {
     let established = is_established(object);
     match conflict {
         None => {

@@ -1,16 +1,13 @@
-//! Events go an hour after they were last written.
-//!
-//! Decides by the time of the last write that this process has seen, so that a restart gives them another hour. Never
-//! touches other kinds.
+//! Deletes Events one hour after their last write. The time is that of this process, so a restart gives them another
+//! hour.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::Instant;
 
-use super::{Seen, Wake};
+use super::{StoreEvent, Wake};
 use crate::registry::StorageKey;
 use crate::server::Cluster;
 use crate::store::{Action, Change, ChangeKind, Entry, Expect};
@@ -18,7 +15,7 @@ use crate::store::{Action, Change, ChangeKind, Entry, Expect};
 /// How long an event is kept.
 const EVENT_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
-/// Shortest sleep until something is due, should the clock of the cluster stand still.
+/// Minimum sleep until something is due, in case the clock of the cluster stands still.
 const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -32,15 +29,15 @@ fn events() -> StorageKey {
 }
 
 impl Expiry {
-    pub(super) fn observe(&mut self, cluster: &Cluster, seen: &Seen) {
-        match seen {
-            Seen::Changed(resource, event) if *resource == events() => {
+    pub(super) fn observe(&mut self, cluster: &Cluster, event: &StoreEvent) {
+        match event {
+            StoreEvent::Changed(resource, event) if *resource == events() => {
                 self.forget(&event.entry.key);
                 if event.kind == ChangeKind::Put {
                     self.note(cluster, &event.entry);
                 }
             }
-            Seen::Relisted(resource, entries) if *resource == events() => {
+            StoreEvent::Relisted(resource, entries) if *resource == events() => {
                 for entry in entries {
                     self.forget(&entry.key);
                     self.note(cluster, entry);
@@ -78,7 +75,7 @@ impl Expiry {
             None => Wake::OnChange,
             Some((due, _)) => {
                 let wait = Duration::try_from(due.duration_since(now)).unwrap_or_default();
-                Wake::At(Instant::now() + wait.max(SHORTEST_SLEEP))
+                Wake::after(wait.max(SHORTEST_SLEEP))
             }
         }
     }

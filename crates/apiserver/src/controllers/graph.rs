@@ -1,13 +1,13 @@
-//! Who owns whom, by uid, kept up to date from the changes of the store.
+//! The owner graph by uid, updated from the changes of the store.
 //!
-//! Holds only objects that have owners, and owners that wait for their dependents: a cluster without owner references
-//! costs nothing here. Decides which objects are worth looking at after a change; never what is done with them.
+//! Holds only objects with owners, and owners that wait for their dependents: a cluster without owner references costs
+//! nothing here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::registry::StorageKey;
 use crate::rest::delete::{FOREGROUND, ORPHAN};
-use crate::store::watch::Seen;
+use crate::store::watch::StoreEvent;
 use crate::store::{ChangeKind, Entry};
 
 /// An object by its place in the store.
@@ -22,7 +22,7 @@ pub(super) struct Graph {
     /// Uids of the owners of each object that has any.
     owners: BTreeMap<Place, Vec<Box<str>>>,
     dependents: HashMap<Box<str>, BTreeSet<Place>>,
-    /// Objects that go once their dependents are gone, by uid.
+    /// Objects in foreground deletion, by uid.
     waiting: HashMap<Box<str>, Place>,
     /// Objects to look at.
     pub(super) dirty: BTreeSet<Place>,
@@ -34,16 +34,16 @@ impl Graph {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    pub(super) fn observe(&mut self, seen: &Seen) {
-        match seen {
-            Seen::Changed(resource, event) => {
+    pub(super) fn observe(&mut self, event: &StoreEvent) {
+        match event {
+            StoreEvent::Changed(resource, event) => {
                 let place = Place { resource: resource.clone(), key: event.entry.key.clone() };
                 match event.kind {
                     ChangeKind::Put => self.put(place, &event.entry),
                     ChangeKind::Delete => self.gone(&place, Some(&event.entry.index.uid)),
                 }
             }
-            Seen::Relisted(resource, entries) => self.relisted(resource, entries.iter().map(AsRef::as_ref)),
+            StoreEvent::Relisted(resource, entries) => self.relisted(resource, entries.iter().map(AsRef::as_ref)),
         }
     }
 

@@ -1,9 +1,8 @@
-//! What the server does on its own: collect garbage, empty namespaces, establish definitions, equip namespaces,
-//! expire events.
+//! The controllers of the server: garbage collection, namespaces, definitions, service accounts, expiry of Events.
 //!
-//! One task per cluster follows all changes of its store, lets every controller note what concerns it, and then lets
-//! them work until nothing is left. Nothing polls: the task sleeps until a change or a due time. Controllers keep only
-//! what can be rebuilt from the store.
+//! One task per cluster follows all changes of its store, lets every controller enqueue what concerns it, and then lets
+//! them work until their queues are empty. The task sleeps until a change or a due time. Controllers keep only state that
+//! can be rebuilt from the store, so the task is restarted if it panics.
 
 mod accounts;
 mod act;
@@ -25,9 +24,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::server::tasks::Task;
 use crate::server::{Cluster, access};
-use crate::store::EveryChange;
-use crate::store::watch::Seen;
+use crate::store::watch::StoreEvent;
+
+/// The name of the controllers' task in health checks and metrics.
+const TASK: &str = "controllers";
 
 /// Time until a controller tries again what has failed.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -38,10 +40,14 @@ pub(crate) struct Running(Mutex<Option<(watch::Sender<()>, JoinHandle<()>)>>);
 
 impl Running {
     /// Starts them on the current runtime, for a cluster that is complete: another thread may run them at once.
-    pub(crate) fn start(&self, cluster: &Arc<Cluster>, changes: EveryChange) {
+    pub(crate) fn start(&self, cluster: &Arc<Cluster>) {
         let (alive, ended) = watch::channel(());
-        let task = tokio::spawn(run(Arc::downgrade(cluster), changes, ended));
-        *self.0.lock() = Some((alive, task));
+        let (task, name) = (cluster.tasks().register(TASK), cluster.name().to_owned());
+        let cluster = Arc::downgrade(cluster);
+        let supervised = async move {
+            task.supervise(&name, TASK, || run(cluster.clone(), ended.clone(), &task)).await;
+        };
+        *self.0.lock() = Some((alive, tokio::spawn(supervised)));
     }
 
     /// Ends them and waits until they hold nothing any more.
@@ -63,7 +69,12 @@ pub(crate) enum Wake {
 
 impl Wake {
     fn retry() -> Self {
-        Wake::At(Instant::now() + RETRY_AFTER)
+        Wake::after(RETRY_AFTER)
+    }
+
+    /// Not at all if the time is beyond what a clock can show.
+    fn after(wait: Duration) -> Self {
+        Instant::now().checked_add(wait).map_or(Wake::OnChange, Wake::At)
     }
 
     fn earlier(self, other: Self) -> Self {
@@ -82,17 +93,21 @@ pub(crate) fn prepare(cluster: &Cluster) {
     definitions::load(cluster);
 }
 
-async fn run(cluster: Weak<Cluster>, mut changes: EveryChange, mut ended: watch::Receiver<()>) {
-    let mut all = All::default();
-    loop {
+/// Works from all that is stored, then follows the changes, so that nothing is lost when it is started again.
+async fn run(cluster: Weak<Cluster>, mut ended: watch::Receiver<()>, task: &Task) {
+    let Some((mut changes, mut all)) = cluster.upgrade().map(|c| (c.store().watch_everything(), All::new(&c))) else {
+        return;
+    };
+    while ended.has_changed().is_ok() {
         let wake = {
             let Some(cluster) = cluster.upgrade() else { return };
-            let seen = changes.take();
-            for seen in &seen {
-                all.observe(&cluster, seen);
+            let events = changes.take();
+            for event in &events {
+                all.observe(&cluster, event);
             }
             all.work(&cluster).await
         };
+        task.completed_round();
         let due = async {
             match wake {
                 Wake::At(instant) => tokio::time::sleep_until(instant).await,
@@ -119,14 +134,17 @@ struct All {
 }
 
 impl All {
-    fn observe(&mut self, cluster: &Cluster, seen: &Seen) {
-        access::observe(cluster.rbac(), seen);
-        self.roles.observe(seen);
-        self.definitions.observe(seen);
-        self.namespaces.observe(seen);
-        self.accounts.observe(seen);
-        self.collector.observe(seen);
-        self.expiry.observe(cluster, seen);
+    fn new(cluster: &Cluster) -> Self {
+        Self { definitions: definitions::Definitions::new(cluster), ..Self::default() }
+    }
+
+    fn observe(&mut self, cluster: &Cluster, event: &StoreEvent) {
+        self.roles.observe(event);
+        self.definitions.observe(event);
+        self.namespaces.observe(event);
+        self.accounts.observe(event);
+        self.collector.observe(event);
+        self.expiry.observe(cluster, event);
     }
 
     async fn work(&mut self, cluster: &Arc<Cluster>) -> Wake {

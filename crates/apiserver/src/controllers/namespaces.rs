@@ -1,7 +1,6 @@
-//! Namespaces: the ones that every cluster has, and emptying those that are being deleted.
+//! Creates the namespaces that every cluster has, and empties those that are being deleted.
 //!
-//! Decides what is left of a terminating namespace from the store itself. A namespace goes only when it is empty at
-//! that very revision.
+//! A namespace is removed only if it is empty at the revision of the removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::act::{self, Outcome};
-use super::{Seen, Wake};
+use super::{StoreEvent, Wake};
 use crate::registry::{Origin, ResourceInfo, StorageKey};
 use crate::rest::meta::printed_time;
 use crate::server::Cluster;
@@ -29,7 +28,7 @@ pub(super) struct Namespaces {
     dirty: BTreeSet<Box<str>>,
 }
 
-/// What stands between a namespace and its end.
+/// The remaining content of a terminating namespace.
 #[derive(Debug, Default)]
 struct Left {
     /// Objects per resource.
@@ -39,23 +38,23 @@ struct Left {
 }
 
 impl Namespaces {
-    pub(super) fn observe(&mut self, seen: &Seen) {
-        match seen {
-            Seen::Changed(resource, event) if resource.as_str() == "namespaces" => {
+    pub(super) fn observe(&mut self, event: &StoreEvent) {
+        match event {
+            StoreEvent::Changed(resource, event) if resource.as_str() == "namespaces" => {
                 self.note(&event.entry, event.kind == ChangeKind::Put);
             }
-            Seen::Relisted(resource, entries) if resource.as_str() == "namespaces" => {
+            StoreEvent::Relisted(resource, entries) if resource.as_str() == "namespaces" => {
                 for entry in entries {
                     self.note(entry, true);
                 }
             }
-            Seen::Changed(_, event) => {
+            StoreEvent::Changed(_, event) => {
                 let (namespace, _) = event.entry.namespace_and_name();
                 if let Some(name) = self.terminating.get(namespace) {
                     self.dirty.insert(name.clone());
                 }
             }
-            Seen::Relisted(..) => self.dirty.extend(self.terminating.iter().cloned()),
+            StoreEvent::Relisted(..) => self.dirty.extend(self.terminating.iter().cloned()),
         }
     }
 
@@ -98,8 +97,9 @@ async fn empty(cluster: &Arc<Cluster>, name: &str) -> Outcome {
         return act::edit(cluster, &namespaces(), &namespace, &guards, finish).await;
     }
     let now = printed_time(cluster.now());
-    let told = act::edit(cluster, &namespaces(), &namespace, &[], |object| tell(object, &left, &now)).await;
-    if failed { Outcome::Failed } else { told }
+    let outcome =
+        act::edit(cluster, &namespaces(), &namespace, &[], |object| set_conditions(object, &left, &now)).await;
+    if failed { Outcome::Failed } else { outcome }
 }
 
 fn content(cluster: &Cluster, namespace: &str) -> Vec<(Arc<ResourceInfo>, Arc<Entry>)> {
@@ -136,7 +136,7 @@ fn finish(object: &mut Value) {
 }
 
 /// Writes down what the namespace waits for.
-fn tell(object: &mut Value, left: &Left, now: &str) {
+fn set_conditions(object: &mut Value, left: &Left, now: &str) {
     let listed = |counts: &BTreeMap<String, usize>, verb: &str| {
         let texts: Vec<String> =
             counts.iter().map(|(what, n)| format!("{what} {verb} {n} resource instances")).collect();

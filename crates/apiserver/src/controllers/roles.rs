@@ -1,13 +1,11 @@
 //! Aggregated ClusterRoles: their rules are those of the ClusterRoles that they select.
-//!
-//! Decides from all ClusterRoles, again whenever one changes. Never touches roles without an aggregation rule.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::act::{self, Outcome};
-use super::{Seen, Wake};
+use super::{StoreEvent, Wake};
 use crate::auth::PolicyRule;
 use crate::auth::rbac::{RBAC_GROUP, aggregated_rules};
 use crate::registry::StorageKey;
@@ -23,8 +21,8 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    pub(super) fn observe(&mut self, seen: &Seen) {
-        let (Seen::Changed(resource, _) | Seen::Relisted(resource, _)) = seen;
+    pub(super) fn observe(&mut self, event: &StoreEvent) {
+        let (StoreEvent::Changed(resource, _) | StoreEvent::Relisted(resource, _)) = event;
         self.dirty |= *resource == cluster_roles();
     }
 

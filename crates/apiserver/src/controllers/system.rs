@@ -1,6 +1,4 @@
-//! What every cluster has from the start: its own namespaces and the priorities of its own pods.
-//!
-//! Decides once, when a cluster is opened; what is there already stays as it is.
+//! Creates the namespaces and PriorityClasses that every cluster has. Existing objects stay unchanged.
 
 use serde_json::{Value, json};
 

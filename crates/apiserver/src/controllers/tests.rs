@@ -1,4 +1,4 @@
-//! What the server does on its own, seen through the API.
+//! The controllers, tested through the API.
 
 use std::sync::Arc;
 

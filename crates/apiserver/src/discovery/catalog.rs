@@ -1,7 +1,7 @@
-//! All served kinds, grouped and ordered as clients see them.
+//! All served kinds, grouped and ordered as clients see them: groups by priority and name, versions with `v1` before
+//! `v1beta1`.
 //!
-//! Decides the order of groups (a table of priorities, then names) and of versions (`v1` before `v1beta1`). A snapshot:
-//! it is made again when the kinds change.
+//! A catalog is immutable and is rebuilt when the kinds change.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub trait KindSource: Send + Sync {
     fn revision(&self) -> u64;
     /// Every served resource, once per served version.
     fn resources(&self) -> Vec<Arc<ApiResource>>;
-    /// The catalog of these; those who serve the same may share one.
+    /// The catalog of these kinds; clusters with the same kinds may share one.
     fn catalog(&self) -> Arc<Catalog> {
         Arc::new(Catalog::new(self.resources()))
     }
@@ -74,7 +74,7 @@ pub struct Catalog {
     aggregated: [OnceLock<Printed>; 2],
 }
 
-/// A document as it goes out.
+/// An encoded document.
 #[derive(Debug, Clone)]
 pub struct Printed {
     pub json: Bytes,

@@ -1,6 +1,4 @@
 //! `/version` and the health endpoints.
-//!
-//! Decides their wording. Never decides whether the server is healthy: the checks are given.
 
 use std::fmt::Write as _;
 
@@ -9,7 +7,7 @@ use serde_json::{Value, json};
 /// The Kubernetes release whose behaviour this server follows.
 pub const KUBERNETES_VERSION: &str = "v1.34.4";
 
-/// `/version`. The suffix tells it from the real one.
+/// `/version`. The suffix distinguishes it from a real server.
 pub fn version() -> Value {
     json!({
         "major": "1", "minor": "34",

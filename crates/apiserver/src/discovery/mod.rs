@@ -1,11 +1,8 @@
-//! What the server serves: groups, versions, resources, in the legacy and in the aggregated form.
-//!
-//! Decides order, preference and shape of the discovery documents from the kinds that it is told of. Never decides
-//! which kinds exist.
+//! Discovery: groups, versions and resources, in the legacy and in the aggregated form.
 
+pub mod cache;
 pub mod catalog;
 pub mod info;
-pub mod shelf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +10,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+pub use cache::CatalogCache;
 pub use catalog::{ApiResource, ApiSubresource, Catalog, Group, KindSource, Printed};
-pub use shelf::Shelf;
 
 /// `/api`.
 pub fn legacy_versions(server_address: &str) -> Value {
@@ -62,13 +59,19 @@ pub fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Va
         entries.push((resource.plural.clone(), entry));
         for sub in &resource.subresources {
             let name = format!("{}/{}", resource.plural, sub.name);
+            // Custom resources name their status before their scale, all others go by name.
+            let place = if resource.strategic_merge || sub.name != "status" {
+                name.clone()
+            } else {
+                format!("{}/", resource.plural)
+            };
             let mut entry = json!({"name": name, "singularName": "", "namespaced": resource.namespaced,
                 "kind": sub.kind, "verbs": sub.verbs});
             if !sub.version.is_empty() {
                 entry["group"] = json!(sub.group);
                 entry["version"] = json!(sub.version);
             }
-            entries.push((name, entry));
+            entries.push((place, entry));
         }
     }
     entries.sort_by(|a, b| a.0.cmp(&b.0));
@@ -80,9 +83,9 @@ pub fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Va
     Some(out)
 }
 
-/// Tells clients when objects are kept in another version than before; `stored` is `group/version/Kind`.
+/// The storage version hash, which changes with the stored version; `stored` is `group/version/Kind`.
 fn storage_version_hash(stored: &str) -> String {
-    /// So many bytes of the digest are shown.
+    /// Number of bytes of the digest that are shown.
     const SHOWN_BYTES: usize = 8;
     STANDARD.encode(&Sha256::digest(stored)[..SHOWN_BYTES])
 }

@@ -1,6 +1,4 @@
-//! What the edge sees of a cluster: its kinds, its columns, its verbs.
-//!
-//! Decides how calls become requests and answers become JSON. Never decides what a request means.
+//! The backend of the HTTP layer for one cluster: translates calls to REST requests and responses to JSON.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,6 +19,7 @@ use crate::registry::{ColumnSource, Origin, PrinterColumn, ResourceInfo, Version
 use crate::rest::request::{ContentType, Options, Request, Verb};
 use crate::rest::response::{Body, Response, WatchStream};
 use crate::server::Cluster;
+use crate::server::tasks::TaskState;
 use crate::table::jsonpath::JsonPath;
 use crate::table::{Column, Columns, Source};
 
@@ -38,7 +37,7 @@ impl KindSource for ClusterBackend {
     }
 
     fn catalog(&self) -> Arc<Catalog> {
-        self.0.catalogs().of(self.0.registry().all(), |kinds| Catalog::new(served(kinds)))
+        self.0.catalogs().get_or_build(self.0.registry().all(), |kinds| Catalog::new(served(kinds)))
     }
 }
 
@@ -91,6 +90,10 @@ fn stored_as(info: &ResourceInfo) -> Option<String> {
         // kube-apiserver keeps these in a form of the past, and the hash is compared with its own.
         return Some(format!("{}/v1beta1/{}", info.group, info.kind));
     }
+    if info.kind == "VolumeAttributesClass" {
+        // kube-apiserver 1.34 serves v1 and still stores v1beta1.
+        return Some(format!("{}/v1beta1/{}", info.group, info.kind));
+    }
     let version = info.storage.api_version.as_str();
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     Some(format!("{group}/{version}/{}", info.kind))
@@ -133,11 +136,16 @@ impl Backend for ClusterBackend {
         StorageFigures {
             objects: sizes.iter().map(|(key, count, _)| (key.as_str().to_owned(), number(*count))).collect(),
             bytes: sizes.iter().map(|(_, _, bytes)| number(*bytes)).sum(),
+            set_aside: self.0.store().set_aside(),
         }
     }
 
+    fn tasks(&self) -> Vec<TaskState> {
+        self.0.tasks().states()
+    }
+
     fn checks(&self) -> Vec<Check> {
-        vec![Check { name: "etcd", healthy: true }]
+        self.0.checks()
     }
 
     fn now(&self) -> Timestamp {
@@ -174,7 +182,7 @@ fn builtin_columns(row: &'static builtin::BuiltinKind) -> Columns {
     Columns::with_rows(
         headings,
         Arc::new(move |object: &Value, now| {
-            // Rows are written for the stored form of twin kinds.
+            // Rows are written for the stored form of aliased kinds.
             let mut stored = object.clone();
             builtin::to_stored(row, &mut stored);
             builtin::cells(row, &stored, now)

@@ -1,7 +1,5 @@
-//! The whole server in one value: storage, kinds, verbs, access, HTTP.
-//!
-//! Decides how the parts are put together for users of the library. `Embedded` serves requests in process
-//! (`service`, for `kube::Client::new`) and, if asked to, over TLS on a socket (`listen`). Never knows who its clients are.
+//! The whole server in one value. `Embedded` serves requests in process (`service`, for `kube::Client::new`) and
+//! optionally over TLS on a socket (`listen`).
 
 mod backend;
 #[cfg(test)]
@@ -22,6 +20,7 @@ use crate::http::{self, Authority, Clusters, Edge, Limits, Listening, LocalServi
 use crate::server::access::{NoEscalation, Reviews, TokenRequests};
 use crate::server::pods::PodAdmission;
 use crate::server::{Builder, Cluster, Server, StartError, Template, builtins};
+use crate::store::file_log;
 use backend::ClusterBackend;
 
 /// The cluster that requests without `/clusters/<name>/` go to.
@@ -48,10 +47,10 @@ pub enum EmbeddedError {
     Listen { address: SocketAddr, source: io::Error },
 }
 
-/// What a server is started with.
+/// The options of a server.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Where objects and keys are kept; in memory if `None`.
+    /// The data directory; in memory if `None`.
     pub data_dir: Option<PathBuf>,
     pub limits: Limits,
 }
@@ -75,7 +74,10 @@ impl Embedded {
     pub async fn with(builder: Builder, options: Options) -> Result<Self, EmbeddedError> {
         let now = jiff::Timestamp::now();
         let authority = match &options.data_dir {
-            Some(path) => Authority::load_or_generate(&path.join("pki"), now)?,
+            Some(path) => {
+                file_log::prepare_directory(path).map_err(StartError::Storage)?;
+                Authority::load_or_generate(&path.join("pki"), now)?
+            }
             None => Authority::generate(now)?,
         };
         let authority = Arc::new(authority);
@@ -109,12 +111,12 @@ impl Embedded {
         self.clusters.open.lock().clear();
     }
 
-    /// What all clusters hold now, for servers that are to begin there.
+    /// A snapshot of all clusters, from which other servers can start.
     pub fn template(&self) -> Template {
         self.server.template()
     }
 
-    /// The cluster of this name, made on the first call.
+    /// The cluster of this name, created on the first call.
     pub fn cluster(&self, name: &str) -> Arc<Cluster> {
         self.server.cluster(name)
     }

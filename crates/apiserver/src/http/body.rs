@@ -1,7 +1,4 @@
-//! Bodies: reading a request's within bounds, and streaming a watch.
-//!
-//! Decides when a body is too large, too slow or too deep, and how watch events are framed. Never interprets objects
-//! beyond turning them into rows or metadata.
+//! Reads request bodies within limits of size, time and depth, and streams watches.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -15,7 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
 use super::call::{Event, Events};
-use super::limits::{MAX_BODY_BYTES, MAX_DROPPED_BYTES};
+use super::limits::{MAX_BODY_BYTES, MAX_DROPPED_BYTES, RESPONSE_PIECE_BYTES};
 use crate::error::{ApiError, Reason};
 
 /// The body of every answer.
@@ -23,6 +20,85 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
 pub fn full(bytes: Bytes) -> ResponseBody {
     Full::new(bytes).boxed_unsync()
+}
+
+/// A response body that holds a guard until it has been read or dropped.
+#[derive(Debug)]
+pub struct WithGuard<B, G> {
+    body: B,
+    guard: Option<G>,
+}
+
+impl<B, G> WithGuard<B, G> {
+    pub fn new(body: B, guard: G) -> Self {
+        Self { body, guard: Some(guard) }
+    }
+}
+
+impl<B: Body + Unpin, G: Unpin> Body for WithGuard<B, G> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let next = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(None) = next {
+            self.guard = None;
+        }
+        next
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A body whose data comes in pieces of a limited size. What has not been asked for yet is not read either.
+#[derive(Debug)]
+pub struct InPieces<B> {
+    body: B,
+    rest: Bytes,
+}
+
+impl<B> InPieces<B> {
+    pub fn new(body: B) -> Self {
+        Self { body, rest: Bytes::new() }
+    }
+
+    fn next_piece(&mut self) -> Frame<Bytes> {
+        let length = self.rest.len().min(RESPONSE_PIECE_BYTES);
+        Frame::data(self.rest.split_to(length))
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for InPieces<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(self.next_piece())));
+        }
+        Pin::new(&mut self.body).poll_frame(cx).map_ok(|frame| match frame.into_data() {
+            Ok(data) => {
+                self.rest = data;
+                self.next_piece()
+            }
+            Err(other) => other,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.rest.len() as u64;
+        self.body.size_hint().exact().map_or_else(SizeHint::default, |exact| SizeHint::with_exact(exact + rest))
+    }
 }
 
 /// Reads a whole request body, at most `MAX_BODY_BYTES` and no longer than `time`.
@@ -50,7 +126,7 @@ where
     let mut body = std::pin::pin!(body);
     let mut out = BytesMut::new();
     let mut received = 0;
-    // What is too much is read and dropped for a while: a client that is cut off while it writes sees no answer.
+    // Read and drop the excess for a while: a client that is cut off while it writes sees no response.
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|why| ApiError::bad_request(format!("error reading request body: {why}")))?;
         let Ok(data) = frame.into_data() else { continue };
@@ -77,7 +153,7 @@ pub struct WatchBody {
     events: Events,
     transform: Option<Transform>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Whatever has to be released when the watch ends.
+    /// Guards that are released when the watch ends.
     _guard: Box<dyn Send>,
     ended: bool,
 }
@@ -158,6 +234,20 @@ mod tests {
         assert_eq!(read(MAX_BODY_BYTES).await.unwrap().len(), MAX_BODY_BYTES);
         let refused = read(MAX_BODY_BYTES + 1).await.unwrap_err();
         assert_eq!((refused.code(), refused.message.as_str()), (413, "Request entity too large: limit is 3145728"));
+    }
+
+    #[tokio::test]
+    async fn audit_13_a_large_response_is_taken_in_pieces_and_released_at_its_end() {
+        let guard = std::sync::Arc::new(());
+        let data = Bytes::from(vec![b'x'; RESPONSE_PIECE_BYTES + 1]);
+        let mut body = InPieces::new(WithGuard::new(Full::new(data), guard.clone()));
+        assert_eq!(body.size_hint().exact(), Some(RESPONSE_PIECE_BYTES as u64 + 1));
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap().len(), RESPONSE_PIECE_BYTES);
+        assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(1), false));
+        assert_eq!(std::sync::Arc::strong_count(&guard), 2, "it is held until the last piece is taken");
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap().len(), 1);
+        assert!(body.is_end_stream() && body.frame().await.is_none());
+        assert_eq!(std::sync::Arc::strong_count(&guard), 1);
     }
 
     /// A body that says nothing of its size and gives one kilobyte at a time, for ever.

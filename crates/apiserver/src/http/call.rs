@@ -1,7 +1,7 @@
-//! The seam between the edge and what serves resources.
+//! The interface between the HTTP layer and the backend that serves resources.
 //!
-//! Decides what the edge hands on and what it expects back. The backend always answers with JSON; tables,
-//! metadata-only forms, YAML, compression and framing are the edge's.
+//! The backend always returns JSON. Tables, metadata-only forms, YAML, compression and framing are added by the HTTP
+//! layer.
 
 use std::fmt;
 use std::future::Future;
@@ -19,6 +19,7 @@ use crate::discovery::{Catalog, KindSource};
 use crate::error::ApiError;
 use crate::metrics::StorageFigures;
 use crate::openapi::Documents;
+use crate::server::tasks::TaskState;
 use crate::table::Columns;
 
 /// An authenticated and authorized request for a resource.
@@ -41,7 +42,7 @@ pub struct Event {
 
 pub type Events = Pin<Box<dyn Stream<Item = Event> + Send>>;
 
-/// What a request is answered with.
+/// The response of the backend.
 pub enum Content {
     /// An object or a list, as JSON.
     Object(Bytes),
@@ -75,7 +76,7 @@ impl Answer {
 
 pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, ApiError>> + Send>>;
 
-/// What serves the resources of one cluster.
+/// The backend of one cluster.
 pub trait Backend: KindSource {
     /// Serves a call. The future may be dropped when the client goes away: whatever must not be half done has to
     /// happen between two awaits.
@@ -83,6 +84,8 @@ pub trait Backend: KindSource {
     /// The columns of a resource; `None` if it is not served.
     fn columns(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Columns>>;
     fn storage(&self) -> StorageFigures;
+    /// The background tasks of the cluster.
+    fn tasks(&self) -> Vec<TaskState>;
     /// The outcome of the health checks; `ping` is added by the edge.
     fn checks(&self) -> Vec<Check>;
     fn now(&self) -> Timestamp;

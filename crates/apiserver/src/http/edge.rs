@@ -1,6 +1,6 @@
-//! One request from end to end: who, what, may they, then the answer in its form.
+//! Handles one request: authentication, parsing, authorization, then the response in the negotiated form.
 //!
-//! Decides the order of the checks. Serves nothing itself: resources are the backend's, other paths are `plain`'s.
+//! Resources are served by the backend, other paths by `plain`.
 
 use std::any::Any;
 use std::fmt;
@@ -21,10 +21,12 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::body::{ResponseBody, Transform, WatchBody, full, read};
+use super::body::{ResponseBody, Transform, WatchBody, WithGuard, full, read};
 use super::call::{Answer, Call, ClusterEdge, Clusters, Content, Event, Events};
+use super::connections::ConnectionHandle;
 use super::encode::{TableContext, compress, encode, put_warnings, reshape};
-use super::gate::Gate;
+use super::front::{LONG_REQUEST_BYTES, LongRequests};
+use super::gate::{Gate, Place, ResponsePlace};
 use super::limits::Limits;
 use super::negotiate::{Endpoint, Format, Output, Shape, check_route, negotiate};
 use super::path::{RequestInfo, ResourcePath, method_not_allowed, parse, unknown_path};
@@ -36,13 +38,17 @@ use crate::metrics::{Metrics, RequestLabels};
 use crate::server::identity::Identities;
 use crate::table::{Columns, IncludeObject};
 
-/// Put into a request's extensions by whoever has already established who asks (client certificate, same process).
+/// Request extension with a user that is already authenticated (client certificate, same process).
 #[derive(Debug, Clone)]
 pub struct Identity(pub User);
 
 /// Put into a request's extensions to send it to a cluster without the path prefix.
 #[derive(Debug, Clone)]
 pub struct InCluster(pub Arc<str>);
+
+/// Response extension that marks a watch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Streaming;
 
 /// The edge. Cheap to clone; all clones are one server.
 #[derive(Clone)]
@@ -65,11 +71,13 @@ impl fmt::Debug for Edge {
     }
 }
 
-/// What is known about a request by the time that it is answered, for metrics.
+/// Data about a request for metrics.
 #[derive(Default)]
 struct Trace {
     labels: RequestLabels,
     watching: bool,
+    /// The guard that is held until the response has been read; `None` for a watch.
+    held: Option<(Place, ResponsePlace)>,
 }
 
 impl Edge {
@@ -140,7 +148,10 @@ impl Edge {
         if parts.method == Method::HEAD {
             *response.body_mut() = full(Bytes::new());
         }
-        response
+        match trace.held {
+            Some(held) => response.map(|body| WithGuard::new(body, held).boxed_unsync()),
+            None => response,
+        }
     }
 
     async fn respond<B>(&self, parts: &Parts, body: B, trace: &mut Trace) -> Result<Response<ResponseBody>, ApiError>
@@ -156,15 +167,22 @@ impl Edge {
         trace.labels = labels(&info);
         let cluster = self.inner.clusters.cluster(info.cluster.as_deref()).ok_or_else(unknown_path)?;
         let user = identify(&cluster, parts)?;
-        let _place = self.inner.gate.request(&user, &info.verb)?;
+        let place = self.inner.gate.request(&user, &info.verb)?;
         if !is_public(&info) {
             cluster.rbac.require(&attributes(&info, &user))?;
         }
-        if info.resource.is_none() {
+        let response = if info.resource.is_none() {
             let reply = plain::serve(&cluster, &self.inner.metrics, &parts.method, &info, &parts.headers)?;
-            return Ok(whole(reply, &parts.headers));
+            whole(reply, &parts.headers)
+        } else {
+            self.resource(&cluster, parts, body, info, user.clone(), trace).await?
+        };
+        if !trace.watching {
+            let bytes = response.body().size_hint().lower();
+            let room = self.inner.gate.response(&user, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            trace.held = Some((place, room));
         }
-        self.resource(&cluster, parts, body, info, user, trace).await
+        Ok(response)
     }
 
     async fn resource<B>(
@@ -201,7 +219,15 @@ impl Edge {
         let content_type = header(CONTENT_TYPE).map(str::to_owned);
         let user_agent = header(USER_AGENT).unwrap_or_default().to_owned();
         let call = Call { info, user, content_type, user_agent, body };
-        let answering = tokio::time::timeout(self.inner.limits.request, cluster.backend.call(call));
+        let long = parts.extensions.get::<LongRequests>().filter(|_| call.body.len() >= LONG_REQUEST_BYTES).cloned();
+        let answering = cluster.backend.call(call);
+        let answering = async {
+            match long {
+                Some(threads) => threads.run(answering).await,
+                None => answering.await,
+            }
+        };
+        let answering = tokio::time::timeout(self.inner.limits.request, answering);
         let Ok(answer) = answering.await else {
             let message = "Timeout: request did not complete within requested timeout - context deadline exceeded";
             return Err(ApiError::new(Reason::Timeout, message));
@@ -238,11 +264,12 @@ impl Edge {
         let body = WatchBody::new(events, form.into_transform(), self.stopped(), Box::new(counted));
         let mut response = Response::new(body.boxed_unsync());
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response.extensions_mut().insert(Streaming);
         response
     }
 }
 
-/// Who asks: an established identity, a bearer token, or nobody (whom rules may still allow something); then whom they
+/// The user of a request: an established identity, a bearer token, or anonymous; then the user that they
 /// act as.
 fn identify(cluster: &ClusterEdge, parts: &Parts) -> Result<User, ApiError> {
     let asking = match (parts.extensions.get::<Identity>(), bearer(&parts.headers)) {
@@ -256,6 +283,11 @@ fn identify(cluster: &ClusterEdge, parts: &Parts) -> Result<User, ApiError> {
         },
         (None, None) => User::anonymous(),
     };
+    if !asking.is_anonymous()
+        && let Some(connection) = parts.extensions.get::<ConnectionHandle>()
+    {
+        connection.authenticated();
+    }
     Ok(impersonated(&cluster.rbac, &asking, &parts.headers)?.unwrap_or(asking))
 }
 
@@ -273,7 +305,7 @@ impl Form {
         if let (Shape::Table(_), Some(path)) = (output.shape, &info.resource) {
             let ResourcePath { group, version, resource, subresource, .. } = path;
             form.include = IncludeObject::parse(info.query("includeObject"))?;
-            // Objects of other subresources (`scale`) are of another kind; they go out as they are.
+            // Objects of other subresources (`scale`) are of another kind and are sent unchanged.
             if matches!(subresource.as_str(), "" | "status") {
                 form.columns = cluster.backend.columns(group, version, resource);
             }
@@ -290,7 +322,7 @@ impl Form {
         }
     }
 
-    /// `None` if events go out as they are. Headings stand in the first table only.
+    /// `None` if events are sent unchanged. Only the first table has column definitions.
     fn into_transform(self) -> Option<Transform> {
         if self.output.shape == Shape::Native {
             return None;
@@ -366,7 +398,7 @@ fn whole(reply: Reply, request: &HeaderMap) -> Response<ResponseBody> {
     response
 }
 
-fn refusal(refused: &ApiError, headers: &HeaderMap) -> Response<ResponseBody> {
+pub(super) fn refusal(refused: &ApiError, headers: &HeaderMap) -> Response<ResponseBody> {
     let output = negotiate(accept(headers), Endpoint::Plain).unwrap_or_default();
     let output = Output { shape: Shape::Native, ..output };
     let json = Bytes::from(refused.to_status().to_string());

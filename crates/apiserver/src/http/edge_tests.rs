@@ -1,4 +1,4 @@
-//! Requests against a small backend: access, forms, limits, shutdown.
+//! Requests against a small backend: access, response forms, limits, shutdown.
 
 use std::future::poll_fn;
 use std::sync::Mutex;
@@ -17,11 +17,25 @@ use crate::http::call::{Answering, Backend};
 use crate::http::local::LocalService;
 use crate::metrics::StorageFigures;
 
+/// More than a connection buffers of an unread response.
+pub(crate) const HUGE_BYTES: usize = 4 << 20;
+
 /// Serves `configmaps`: what a request says decides what happens.
-#[derive(Default)]
 pub(crate) struct Toy {
     pub(crate) open_watches: Arc<AtomicUsize>,
     pub(crate) seen: Mutex<Vec<Call>>,
+    /// Notified when a request in the namespace `blocking` blocks its thread, until something is sent to `release`.
+    pub(crate) blocked: Arc<tokio::sync::Notify>,
+    pub(crate) release: std::sync::mpsc::Sender<()>,
+    released: Arc<Mutex<std::sync::mpsc::Receiver<()>>>,
+}
+
+impl Default for Toy {
+    fn default() -> Self {
+        let (release, released) = std::sync::mpsc::channel();
+        let released = Arc::new(Mutex::new(released));
+        Self { open_watches: Arc::default(), seen: Mutex::default(), blocked: Arc::default(), release, released }
+    }
 }
 
 impl KindSource for Toy {
@@ -68,11 +82,17 @@ impl Backend for Toy {
         let verb = call.info.verb.clone();
         self.seen.lock().unwrap().push(call);
         let open = Arc::clone(&self.open_watches);
+        let (blocked, released) = (Arc::clone(&self.blocked), Arc::clone(&self.released));
         Box::pin(async move {
+            if path.namespace == "blocking" {
+                blocked.notify_one();
+                released.lock().unwrap().recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+            }
             match (verb.as_str(), path.name.as_str()) {
                 (_, "panic") => panic!("on request"),
                 (_, "hang") => std::future::pending().await,
                 ("get", "large") => Ok(Answer::object(200, json!({"data": "x".repeat(200_000)}).to_string())),
+                ("get", "huge") => Ok(Answer::object(200, json!({"data": "x".repeat(HUGE_BYTES)}).to_string())),
                 ("get", "missing") => Err(ApiError::not_found("", "configmaps", "missing")),
                 ("watch", _) => {
                     open.fetch_add(1, Ordering::SeqCst);
@@ -98,6 +118,10 @@ impl Backend for Toy {
 
     fn storage(&self) -> StorageFigures {
         StorageFigures { bytes: 42, ..StorageFigures::default() }
+    }
+
+    fn tasks(&self) -> Vec<crate::server::tasks::TaskState> {
+        Vec::new()
     }
 
     fn checks(&self) -> Vec<Check> {
@@ -343,13 +367,16 @@ async fn a_watch_streams_lines_until_the_server_stops() {
     assert!(line.starts_with(r#"{"type":"ADDED","object":{"apiVersion":"v1""#) && line.ends_with("}\n"), "{line}");
     assert_eq!(code(&server, "GET /api/v1/namespaces/n/configmaps?watch=1", "jane-token").await, 429);
     assert!(
-        server.metrics().print(&StorageFigures::default()).contains("apiserver_longrunning_requests{verb=\"WATCH\"")
+        server
+            .metrics()
+            .print(&StorageFigures::default(), &[])
+            .contains("apiserver_longrunning_requests{verb=\"WATCH\"")
     );
     server.stop();
     assert_eq!(next_line(&mut body).await, None);
     drop(body);
     assert_eq!(toy.open_watches.load(Ordering::SeqCst), 0);
-    assert!(!server.metrics().print(&StorageFigures::default()).contains("longrunning_requests{"));
+    assert!(!server.metrics().print(&StorageFigures::default(), &[]).contains("longrunning_requests{"));
 }
 
 #[tokio::test]

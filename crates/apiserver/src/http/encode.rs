@@ -1,6 +1,4 @@
-//! Answers in the form that was negotiated: tables, metadata, YAML, indented, compressed.
-//!
-//! Decides bytes and headers of an answer from what the backend gave. Never changes the content of an object.
+//! Encodes responses in the negotiated form: tables, metadata, YAML, indented, compressed.
 
 use std::io::Write as _;
 
@@ -17,7 +15,7 @@ use super::negotiate::{Format, Output, Shape};
 use crate::error::{ApiError, Reason};
 use crate::table::{Columns, IncludeObject, partial_metadata, partial_metadata_list, table};
 
-/// What a table needs besides the object.
+/// The inputs of a table besides the object.
 #[derive(Debug, Clone, Copy)]
 pub struct TableContext<'a> {
     pub columns: Option<&'a Columns>,

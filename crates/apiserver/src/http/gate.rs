@@ -1,6 +1,5 @@
-//! Who may come in now: bounds on concurrent requests and open watches.
-//!
-//! Decides from counts alone. Members of `system:masters` are never held up by the request limits, as in Kubernetes.
+//! Limits on concurrent requests and open watches. Members of `system:masters` are exempt from the request limits, as in
+//! Kubernetes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,13 +18,23 @@ pub struct Gate {
     reads: Arc<Semaphore>,
     writes: Arc<Semaphore>,
     watches: Arc<Semaphore>,
+    /// One permit for each of `UNIT_BYTES` that clients have not read yet.
+    responses: Arc<Semaphore>,
+    max_response_units: u32,
     per_user: Arc<Mutex<HashMap<Owner, usize>>>,
     max_watches_per_user: usize,
 }
 
+/// The unit of the limit on unread responses, in bytes.
+const UNIT_BYTES: usize = 1024;
+
 /// A place among the running requests.
 #[derive(Debug)]
 pub struct Place(#[allow(dead_code)] Option<OwnedSemaphorePermit>); // held for its drop
+
+/// A permit for a response until it has been read.
+#[derive(Debug)]
+pub struct ResponsePlace(#[allow(dead_code)] Option<OwnedSemaphorePermit>); // held for its drop
 
 /// A place among the open watches.
 #[derive(Debug)]
@@ -37,7 +46,10 @@ pub struct WatchPlace {
 
 impl Gate {
     pub fn new(limits: &Limits) -> Self {
+        let max_response_units = u32::try_from(limits.max_response_bytes / UNIT_BYTES).unwrap_or(u32::MAX);
         Self {
+            responses: Arc::new(Semaphore::new(max_response_units as usize)),
+            max_response_units,
             reads: Arc::new(Semaphore::new(limits.max_reads)),
             writes: Arc::new(Semaphore::new(limits.max_writes)),
             watches: Arc::new(Semaphore::new(limits.max_watches)),
@@ -54,6 +66,18 @@ impl Gate {
         let pool = if reading { &self.reads } else { &self.writes };
         let permit = Arc::clone(pool).try_acquire_owned();
         permit.map(|permit| Place(Some(permit))).map_err(|_| too_many("Too many requests, please try again later."))
+    }
+
+    /// Makes room for a response of so many bytes.
+    pub fn response(&self, user: &User, bytes: usize) -> Result<ResponsePlace, ApiError> {
+        if user.is_master() {
+            return Ok(ResponsePlace(None));
+        }
+        // A response larger than the limit may be sent if there is no other.
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).min(self.max_response_units);
+        let permit = Arc::clone(&self.responses).try_acquire_many_owned(units);
+        let refused = |_| too_many("Too many responses have not been read yet, please try again later.");
+        permit.map(|permit| ResponsePlace(Some(permit))).map_err(refused)
     }
 
     pub fn watch(&self, user: &User, cluster: Option<&str>) -> Result<WatchPlace, ApiError> {
@@ -106,6 +130,19 @@ mod tests {
         assert!(gate.request(&User::authenticated("root", ["system:masters".to_owned()]), "get").is_ok());
         drop(read);
         assert!(gate.request(&jane, "list").is_ok());
+    }
+
+    #[test]
+    fn audit_13_responses_count_until_they_have_been_read() {
+        let limits = Limits { max_response_bytes: 10 * UNIT_BYTES, ..Limits::default() };
+        let gate = Gate::new(&limits);
+        let jane = User::authenticated("jane", []);
+        let first = gate.response(&jane, 6 * UNIT_BYTES).unwrap();
+        assert_eq!(gate.response(&jane, 5 * UNIT_BYTES).unwrap_err().code(), 429);
+        let second = gate.response(&jane, 4 * UNIT_BYTES).unwrap();
+        assert!(gate.response(&User::authenticated("root", ["system:masters".to_owned()]), 1 << 30).is_ok());
+        drop((first, second));
+        assert!(gate.response(&jane, 1 << 30).is_ok(), "a response that is larger than all may be sent alone");
     }
 
     #[test]

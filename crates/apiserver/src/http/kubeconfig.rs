@@ -1,6 +1,4 @@
-//! A kubeconfig file for `kubectl` and every other client.
-//!
-//! Decides its layout: one cluster, user and context per entry, certificates embedded. Never writes a file.
+//! Builds kubeconfig files: one cluster, user and context per entry, with embedded certificates.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +7,7 @@ use serde_json::{Value, json};
 use super::tls::ClientCertificate;
 use crate::auth::Secret;
 
-/// How a context proves who it is.
+/// The credentials of a context.
 #[derive(Debug, Clone)]
 pub enum Credentials {
     Token(Secret),
@@ -50,7 +48,7 @@ pub fn kubeconfig(ca_pem: &str, contexts: &[ContextEntry]) -> Secret {
     let current = contexts.first().map(|entry| entry.name.as_str()).unwrap_or_default();
     let file = json!({"apiVersion": "v1", "kind": "Config", "preferences": {}, "clusters": clusters, "users": users,
         "contexts": entries, "current-context": current});
-    // JSON is YAML, and every client reads it; indented for the person who opens the file.
+    // JSON is YAML, and every client reads it; indented for people who read the file.
     Secret::new(serde_saphyr::to_string(&file).unwrap_or_else(|_| format!("{file:#}")))
 }
 

@@ -1,7 +1,6 @@
 //! The server on a TCP port: TLS, HTTP/1.1 and HTTP/2.
-//!
-//! Decides how connections are taken, bounded and ended. What they ask for is `server`'s.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,30 +10,39 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use rustls::server::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::edge::{Edge, Identity};
+use super::body::{InPieces, WithGuard};
+use super::connections::{Connections, OpenConnection};
+use super::edge::{Edge, Identity, Streaming};
+use super::front::Dispatch;
 use super::subject::user_of_certificate;
+use super::write_timeout::WriteTimeout;
 use crate::auth::User;
 
-/// What a broken accept (no file handles left) waits before the next try.
+/// Delay after a failed accept (no file handles left).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// How often an HTTP/2 connection is asked whether it is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// A running listener.
+/// The thread that serves connections.
+const THREAD_NAME: &str = "apiserver-front";
+
+/// A running listener. It ends when this is dropped, or with the runtime on which it was started.
 #[derive(Debug)]
 pub struct Listening {
     address: SocketAddr,
     server: Edge,
-    task: JoinHandle<()>,
+    /// A task that never completes; the thread of the connections ends when it is gone.
+    alive: JoinHandle<()>,
+    ended: oneshot::Receiver<()>,
 }
 
 impl Listening {
@@ -43,43 +51,80 @@ impl Listening {
     }
 
     /// Stops taking connections, ends watches, lets requests finish within the `drain` limit.
-    pub async fn shutdown(self) {
+    pub async fn shutdown(mut self) {
         self.server.stop();
         // The only error is a panic of the accept loop, and then there is nothing left to stop.
-        let _ = self.task.await;
+        let _ = (&mut self.ended).await;
     }
 }
 
-/// Starts serving on an address; port 0 picks a free one.
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.alive.abort();
+    }
+}
+
+/// Starts serving on an address; port 0 picks a free one. Connections are served on a thread of their own, requests on the
+/// current runtime.
 pub async fn listen(server: Edge, tls: Arc<ServerConfig>, address: SocketAddr) -> io::Result<Listening> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    let task = tokio::spawn(accept_all(server.clone(), TlsAcceptor::from(tls), listener));
-    Ok(Listening { address, server, task })
+    let listener = listener.into_std()?;
+    let front = Front {
+        connections: Connections::new(server.limits().connections()),
+        dispatch: Dispatch::to_current_runtime(server.clone()),
+        server: server.clone(),
+        tls: TlsAcceptor::from(tls),
+    };
+    let (life, abandoned) = oneshot::channel::<Infallible>();
+    let alive = tokio::spawn(async move {
+        std::future::pending::<()>().await;
+        drop(life);
+    });
+    let (end, ended) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(move || {
+        runtime.block_on(async move {
+            let Ok(listener) = TcpListener::from_std(listener) else { return };
+            tokio::select! {
+                () = accept_all(front, listener) => {}
+                _ = abandoned => {}
+            }
+        });
+        // Connections that are still open end here.
+        drop(runtime);
+        let _ = end.send(());
+    })?;
+    Ok(Listening { address, server, alive, ended })
 }
 
-async fn accept_all(server: Edge, tls: TlsAcceptor, listener: TcpListener) {
-    let places = Arc::new(Semaphore::new(server.limits().max_connections));
-    let graceful = GracefulShutdown::new();
-    let mut stopped = server.stopped();
+/// The state that all connections of a listener share.
+struct Front {
+    server: Edge,
+    dispatch: Dispatch,
+    tls: TlsAcceptor,
+    connections: Connections,
+}
+
+async fn accept_all(front: Front, listener: TcpListener) {
+    let front = Arc::new(front);
+    let mut stopped = front.server.stopped();
     loop {
         let accepting = async {
-            // Never closed, so the error cannot occur; without a place the connection is simply refused.
-            let place = Arc::clone(&places).acquire_owned().await.ok();
-            (listener.accept().await, place)
+            let (stream, peer) = listener.accept().await?;
+            Ok::<_, io::Error>((stream, peer, front.connections.admit(peer.ip()).await))
         };
-        let (accepted, place) = tokio::select! {
+        let accepted = tokio::select! {
             () = &mut stopped => break,
             next = accepting => next,
         };
         match accepted {
-            Ok((stream, _)) => {
-                let (server, tls, watcher) = (server.clone(), tls.clone(), graceful.watcher());
-                tokio::spawn(async move {
-                    connection(server, tls, stream, watcher).await;
-                    drop(place);
-                });
+            Ok((stream, _, Some(open))) => {
+                // Small answers must not wait for more to send.
+                let _ = stream.set_nodelay(true);
+                tokio::spawn(connection(Arc::clone(&front), stream, open));
             }
+            Ok((_, peer, None)) => tracing::debug!(%peer, "too many unauthenticated connections of this address"),
             Err(why) => {
                 tracing::warn!(%why, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_RETRY).await;
@@ -87,28 +132,48 @@ async fn accept_all(server: Edge, tls: TlsAcceptor, listener: TcpListener) {
         }
     }
     drop(listener);
-    if timeout(server.limits().drain, graceful.shutdown()).await.is_err() {
+    if timeout(front.server.limits().drain, front.connections.none_left()).await.is_err() {
         tracing::warn!("connections were still open when the time to drain ended");
     }
 }
 
-async fn connection(server: Edge, tls: TlsAcceptor, stream: TcpStream, watcher: Watcher) {
-    // Small answers must not wait for more to send.
-    let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = timeout(server.limits().handshake, tls.accept(stream)).await else { return };
-    let user = certificate_user(&stream);
+async fn connection<S>(front: Arc<Front>, stream: S, open: OpenConnection)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = WriteTimeout::new(stream, front.server.limits().write_stall);
+    let secured = tokio::select! {
+        secured = front.tls.accept(stream) => secured,
+        _ = open.closing() => return,
+    };
+    let Ok(stream) = secured else { return };
+    open.secured();
+    let (handle, user) = (open.handle(), certificate_user(&stream));
+    if user.is_some() {
+        handle.authenticated();
+    }
     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let service_server = server.clone();
+    let dispatch = front.dispatch.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        let mut in_flight = handle.request();
+        request.extensions_mut().insert(handle.clone());
         if let Some(user) = &user {
             request.extensions_mut().insert(Identity(user.clone()));
         }
-        let server = service_server.clone();
-        async move { Ok::<_, std::convert::Infallible>(server.handle(request).await) }
+        let dispatch = dispatch.clone();
+        async move {
+            let response = dispatch.handle(request).await;
+            if response.extensions().get::<Streaming>().is_none() {
+                in_flight.responding();
+            }
+            let response = response.map(|body| InPieces::new(WithGuard::new(body, in_flight)));
+            Ok::<_, Infallible>(response)
+        }
     });
-    let builder = protocol(&server, http2);
+    let builder = protocol(&front.server, http2);
     let serving = builder.serve_connection(TokioIo::new(stream), service);
-    if let Err(why) = watcher.watch(serving).await {
+    let limits = front.server.limits();
+    if let Err(why) = open.serve(serving, front.server.stopped(), limits.drain).await {
         tracing::debug!(%why, "a connection ended early");
     }
 }
@@ -126,7 +191,7 @@ fn protocol(server: &Edge, http2: bool) -> auto::Builder<TokioExecutor> {
     if http2 { builder.http2_only() } else { builder.http1_only() }
 }
 
-fn certificate_user(stream: &TlsStream<TcpStream>) -> Option<User> {
+fn certificate_user<S>(stream: &TlsStream<S>) -> Option<User> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?;
     user_of_certificate(certificate)
 }

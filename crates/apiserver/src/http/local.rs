@@ -1,6 +1,5 @@
-//! The server as a tower service: for a client in the same process, without socket or TLS.
-//!
-//! Decides only which identity and cluster such requests carry. `kube::Client::new(service, "default")` takes it.
+//! The server as a tower service for a client in the same process, without socket or TLS: `kube::Client::new(service,
+//! "default")`.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -31,7 +30,7 @@ impl LocalService {
         Self { server, cluster: None, user: None }
     }
 
-    /// Requests count as this user's; whoever holds the service needs no token.
+    /// Requests have this user; the service needs no token.
     #[must_use]
     pub fn as_user(mut self, user: User) -> Self {
         self.user = Some(user);

@@ -1,12 +1,11 @@
-//! The edge of the server: HTTP in, HTTP out.
-//!
-//! Decides how requests are read and answers are presented, over TLS or within the process. Never decides what an
-//! object may contain.
+//! The HTTP layer: reads requests and writes responses, over TLS or in process.
 
 pub mod body;
 pub mod call;
+pub mod connections;
 pub mod edge;
 pub mod encode;
+mod front;
 pub mod gate;
 pub mod kubeconfig;
 pub mod limits;
@@ -17,6 +16,7 @@ pub mod path;
 pub mod plain;
 pub mod subject;
 pub mod tls;
+mod write_timeout;
 
 pub use call::{Answer, Backend, Call, ClusterEdge, Clusters, Content, Event, Events};
 pub use edge::{Edge, Identity};

@@ -1,14 +1,13 @@
-//! Which form of an answer the client wants, from its `Accept` header.
+//! Content negotiation from the `Accept` header: JSON or YAML; object, `Table`, metadata only, or aggregated discovery.
 //!
-//! Decides among JSON and YAML, and among the object itself, a `Table`, metadata only, or aggregated discovery.
-//! Clients that also offer protobuf get JSON; clients that take nothing we have get 406. Never encodes anything.
+//! Clients that also offer protobuf get JSON; clients that accept nothing we have get 406.
 
 use crate::error::{ApiError, Details, Reason};
 
 /// Clauses read at most; kubectl sends three.
 const MAX_CLAUSES: usize = 32;
 
-/// What answers can be in.
+/// The encoding of a response.
 const MEDIA_TYPES: [&str; 2] = ["application/json", "application/yaml"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,7 +17,7 @@ pub enum Format {
     Yaml,
 }
 
-/// What an answer is turned into. The version is that of `meta.k8s.io`.
+/// The form of a response. The version is that of `meta.k8s.io`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shape {
     #[default]
@@ -37,7 +36,7 @@ pub struct Output {
     pub pretty: bool,
 }
 
-/// What an endpoint can give.
+/// The forms that an endpoint supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     /// Objects and lists: every form but discovery's.

@@ -1,12 +1,10 @@
-//! What a URL asks for: cluster, verb, group, version, namespace, resource, name, subresource.
-//!
-//! Decides from method, path and query alone, as kube-apiserver does. Never knows which kinds exist.
+//! Parses a URL into cluster, verb, group, version, namespace, resource, name and subresource, as kube-apiserver does.
 
 use percent_encoding::percent_decode_str;
 
 use crate::error::{ApiError, Details, Reason};
 
-/// Paths longer than this are refused before they are taken apart. Names have at most 253 bytes.
+/// Paths longer than this are refused before parsing. Names have at most 253 bytes.
 const MAX_PATH_BYTES: usize = 4096;
 /// Query strings longer than this are refused: selectors have no use for more.
 const MAX_QUERY_BYTES: usize = 32 * 1024;
@@ -40,7 +38,7 @@ pub struct ResourcePath {
     pub subresource: String,
     /// Whether the name stood in the path.
     pub named: bool,
-    /// What follows the subresource (`pods/x/proxy/a/b`).
+    /// The rest of the path after the subresource (`pods/x/proxy/a/b`).
     pub rest: Vec<String>,
 }
 
@@ -51,7 +49,7 @@ impl RequestInfo {
     }
 }
 
-/// Takes a request line apart.
+/// Parses a request line.
 pub fn parse(method: &http::Method, uri: &http::Uri) -> Result<RequestInfo, ApiError> {
     let raw_query = uri.query().unwrap_or_default();
     if uri.path().len() > MAX_PATH_BYTES || raw_query.len() > MAX_QUERY_BYTES {

@@ -1,6 +1,4 @@
-//! Everything that is not a resource: discovery, OpenAPI, version, health, metrics.
-//!
-//! Decides which document a path names and in which form it goes out. Access was checked before.
+//! Non-resource paths: discovery, OpenAPI, version, health, metrics. Access is checked before.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
@@ -23,7 +21,7 @@ const IMMUTABLE: &str = "public, immutable, max-age=31536000";
 /// Paths that need no identity.
 const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
-/// Whether anybody may read this path.
+/// Whether this path is public.
 pub fn is_public(info: &RequestInfo) -> bool {
     info.resource.is_none() && matches!(info.verb.as_str(), "get" | "head") && PUBLIC.contains(&info.path.as_str())
 }
@@ -65,7 +63,7 @@ pub fn serve(
         ["version"] => document(&version(), headers, Endpoint::Plain),
         [endpoint @ ("healthz" | "livez" | "readyz"), rest @ ..] => healthy(cluster, endpoint, rest, info),
         ["metrics"] => {
-            let text = metrics.print(&cluster.backend.storage());
+            let text = metrics.print(&cluster.backend.storage(), &cluster.backend.tasks());
             Ok(Reply::new(200, "text/plain; version=0.0.4; charset=utf-8", text))
         }
         ["openapi", rest @ ..] => openapi_document(cluster, rest, info, headers),

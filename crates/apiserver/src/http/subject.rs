@@ -1,6 +1,6 @@
-//! Who a client certificate is for: common name = user, organizations = groups.
+//! The user of a client certificate: common name = user, organizations = groups.
 //!
-//! Decides from the subject of a certificate that TLS has already verified. Reads just enough DER for that.
+//! The certificate was verified by TLS. Reads only the part of DER that is needed.
 
 use crate::auth::User;
 

@@ -1,7 +1,5 @@
-//! The server's own certificate authority, its server certificate, and client certificates.
-//!
-//! Decides keys and certificates; kept in a data directory if there is one, so that clients stay valid over a restart.
-//! Never decides who a certificate's holder is: `subject` does.
+//! The server's certificate authority, server certificate and client certificates. A data directory keeps them, so that
+//! clients stay valid over a restart.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -22,6 +20,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::auth::jwt::{TokenError, TokenKey};
 use crate::auth::{Secret, User};
+use crate::private;
 
 const CA_NAME: &str = "kubernetes";
 const CA_CERTIFICATE: &str = "ca.crt";
@@ -86,7 +85,8 @@ impl Authority {
             let token_key = Arc::new(TokenKey::from_pkcs8(token_key.secret_der())?);
             return Ok(Self { ca_pem: read(&path(CA_CERTIFICATE))?, ca_key, token_key });
         }
-        fs::create_dir_all(directory).map_err(|source| TlsError::File { path: directory.to_owned(), source })?;
+        let io = |source| TlsError::File { path: directory.to_owned(), source };
+        private::create_directory(directory).and_then(|()| private::restrict_to_owner(directory)).map_err(io)?;
         let made = Self::generate(now)?;
         write_private(&path(TOKEN_KEY), &pem("PRIVATE KEY", made.token_key.to_pkcs8()))?;
         write_private(&path(CA_CERTIFICATE), &made.ca_pem)?;
@@ -104,7 +104,7 @@ impl Authority {
         &self.token_key
     }
 
-    /// A certificate that says who its holder is.
+    /// A client certificate for a user.
     pub fn client_certificate(&self, user: &User, now: Timestamp) -> Result<ClientCertificate, TlsError> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
@@ -193,12 +193,8 @@ fn read(path: &Path) -> Result<String, TlsError> {
 }
 
 fn write_private(path: &Path, text: &str) -> Result<(), TlsError> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let written =
-        options.open(path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+        private::replace_file(path).and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
     written.map_err(|source| TlsError::File { path: path.to_owned(), source })
 }
 

@@ -1,18 +1,18 @@
-//! What the server counts about itself, in the Prometheus text format.
-//!
-//! Decides names, labels and buckets. Never decides what is served; storage figures are asked for when printed.
+//! The metrics of the server, in the Prometheus text format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::server::tasks::TaskState;
+
 /// Upper bounds of the duration histogram, in seconds.
 const BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
-/// Label sets kept at most: enough for every resource and code, small against a client that makes names up.
+/// Maximum number of label sets: enough for every resource and code, but bounded against a client that invents names.
 const MAX_SERIES: usize = 10_000;
 
-/// What a request was, for its labels.
+/// The labels of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestLabels {
     pub verb: String,
@@ -25,7 +25,7 @@ pub struct RequestLabels {
 impl RequestLabels {
     fn print(&self) -> String {
         let Self { verb, group, version, resource, subresource } = self;
-        let verb = verb.to_uppercase();
+        let verb = printed_verb(verb);
         let pairs = [
             ("verb", &verb),
             ("group", group),
@@ -37,7 +37,16 @@ impl RequestLabels {
     }
 }
 
-/// What is counted for one set of labels.
+/// The verb as kube-apiserver labels it.
+fn printed_verb(verb: &str) -> String {
+    match verb {
+        "create" => "POST".to_owned(),
+        "update" => "PUT".to_owned(),
+        other => other.to_uppercase(),
+    }
+}
+
+/// The counters for one set of labels.
 #[derive(Debug, Default)]
 struct Series {
     by_code: BTreeMap<u16, u64>,
@@ -57,12 +66,14 @@ struct Counters {
     watches: BTreeMap<RequestLabels, i64>,
 }
 
-/// Sizes that only the store knows.
+/// Sizes of the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StorageFigures {
     /// Objects by resource (`deployments.apps`).
     pub objects: BTreeMap<String, u64>,
     pub bytes: u64,
+    /// Objects that recovery could not read and wrote to files of the data directory.
+    pub set_aside: u64,
 }
 
 /// The counters of one server.
@@ -74,7 +85,7 @@ pub struct Metrics {
 impl Metrics {
     pub fn finished(&self, labels: &RequestLabels, code: u16, took: Duration) {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        // Every request comes here, and nearly all with labels that are known: those are not copied.
+        // Most requests have known labels: do not copy those.
         if !counters.requests.contains_key(labels) {
             if counters.requests.len() >= MAX_SERIES {
                 return;
@@ -108,7 +119,7 @@ impl Metrics {
     }
 
     /// The text of `/metrics`.
-    pub fn print(&self, storage: &StorageFigures) -> String {
+    pub fn print(&self, storage: &StorageFigures, tasks: &[TaskState]) -> String {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();
         heading(&mut out, "apiserver_request_total", "counter", "Requests by verb, resource and HTTP code.");
@@ -132,7 +143,30 @@ impl Metrics {
         }
         heading(&mut out, "apiserver_storage_size_bytes", "gauge", "Bytes held by the store.");
         line(&mut out, "apiserver_storage_size_bytes", "", &storage.bytes);
+        let name = "apiserver_storage_set_aside_objects";
+        heading(
+            &mut out,
+            name,
+            "gauge",
+            "Objects that could not be read at the start and are in files of the data directory.",
+        );
+        line(&mut out, name, "", &storage.set_aside);
+        print_tasks(&mut out, tasks);
         out
+    }
+}
+
+fn print_tasks(out: &mut String, tasks: &[TaskState]) {
+    let label = |task: &TaskState| format!("task=\"{}\"", escaped(task.name));
+    let name = "apiserver_task_healthy";
+    heading(out, name, "gauge", "Whether a background task works: 0 from a panic until it has completed a round.");
+    for task in tasks {
+        line(out, name, &label(task), &u8::from(task.healthy));
+    }
+    let name = "apiserver_task_restarts_total";
+    heading(out, name, "counter", "Restarts of a background task after a panic.");
+    for task in tasks {
+        line(out, name, &label(task), &task.restarts);
     }
 }
 
@@ -173,7 +207,7 @@ mod tests {
         metrics.finished(&pods("get"), 200, Duration::from_millis(2));
         metrics.finished(&pods("get"), 200, Duration::from_millis(2));
         metrics.finished(&pods("get"), 404, Duration::from_secs(100));
-        let text = metrics.print(&StorageFigures::default());
+        let text = metrics.print(&StorageFigures::default(), &[]);
         let labels = r#"verb="GET",group="",version="v1",resource="pods",subresource="""#;
         for expected in [
             format!("apiserver_request_total{{{labels},code=\"200\"}} 2"),
@@ -188,18 +222,27 @@ mod tests {
     }
 
     #[test]
+    fn verbs_are_labelled_as_in_kube_apiserver() {
+        let verbs =
+            ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"].map(printed_verb);
+        assert_eq!(verbs, ["GET", "LIST", "WATCH", "POST", "PUT", "PATCH", "DELETE", "DELETECOLLECTION"]);
+    }
+
+    #[test]
     fn watches_count_up_and_down() {
         let metrics = Metrics::default();
         metrics.watch_started(&pods("watch"));
-        assert!(metrics.print(&StorageFigures::default()).contains("apiserver_longrunning_requests{verb=\"WATCH\""));
+        assert!(
+            metrics.print(&StorageFigures::default(), &[]).contains("apiserver_longrunning_requests{verb=\"WATCH\"")
+        );
         metrics.watch_ended(&pods("watch"));
-        assert!(!metrics.print(&StorageFigures::default()).contains("verb=\"WATCH\""));
+        assert!(!metrics.print(&StorageFigures::default(), &[]).contains("verb=\"WATCH\""));
     }
 
     #[test]
     fn storage_figures_are_printed() {
-        let figures = StorageFigures { objects: BTreeMap::from([("pods".to_owned(), 3)]), bytes: 4096 };
-        let text = Metrics::default().print(&figures);
+        let figures = StorageFigures { objects: BTreeMap::from([("pods".to_owned(), 3)]), bytes: 4096, set_aside: 2 };
+        let text = Metrics::default().print(&figures, &[]);
         assert!(text.contains("apiserver_storage_objects{resource=\"pods\"} 3\n"));
         assert!(text.contains("apiserver_storage_size_bytes 4096\n"));
     }

@@ -1,8 +1,8 @@
-//! The definitions of the older OpenAPI document as protocol buffers, which is the only form that kubectl asks for when
-//! it validates a `List` on its own side.
+//! The definitions of the OpenAPI v2 document as protocol buffers, which is the only form that kubectl requests when it
+//! validates a `List` on the client.
 //!
-//! Decides the bytes from the JSON document; field numbers are those of the public OpenAPI v2 message. Operations are
-//! left out: nobody who takes this form looks at them.
+//! Field numbers are those of the public OpenAPI v2 message. Operations are omitted, because clients of this form do not
+//! use them.
 
 use serde_json::{Map, Value};
 

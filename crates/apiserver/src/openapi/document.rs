@@ -1,7 +1,5 @@
-//! Whole OpenAPI documents, put together from rendered schemas and paths.
-//!
-//! Decides names of definitions and what every kind's schema has beyond its own (`apiVersion`, `kind`, `metadata`, the
-//! list form). Never looks at requests.
+//! Builds whole OpenAPI documents from rendered schemas and paths. Adds `apiVersion`, `kind`, `metadata` and the list
+//! form to each kind's schema.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +64,7 @@ fn parts(prefix: &str, resources: &[Arc<ApiResource>]) -> (BTreeMap<String, Valu
     (components.schemas, all_paths)
 }
 
-/// Adds what every kind has and what tells clients which kind a schema is.
+/// Adds the common fields and the extension with group, version and kind.
 fn complete(body: &mut Value, resource: &ApiResource) {
     let Some(fields) = body.as_object_mut() else { return };
     fields.entry("type").or_insert_with(|| json!("object"));

@@ -1,7 +1,6 @@
 //! The OpenAPI documents: `/openapi/v3` with one document per group version, and `/openapi/v2`.
 //!
-//! Decides from the catalog of kinds and their schemas. A document is built when it is first asked for and again when
-//! its kinds change; building one never holds up others' requests for discovery.
+//! A document is built on first use and again when its kinds change, without blocking discovery.
 
 pub mod binary;
 pub mod document;

@@ -1,7 +1,4 @@
-//! The paths of an OpenAPI document: which operations a resource has and which parameters they take.
-//!
-//! Decides what clients look up before they send something (`fieldValidation`, patch types). Never lists a verb that
-//! the resource does not have.
+//! The paths of an OpenAPI document: the operations of a resource and their parameters.
 
 use serde_json::{Map, Value, json};
 

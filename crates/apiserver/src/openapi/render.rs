@@ -1,7 +1,7 @@
-//! A schema tree as OpenAPI 3 schemas.
+//! Renders a schema tree as OpenAPI 3 schemas.
 //!
-//! Decides how each node prints, and which nodes become named components: those that occur more than once in a document
-//! (a pod template under five kinds) or that contain themselves. Never validates anything.
+//! Nodes that occur more than once in a document (a pod template under five kinds) or contain themselves become named
+//! components.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -12,7 +12,10 @@ use crate::error::{ApiError, Reason};
 const OPERATION_LIMIT: usize = 10_000;
 /// Bytes that all copies of a patch may add: without it, copying the document into itself doubles it every time.
 const COPY_LIMIT: usize = 3 << 20;
-/// Nesting of the result: as deep as the JSON reader goes, so that whatever was stored can be read again.
+/// Values that all operations of a patch may touch or move. Ten thousand insertions at the front of a list of a hundred
+/// thousand items would otherwise move a billion values; this many take less than a second.
+const STEP_LIMIT: usize = 20_000_000;
+/// Nesting of the result: as deep as the JSON reader goes. The store takes a little less.
 const DEPTH_LIMIT: usize = 127;
 
 /// Applies `operations`, a JSON array, to a document. All or nothing.
@@ -32,7 +35,40 @@ pub fn json_patch(document: &Value, operations: &Value) -> Result<Value, ApiErro
         );
         return Err(ApiError::new(Reason::RequestEntityTooLarge, message));
     }
-    apply(document, list).map_err(|_| unprocessable())
+    apply(document, list).map_err(|refused| match refused {
+        Refused::Failed(_) => unprocessable(),
+        Refused::TooLong => {
+            let message = format!("Request entity too large: the JSON patch takes more than {STEP_LIMIT} steps");
+            ApiError::new(Reason::RequestEntityTooLarge, message)
+        }
+    })
+}
+
+/// Why a patch was not applied.
+#[derive(Debug, PartialEq)]
+enum Refused {
+    /// An operation failed; the text says which and why.
+    Failed(String),
+    TooLong,
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        Refused::Failed(why)
+    }
+}
+
+/// The remaining limits of a patch.
+struct Budget {
+    steps: usize,
+    copied: usize,
+}
+
+impl Budget {
+    fn spend(&mut self, steps: usize) -> Result<(), Refused> {
+        self.steps = self.steps.checked_sub(steps).ok_or(Refused::TooLong)?;
+        Ok(())
+    }
 }
 
 fn json_kind(value: &Value) -> &'static str {
@@ -46,10 +82,10 @@ fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-/// Applies the operations one after the other; the error says which failed and why.
-fn apply(document: &Value, operations: &[Value]) -> Result<Value, String> {
+/// Applies the operations one after the other.
+fn apply(document: &Value, operations: &[Value]) -> Result<Value, Refused> {
     let mut document = document.clone();
-    let mut copied = 0;
+    let mut budget = Budget { steps: STEP_LIMIT, copied: 0 };
     for operation in operations {
         let text = |name: &str| operation.get(name).and_then(Value::as_str);
         let value = operation.get("value").unwrap_or(&Value::Null);
@@ -57,13 +93,16 @@ fn apply(document: &Value, operations: &[Value]) -> Result<Value, String> {
         let path = text("path").ok_or_else(|| format!("{kind} operation failed to decode path: missing value"))?;
         let from = || text("from").ok_or_else(|| format!("{kind} operation failed to decode from: missing value"));
         match kind {
-            "add" => add(&mut document, path, value.clone(), "add operation does not apply: doc is missing path")?,
-            "remove" => remove(&mut document, path)?,
+            "add" => {
+                let missing = "add operation does not apply: doc is missing path";
+                add(&mut document, path, value.clone(), missing, &mut budget)?;
+            }
+            "remove" => remove(&mut document, path, &mut budget)?,
             "replace" => replace(&mut document, path, value)?,
-            "move" => relocate(&mut document, from()?, path)?,
-            "copy" => copy(&mut document, from()?, path, &mut copied)?,
+            "move" => relocate(&mut document, from()?, path, &mut budget)?,
+            "copy" => copy(&mut document, from()?, path, &mut budget)?,
             "test" => test(&document, path, value)?,
-            other => return Err(format!("Unexpected kind: {other}")),
+            other => return Err(format!("Unexpected kind: {other}").into()),
         }
     }
     Ok(document)
@@ -124,17 +163,24 @@ fn holder_mut<'v, 'p>(document: &'v mut Value, path: &'p str) -> Option<(&'v mut
     is_container(found).then_some((found, last))
 }
 
-fn depth(value: &Value) -> usize {
+/// How deep a value is nested, and how many values it holds with itself.
+fn extent(value: &Value) -> (usize, usize) {
+    let of_all = |values: &mut dyn Iterator<Item = &Value>| {
+        let (depth, count) = values.map(extent).fold((0, 0), |(depth, count), (d, c)| (depth.max(d), count + c));
+        (1 + depth, 1 + count)
+    };
     match value {
-        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
-        _ => 0,
+        Value::Object(fields) => of_all(&mut fields.values()),
+        Value::Array(items) => of_all(&mut items.iter()),
+        _ => (0, 1),
     }
 }
 
-fn add(document: &mut Value, path: &str, value: Value, missing: &str) -> Result<(), String> {
-    if path.matches('/').count() + depth(&value) > DEPTH_LIMIT {
-        return Err(format!("error in add for path: '{path}': exceeded max depth"));
+fn add(document: &mut Value, path: &str, value: Value, missing: &str, budget: &mut Budget) -> Result<(), Refused> {
+    let (depth, count) = extent(&value);
+    budget.spend(count)?;
+    if path.matches('/').count() + depth > DEPTH_LIMIT {
+        return Err(format!("error in add for path: '{path}': exceeded max depth").into());
     }
     let (holder, name) = holder_mut(document, path).ok_or_else(|| format!("{missing}: {path:?}: missing value"))?;
     match holder {
@@ -145,6 +191,7 @@ fn add(document: &mut Value, path: &str, value: Value, missing: &str) -> Result<
         Value::Array(items) => {
             let at =
                 position(&name, items.len() + 1).map_err(|why| format!("error in add for path: '{path}': {why}"))?;
+            budget.spend(items.len() - at)?;
             items.insert(at, value);
         }
         _ => {}
@@ -152,26 +199,33 @@ fn add(document: &mut Value, path: &str, value: Value, missing: &str) -> Result<
     Ok(())
 }
 
-fn remove(document: &mut Value, path: &str) -> Result<(), String> {
+fn remove(document: &mut Value, path: &str, budget: &mut Budget) -> Result<(), Refused> {
     let missing = || format!("remove operation does not apply: doc is missing path: {path:?}: missing value");
     let (holder, name) = holder_mut(document, path).ok_or_else(missing)?;
-    take(holder, &name).map(drop).map_err(|why| format!("error in remove for path: '{path}': {why}"))
+    take(holder, &name, |why| format!("error in remove for path: '{path}': {why}"), budget).map(drop)
 }
 
-fn take(holder: &mut Value, name: &str) -> Result<Value, String> {
-    match holder {
+fn take(
+    holder: &mut Value,
+    name: &str,
+    failed: impl Fn(String) -> String,
+    budget: &mut Budget,
+) -> Result<Value, Refused> {
+    Ok(match holder {
         Value::Object(fields) => {
-            fields.remove(name).ok_or_else(|| format!("Unable to remove nonexistent key: {name}: missing value"))
+            let missing = || failed(format!("Unable to remove nonexistent key: {name}: missing value"));
+            fields.remove(name).ok_or_else(missing)?
         }
         Value::Array(items) => {
-            let at = position(name, items.len())?;
-            Ok(items.remove(at))
+            let at = position(name, items.len()).map_err(failed)?;
+            budget.spend(items.len() - at)?;
+            items.remove(at)
         }
-        _ => Err("missing value".to_owned()),
-    }
+        _ => return Err(failed("missing value".to_owned()).into()),
+    })
 }
 
-fn replace(document: &mut Value, path: &str, value: &Value) -> Result<(), String> {
+fn replace(document: &mut Value, path: &str, value: &Value) -> Result<(), Refused> {
     if path.is_empty() {
         // A scalar cannot be a document; the real server then does nothing and says nothing.
         if is_container(value) {
@@ -179,8 +233,8 @@ fn replace(document: &mut Value, path: &str, value: &Value) -> Result<(), String
         }
         return Ok(());
     }
-    if path.matches('/').count() + depth(value) > DEPTH_LIMIT {
-        return Err(format!("error in replace for path: '{path}': exceeded max depth"));
+    if path.matches('/').count() + extent(value).0 > DEPTH_LIMIT {
+        return Err(format!("error in replace for path: '{path}': exceeded max depth").into());
     }
     let missing =
         |what: &str| format!("replace operation does not apply: doc is missing {what}: {path}: missing value");
@@ -198,30 +252,32 @@ fn replace(document: &mut Value, path: &str, value: &Value) -> Result<(), String
     Ok(())
 }
 
-fn relocate(document: &mut Value, from: &str, path: &str) -> Result<(), String> {
+fn relocate(document: &mut Value, from: &str, path: &str, budget: &mut Budget) -> Result<(), Refused> {
     let missing = || format!("move operation does not apply: doc is missing from path: {from}: missing value");
     let (holder, name) = holder_mut(document, from).ok_or_else(missing)?;
-    let value = take(holder, &name).map_err(|why| format!("error in move for path: '{name}': {why}"))?;
-    add(document, path, value, "move operation does not apply: doc is missing destination path")
+    let value = take(holder, &name, |why| format!("error in move for path: '{name}': {why}"), budget)?;
+    add(document, path, value, "move operation does not apply: doc is missing destination path", budget)
 }
 
-fn copy(document: &mut Value, from: &str, path: &str, copied: &mut usize) -> Result<(), String> {
+fn copy(document: &mut Value, from: &str, path: &str, budget: &mut Budget) -> Result<(), Refused> {
     let missing = || format!("copy operation does not apply: doc is missing from path: {from}: missing value");
     let (holder, name) = holder(document, from).ok_or_else(missing)?;
     if let Value::Array(items) = holder {
         position(&name, items.len()).map_err(|why| format!("error in copy for from: '{from}': {why}"))?;
     }
     let value = step(holder, &name).cloned().unwrap_or(Value::Null);
-    *copied += value.to_string().len();
-    if *copied > COPY_LIMIT {
+    budget.copied += value.to_string().len();
+    if budget.copied > COPY_LIMIT {
+        let copied = budget.copied;
         return Err(format!(
             "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {COPY_LIMIT}"
-        ));
+        )
+        .into());
     }
-    add(document, path, value, "copy operation does not apply: doc is missing destination path")
+    add(document, path, value, "copy operation does not apply: doc is missing destination path", budget)
 }
 
-fn test(document: &Value, path: &str, wanted: &Value) -> Result<(), String> {
+fn test(document: &Value, path: &str, wanted: &Value) -> Result<(), Refused> {
     let found = if path.is_empty() {
         Some(document)
     } else {
@@ -232,11 +288,11 @@ fn test(document: &Value, path: &str, wanted: &Value) -> Result<(), String> {
         }
         step(holder, &name)
     };
-    // What is absent counts as null.
+    // An absent value counts as null.
     if found.unwrap_or(&Value::Null) == wanted {
         return Ok(());
     }
-    Err(format!("testing value {path} failed: test failed"))
+    Err(format!("testing value {path} failed: test failed").into())
 }
 
 #[cfg(test)]
@@ -249,7 +305,12 @@ mod tests {
     #[allow(clippy::needless_pass_by_value)] // json! literals at every call
     fn check(document: Value, operations: Value, expected: Expect) {
         let outcome = apply(&document, operations.as_array().unwrap());
-        expected.assert_eq(&outcome.map_or_else(|why| why, |value| value.to_string()));
+        let text = match outcome {
+            Ok(value) => value.to_string(),
+            Err(Refused::Failed(why)) => why,
+            Err(Refused::TooLong) => "too long".to_owned(),
+        };
+        expected.assert_eq(&text);
     }
 
     #[test]
@@ -294,6 +355,24 @@ mod tests {
         check(json!({}), json!([{"op": "copy", "from": "/none", "path": "/x"}]), expect![[r#"{"x":null}"#]]);
         check(json!({}), json!([{"op": "test", "path": "/none", "value": null}]), expect!["{}"]);
         check(json!({"a": 1}), json!([{"op": "replace", "path": "", "value": 1}]), expect![[r#"{"a":1}"#]]);
+    }
+
+    #[test]
+    fn audit_10_a_patch_that_moves_too_many_values_is_refused() {
+        let list = |length: usize| json!({"l": vec![0; length], "m": {}});
+        let many = |operation: &Value, count: usize| Value::from(vec![operation.clone(); count]);
+        let insert = json!({"op": "add", "path": "/l/0", "value": 1});
+        let away = json!([{"op": "move", "from": "/l", "path": "/m/l"}, {"op": "move", "from": "/m/l", "path": "/l"}]);
+        let back_and_forth: Value = away.as_array().unwrap().iter().cycle().take(10_000).cloned().collect();
+        for operations in
+            [many(&insert, 10_000), many(&json!({"op": "remove", "path": "/l/0"}), 10_000), back_and_forth]
+        {
+            let refused = json_patch(&list(100_000), &operations).unwrap_err();
+            assert_eq!(refused.code(), 413, "{}", refused.message);
+            assert!(refused.message.contains("20000000 steps"), "{}", refused.message);
+        }
+        // Real patches are far from the limit.
+        assert!(json_patch(&list(1000), &many(&insert, 1000)).is_ok());
     }
 
     #[test]

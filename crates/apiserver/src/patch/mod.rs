@@ -1,7 +1,4 @@
-//! The three ways to say what should change in an object: JSON patch, JSON merge patch, strategic merge patch.
-//!
-//! Decides what the patched document is, from document and patch alone (and a schema, for the strategic one). Never
-//! decides whether the result is valid, and knows nothing of field managers: server-side apply is elsewhere.
+//! JSON patch, JSON merge patch and strategic merge patch. Server-side apply is in `apply`.
 
 mod json;
 mod merge;
@@ -9,7 +6,7 @@ mod strategic;
 
 pub use json::json_patch;
 pub use merge::merge_patch;
-pub use strategic::strategic_merge_patch;
+pub use strategic::{go_map, strategic_merge_patch};
 
 use crate::error::{ApiError, Details, Reason};
 

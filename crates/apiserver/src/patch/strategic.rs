@@ -1,8 +1,10 @@
-//! Strategic merge patch: lists are merged by the keys that the schema names, and directives say what merging cannot.
+//! Strategic merge patch: lists are merged by the keys that the schema names; directives delete, replace or reorder.
 //!
-//! Decides by the schema's patch strategies. Where the schema is silent, objects merge and everything else is replaced.
+//! Without a patch strategy in the schema, objects merge and other values are replaced.
 
 mod order;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -31,7 +33,7 @@ enum Failure {
     Format(&'static str),
     /// The patch contradicts the document.
     Content,
-    /// What the real server answers with an internal error.
+    /// An internal error in the real server.
     Other(String),
 }
 
@@ -56,7 +58,7 @@ fn no_merge_key(item: &Value, key: &str) -> Failure {
 }
 
 /// A value as Go's `%v` prints it, which is how it appears in messages.
-fn go_map(value: &Value) -> String {
+pub fn go_map(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
@@ -102,7 +104,7 @@ fn merge_map(schema: &Schema, mut original: Fields, mut patch: Fields) -> Result
     Ok(original)
 }
 
-/// The new value of a field, or none if it goes.
+/// The new value of a field; `None` removes it.
 fn merge_field(
     schema: Option<&Schema>,
     current: Option<Value>,
@@ -118,7 +120,8 @@ fn merge_field(
         }
         (Some(Value::Array(current)), Value::Array(change)) => {
             if deleting {
-                Some(Value::Array(current.into_iter().filter(|item| !change.contains(item)).collect()))
+                let gone: BTreeSet<String> = change.iter().map(Value::to_string).collect();
+                Some(Value::Array(current.into_iter().filter(|item| !gone.contains(&item.to_string())).collect()))
             } else if schema.patch.merge {
                 Some(Value::Array(merge_list(schema, current, change)?))
             } else {
@@ -133,7 +136,7 @@ fn merge_field(
     })
 }
 
-/// What a patch adds as new has nothing that its nulls could remove.
+/// Drops nulls from a value that a patch adds: there is nothing that they could remove.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -158,11 +161,11 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// `$retainKeys`: whatever is not listed goes, and the patch may only speak of what is listed.
+/// `$retainKeys`: removes keys that are not listed; the patch may only contain listed keys.
 fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), Failure> {
     let Some(listed) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
-    let listed = listed.as_array().ok_or(BAD_RETAIN_KEYS)?;
-    let is_listed = |name: &str| listed.iter().any(|item| item == name);
+    let listed: BTreeSet<&str> = listed.as_array().ok_or(BAD_RETAIN_KEYS)?.iter().filter_map(Value::as_str).collect();
+    let is_listed = |name: &str| listed.contains(name);
     let strays = patch.iter().any(|(name, value)| {
         !value.is_null() && !name.starts_with(DELETE_FROM) && !name.starts_with(ELEMENT_ORDER) && !is_listed(name)
     });
@@ -243,12 +246,9 @@ fn merge_list(schema: &Schema, current: Vec<Value>, changes: Vec<Value>) -> Resu
         }
     }
     if types[0] != "map[string]interface {}" {
-        let mut merged: Vec<Value> = Vec::new();
-        for item in current.iter().chain(&changes) {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
-        }
+        let mut known = BTreeSet::new();
+        let all = current.iter().chain(&changes);
+        let merged = all.filter(|item| known.insert(item.to_string())).cloned().collect();
         let (listed, others) = order::partition(merged, &changes, None)?;
         return Ok(order::interleave(listed, &changes, others, &current, None));
     }
@@ -270,6 +270,7 @@ fn apply_list_directives(
 ) -> Result<(Vec<Value>, Vec<Value>), Failure> {
     let mut plain = Vec::new();
     let mut replacing = false;
+    let mut deleted = BTreeSet::new();
     for change in changes {
         let Some(directive) = change.get(DIRECTIVE) else {
             plain.push(change);
@@ -277,8 +278,8 @@ fn apply_list_directives(
         };
         match directive.as_str() {
             Some("delete") => {
-                let wanted = change.get(merge_key).ok_or_else(|| no_merge_key(&change, merge_key))?;
-                current.retain(|item| item.get(merge_key) != Some(wanted));
+                let wanted = order::identity(&change, Some(merge_key));
+                deleted.insert(wanted.ok_or_else(|| no_merge_key(&change, merge_key))?);
             }
             Some("replace") => replacing = true,
             Some("merge") => {
@@ -289,6 +290,9 @@ fn apply_list_directives(
                 return Err(Failure::Other(format!("unknown patch type: {shown} in map: {map}")));
             }
         }
+    }
+    if !deleted.is_empty() {
+        current.retain(|item| order::identity(item, Some(merge_key)).is_none_or(|key| !deleted.contains(&key)));
     }
     Ok(if replacing { (plain, Vec::new()) } else { (current, plain) })
 }
@@ -301,14 +305,20 @@ fn merge_items(
 ) -> Result<Vec<Value>, Failure> {
     let nothing_known = Schema::default();
     let item_schema = schema.items.as_deref().unwrap_or(&nothing_known);
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for (place, item) in current.iter().enumerate() {
+        if let Some(identity) = order::identity(item, Some(merge_key)) {
+            places.entry(identity).or_insert(place);
+        }
+    }
     for change in changes {
-        let wanted = change.get(merge_key).ok_or_else(|| no_merge_key(change, merge_key))?;
-        let found = current.iter_mut().find(|item| item.get(merge_key) == Some(wanted));
-        match (found, change) {
-            (Some(Value::Object(item)), Value::Object(change)) => {
-                *item = merge_map(item_schema, std::mem::take(item), change.clone())?;
-            }
-            _ => current.push(change.clone()),
+        let wanted = order::identity(change, Some(merge_key)).ok_or_else(|| no_merge_key(change, merge_key))?;
+        let found = places.get(&wanted).and_then(|place| current.get_mut(*place));
+        if let (Some(Value::Object(item)), Value::Object(change)) = (found, change) {
+            *item = merge_map(item_schema, std::mem::take(item), change.clone())?;
+        } else {
+            places.entry(wanted).or_insert(current.len());
+            current.push(change.clone());
         }
     }
     Ok(current)

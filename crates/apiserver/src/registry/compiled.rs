@@ -1,7 +1,5 @@
-//! Definitions that were read before: what a CustomResourceDefinition means is worked out once for all who have it.
-//!
-//! Decides from the text of a definition alone, so that the clusters of a process, and servers that are given the same
-//! shelf, share schemas and rules. Never decides whether a definition is served.
+//! Caches compiled CustomResourceDefinitions, so that the clusters of a process, and servers that share the cache, also
+//! share schemas and rules.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,7 +16,7 @@ use crate::field::FieldError;
 /// Most definitions that are remembered. A large cluster has a few hundred; each change of one counts again.
 const REMEMBERED_DEFINITIONS: usize = 1024;
 
-/// What definitions mean, by their text.
+/// Compiled definitions, by their text.
 #[derive(Debug, Default)]
 pub struct CompiledDefinitions {
     by_meaning: Mutex<HashMap<u64, (Value, Arc<ResourceInfo>)>>,
@@ -35,7 +33,7 @@ pub struct Definition {
 }
 
 impl CompiledDefinitions {
-    /// What a stored definition says.
+    /// Reads a stored definition.
     pub fn read(&self, stored: &Bytes) -> Result<Definition, Vec<FieldError>> {
         if let Some(known) = self.by_bytes.lock().get(stored) {
             return Ok(known.clone());
@@ -63,7 +61,7 @@ impl CompiledDefinitions {
 
 fn remember<K: Eq + std::hash::Hash, V>(known: &mut HashMap<K, V>, key: K, value: V) {
     if known.len() >= REMEMBERED_DEFINITIONS {
-        // Whoever still serves one holds it; the rest is worked out again when it is asked for.
+        // Clusters hold the definitions that they serve; others are compiled again on demand.
         known.clear();
     }
     known.insert(key, value);
@@ -95,39 +93,39 @@ mod tests {
 
     #[test]
     fn the_same_text_is_read_once_and_another_text_is_another_resource() {
-        let shelf = CompiledDefinitions::default();
-        let first = shelf.resource_of(&definition("Cluster")).unwrap();
+        let cache = CompiledDefinitions::default();
+        let first = cache.resource_of(&definition("Cluster")).unwrap();
         let mut written_again = definition("Cluster");
         written_again["metadata"]["resourceVersion"] = "2".into();
         written_again["status"] = json!({"storedVersions": ["v1"]});
-        assert!(Arc::ptr_eq(&first, &shelf.resource_of(&written_again).unwrap()));
-        assert!(shelf.resource_of(&definition("Namespaced")).unwrap().namespaced);
+        assert!(Arc::ptr_eq(&first, &cache.resource_of(&written_again).unwrap()));
+        assert!(cache.resource_of(&definition("Namespaced")).unwrap().namespaced);
         let mut going = definition("Cluster");
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        assert_ne!(shelf.resource_of(&going).unwrap().verbs, first.verbs);
+        assert_ne!(cache.resource_of(&going).unwrap().verbs, first.verbs);
     }
 
     #[test]
     fn equal_bytes_are_read_once_and_say_whether_they_are_served() {
-        let shelf = CompiledDefinitions::default();
+        let cache = CompiledDefinitions::default();
         let mut object = definition("Cluster");
-        let fresh = shelf.read(&object.to_string().into()).unwrap();
+        let fresh = cache.read(&object.to_string().into()).unwrap();
         object["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
-        let served = shelf.read(&object.to_string().into()).unwrap();
+        let served = cache.read(&object.to_string().into()).unwrap();
         assert_eq!((fresh.established, served.established), (false, true));
         assert!(Arc::ptr_eq(&fresh.info, &served.info));
-        assert!(Arc::ptr_eq(&served.info, &shelf.read(&object.to_string().into()).unwrap().info));
-        assert_eq!(shelf.by_bytes.lock().len(), 2);
+        assert!(Arc::ptr_eq(&served.info, &cache.read(&object.to_string().into()).unwrap().info));
+        assert_eq!(cache.by_bytes.lock().len(), 2);
     }
 
     #[test]
     fn no_more_than_so_many_are_remembered() {
-        let shelf = CompiledDefinitions::default();
+        let cache = CompiledDefinitions::default();
         for number in 0..=REMEMBERED_DEFINITIONS {
             let mut one = definition("Cluster");
             one["metadata"]["name"] = format!("cars{number}.example.com").into();
-            shelf.resource_of(&one).unwrap();
+            cache.resource_of(&one).unwrap();
         }
-        assert_eq!(shelf.by_meaning.lock().len(), 1);
+        assert_eq!(cache.by_meaning.lock().len(), 1);
     }
 }

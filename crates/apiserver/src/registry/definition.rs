@@ -1,7 +1,4 @@
-//! What a CustomResourceDefinition says, as the description of a resource; and whether its names are free.
-//!
-//! Decides from the object alone (and, for names, from the resources that are there). Whether the definition is valid
-//! is decided when it is written; when it is served, by the controller of definitions.
+//! Reads a CustomResourceDefinition into the description of a resource, and checks whether its names are free.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -127,27 +124,27 @@ pub fn is_established(definition: &Value) -> bool {
     conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
 }
 
-/// The first name that is taken, in the order in which Kubernetes looks. `others` are the resources of the same group.
+/// The last name that is taken, in the order in which Kubernetes looks: each finding replaces the one before. `others` are the resources of the same group.
 pub fn name_conflict(wanted: &ResourceInfo, others: &[Arc<ResourceInfo>]) -> Option<NameConflict> {
     let taken_resource = |name: &str| {
         others.iter().any(|o| o.plural == name || o.singular == name || o.short_names.iter().any(|s| s == name))
     };
     let taken_kind = |name: &str| others.iter().any(|o| o.kind == name || o.list_kind == name);
     let used = |reason, name: &str| Some(NameConflict { reason, message: format!("{name:?} is already in use") });
-    if taken_resource(&wanted.plural) {
-        return used("PluralConflict", &wanted.plural);
-    }
-    if taken_resource(&wanted.singular) {
-        return used("SingularConflict", &wanted.singular);
-    }
-    if let Some(short) = wanted.short_names.iter().find(|s| taken_resource(s)) {
-        return used("ShortNamesConflict", short);
+    if taken_kind(&wanted.list_kind) {
+        return used("ListKindConflict", &wanted.list_kind);
     }
     if taken_kind(&wanted.kind) {
         return used("KindConflict", &wanted.kind);
     }
-    if taken_kind(&wanted.list_kind) {
-        return used("ListKindConflict", &wanted.list_kind);
+    if let Some(short) = wanted.short_names.iter().find(|s| taken_resource(s)) {
+        return used("ShortNamesConflict", short);
+    }
+    if taken_resource(&wanted.singular) {
+        return used("SingularConflict", &wanted.singular);
+    }
+    if taken_resource(&wanted.plural) {
+        return used("PluralConflict", &wanted.plural);
     }
     None
 }
@@ -226,7 +223,7 @@ mod tests {
         definition["spec"]["names"] = json!({"plural": "trucks", "kind": "Car"});
         let second = resource_of(&definition).unwrap();
         let conflict = name_conflict(&second, &[Arc::new(first)]).unwrap();
-        assert_eq!((conflict.reason, conflict.message.as_str()), ("SingularConflict", "\"car\" is already in use"));
+        assert_eq!((conflict.reason, conflict.message.as_str()), ("ListKindConflict", "\"CarList\" is already in use"));
         assert!(name_conflict(&second, &[]).is_none());
     }
 }

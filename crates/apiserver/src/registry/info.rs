@@ -1,7 +1,6 @@
-//! What the server knows about one resource: names, versions, schemas, and the few ways in which kinds behave apart.
+//! The description of one resource: names, versions, schemas, and the few points in which kinds behave differently.
 //!
-//! Filled in by the built-in tables and from CustomResourceDefinitions; everything that serves requests reads it. Never
-//! holds objects and never decides anything by itself: behaviour that differs is a flag or a plain function here.
+//! The built-in tables and CustomResourceDefinitions fill it. Behaviour that differs is a flag or a plain function here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -54,7 +53,7 @@ pub struct ResourceInfo {
     pub short_names: Vec<String>,
     pub categories: Vec<String>,
     pub namespaced: bool,
-    /// What may be done with the resource itself; its subresources carry their own.
+    /// The verbs of the resource itself; subresources have their own.
     pub verbs: &'static [Verb],
     /// Preferred first. Only those with `served` are reachable.
     pub versions: Vec<Version>,
@@ -74,13 +73,13 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// The group in whose form objects are stored; for twins it is not the group that serves them.
+    /// The group in whose form objects are stored; for aliased kinds it is not the group that serves them.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 }
 
-/// Where a resource came from.
+/// The origin of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     BuiltIn,
@@ -172,7 +171,7 @@ pub enum Handling {
     Synthetic,
 }
 
-/// Where replicas are found. Paths without the leading dot.
+/// The paths of the replicas, without the leading dot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScalePaths {
     pub spec_replicas: Vec<String>,
@@ -233,13 +232,13 @@ impl Default for Behaviour {
     }
 }
 
-/// What preparing an object may use besides the object.
+/// The context of preparing an object.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareContext<'a> {
     pub now: Timestamp,
     pub user: &'a User,
     pub addresses: &'a dyn ServiceAddresses,
-    /// Nothing will be stored, so nothing may be taken.
+    /// Dry run: no address or port may be allocated.
     pub dry_run: bool,
 }
 
@@ -251,7 +250,7 @@ pub trait Hooks: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// What an object without any content looks like; such fields have no owner. `None`: nothing.
+    /// An object without content; its fields have no owner. `None`: nothing.
     fn blank(&self, _version: &str) -> Option<&'static Value> {
         None
     }

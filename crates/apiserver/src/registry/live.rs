@@ -1,7 +1,6 @@
-//! The table of resources that requests are resolved against, and its live changes.
+//! The table of resources that requests are resolved against, and its changes at run time.
 //!
-//! Decides what `group/version/resource` means at this moment. A changed or removed custom resource retires its old
-//! description, which ends the watches that were opened under it. Never decides whether a definition is acceptable.
+//! A changed or removed custom resource retires its old description, which ends the watches that were opened under it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

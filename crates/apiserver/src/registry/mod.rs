@@ -1,7 +1,7 @@
-//! Which resources a cluster serves.
+//! The resources that a cluster serves.
 //!
 //! Built-in ones come from tables and are shared by all clusters of a process; those of CustomResourceDefinitions are
-//! added, changed and removed while requests run. Never holds objects.
+//! added, changed and removed while requests run.
 
 pub mod compiled;
 pub mod definition;

@@ -1,6 +1,4 @@
-//! The order of API versions and the order in which names may be claimed.
-//!
-//! Decides which version of several is preferred. Never looks at objects.
+//! The order of API versions, and the order in which names may be claimed.
 
 use std::cmp::{Ordering, Reverse};
 

@@ -1,6 +1,4 @@
-//! The seam where checks and changes hook into every write: webhooks, policies, namespace lifecycle.
-//!
-//! Decides the order (all mutating steps, then all validating ones) and what they may see. Never talks to the store.
+//! Admission hooks of every write: first all mutating steps, then all validating ones.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +11,7 @@ use crate::error::ApiError;
 use crate::registry::ResourceInfo;
 use crate::server::Cluster;
 
-/// What is being done to an object.
+/// The operation on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Create,

@@ -1,7 +1,4 @@
-//! One request while it is served: the resource it is about, the warnings it collects, and how stored objects are
-//! shown in the version that was asked for.
-//!
-//! Decides which options of a request contradict each other. Never writes.
+//! The state of one request: its resource, its warnings, and the conversion of stored objects to the requested version.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -53,11 +50,11 @@ impl Call<'_> {
     }
 
     pub(crate) fn invalid(&self, name: &str, findings: &[FieldError]) -> ApiError {
-        // Findings are about the stored form: twins of another group are named by the group they are stored in.
+        // Findings are about the stored form: aliased kinds of another group are named by the group they are stored in.
         ApiError::invalid(self.served.info.storage.group(), &self.served.info.kind, name, findings)
     }
 
-    /// Who is recorded as the owner of the fields that this request sets.
+    /// The field manager of this request.
     pub(crate) fn manager(&self) -> String {
         manager(self.request).to_owned()
     }
@@ -186,7 +183,7 @@ pub(crate) fn from_storage(served: &Served, mut object: Value) -> Value {
         conversion.to_served(&mut object);
     }
     if served.info.is_custom() {
-        // Only built-in kinds can fail to read their own.
+        // Fails only if the defaults of a changed schema are too large; the object is then shown with some of them.
         let _ = shape::prune_and_default(served, &mut object);
     }
     object
@@ -202,13 +199,13 @@ pub(crate) fn to_storage(served: &Served, mut object: Value) -> Value {
         && !served.is_storage_version()
         && let Some(stored) = served.info.version(&served.info.storage.version)
     {
-        // What the stored version has no place for is lost.
-        shape::prune_and_default_by(&stored.schema, &mut object);
+        // Fields that the stored version does not have are lost. An object whose defaults are too large is also too large to store.
+        let _ = shape::prune_and_default_by(&stored.schema, &mut object);
     }
     object
 }
 
-/// What is wrong with the `dryRun` values of a request: all of them are shown.
+/// Validation errors of the `dryRun` values of a request.
 pub(crate) fn dry_run_findings(values: &[String]) -> Option<FieldError> {
     let odd = values.iter().any(|value| value != "All");
     odd.then(|| FieldError::not_supported("dryRun", &json!(values), &["All"]))
@@ -219,12 +216,14 @@ pub(crate) fn refuse(kind: &str, findings: &[FieldError]) -> Result<(), ApiError
     if findings.is_empty() { Ok(()) } else { Err(ApiError::invalid("meta.k8s.io", kind, "", findings)) }
 }
 
-/// What a failed access to the store means to a client that named no version.
+/// The response to a store error for a client that named no version.
 pub(crate) fn store_failure(error: &StoreError) -> ApiError {
     match error {
         StoreError::Expired { .. } => ApiError::expired(error.to_string()),
         StoreError::Future { .. } => ApiError::new(Reason::Timeout, error.to_string()),
-        StoreError::LogFailed(_) => ApiError::internal(error.to_string()),
+        StoreError::TooDeep { .. } => ApiError::bad_request(error.to_string()),
+        StoreError::LogFailed(_) => ApiError::new(Reason::ServiceUnavailable, error.to_string()),
+        StoreError::TooLarge | StoreError::TooLargeToSend { .. } => ApiError::unclassified(error.to_string()),
         other => ApiError::internal(other.to_string()),
     }
 }

@@ -1,7 +1,4 @@
-//! From a request body to an object of the expected kind.
-//!
-//! Decides what is an acceptable body (encoding, kind, apiVersion) and finds fields that are given twice. Never looks at
-//! what the fields mean.
+//! Decodes a request body into an object of the expected kind, and finds duplicate fields.
 
 use std::fmt::{self, Write};
 
@@ -14,7 +11,7 @@ use super::shape;
 use crate::builtin;
 use crate::error::{ApiError, Reason};
 use crate::field::FieldError;
-use crate::go_words::json_error;
+use crate::go_errors::json_error;
 use crate::registry::Served;
 
 /// A body of more bytes than this is refused.
@@ -29,7 +26,7 @@ pub struct Decoded {
     pub value: Value,
     /// Paths of fields that were given more than once; the last value counts.
     pub duplicates: Vec<String>,
-    /// What is said of keys that a YAML map has twice.
+    /// Warnings about duplicate keys in YAML maps.
     pub repeated_in_yaml: Vec<String>,
 }
 
@@ -397,6 +394,16 @@ mod tests {
         let decoded = parse_json(br#"{"a":1,"a":2,"b":[{"c":1,"c":2}],"d":{"e":{"f":1.5,"f":null}}}"#).unwrap();
         assert_eq!(decoded.duplicates, ["a", "b[0].c", "d.e.f"]);
         assert_eq!(decoded.value, json!({"a": 2, "b": [{"c": 2}], "d": {"e": {"f": null}}}));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn audit_fuzzing_fractions_keep_their_last_digit(number in proptest::num::f64::NORMAL) {
+            let text = json!({ "a": number }).to_string();
+            let decoded = parse_json(text.as_bytes()).unwrap();
+            proptest::prop_assert_eq!(decoded.value["a"].as_f64().map(f64::to_bits), Some(number.to_bits()));
+            proptest::prop_assert_eq!(decoded.value.to_string(), text);
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! DELETE of one object and of a collection.
+//! DELETE of one object and of a collection: removal at once, or marking for deletion (finalizers, grace period,
+//! propagation).
 //!
-//! Decides whether an object goes at once or is only marked (finalizers, grace, propagation), and what the client is
-//! told. Dependents are the garbage collector's work; it is asked for by finalizers.
+//! The garbage collector handles dependents; finalizers trigger it.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::admission::{Operation, Phase};
@@ -22,7 +23,7 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer by which the garbage collector is asked to leave dependents alone.
 pub const ORPHAN: &str = "orphan";
 
-/// What a client may say about a deletion, in the body or in the query.
+/// The delete options of a request, from the body or the query.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeleteOptions {
     grace_seconds: Option<i64>,
@@ -110,7 +111,7 @@ async fn delete_with(call: &mut Call<'_>, options: &DeleteOptions) -> Result<Res
         let mut stored = entry.parse();
         let step = plan(call, options, &mut stored)?;
         if options.dry_run || step == Step::Nothing {
-            return Ok(told(call, options, &entry, &stored, step));
+            return Ok(response(call, options, &entry, &stored, step));
         }
         let expect = Expect::Revision(entry.revision);
         let change = match step {
@@ -126,9 +127,9 @@ async fn delete_with(call: &mut Call<'_>, options: &DeleteOptions) -> Result<Res
                     call.served.info.hooks.settle(&stored, &Value::Null, false, call.cluster.addresses());
                 }
                 let entry = entries.first().unwrap_or(&entry);
-                return Ok(told(call, options, entry, &stored, step));
+                return Ok(response(call, options, entry, &stored, step));
             }
-            // Somebody else was faster; what they made of it is looked at again.
+            // Conflict: read the object again.
             Err(StoreError::Conflict { .. }) => {}
             Err(StoreError::NotFound) => return Err(call.not_found()),
             Err(error) => return Err(store_failure(&error)),
@@ -144,7 +145,7 @@ enum Step {
     Nothing,
 }
 
-/// What the deletion amounts to now; changes `stored` accordingly.
+/// The next step of the deletion; changes `stored` accordingly.
 fn plan(call: &Call<'_>, options: &DeleteOptions, stored: &mut Value) -> Result<Step, ApiError> {
     let info = &call.served.info;
     let now = call.cluster.now();
@@ -165,12 +166,18 @@ fn plan(call: &Call<'_>, options: &DeleteOptions, stored: &mut Value) -> Result<
             list.push(finalizer.into());
         }
     }
-    let grace = info.hooks.grace_seconds(stored, options.grace_seconds).max(0);
+    let grace = match info.hooks.grace_seconds(stored, options.grace_seconds) {
+        // As kube-apiserver has it: a negative period is the shortest that is not none.
+        negative if negative < 0 => 1,
+        grace => grace,
+    };
     let held = holds_content || stored["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
     if was_marked {
         let metadata = meta::metadata(stored);
         let left = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
         if grace < left {
+            let at = shortened(metadata.get("deletionTimestamp"), left, grace, now);
+            metadata.insert("deletionTimestamp".to_owned(), printed_time(at).into());
             metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
         }
         let released = is_released(stored, info.behaviour.spec_finalizers);
@@ -186,7 +193,7 @@ fn plan(call: &Call<'_>, options: &DeleteOptions, stored: &mut Value) -> Result<
     if !held && grace == 0 {
         return Ok(Step::Remove);
     }
-    let at = now + jiff::SignedDuration::from_secs(grace);
+    let at = after(now, grace);
     let metadata = meta::metadata(stored);
     metadata.insert("deletionTimestamp".to_owned(), printed_time(at).into());
     if !info.behaviour.spec_finalizers {
@@ -199,6 +206,19 @@ fn plan(call: &Call<'_>, options: &DeleteOptions, stored: &mut Value) -> Result<
         stored["status"]["phase"] = "Terminating".into();
     }
     Ok(Step::Mark)
+}
+
+/// The time this many seconds later, at most the last one that can be printed.
+fn after(time: Timestamp, seconds: i64) -> Timestamp {
+    time.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
+}
+
+/// When a deletion ends that was to end at `at` after `before` seconds and now has `grace` seconds from the same start.
+fn shortened(at: Option<&Value>, before: i64, grace: i64, now: Timestamp) -> Timestamp {
+    let at: Option<Timestamp> = at.and_then(Value::as_str).and_then(|text| text.parse().ok());
+    // A period so long that its end was cut has no start that could be computed.
+    let start = at.and_then(|at| at.checked_sub(SignedDuration::from_secs(before)).ok());
+    after(start.unwrap_or(now), grace)
 }
 
 /// Asks the garbage collector, by finalizer, for what the client wants done with dependents.
@@ -239,12 +259,12 @@ fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, entry: &Entry) 
     Ok(())
 }
 
-fn told(call: &mut Call<'_>, options: &DeleteOptions, entry: &Entry, stored: &Value, step: Step) -> Response {
+fn response(call: &mut Call<'_>, options: &DeleteOptions, entry: &Entry, stored: &Value, step: Step) -> Response {
     let info = call.served.info.clone();
     let mut response = if step != Step::Remove || info.behaviour.returns_deleted_object {
         let status = if options.cascade_asked && step != Step::Remove { 202 } else { 200 };
         if step == Step::Remove {
-            // Who is answered the whole object is told that it is gone without a delay.
+            // A response with the whole object shows no grace period.
             let mut gone = call.shown_value(entry);
             let metadata = meta::metadata(&mut gone);
             metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());

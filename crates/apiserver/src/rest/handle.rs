@@ -1,6 +1,4 @@
-//! From a request to the code that serves it.
-//!
-//! Decides whether the resource, its subresource and the verb exist. Never looks at bodies.
+//! Dispatches a request by resource, subresource and verb.
 
 use std::sync::Arc;
 
@@ -71,7 +69,9 @@ fn handling(request: &Request, served: &Served) -> Result<Option<Handling>, ApiE
             (subresource.verbs, Some(subresource.handling.clone()))
         }
     };
-    if verbs.contains(&request.verb) { Ok(handling) } else { Err(not_allowed()) }
+    // Whether a custom object may still be created is decided where its name is known.
+    let decided_later = request.verb == Verb::Create && handling.is_none() && served.info.is_custom();
+    if verbs.contains(&request.verb) || decided_later { Ok(handling) } else { Err(not_allowed()) }
 }
 
 /// Names that could not be a segment of a path.
@@ -121,7 +121,7 @@ fn deprecation(served: &Served) -> Vec<String> {
     })]
 }
 
-/// Groups that are built in know what they do not have; nobody answers for others.
+/// Built-in groups return a Status for unknown resources; other groups return plain 404.
 fn unserved(cluster: &Cluster, request: &Request) -> ApiError {
     let known = cluster
         .registry()

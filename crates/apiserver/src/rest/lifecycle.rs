@@ -1,6 +1,4 @@
-//! Namespaces as a condition of writes: nothing is created in one that is missing or going, and some may not go.
-//!
-//! Decides about creates in namespaces and deletes of namespaces. Emptying a namespace is a controller's work.
+//! Namespace lifecycle: refuses creates in missing or terminating namespaces, and deletes of protected ones.
 
 use futures::future::BoxFuture;
 use serde_json::json;

@@ -1,7 +1,4 @@
-//! The metadata of objects: what the server sets itself, what a client may change, and what it must look like.
-//!
-//! Decides the same for every kind. Never looks outside `metadata`, except for the generation, which counts changes of
-//! the rest.
+//! The metadata of objects: fields that the server sets, fields that a client may change, and their validation.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

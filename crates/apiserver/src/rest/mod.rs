@@ -1,7 +1,7 @@
-//! What the verbs of the API do: from a parsed request to an answer.
+//! The verbs of the API: from a parsed request to a response.
 //!
 //! The path of a write is: decode → prune and default → admit → prepare and validate → record field owners → compare →
-//! store. Reads and watches hand out the stored bytes where nothing has to change.
+//! store. Reads and watches return the stored bytes where nothing has to change.
 
 pub mod admission;
 pub(crate) mod call;

@@ -1,19 +1,17 @@
-//! POST, PUT and PATCH: from the body of a request to the write path.
-//!
-//! Decides which bodies and patch types are accepted where. Never stores anything itself.
+//! POST, PUT and PATCH: accepted bodies and patch types.
 
 use serde_json::Value;
 
 use super::call::{Call, refuse};
 use super::decode::{self, Decoded};
-use super::request::{ContentType, FieldValidation};
+use super::request::{ContentType, FieldValidation, Request};
 use super::response::Response;
 use super::shape;
 use super::write::{self, Part, Update, Written};
 use super::{meta, printed, scale};
 use crate::error::{ApiError, Details};
 use crate::field::FieldError;
-use crate::registry::Handling;
+use crate::registry::{Handling, Served};
 
 /// Operations in one JSON patch; more is no patch but a program.
 const MAX_PATCH_OPERATIONS: usize = 10_000;
@@ -37,9 +35,7 @@ pub(crate) async fn put(call: &mut Call<'_>, handling: Option<&Handling>) -> Res
     let decoded = decode::object(call.request, &call.served)?;
     note_findings(call, &decoded)?;
     if meta::text(&decoded.value, "name").is_empty() {
-        let asked = call.name();
-        let text = format!("the name of the object ({asked} based on URL) was undeterminable: name must be provided");
-        return Err(ApiError::bad_request(text));
+        return Err(nameless(call.name()));
     }
     let part = Part::of(handling);
     let make = |_: Option<&Value>| Ok(decoded.value.clone());
@@ -74,25 +70,6 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
     let now = call.cluster.now();
     let validation = call.field_validation();
     let unknown = parking_lot::Mutex::new(Vec::new());
-    let make = |old: Option<&Value>| {
-        let mut new = if is_apply {
-            let subresource = request.subresource.as_deref().unwrap_or("");
-            let writer = shape::Writer { manager: &manager, subresource, now };
-            shape::apply(&served, old, &body.value, &writer, request.options.force == Some(true))?
-        } else {
-            check_length(&request.content_type, &body.value)?;
-            shape::patch(&served, &request.content_type, old.unwrap_or(&Value::Null), &body.value)?
-        };
-        if is_apply {
-            copy_conditions(&body.value, &mut new);
-        }
-        let decoded = Decoded { value: new, ..Decoded::default() };
-        let decoded = decode::with_kind(decoded, &served, &request.body)?;
-        if validation != FieldValidation::Ignore {
-            *unknown.lock() = shape::unknown_fields(&served.version().schema, &decoded.value);
-        }
-        Ok(decoded.value)
-    };
     let touches_metadata = match &body.value {
         Value::Object(fields) => fields.contains_key("metadata"),
         Value::Array(operations) => {
@@ -105,9 +82,41 @@ pub(crate) async fn patch(call: &mut Call<'_>, handling: Option<&Handling>) -> R
         let text = printed::object_text(object, touches_metadata);
         ApiError::invalid("", "", "", &[FieldError::invalid("patch", &text.into(), why)])
     };
+    let make = |old: Option<&Value>| {
+        let mut new = if is_apply {
+            let subresource = request.subresource.as_deref().unwrap_or("");
+            let writer = shape::Writer { manager: &manager, subresource, now };
+            shape::apply(&served, old, &body.value, &writer, request.options.force == Some(true))?
+        } else {
+            check_length(&request.content_type, &body.value)?;
+            shape::patch(&served, &request.content_type, old.unwrap_or(&Value::Null), &body.value)?
+        };
+        if is_apply {
+            if old.is_none() {
+                check_applied_to_nothing(request, &served, &body.value)?;
+            }
+            copy_conditions(&body.value, &mut new);
+        }
+        let misfit = shows_object.then(|| new.clone());
+        let decoded = Decoded { value: new, ..Decoded::default() };
+        let decoded = decode::with_kind(decoded, &served, &request.body).map_err(|error| {
+            let handled = format!("cannot be handled as a {}: ", served.info.kind);
+            let why = error.message.split_once(&handled).map(|(_, why)| why.to_owned());
+            misfit.zip(why).map_or(error, |(object, why)| unreadable(&object, &why))
+        })?;
+        if validation != FieldValidation::Ignore {
+            *unknown.lock() = shape::unknown_fields(&served.version().schema, &decoded.value);
+        }
+        Ok(decoded.value)
+    };
     let unreadable: Option<&write::Unreadable<'_>> = if shows_object { Some(&unreadable) } else { None };
     // Findings of the first result decide: a strict request must fail before anything is stored.
-    check_strictly(call, &make, &unknown, unreadable)?;
+    let as_map = |_: &Value, why: &str| {
+        let text = crate::patch::go_map(&body.value);
+        ApiError::invalid("", "", "", &[FieldError::invalid("patch", &text.into(), why)])
+    };
+    let is_strategic = request.content_type == ContentType::StrategicMergePatch;
+    check_strictly(call, &make, &unknown, if is_strategic { Some(&as_map) } else { unreadable })?;
     let update = Update {
         part: Part::of(handling),
         make: &make,
@@ -143,6 +152,26 @@ fn check_strictly(
         return Err(refusal(&patched, &format!("strict decoding error: {}", texts.join(", "))));
     }
     call.note_field_findings(texts)
+}
+
+/// A configuration that creates its object must name it, and can expect no uid.
+fn check_applied_to_nothing(request: &Request, served: &Served, applied: &Value) -> Result<(), ApiError> {
+    let name = request.name.as_deref().unwrap_or("");
+    let uid = meta::text(applied, "uid");
+    if !uid.is_empty() {
+        let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+        return Err(ApiError::conflict(&served.info.group, &served.info.plural, name, &why));
+    }
+    if meta::text(applied, "name").is_empty() {
+        return Err(nameless(name));
+    }
+    Ok(())
+}
+
+fn nameless(asked: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "the name of the object ({asked} based on URL) was undeterminable: name must be provided"
+    ))
 }
 
 /// The uid and resource version of an applied configuration are conditions of the write.
@@ -215,7 +244,9 @@ fn check_length(content_type: &ContentType, body: &Value) -> Result<(), ApiError
     if *content_type != ContentType::JsonPatch || operations <= MAX_PATCH_OPERATIONS {
         return Ok(());
     }
-    let text = format!("The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {operations}");
+    let text = format!(
+        "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_PATCH_OPERATIONS}, got {operations}"
+    );
     Err(ApiError::new(crate::error::Reason::RequestEntityTooLarge, text))
 }
 

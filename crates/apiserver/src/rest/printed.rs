@@ -1,7 +1,7 @@
-//! An object as kube-apiserver prints it inside a refusal of the patch that made it.
+//! An object as kube-apiserver prints it inside the error of the patch that created it.
 //!
-//! There the object has gone through a map, so its fields are sorted; metadata that the patch left alone is still as the
-//! server wrote it, in the order of its own structs.
+//! The object has gone through a map, so its fields are sorted; metadata that the patch did not change keeps the order of
+//! the Go structs.
 
 use serde_json::{Map, Value};
 

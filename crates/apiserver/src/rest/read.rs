@@ -1,7 +1,4 @@
-//! GET and LIST.
-//!
-//! Decides which revision a list shows, how it is cut into pages, and which combinations of options are refused. All
-//! pages of one list show one revision. Never writes.
+//! GET and LIST: revisions, paging and the validation of options. All pages of one list show one revision.
 
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine};
@@ -74,7 +71,10 @@ pub(crate) async fn select(call: &Call<'_>, selection: &Selection) -> Result<Lis
     let options = &call.request.options;
     let store = call.cluster.store();
     let mut start = Start::of(options, store)?;
-    let limit = options.limit.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).unwrap_or(usize::MAX);
+    // A list of any state is served whole, as from a cache.
+    let any_state = options.resource_version.as_deref() == Some("0") && options.continue_token.is_none();
+    let limit = options.limit.filter(|_| !any_state).and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+    let limit = limit.unwrap_or(usize::MAX);
     if let Some(listed) = select_by_name(call, selection, &start).await? {
         return Ok(listed);
     }

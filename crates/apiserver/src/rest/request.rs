@@ -1,8 +1,6 @@
-//! A request to the API after the transport is taken off it, and what the query string asks for.
-//!
-//! The edge (HTTP, or a client in the same process) fills these in: it has authenticated the user and split the path.
-//! Decides how query parameters are read; never looks at objects.
+//! A parsed API request and its query parameters. The HTTP layer has authenticated the user and split the path.
 
+use std::collections::BTreeSet;
 use std::num::{IntErrorKind, ParseIntError};
 
 use bytes::Bytes;
@@ -10,7 +8,7 @@ use bytes::Bytes;
 use crate::auth::User;
 use crate::error::ApiError;
 
-/// What is to be done with a resource.
+/// The verb of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
     Create,
@@ -139,7 +137,7 @@ impl Request {
     }
 }
 
-/// What to do about unknown and duplicate fields.
+/// The handling of unknown and duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FieldValidation {
     Ignore,
@@ -172,11 +170,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// From decoded key-value pairs. The last of several values counts, except for `dryRun`, which collects.
+    /// From decoded key-value pairs. The first of several values counts, except for `dryRun`, which collects.
     pub fn from_query<K: AsRef<str>, V: AsRef<str>>(pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, ApiError> {
         let mut out = Self::default();
+        let mut seen = BTreeSet::new();
         for (key, value) in pairs {
-            out.take(key.as_ref(), value.as_ref())?;
+            if seen.insert(key.as_ref().to_owned()) || key.as_ref() == "dryRun" {
+                out.take(key.as_ref(), value.as_ref())?;
+            }
         }
         Ok(out)
     }
@@ -206,6 +207,14 @@ impl Options {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether a watch begins with the objects that exist. A watch with bookmarks that names no state to start from wants
+    /// them even if it does not say so.
+    pub fn wants_initial_events(&self) -> Option<bool> {
+        let from_any_state = matches!(self.resource_version.as_deref(), None | Some("0"));
+        let implied = self.allow_watch_bookmarks && self.resource_version_match.is_none() && from_any_state;
+        self.send_initial_events.or(implied.then_some(true))
     }
 
     pub fn is_dry_run(&self) -> bool {
@@ -252,6 +261,26 @@ mod tests {
         assert_eq!((options.limit, options.timeout_seconds), (Some(500), Some(290)));
         assert!(options.watch && options.allow_watch_bookmarks && options.is_dry_run());
         assert_eq!(options.send_initial_events, Some(false));
+    }
+
+    #[test]
+    fn of_a_repeated_parameter_the_first_counts() {
+        let options =
+            Options::from_query([("labelSelector", "a=b"), ("labelSelector", "c=d"), ("limit", "1"), ("limit", "x")]);
+        let options = options.unwrap();
+        assert_eq!((options.label_selector.as_deref(), options.limit), (Some("a=b"), Some(1)));
+        let both = Options::from_query([("dryRun", "All"), ("dryRun", "Some")]).unwrap();
+        assert_eq!(both.dry_run, ["All", "Some"]);
+    }
+
+    #[test]
+    fn a_watch_with_bookmarks_from_any_state_wants_initial_events() {
+        let wants = |pairs: &[(&str, &str)]| Options::from_query(pairs.iter().copied()).unwrap().wants_initial_events();
+        assert_eq!(wants(&[("allowWatchBookmarks", "true")]), Some(true));
+        assert_eq!(wants(&[("allowWatchBookmarks", "true"), ("resourceVersion", "0")]), Some(true));
+        assert_eq!(wants(&[("allowWatchBookmarks", "true"), ("resourceVersion", "5")]), None);
+        assert_eq!(wants(&[("allowWatchBookmarks", "true"), ("sendInitialEvents", "false")]), Some(false));
+        assert_eq!(wants(&[]), None);
     }
 
     #[test]

@@ -1,7 +1,5 @@
-//! What a request is answered with, before the edge gives it its outer form.
-//!
-//! Objects stay the bytes that the store holds wherever nothing had to change them. The edge may turn them into
-//! tables, metadata-only objects or YAML. Decides only how lists and watch events are framed.
+//! Responses before encoding. Objects stay the stored bytes wherever nothing has to change; the HTTP layer may turn them
+//! into tables, metadata-only objects or YAML.
 
 use std::fmt;
 use std::pin::Pin;
@@ -28,7 +26,7 @@ pub enum Body {
     Object(Bytes),
     List(List),
     Watch(WatchStream),
-    /// Plain text, for paths that nobody serves.
+    /// Plain text, for unknown paths.
     Text(&'static str),
 }
 
@@ -45,7 +43,7 @@ pub struct List {
     pub typeless: bool,
 }
 
-/// What happened to an object, as a watch says it.
+/// The type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchKind {
     Added,
@@ -150,7 +148,7 @@ impl WatchKind {
 }
 
 impl WatchEvent {
-    /// The event that tells a client why its watch ends.
+    /// The event with the reason why a watch ends.
     pub fn error(error: &ApiError) -> Self {
         Self { kind: WatchKind::Error, object: Bytes::from(error.to_status().to_string()) }
     }

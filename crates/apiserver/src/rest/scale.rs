@@ -1,6 +1,4 @@
-//! The `scale` subresource: one number of an object behind a face that is the same for all kinds.
-//!
-//! Decides how a Scale is read from an object and written back into it. The write itself is an ordinary update.
+//! The `scale` subresource: reads a Scale from an object and writes it back as an ordinary update.
 
 use std::collections::BTreeMap;
 
@@ -32,9 +30,27 @@ pub(crate) async fn put(call: &mut Call<'_>, paths: &ScalePaths) -> Result<Respo
 pub(crate) async fn patch(call: &mut Call<'_>, paths: &ScalePaths, body: &Value) -> Result<Response, ApiError> {
     let kind = call.request.content_type.clone();
     let served = call.served.clone();
-    // A Scale has no lists: a strategic patch and an applied configuration are plain merges here.
+    if kind == ContentType::ApplyYaml {
+        return apply(call, paths, body).await;
+    }
+    // A Scale has no lists: a strategic patch is a plain merge here.
     let kind = if kind == ContentType::JsonPatch { kind } else { ContentType::MergePatch };
     change(call, paths, &|scale| shape::patch(&served, &kind, scale, body)).await
+}
+
+/// An applied Scale is an applied configuration of the object that has nothing but the number.
+async fn apply(call: &mut Call<'_>, paths: &ScalePaths, scale: &Value) -> Result<Response, ApiError> {
+    check_kind(scale)?;
+    let (served, manager, now) = (call.served.clone(), call.manager(), call.cluster.now());
+    let force = call.request.options.force == Some(true);
+    let mut applied = json!({"apiVersion": served.api_version(), "kind": served.info.kind,
+        "metadata": {"name": call.name()}});
+    if let Some(replicas) = scale["spec"].get("replicas") {
+        set(&mut applied, &paths.spec_replicas, replicas.clone());
+    }
+    let writer = shape::Writer { manager: &manager, subresource: "scale", now };
+    let make = |old: Option<&Value>| shape::apply(&served, old, &applied, &writer, force);
+    store(call, paths, &make, true).await
 }
 
 type Edit<'e> = dyn Fn(&Value) -> Result<Value, ApiError> + Send + Sync + 'e;
@@ -63,11 +79,21 @@ async fn change(call: &mut Call<'_>, paths: &ScalePaths, edit: &Edit<'_>) -> Res
         }
         Ok(object)
     };
+    store(call, paths, &make, false).await
+}
+
+/// Stores the object that `make` makes, and answers with its Scale. `tracked` as in `Update`.
+async fn store(
+    call: &mut Call<'_>,
+    paths: &ScalePaths,
+    make: &write::Make<'_>,
+    tracked: bool,
+) -> Result<Response, ApiError> {
     let update = Update {
         part: Part::Main,
-        make: &make,
+        make,
         may_create: false,
-        tracked: false,
+        tracked,
         is_put: false,
         unreadable: None,
         options_kind: "UpdateOptions",

@@ -1,7 +1,6 @@
-//! What is done to the content of objects by other modules: pruning, defaults, validation, patches, field owners.
+//! Pruning, defaults, validation, patches and field owners for the write path.
 //!
-//! The write path calls these and nothing else, so that what a schema or a patch means is decided in one place each.
-//! Custom resources go by their schema; built-in kinds by their tables, which read and write objects as Go does.
+//! Custom resources use their schema; built-in kinds use their tables, which read and write objects as Go does.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -16,7 +15,7 @@ use crate::patch;
 use crate::registry::{RuleSet, Served};
 use crate::schema::{self, Node, Schema};
 
-/// Who writes, through which endpoint, when.
+/// The manager, endpoint and time of a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Writer<'a> {
     pub manager: &'a str,
@@ -66,20 +65,19 @@ pub fn prune_and_default(served: &Served, object: &mut Value) -> Result<(), ApiE
     })
 }
 
-/// As `prune_and_default`; the error is what made the object unreadable, by itself.
+/// As `prune_and_default`, but returns only the decoding error.
 pub fn complete(served: &Served, object: &mut Value) -> Result<(), String> {
     let version = served.version();
     if served.info.is_custom() {
-        prune_and_default_by(&version.schema, object);
-        return Ok(());
+        return prune_and_default_by(&version.schema, object).map_err(|error| error.to_string());
     }
     schema::prune(&version.schema, object);
     served.info.hooks.default(object, &version.name)
 }
 
-pub fn prune_and_default_by(schema: &Schema, object: &mut Value) {
+pub fn prune_and_default_by(schema: &Schema, object: &mut Value) -> Result<(), schema::DefaultsTooLarge> {
     schema::prune(schema, object);
-    schema::apply_defaults(schema, object);
+    schema::apply_defaults(schema, object)
 }
 
 /// Findings of the schema and of its rules, about an object in the served version. Built-in kinds are judged by their

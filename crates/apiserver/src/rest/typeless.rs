@@ -1,6 +1,5 @@
-//! Items of a list without their `apiVersion` and `kind`, as lists of built-in kinds have them: the list says both.
-//!
-//! Works on the bytes that the store holds, so that nothing is parsed. Never changes anything else.
+//! Removes `apiVersion` and `kind` from the items of a list, as lists of built-in kinds have them. Works on the stored
+//! bytes without parsing.
 
 use bytes::{BufMut, BytesMut};
 use memchr::memchr2;
@@ -35,7 +34,7 @@ fn put_stripped(out: &mut BytesMut, object: &[u8]) -> Option<()> {
         }
         at = if object.get(end)? == &b',' { end + 1 } else { end };
     }
-    // What follows the last of them needs no look.
+    // The rest of the bytes need not be scanned.
     match object.get(at)? {
         b'}' => out.put_u8(b'}'),
         _ => put_member(out, &object[at..]),

@@ -1,8 +1,7 @@
 //! WATCH: the changes of a resource as a stream.
 //!
-//! Decides where a watch starts, how a change looks through a selector (an object that begins to match is ADDED, one
-//! that stops is DELETED), when bookmarks are sent and when the stream ends. Never misses a change: a watch that cannot
-//! go on says so with an ERROR event.
+//! Handles the start revision, selectors (an object that begins to match is ADDED, one that stops is DELETED), bookmarks
+//! and the end of the stream. Never skip a change: a watch that cannot continue ends with an ERROR event.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -75,7 +74,7 @@ fn check_options(options: &Options) -> Result<(), ApiError> {
     refuse("ListOptions", &findings)
 }
 
-/// What exists already, and the position behind it.
+/// The initial events, and the position after them.
 struct Begun {
     initial: Vec<Arc<Entry>>,
     cursor: Cursor,
@@ -86,7 +85,7 @@ struct Begun {
 async fn begin(call: &Call<'_>, selection: &Selection, asked: Option<u64>) -> Result<Begun, StoreError> {
     let store = call.cluster.store();
     let resource = &call.served.info.storage.key;
-    let wants_initial = call.request.options.send_initial_events;
+    let wants_initial = call.request.options.wants_initial_events();
     let start = asked.unwrap_or(0);
     let initial_wanted = match wants_initial {
         Some(wanted) => wanted,
@@ -128,8 +127,8 @@ fn follow(call: &Call<'_>, selection: Selection, begun: Begun) -> WatchStream {
         selection,
         cursor: begun.cursor,
         ready: VecDeque::new(),
-        ends: now + timeout.min(MAX_TIMEOUT),
-        bookmark: options.allow_watch_bookmarks.then_some(now + BOOKMARK_PERIOD),
+        ends: now.checked_add(timeout.min(MAX_TIMEOUT)).unwrap_or(now),
+        bookmark: next_bookmark(now).filter(|_| options.allow_watch_bookmarks),
         retired: call.served.retired.clone(),
         over: false,
     };
@@ -144,9 +143,14 @@ fn follow(call: &Call<'_>, selection: Selection, begun: Begun) -> WatchStream {
     Box::pin(stream::unfold(watch, |mut watch| async move { watch.next().await.map(|event| (event, watch)) }))
 }
 
+/// None at the end of what a clock can show.
+fn next_bookmark(now: Instant) -> Option<Instant> {
+    now.checked_add(BOOKMARK_PERIOD)
+}
+
 fn default_timeout(cluster: &Cluster) -> Duration {
     let spread = cluster.random() % DEFAULT_TIMEOUT.as_secs().max(1);
-    DEFAULT_TIMEOUT + Duration::from_secs(spread)
+    DEFAULT_TIMEOUT.saturating_add(Duration::from_secs(spread))
 }
 
 impl Watch {
@@ -199,7 +203,7 @@ impl Watch {
     }
 
     fn mark(&mut self) {
-        self.bookmark = Some(Instant::now() + BOOKMARK_PERIOD);
+        self.bookmark = next_bookmark(Instant::now());
         let revision = self.cursor.frontier();
         let event = self.bookmark_event(revision, false);
         self.ready.push_back(event);

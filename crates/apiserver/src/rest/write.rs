@@ -1,7 +1,4 @@
-//! The write path that create, update and patch share: prepare, admit, validate, track owners, store.
-//!
-//! Decides the order of these steps, what counts as a change, and when a lost race is tried again. What the steps mean
-//! for the content of objects is decided in `shape`, in the hooks of the kind and in admission.
+//! The write path of create, update and patch: prepare, admit, validate, track owners, store, and retry after a conflict.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,12 +14,12 @@ use crate::builtin;
 use crate::error::{ApiError, Reason};
 use crate::field::quoted;
 use crate::registry::{Handling, NameRule, PrepareContext, StorageKey};
-use crate::store::{Action, Change, Encoded, Entry, Expect, Guard, Index, StoreError};
+use crate::store::{Action, Change, Encoded, Entry, Expect, Guard, Index, MAX_DEPTH, StoreError};
 
-/// How often a write that lost a race is worked out anew. Each time somebody else's write went through.
+/// Maximum number of retries after a conflict. At each conflict another write succeeded.
 const MAX_ATTEMPTS: usize = 64;
 
-/// How often a generated name that is taken is generated anew.
+/// Maximum number of attempts to generate an unused name.
 const MAX_NAME_ATTEMPTS: usize = 8;
 
 /// Which part of an object a request may change.
@@ -47,13 +44,13 @@ impl Part {
     }
 }
 
-/// What a write led to.
+/// The result of a write.
 pub(crate) enum Written {
     Stored {
         entry: Arc<Entry>,
         created: bool,
     },
-    /// Nothing was stored: a dry run, or the write let the object go. In the version of the request.
+    /// Nothing was stored: a dry run, or the write removed the object. In the version of the request.
     Answer {
         object: Value,
         created: bool,
@@ -63,7 +60,7 @@ pub(crate) enum Written {
 /// Makes the new state of an object from the old one; both in the version of the request.
 pub(crate) type Make<'m> = dyn Fn(Option<&Value>) -> Result<Value, ApiError> + Send + Sync + 'm;
 
-/// What a client is told about an object that its patch made unreadable, and why it is so.
+/// The error for a patch that makes an object unreadable, with the reason.
 pub(crate) type Unreadable<'m> = dyn Fn(&Value, &str) -> ApiError + Send + Sync + 'm;
 
 /// An update of one object.
@@ -72,11 +69,11 @@ pub(crate) struct Update<'m> {
     pub(crate) make: &'m Make<'m>,
     /// The object is created if it does not exist.
     pub(crate) may_create: bool,
-    /// `make` has already recorded who owns which field.
+    /// `make` has already recorded field owners.
     pub(crate) tracked: bool,
     /// PUT, which must say what it replaces unless the kind waives that.
     pub(crate) is_put: bool,
-    /// What came out of a patch and cannot be read is shown, by this function.
+    /// Prints the result of a patch that cannot be read.
     pub(crate) unreadable: Option<&'m Unreadable<'m>>,
     pub(crate) options_kind: &'static str,
 }
@@ -89,6 +86,7 @@ pub(crate) async fn create(
     options: &str,
 ) -> Result<Written, ApiError> {
     check_placement(call, &object)?;
+    refuse_while_terminating(call, &object)?;
     let wants_generated = meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
     let attempts = if wants_generated { MAX_NAME_ATTEMPTS } else { 1 };
     for _ in 1..attempts {
@@ -98,6 +96,16 @@ pub(crate) async fn create(
         }
     }
     create_once(call, object, tracked, options).await
+}
+
+/// A custom resource whose definition is being deleted takes no new objects.
+fn refuse_while_terminating(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
+    let info = &call.served.info;
+    if !info.is_custom() || info.verbs.contains(&Verb::Create) {
+        return Ok(());
+    }
+    let why = "create not allowed while custom resource definition is terminating";
+    Err(ApiError::forbidden(&info.group, &info.plural, meta::text(object, "name"), why))
 }
 
 async fn create_once(
@@ -116,7 +124,7 @@ async fn create_once(
     {
         fields.remove("status");
     }
-    // What admission adds belongs to nobody, so owners are recorded first.
+    // Fields that admission adds have no owner, so owners are recorded first.
     if !tracked {
         shape::track_update(&call.served, None, &mut object, &writer(call, &call.manager()));
     }
@@ -143,6 +151,7 @@ async fn create_once(
         if cluster.store().peek(&info.storage.key, &key).is_some() {
             return Err(taken(call, &key, &name));
         }
+        refuse_too_deep(&stored)?;
         return Ok(Written::Answer { object: shown.into_owned(), created: true });
     }
     let change = put(call, key.clone(), Expect::Absent, &stored);
@@ -154,7 +163,7 @@ async fn create_once(
     }
 }
 
-/// Replaces an object by what `make` makes of it, anew after every lost race.
+/// Replaces an object by the result of `make`; repeats that after every conflict.
 pub(crate) async fn update(call: &mut Call<'_>, update: &Update<'_>) -> Result<Written, ApiError> {
     let before = call.warnings.len();
     for _ in 0..MAX_ATTEMPTS {
@@ -194,11 +203,12 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     let info = call.served.info.clone();
     let parsed = entry.parse();
     let old = call.shown_parsed(entry, &parsed);
-    // What a changed schema made of a custom object since it was stored is no change of this request.
+    // Effects of a changed schema on a stored custom object are not changes of this request.
     let custom = info.is_custom().then(|| to_storage(&call.served, old.clone().into_owned()));
     let old_stored: &Value = custom.as_ref().unwrap_or(&parsed);
     let old: &Value = &old;
     let mut new = (update.make)(Some(old))?;
+    mark_forgotten_owners(&mut new);
     check_placement(call, &new)?;
     check_preconditions(call, update, &new, entry)?;
     if let Some(refusal) = update.unreadable {
@@ -211,7 +221,7 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     if !info.namespaced {
         meta::metadata(&mut new).remove("namespace");
     }
-    // Custom objects remember also who wanted to change what a write to the status cannot.
+    // Custom objects also record owners of fields that a write to the status cannot change.
     let tracked = update.tracked || info.is_custom() && update.part == Part::Status;
     if tracked && !update.tracked {
         meta::carry_over(&mut new, old);
@@ -224,8 +234,8 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
         set_field(&mut new["metadata"], "managedFields", owners);
     } else {
         shape::track_update(&call.served, Some(old), &mut new, &writer(call, &call.manager()));
-        forget_time_of_scaling(call, &mut new);
     }
+    forget_time_of_scaling(call, &mut new);
     let new = admit(call, Phase::Mutating, Operation::Update, Some(new), Some(old), update.options_kind).await?;
     let mut new = new.unwrap_or_default();
     meta::carry_over(&mut new, old);
@@ -239,6 +249,7 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     let shown = shown_form(call, &stored);
     admit_unchanged(call, Operation::Update, &shown, Some(old), update.options_kind).await?;
     if call.request.options.is_dry_run() {
+        refuse_too_deep(&stored)?;
         return Ok(Written::Answer { object: shown.into_owned(), created: false });
     }
     if let Some(written) = unchanged(&stored, &parsed, entry) {
@@ -247,6 +258,16 @@ async fn update_once(call: &mut Call<'_>, update: &Update<'_>, entry: &Arc<Entry
     let outcome = store_update(call, entry, &stored).await;
     info.hooks.settle(&stored, old_stored, outcome.is_ok(), call.cluster.addresses());
     outcome
+}
+
+/// An empty list of owners means that they are to be forgotten. The built-in kinds drop empty lists, so it gets the form
+/// that they keep.
+fn mark_forgotten_owners(object: &mut Value) {
+    if let Some(owners) = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut)
+        && owners.is_empty()
+    {
+        owners.push(json!({}));
+    }
 }
 
 async fn store_update(call: &Call<'_>, entry: &Entry, stored: &Value) -> Result<Written, Failure> {
@@ -313,7 +334,7 @@ fn metadata_findings(call: &Call<'_>, stored: &Value, old: Option<&Value>) -> Ve
     }
 }
 
-/// The name is taken, perhaps by an object that is on its way out.
+/// The error for a name that is in use, possibly by an object that is being deleted.
 fn taken(call: &Call<'_>, key: &str, name: &str) -> ApiError {
     let info = &call.served.info;
     let deleting = call.cluster.store().peek(&info.storage.key, key).is_some_and(|entry| entry.index.deleting);
@@ -330,7 +351,7 @@ fn prepare_context<'a>(call: &'a Call<'_>) -> PrepareContext<'a> {
     }
 }
 
-/// Refuses an object that belongs elsewhere than the request says.
+/// Refuses an object whose name or namespace differs from that of the request.
 fn check_placement(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
     let namespace = meta::text(object, "namespace");
     let wanted = call.namespace().unwrap_or("");
@@ -376,7 +397,7 @@ fn check_preconditions(call: &Call<'_>, update: &Update<'_>, new: &Value, entry:
     Ok(())
 }
 
-/// Where kube-apiserver would keep the object.
+/// The etcd key that kube-apiserver would use.
 fn storage_path(call: &Call<'_>) -> String {
     let info = &call.served.info;
     let kind = match (info.group.as_str(), info.plural.as_str()) {
@@ -408,7 +429,7 @@ fn forget_time_of_scaling(call: &Call<'_>, object: &mut Value) {
     }
 }
 
-/// Takes from the old object what this request cannot change.
+/// Restores the fields of the old object that this request must not change.
 fn keep_other_parts(new: &mut Value, old: &Value, part: Part, has_status: bool) {
     match part {
         Part::Whole => {}
@@ -479,6 +500,12 @@ pub(crate) fn is_released(stored: &Value, spec_finalizers: bool) -> bool {
         && (!spec_finalizers || none(&stored["spec"]["finalizers"]))
 }
 
+/// The error that the store would return, for a write that does not reach it.
+fn refuse_too_deep(stored: &Value) -> Result<(), ApiError> {
+    let depth = crate::store::depth(stored);
+    if depth > MAX_DEPTH { Err(store_failure(&StoreError::TooDeep { depth })) } else { Ok(()) }
+}
+
 pub(crate) fn put(call: &Call<'_>, key: Box<str>, expect: Expect, stored: &Value) -> Change {
     // Only what was written through the storage version is known to be in its final form.
     let shape = if call.served.is_storage_version() { call.served.version().shape } else { 0 };
@@ -513,7 +540,7 @@ pub(crate) fn writer<'a>(call: &'a Call<'_>, manager: &'a str) -> Writer<'a> {
     Writer { manager, subresource: call.request.subresource.as_deref().unwrap_or(""), now: call.cluster.now() }
 }
 
-/// Runs the validating phase; the object is copied only if somebody wants to see it.
+/// Runs the validating phase; the object is copied only if a validating step needs it.
 async fn admit_unchanged(
     call: &mut Call<'_>,
     operation: Operation,

@@ -1,4 +1,4 @@
-//! What an object inside an object must have: `apiVersion`, `kind` and metadata that make sense.
+//! Checks of embedded resources: `apiVersion`, `kind` and metadata.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The string formats that kube-apiserver checks. Formats it does not know (also `int32` and `int64`) mean nothing to it.
+//! The string formats that kube-apiserver checks. Other formats (including `int32` and `int64`) are ignored.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;

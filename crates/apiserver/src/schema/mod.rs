@@ -1,11 +1,10 @@
-//! The one schema tree behind pruning, defaulting, validation, patching and server-side apply.
-//!
-//! Decides how a value of a kind is shaped: CustomResourceDefinitions and the built-in tables are both turned into this
-//! tree. Never looks at requests, storage or who asks.
+//! The schema tree for pruning, defaulting, validation, patching and server-side apply. CustomResourceDefinitions and the
+//! built-in tables are converted to it.
 
 mod default;
 mod embedded;
 mod formats;
+mod keyed;
 pub mod objectmeta;
 mod openapi_rules;
 mod parse;
@@ -23,13 +22,14 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-pub use default::apply_defaults;
+pub use default::{DefaultsTooLarge, MAX_DEFAULT_BYTES, apply_defaults};
+pub(crate) use keyed::KeyedItems;
 pub use parse::CRD_SCHEMA_PATH;
 pub use pattern::PatternCache;
 pub(crate) use pattern::go_regex;
 pub use prune::{prune, unknown_fields};
 pub use publish::to_openapi;
-pub(crate) use validate::{equal_by_schema, go_number, item_with_same_keys, validate_at};
+pub(crate) use validate::{equal_by_schema, go_number, validate_at};
 pub use validate::{validate, validate_status};
 
 /// A link to a schema. Links may form cycles (`JSONSchemaProps` refers to itself), so a node can be made first and
@@ -62,7 +62,7 @@ impl Deref for Node {
 /// The JSON type that a schema demands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum JsonType {
-    /// No `type` given: anything goes (also used with `x-kubernetes-int-or-string`).
+    /// No `type` given: any value is valid (also used with `x-kubernetes-int-or-string`).
     #[default]
     Any,
     Object,

@@ -1,6 +1,4 @@
-//! The shape of `metadata`, which is the same for every kind and never described by a kind's own schema.
-//!
-//! Decides which fields metadata has and whether their values can be read. Never decides who may set them.
+//! The schema of `metadata`, which is the same for every kind and not part of a kind's own schema.
 
 use serde_json::Value;
 

@@ -1,6 +1,5 @@
-//! What Kubernetes demands of a CRD schema besides being structural: keywords, list and map types, rule texts.
-//!
-//! Decides over the raw JSON of the schema. Never looks inside a CEL expression.
+//! Checks of a CRD schema beyond being structural: keywords, list and map types, rule texts. Works on the raw JSON of the
+//! schema.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +23,7 @@ pub(super) fn check(path: &str, root: &Map<String, Value>) -> Vec<FieldError> {
     findings
 }
 
-/// What a schema inherits from those around it.
+/// Settings that a schema inherits from its parents.
 #[derive(Clone, Default)]
 struct Surroundings {
     root: bool,

@@ -1,7 +1,7 @@
-//! From a CustomResourceDefinition's `openAPIV3Schema` to the schema tree.
+//! Parses a CustomResourceDefinition's `openAPIV3Schema` into the schema tree, and checks that it is structural and has
+//! valid extensions and defaults.
 //!
-//! Decides whether the schema is one that Kubernetes accepts (structural, with valid extensions and valid defaults) and
-//! builds the tree from it. CEL rules are carried along as text; the `cel` module compiles them.
+//! CEL rules are kept as text; the `cel` module compiles them.
 
 use serde_json::{Map, Value};
 
@@ -246,7 +246,7 @@ mod tests {
                 s.properties[spec].not.additionalProperties: Forbidden: must be undefined to be structural
                 s.properties[spec].not.default: Forbidden: must be undefined to be structural"]],
         );
-        // What a junctor speaks of must exist; the real server looks at the root's junctors only.
+        // Fields that a junctor names must exist; the real server checks only the junctors of the root.
         check(
             json!({"type": "object", "oneOf": [{"required": ["a"]}, {"properties": {"b": {"minLength": 1}}}]}),
             expect!["s.properties[b]: Required value: because it is defined in s.oneOf[1].properties[b]"],

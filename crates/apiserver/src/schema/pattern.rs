@@ -1,7 +1,7 @@
-//! Regular expressions as Kubernetes users write them (Go's RE2 dialect), compiled once per schema node.
+//! Regular expressions in Go's RE2 dialect, compiled once per schema node.
 //!
-//! Decides how a Go expression is spelled for the `regex` crate, so that both match the same texts. Both engines work in
-//! linear time; the size limit keeps a hostile repetition from eating memory at compile time.
+//! Translates a Go expression for the `regex` crate, so that both match the same texts. Both engines work in linear time;
+//! the size limit bounds memory at compile time.
 
 use std::sync::OnceLock;
 

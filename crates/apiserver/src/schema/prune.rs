@@ -1,7 +1,7 @@
-//! Dropping what a schema does not know, and naming it.
+//! Removes unknown fields and reports them.
 //!
-//! Decides by the schema alone. `apiVersion`, `kind` and `metadata` of the object and of embedded resources stay, and
-//! metadata is held to its own table. Recursion is bounded by the depth of the value, which the JSON reader limits.
+//! `apiVersion`, `kind` and `metadata` of the object and of embedded resources stay. Recursion is bounded by the depth
+//! limit of the JSON reader.
 
 use serde_json::Value;
 

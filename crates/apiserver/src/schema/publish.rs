@@ -1,6 +1,5 @@
-//! From the schema tree back to OpenAPI, for `/openapi/v3` and `kubectl explain`.
-//!
-//! Decides only how the tree is written. What the tree does not keep (examples, external documentation) is not published.
+//! Converts the schema tree back to OpenAPI, for `/openapi/v3` and `kubectl explain`. Examples and external documentation
+//! are not kept.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,5 @@
-//! The rules that make a schema "structural": every field typed, junctors free of structure, metadata left alone.
-//!
-//! Decides over the raw JSON of the schema, because it must also see what the tree has no place for.
+//! The rules for structural schemas: every field typed, no structure inside junctors, metadata unrestricted. Works on the
+//! raw JSON of the schema.
 
 use serde_json::{Map, Value};
 
@@ -207,7 +206,7 @@ fn value_validation(
     }
 }
 
-/// What may not be written inside a junctor, with the word Kubernetes asks for.
+/// Keywords that are forbidden inside a junctor, with the wording of Kubernetes.
 const FORBIDDEN_WHEN_NESTED: [(&str, &str); 13] = [
     ("type", "empty"),
     ("additionalProperties", "undefined"),
@@ -250,7 +249,7 @@ fn nested_validation(source: &Value, skip_any_of: bool, path: &str, findings: &m
     }
 }
 
-/// Whatever a junctor speaks of must also stand in the structure itself.
+/// Fields that a junctor names must also exist in the structure itself.
 fn completeness(
     nested: &Map<String, Value>,
     structure: Option<&Map<String, Value>>,

@@ -1,4 +1,4 @@
-//! Lists that are sets or maps hold no item twice.
+//! Uniqueness of items in sets and list maps.
 
 use std::collections::BTreeMap;
 

@@ -1,14 +1,14 @@
-//! Whether a value satisfies its schema, in the words of kube-apiserver.
+//! Validates a value against its schema, with kube-apiserver's messages.
 //!
-//! Decides over value and schema alone: types, value constraints, junctors, list uniqueness, embedded resources. With an
-//! old value, findings about parts that did not change are forgiven (ratcheting). Never evaluates CEL rules.
+//! Checks types, value constraints, junctors, list uniqueness and embedded resources; CEL rules are in `cel`. With an old
+//! value, errors of unchanged parts are ignored (ratcheting).
 
 mod constraints;
 
 use serde_json::Value;
 
-use super::path::{child, shown};
-use super::{JsonType, ListType, Logic, Node, Schema, embedded, formats, uniqueness};
+use super::path::{child, index, shown};
+use super::{JsonType, KeyedItems, ListType, Logic, Node, Schema, embedded, formats, uniqueness};
 use crate::field::FieldError;
 
 pub(crate) use constraints::go_number;
@@ -36,7 +36,7 @@ pub fn validate_status(schema: &Schema, value: &Value, old: Option<&Value>) -> V
     findings
 }
 
-/// Types and value constraints only, of a value that stands at `prefix`.
+/// Checks only types and value constraints of a value at the path `prefix`.
 pub(crate) fn validate_at(prefix: &str, schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let correlated = old.map(|old| Correlated { schema, old });
     Walker { prefix }.ratcheted("", schema, value, correlated).findings
@@ -49,24 +49,30 @@ struct Correlated<'a> {
     old: &'a Value,
 }
 
-impl Correlated<'_> {
+impl<'a> Correlated<'a> {
     fn field(self, name: &str) -> Option<Self> {
         let old = self.old.as_object()?.get(name)?;
         Some(Self { schema: self.schema.field(name)?, old })
     }
 
-    fn item(self, new: &Value) -> Option<Self> {
+    /// The old items of a list map, with their schema.
+    fn items(self) -> Option<CorrelatedItems<'a>> {
         let schema = self.schema.items.as_ref()?;
         let ListType::Map(keys) = &self.schema.list_type else { return None };
-        Some(Self { schema, old: item_with_same_keys(keys, self.old.as_array()?, new)? })
+        Some(CorrelatedItems { schema, old: KeyedItems::new(keys, self.old.as_array()?) })
     }
 }
 
-/// The item of a list map that has the keys of `wanted`.
-pub(crate) fn item_with_same_keys<'a>(keys: &[String], list: &'a [Value], wanted: &Value) -> Option<&'a Value> {
-    let wanted = wanted.as_object()?;
-    list.iter()
-        .find(|item| keys.iter().all(|key| item.as_object().is_some_and(|item| item.get(key) == wanted.get(key))))
+/// The old counterparts of the items of a list map.
+struct CorrelatedItems<'a> {
+    schema: &'a Schema,
+    old: KeyedItems<'a, 'a>,
+}
+
+impl<'a> CorrelatedItems<'a> {
+    fn of(&self, new: &Value) -> Option<Correlated<'a>> {
+        Some(Correlated { schema: self.schema, old: self.old.find(new)? })
+    }
 }
 
 /// Equality as ratcheting sees it: list maps in any order, and nothing equal where the schema is silent.
@@ -80,9 +86,10 @@ pub(crate) fn equal_by_schema(schema: &Schema, new: &Value, old: &Value) -> bool
                 })
         }
         (Value::Array(new), Value::Array(old)) if new.len() == old.len() => match (&schema.list_type, &schema.items) {
-            (ListType::Map(keys), Some(items)) => new.iter().all(|value| {
-                item_with_same_keys(keys, old, value).is_some_and(|old| equal_by_schema(items, value, old))
-            }),
+            (ListType::Map(keys), Some(items)) => {
+                let old = KeyedItems::new(keys, old);
+                new.iter().all(|value| old.find(value).is_some_and(|old| equal_by_schema(items, value, old)))
+            }
             _ => new == old,
         },
         _ => new == old,
@@ -191,9 +198,10 @@ impl Walker<'_> {
     fn items(&self, name: &str, schema: &Schema, items: &[Value], old: Option<Correlated<'_>>) -> Outcome {
         let mut outcome = Outcome { matches: 1, ..Outcome::default() };
         if let Some(item_schema) = &schema.items {
+            let counterparts = old.and_then(Correlated::items);
             for (position, item) in items.iter().enumerate() {
-                let counterpart = old.and_then(|old| old.item(item));
-                outcome.merge(self.ratcheted(&format!("{name}[{position}]"), item_schema, item, counterpart));
+                let counterpart = counterparts.as_ref().and_then(|old| old.of(item));
+                outcome.merge(self.ratcheted(&index(name, position), item_schema, item, counterpart));
             }
         }
         outcome.findings.extend(constraints::list(self, name, schema, items));
@@ -210,7 +218,7 @@ impl Walker<'_> {
         let mut outcome = Outcome { findings: constraints::properties(self, name, schema, fields.len()), matches: 0 };
         for (key, value) in fields {
             let Some(schema) = schema.field(key) else { continue };
-            // What the request's version and kind were is not visible in what is stored, so they are never forgiven.
+            // The stored object does not show version and kind of the request, so their errors are always reported.
             let type_meta = name.is_empty() && (key == "apiVersion" || key == "kind");
             let counterpart = old.filter(|_| !type_meta).and_then(|old| old.field(key));
             outcome.merge(self.ratcheted(&child(name, key), schema, value, counterpart));

@@ -1,7 +1,5 @@
-//! Identities and rights of one cluster, read from its own objects.
-//!
-//! Decides where the authenticator looks tokens up, which roles a new cluster starts with, and that nobody hands out
-//! rights that they do not hold. Never decides what a rule means: `auth` does.
+//! Authentication and authorization of one cluster, based on its own objects: token lookup, bootstrap roles and
+//! escalation checks.
 
 use std::sync::Arc;
 
@@ -27,15 +25,10 @@ use crate::rest::meta::printed_time;
 use crate::rest::request::Request;
 use crate::rest::response::Response;
 use crate::rest::shape::{self, Writer};
-use crate::store::watch::Seen;
-use crate::store::{Action, Change, ChangeKind, Encoded, Expect, Index, Store, key_of, split_key};
+use crate::store::{Action, Change, ChangeKind, CommitObserver, Encoded, Entry, Expect, Index, Store, key_of};
 
-/// What service account tokens of this server say about their origin, and whom they are for.
+/// The issuer and the audience of service account tokens.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-
-/// The four kinds that rights are made of.
-const RBAC_KINDS: [RbacKind; 4] =
-    [RbacKind::ClusterRole, RbacKind::Role, RbacKind::ClusterRoleBinding, RbacKind::RoleBinding];
 
 /// An authenticator that looks tokens up in the cluster's own objects.
 pub(super) fn authenticator(shared: &Arc<Shared>, store: &Arc<Store>) -> Authenticator {
@@ -63,7 +56,7 @@ fn storage_key(kind: RbacKind) -> StorageKey {
     StorageKey::new(RBAC_GROUP, kind.resource())
 }
 
-/// Creates the roles that every cluster starts with, and reads those that are stored, before the first request.
+/// Creates the roles that every cluster starts with, before the first request.
 pub(crate) fn prepare(cluster: &Cluster) {
     if !cluster.registry().is_built_in(RBAC_GROUP, RbacKind::ClusterRole.resource()) {
         return;
@@ -79,12 +72,6 @@ pub(crate) fn prepare(cluster: &Cluster) {
     {
         tracing::error!(%error, cluster = cluster.name(), "the roles of a new cluster could not be created");
     }
-    for kind in RBAC_KINDS {
-        let listed = cluster.store().peek_list(&storage_key(kind), None, None, usize::MAX, None);
-        for entry in listed.iter().flat_map(|listing| &listing.entries) {
-            cluster.rbac().set(kind, &entry.parse());
-        }
-    }
 }
 
 fn name_of(object: &Value) -> &str {
@@ -98,24 +85,23 @@ fn put(cluster: &Cluster, kind: RbacKind, mut object: Value) -> Change {
     Change { resource: storage_key(kind), key: name_of(&object).into(), expect: Expect::Absent, action }
 }
 
-/// Keeps the rights in step with the stored roles and bindings.
-pub(crate) fn observe(rbac: &Rbac, seen: &Seen) {
-    let kind_of = |resource: &StorageKey| RBAC_KINDS.into_iter().find(|kind| storage_key(*kind) == *resource);
-    match seen {
-        Seen::Changed(resource, event) => {
-            let Some(kind) = kind_of(resource) else { return };
-            if event.kind == ChangeKind::Delete {
-                let (namespace, name) = split_key(&event.entry.key);
-                rbac.remove(kind, namespace, name);
-            } else {
-                rbac.set(kind, &event.entry.parse());
-            }
-        }
-        Seen::Relisted(resource, entries) => {
-            let Some(kind) = kind_of(resource) else { return };
-            for entry in entries {
-                rbac.set(kind, &entry.parse());
-            }
+/// The RBAC kind that a resource of the store holds.
+fn rbac_kind(resource: &StorageKey) -> Option<RbacKind> {
+    let plural = resource.as_str().strip_suffix(RBAC_GROUP)?.strip_suffix('.')?;
+    RbacKind::from_resource(RBAC_GROUP, plural)
+}
+
+/// Authorization uses the roles and bindings of the store at its current revision.
+impl CommitObserver for Rbac {
+    fn committed(&self, resource: &StorageKey, kind: ChangeKind, entry: &Entry) {
+        let Some(rbac_kind) = rbac_kind(resource) else { return };
+        let object = if kind == ChangeKind::Put { entry.parse() } else { Value::Null };
+        if object.is_object() {
+            self.set(rbac_kind, &object);
+        } else {
+            // A role or binding that cannot be read grants nothing.
+            let (namespace, name) = entry.namespace_and_name();
+            self.remove(rbac_kind, namespace, name);
         }
     }
 }
@@ -171,7 +157,7 @@ impl Synthetic for Reviews {
     }
 }
 
-/// Who is recorded as the owner of what was posted.
+/// The field manager of the posted object.
 fn writer<'a>(cluster: &Cluster, request: &'a Request) -> Writer<'a> {
     let subresource = request.subresource.as_deref().unwrap_or_default();
     Writer { manager: manager(request), subresource, now: cluster.now() }
@@ -203,7 +189,7 @@ impl Synthetic for TokenRequests {
 
 const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
 
-/// A token request is never stored, yet its answer says who set which field.
+/// A token request is not stored, but its response has managedFields.
 fn track_token_request(cluster: &Cluster, request: &Request, asked: &mut Value) {
     let schema = builtin::schema_of(TOKEN_REQUEST);
     let (reset, blank) = (Reset::nothing(), builtin::blank_definition(TOKEN_REQUEST));

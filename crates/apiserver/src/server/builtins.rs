@@ -1,7 +1,5 @@
-//! The built-in kinds as resources of the registry.
-//!
-//! Decides how the rows of the kinds table become what the verbs work with: one resource per stored kind, with a version
-//! per row, and the table's rules as its hooks. Never says anything about a kind itself: `builtin` does.
+//! Registers the built-in kinds: one resource per stored kind, with one version per row of the table, and the rules of
+//! the table as hooks.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -17,7 +15,7 @@ use crate::registry::{
 };
 use crate::rest::request::Verb;
 
-/// Seconds that a pod on a node is given to end when nobody says otherwise.
+/// Default grace period of a Pod on a node, in seconds.
 const POD_GRACE_SECONDS: i64 = 30;
 
 /// Every built-in kind, in the order in which discovery lists them.
@@ -38,7 +36,7 @@ pub fn resources() -> Vec<ResourceInfo> {
     out
 }
 
-/// The row in whose form objects of a row are stored: its own but for twins.
+/// The row in whose form objects of a row are stored: its own, except for aliased kinds.
 fn stored(row: &BuiltinKind) -> &BuiltinKind {
     builtin::kind(row.stored_as.0, row.stored_as.1, row.kind).unwrap_or(row)
 }
@@ -62,7 +60,7 @@ fn resource(row: &'static BuiltinKind) -> ResourceInfo {
             version: stored.version.to_owned(),
         },
         behaviour: behaviour(row),
-        // A twin in another group has rules of its own, and its own words for them.
+        // An aliased kind in another group has rules and messages of its own.
         hooks: if stored.group == row.group { stored } else { row },
         origin: if row.is_stored() { Origin::BuiltIn } else { Origin::Synthetic },
     }
@@ -72,13 +70,18 @@ fn version(row: &'static BuiltinKind) -> Version {
     let stored_elsewhere = row.stored_as != (row.group, row.version);
     let selectable = builtin::selectable_fields(row.group, row.kind).iter().map(|label| {
         // Selectors are matched on the stored form.
-        let path = builtin::stored_field(row, label).split('.').map(str::to_owned).collect();
-        SelectableField { label: (*label).to_owned(), source: FieldSource::Path(path) }
+        let path = || builtin::stored_field(row, label).split('.').map(str::to_owned).collect();
+        let source =
+            builtin::computed_field(row.kind, label).map_or_else(|| FieldSource::Path(path()), FieldSource::Compute);
+        SelectableField { label: (*label).to_owned(), source }
     });
+    let deprecation_warning = builtin::deprecation_warning(row.group, row.kind).map(str::to_owned);
     Version {
         subresources: row.subresources.iter().map(|sub| subresource(row, sub)).collect(),
         selectable: selectable.collect(),
         conversion: stored_elsewhere.then_some(row as &'static dyn Conversion),
+        deprecated: deprecation_warning.is_some(),
+        deprecation_warning,
         ..Version::new(row.version, builtin::schema(row.group, row.version, row.kind))
     }
 }

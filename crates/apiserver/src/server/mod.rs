@@ -1,12 +1,10 @@
-//! The server as a value: many isolated clusters in one process, each with its store, its resources and its
-//! controllers.
-//!
-//! Decides how the parts are put together. Never serves a socket: the edge does.
+//! The server: many isolated clusters in one process, each with its store, resources and controllers.
 
 pub mod access;
 pub mod builtins;
 pub mod identity;
 pub mod pods;
+pub mod tasks;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +18,8 @@ use parking_lot::Mutex;
 use crate::auth::{Authenticator, Rbac, TokenError, TokenKey};
 use crate::builtin::AddressPool;
 use crate::controllers;
-use crate::discovery::Shelf;
+use crate::discovery::CatalogCache;
+use crate::discovery::info::Check;
 use crate::error::ApiError;
 use crate::registry::{BuiltIns, CompiledDefinitions, Registry, ResourceInfo, StorageKey};
 use crate::rest::admission::{Admission, Chain};
@@ -30,8 +29,9 @@ use crate::rest::response::Response;
 use crate::store::file_log::{self, CompactionLimits};
 use crate::store::{HistoryLimits, Image, Log, MemoryLog, Store};
 use identity::Identities;
+use tasks::Tasks;
 
-/// What time it is. Simulations give one that follows their virtual time.
+/// The clock. Simulations provide one with virtual time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Answers requests whose objects are never stored: TokenReview, `serviceaccounts/token`, `pods/eviction`…
@@ -61,11 +61,11 @@ pub struct TokenBinding<'a> {
     pub secret_uid: &'a str,
 }
 
-/// What all clusters of a server share.
+/// The state that all clusters of a server share.
 pub(crate) struct Shared {
     pub(crate) built_in: Arc<BuiltIns>,
     pub(crate) definitions: Arc<CompiledDefinitions>,
-    pub(crate) catalogs: Shelf<ResourceInfo>,
+    pub(crate) catalogs: CatalogCache<ResourceInfo>,
     pub(crate) admission: Chain,
     pub(crate) synthetic: BTreeMap<(StorageKey, Option<String>), Arc<dyn Synthetic>>,
     pub(crate) signer: Option<Arc<dyn TokenSigner>>,
@@ -84,6 +84,7 @@ pub struct Cluster {
     authenticator: Arc<Authenticator>,
     shared: Arc<Shared>,
     controllers: controllers::Running,
+    tasks: Tasks,
 }
 
 impl fmt::Debug for Cluster {
@@ -117,12 +118,12 @@ impl Cluster {
         &self.shared.identities
     }
 
-    /// What is served, shared with the other clusters that serve the same.
-    pub(crate) fn catalogs(&self) -> &Shelf<ResourceInfo> {
+    /// The catalogs, shared by clusters with the same kinds.
+    pub(crate) fn catalogs(&self) -> &CatalogCache<ResourceInfo> {
         &self.shared.catalogs
     }
 
-    /// What definitions mean, shared with the other clusters.
+    /// The compiled definitions, shared with the other clusters.
     pub(crate) fn definitions(&self) -> &CompiledDefinitions {
         &self.shared.definitions
     }
@@ -131,17 +132,17 @@ impl Cluster {
         self.shared.identities.number()
     }
 
-    /// Who may do what.
+    /// The authorizer.
     pub fn rbac(&self) -> &Arc<Rbac> {
         &self.rbac
     }
 
-    /// Who somebody is.
+    /// The authenticator.
     pub fn authenticator(&self) -> &Arc<Authenticator> {
         &self.authenticator
     }
 
-    /// The addresses and ports of services; what stored services have is taken when they are first asked for.
+    /// The addresses and ports of services; those of stored Services are reserved on first use.
     pub(crate) fn addresses(&self) -> &AddressPool {
         self.addresses.get_or_init(|| {
             let pool = AddressPool::default();
@@ -151,6 +152,19 @@ impl Cluster {
             }
             pool
         })
+    }
+
+    /// The background tasks of this cluster.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// The checks that `/livez` and `/readyz` report for this cluster.
+    pub fn checks(&self) -> Vec<Check> {
+        // kube-apiserver calls the check of its storage so.
+        let storage = Check { name: "etcd", healthy: self.store.write_error().is_none() };
+        let tasks = self.tasks.states().into_iter().map(|task| Check { name: task.name, healthy: task.healthy });
+        std::iter::once(storage).chain(tasks).collect()
     }
 
     pub(crate) fn synthetic(&self, key: &(StorageKey, Option<String>)) -> Option<Arc<dyn Synthetic>> {
@@ -167,7 +181,7 @@ pub struct Server {
     shared: Arc<Shared>,
     log: Arc<dyn Log>,
     history: HistoryLimits,
-    newcomer: Option<Image>,
+    new_cluster: Option<Image>,
     clusters: Mutex<BTreeMap<String, Arc<Cluster>>>,
 }
 
@@ -177,25 +191,32 @@ impl fmt::Debug for Server {
     }
 }
 
-/// What the clusters of a server hold at one moment, for servers in memory that begin there. Clones share everything.
+/// A snapshot of all clusters, from which servers in memory can start. Clones share everything.
 #[derive(Debug, Clone, Default)]
 pub struct Template {
     images: BTreeMap<String, Image>,
-    /// What clusters begin with that are made later.
-    newcomer: Option<Image>,
+    /// The initial content of clusters that are created later.
+    new_cluster: Option<Image>,
     definitions: Arc<CompiledDefinitions>,
 }
 
 impl Template {
-    /// Lets every cluster that is made later begin as this one, which is then none itself.
+    /// The same with this cluster alone.
     #[must_use]
-    pub fn with_newcomers_like(mut self, cluster: &str) -> Self {
-        self.newcomer = self.images.remove(cluster);
+    pub fn only(mut self, cluster: &str) -> Self {
+        self.images.retain(|name, _| name == cluster);
+        self
+    }
+
+    /// Uses this cluster as the template of clusters that are created later, and removes it from the snapshot.
+    #[must_use]
+    pub fn with_new_clusters_like(mut self, cluster: &str) -> Self {
+        self.new_cluster = self.images.remove(cluster);
         self
     }
 }
 
-/// Collects what a server is made of.
+/// Builds a server.
 pub struct Builder {
     template: Template,
     kinds: Vec<ResourceInfo>,
@@ -208,6 +229,9 @@ pub struct Builder {
     seed: Option<u64>,
     history: HistoryLimits,
     compaction: CompactionLimits,
+    /// A storage that is open already, for tests with a simulated disk.
+    #[cfg(test)]
+    opened: Option<(Arc<dyn Log>, file_log::Stores)>,
 }
 
 impl fmt::Debug for Builder {
@@ -243,17 +267,19 @@ impl Server {
             seed: None,
             history: HistoryLimits::default(),
             compaction: CompactionLimits::default(),
+            #[cfg(test)]
+            opened: None,
         }
     }
 
-    /// The cluster of this name, made on the first call. Must be called within a tokio runtime, on which the cluster's
+    /// The cluster of this name, created on the first call. Must be called within a tokio runtime, on which the cluster's
     /// controllers run.
     pub fn cluster(&self, name: &str) -> Arc<Cluster> {
         let mut clusters = self.clusters.lock();
         if let Some(cluster) = clusters.get(name) {
             return cluster.clone();
         }
-        let store = match &self.newcomer {
+        let store = match &self.new_cluster {
             Some(image) => Store::restored(name, self.log.clone(), self.history, image.clone()),
             None => Store::new(name, self.log.clone(), self.history),
         };
@@ -272,11 +298,11 @@ impl Server {
         self.clusters.lock().keys().cloned().collect()
     }
 
-    /// What all clusters hold now.
+    /// A snapshot of all clusters.
     pub fn template(&self) -> Template {
         let clusters = self.clusters.lock();
         let images = clusters.iter().map(|(name, cluster)| (name.clone(), cluster.store.image())).collect();
-        Template { images, newcomer: None, definitions: self.shared.definitions.clone() }
+        Template { images, new_cluster: None, definitions: self.shared.definitions.clone() }
     }
 
     /// Stops the controllers of all clusters. When the last handle to the server is dropped after this, its data
@@ -289,19 +315,21 @@ impl Server {
     }
 
     fn open(&self, name: &str, store: Arc<Store>) -> Arc<Cluster> {
-        let changes = store.watch_everything();
+        let rbac: Arc<Rbac> = Arc::default();
+        store.observe_commits(rbac.clone());
         let cluster = Arc::new(Cluster {
             name: name.to_owned(),
             registry: Registry::new(self.shared.built_in.clone()),
             addresses: OnceLock::new(),
-            rbac: Arc::default(),
+            rbac,
             authenticator: Arc::new(access::authenticator(&self.shared, &store)),
             store,
             shared: self.shared.clone(),
             controllers: controllers::Running::default(),
+            tasks: Tasks::default(),
         });
         controllers::prepare(&cluster);
-        cluster.controllers.start(&cluster, changes);
+        cluster.controllers.start(&cluster);
         cluster
     }
 }
@@ -326,10 +354,12 @@ impl Builder {
                 (log, stores)
             }
         };
+        #[cfg(test)]
+        let (log, stores) = self.opened.unwrap_or((log, stores));
         let shared = Arc::new(Shared {
             built_in: Arc::new(BuiltIns::new(self.kinds)),
             definitions: self.template.definitions,
-            catalogs: Shelf::default(),
+            catalogs: CatalogCache::default(),
             admission: self.admission,
             synthetic: self.synthetic,
             signer: self.signer,
@@ -340,13 +370,19 @@ impl Builder {
                 None => Arc::new(TokenKey::generate()?),
             },
         });
-        let (history, newcomer) = (self.history, self.template.newcomer);
-        let server = Arc::new(Server { shared, log, history, newcomer, clusters: Mutex::default() });
+        let (history, new_cluster) = (self.history, self.template.new_cluster);
+        let server = Arc::new(Server { shared, log, history, new_cluster, clusters: Mutex::default() });
         for (name, store) in stores {
             let cluster = server.open(&name, store);
             server.clusters.lock().insert(name, cluster);
         }
         Ok(server)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn opened(mut self, log: Arc<dyn Log>, stores: file_log::Stores) -> Self {
+        self.opened = Some((log, stores));
+        self
     }
 
     /// Keeps everything in memory (the default).

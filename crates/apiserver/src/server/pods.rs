@@ -1,8 +1,6 @@
-//! What a cluster adds to every pod: its service account with a token, its priority, and how long it stays on a node
-//! that is gone.
+//! Admission of Pods: service account with token, priority, and default tolerations for failed nodes.
 //!
-//! Decides from the pod and from the accounts, priority classes and runtime classes that are stored. Refuses a pod that
-//! names one that does not exist. Never looks at nodes.
+//! Refuses a Pod that names a service account, priority class or runtime class that does not exist.
 
 use std::time::Duration;
 
@@ -20,11 +18,11 @@ const DEFAULT_ACCOUNT: &str = "default";
 const ACCOUNT_LOOKS: usize = 10;
 /// …and so long each time.
 const ACCOUNT_PAUSE: Duration = Duration::from_millis(100);
-/// Pods that mirror a file on their node are taken as they are.
+/// Mirror Pods are not changed.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// A token lives an hour and a bit; the odd number tells it from one that somebody asked for.
+/// Lifetime of a mounted token: an hour and seven seconds, which distinguishes it from requested tokens.
 const TOKEN_SECONDS: u32 = 3607;
 /// How long a pod stays bound to a node that is not ready.
 const TOLERATED_SECONDS: u32 = 300;
@@ -138,7 +136,7 @@ fn mount_token(cluster: &Cluster, spec: &mut Map<String, Value>) {
     }
 }
 
-/// The list of this name, made when there is none.
+/// The list of this name; creates it if it is absent.
 fn list_in<'a>(object: &'a mut Map<String, Value>, name: &str) -> &'a mut Vec<Value> {
     let value = object.entry(name.to_owned()).or_insert_with(|| json!([]));
     if !value.is_array() {
@@ -190,7 +188,7 @@ fn default_class(cluster: &Cluster) -> Option<Value> {
     all.filter(|class| class["globalDefault"] == true).min_by_key(|class| class["value"].as_i64())
 }
 
-/// An update that leaves the priority out means the one that there is.
+/// An update without a priority keeps the stored one.
 fn keep_priority(spec: &mut Map<String, Value>, old: &Value) {
     for field in ["priority", "preemptionPolicy"] {
         if spec.get(field).is_none_or(Value::is_null) && !old[field].is_null() {

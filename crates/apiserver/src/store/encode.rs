@@ -1,7 +1,8 @@
-//! Objects as the bytes that are stored: JSON with a gap for the resource version.
+//! Encodes objects for storage: JSON with a gap for the resource version.
 //!
-//! The revision of a write is known only inside the store's lock, the encoding is slow and done before it: so an object
-//! is encoded once without its `metadata.resourceVersion`, and the store copies the digits in. Never parses anything.
+//! The revision of a write is known only inside the lock of the store, and encoding is slow. So an object is encoded
+//! before, without its `metadata.resourceVersion`, and the store copies the digits in. The encoder also measures the
+//! nesting depth: the store refuses objects that it could not read back.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Map, Value};
@@ -11,6 +12,20 @@ use serde_json::{Map, Value};
 pub struct Encoded {
     head_and_tail: Vec<u8>,
     gap: usize,
+    depth: usize,
+}
+
+/// Levels of objects and lists in each other that a stored object may have, `managedFields` included. The JSON reader goes
+/// 127 levels deep, of which a list takes two, a watch event one and an AdmissionReview two.
+pub const MAX_DEPTH: usize = 120;
+
+/// How many levels of objects and lists are in each other.
+pub fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
 }
 
 /// Most digits that a revision has.
@@ -43,12 +58,18 @@ impl Encoded {
             gap = metadata(&mut out, &empty);
         }
         out.push(b'}');
-        Self { head_and_tail: out, gap }
+        // An object has metadata in the end, which is the second level.
+        Self { head_and_tail: out, gap, depth: depth(object).max(2) }
     }
 
     /// The bytes with the revision filled in, and where its digits start.
     pub fn with_revision(&self, revision: u64) -> (Bytes, u32) {
         fill(&self.head_and_tail[..self.gap], revision, &self.head_and_tail[self.gap..])
+    }
+
+    /// Levels of nesting.
+    pub fn depth(&self) -> usize {
+        self.depth
     }
 
     pub fn len(&self) -> usize {

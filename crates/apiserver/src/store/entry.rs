@@ -1,7 +1,5 @@
-//! One stored object, the little that is known of it without parsing, and one change of it.
-//!
-//! Decides what is indexed: what label selectors, the garbage collector and deletion ask for on every event. Never
-//! interprets the rest of an object.
+//! One stored object with its indexed fields, and one change of it. Label selectors, the garbage collector and deletion
+//! use the indexed fields without parsing.
 
 use std::sync::Arc;
 
@@ -26,7 +24,7 @@ pub struct Entry {
     pub index: Index,
 }
 
-/// What is known of an object without parsing it.
+/// The indexed fields of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Index {
     pub uid: Box<str>,
@@ -52,7 +50,7 @@ pub struct Owner {
 pub struct Event {
     pub kind: ChangeKind,
     pub entry: Arc<Entry>,
-    /// What the change replaced or deleted.
+    /// The old object of the change.
     pub previous: Option<Arc<Entry>>,
 }
 

@@ -1,7 +1,5 @@
-//! One process per data directory.
-//!
-//! Decides who owns a directory: whoever holds the operating system's lock on its `LOCK` file, so that a crash frees it.
-//! The file holds the owner's process id for the refusal. Never removes anything.
+//! Ensures one process per data directory with the operating system's lock on its `LOCK` file, which a crash releases.
+//! The file holds the owner's process id for the error message.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -25,7 +23,11 @@ pub(super) enum LockError {
 impl DirectoryLock {
     pub(super) fn acquire(directory: &Path) -> Result<Self, LockError> {
         let path = directory.join("LOCK");
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -39,7 +41,6 @@ impl DirectoryLock {
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", std::process::id())?;
-        file.sync_all()?;
         Ok(Self { _file: file })
     }
 }

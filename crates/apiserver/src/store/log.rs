@@ -1,6 +1,5 @@
-//! What makes writes durable: the seam between a store and the disk, and the answer "nothing does".
-//!
-//! Decides nothing. `file_log` is the durable implementation.
+//! The interface between a store and its durable log, and the implementation for stores in memory. `file_log` is the
+//! durable implementation.
 
 use std::sync::Arc;
 
@@ -11,6 +10,8 @@ use crate::registry::StorageKey;
 #[derive(Debug, Clone)]
 pub struct Record {
     pub cluster: Arc<str>,
+    /// How often the store had lost writes when this one was made. A record of an older count was lost with them.
+    pub epoch: usize,
     pub changes: Vec<(StorageKey, Arc<Event>)>,
 }
 
@@ -21,13 +22,15 @@ impl Record {
     }
 }
 
-/// Whom the log tells how far it got. Called without any lock of the log held.
+/// Notified by the log about its progress. Called without any lock of the log held.
 pub trait Member: Send + Sync {
     /// Every change up to this revision is durable.
     fn durable(&self, revision: u64);
-    /// Nothing more becomes durable.
-    fn failed(&self, why: &str);
-    /// All objects and the revision they stand for.
+    /// Writes that are not durable are lost: the store returns to the durable state.
+    fn failed(&self, why: &Arc<str>);
+    /// How often the store has lost writes.
+    fn epoch(&self) -> usize;
+    /// All objects as far as they are durable, and the revision they stand for.
     fn image(&self) -> Image;
 }
 
@@ -38,7 +41,7 @@ pub struct Image {
     pub entries: Vec<(StorageKey, Arc<super::entry::Entry>)>,
 }
 
-/// How a record was taken.
+/// The result of appending a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Appended {
     /// It is as durable as it will ever be; `Member::durable` is not called.
@@ -47,11 +50,13 @@ pub enum Appended {
     Pending,
 }
 
-/// Takes records in order. Called under the lock of the store, so it must not block and must not call back.
+/// Appends records in order. Called under the lock of the store, so it must not block and must not call back.
 pub trait Log: Send + Sync {
     fn append(&self, record: Record, member: &Arc<dyn Member>) -> Appended;
     /// Makes the store part of snapshots.
     fn attach(&self, cluster: &Arc<str>, member: &Arc<dyn Member>);
+    /// Why nothing can be written at the moment.
+    fn write_error(&self) -> Option<Arc<str>>;
 }
 
 /// No durability: the process is the storage.
@@ -64,4 +69,8 @@ impl Log for MemoryLog {
     }
 
     fn attach(&self, _: &Arc<str>, _: &Arc<dyn Member>) {}
+
+    fn write_error(&self) -> Option<Arc<str>> {
+        None
+    }
 }

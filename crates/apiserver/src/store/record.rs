@@ -1,6 +1,4 @@
-//! How changes stand in a file: length, checksum, content.
-//!
-//! Decides the format and where a file stops being valid. A frame is taken whole or not at all. Never touches a file.
+//! The format of records in a file: length, checksums, content. Detects truncated and damaged records.
 
 use std::sync::Arc;
 
@@ -9,11 +7,17 @@ use bytes::Bytes;
 use super::entry::{ChangeKind, Entry, Index};
 use crate::registry::StorageKey;
 
-/// Length and checksum before each content.
-pub(super) const FRAME_HEADER_BYTES: usize = 8;
+/// How a frame begins: a byte that is never zero, which distinguishes it from a frame that was never written.
+const FRAME_MAGIC: [u8; 4] = *b"\xA7REC";
+
+/// Magic, length of the content, its checksum, and a checksum of these three.
+pub(super) const FRAME_HEADER_BYTES: usize = 16;
 
 /// Larger than any commit: a length beyond it means that what is read is no frame.
 pub(super) const MAX_FRAME_BYTES: usize = 1 << 30;
+
+/// The smallest unit that a disk writes whole or not at all, in bytes.
+const SECTOR_BYTES: usize = 512;
 
 /// One change as it is read back.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ pub(super) struct Restored {
     pub(super) resource: StorageKey,
     pub(super) kind: ChangeKind,
     pub(super) entry: Entry,
+    /// Why the object cannot be read, although its bytes are undamaged.
+    pub(super) problem: Option<String>,
 }
 
 /// Builds one frame; `finish` puts length and checksum in front.
@@ -60,22 +66,56 @@ impl<'a> Frame<'a> {
         let content = self.start + FRAME_HEADER_BYTES;
         let length = u32::try_from(self.out.len() - content).unwrap_or(u32::MAX);
         let checksum = crc32(&self.out[content..]);
-        self.out[self.start..self.start + 4].copy_from_slice(&length.to_le_bytes());
-        self.out[self.start + 4..content].copy_from_slice(&checksum.to_le_bytes());
+        let header = &mut self.out[self.start..content];
+        header[..4].copy_from_slice(&FRAME_MAGIC);
+        header[4..8].copy_from_slice(&length.to_le_bytes());
+        header[8..12].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = crc32(&header[..12]);
+        header[12..].copy_from_slice(&checksum.to_le_bytes());
     }
 }
 
-/// The content of the frame at `at` and where the next one starts; `None` if there is no whole, undamaged frame.
-pub(super) fn frame_at(data: &[u8], at: usize) -> Option<(&[u8], usize)> {
-    let header = data.get(at..at + FRAME_HEADER_BYTES)?;
-    let length = u32::from_le_bytes(header[..4].try_into().ok()?) as usize;
-    let checksum = u32::from_le_bytes(header[4..].try_into().ok()?);
-    if length == 0 || length > MAX_FRAME_BYTES {
-        return None;
+/// The content at an offset of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found<'a> {
+    /// A frame; the next one starts at `next`.
+    Frame { content: &'a [u8], next: usize },
+    /// The file ends within a frame.
+    Cut,
+    /// No frame, or one that was changed since it was written.
+    Damaged,
+}
+
+pub(super) fn frame_at(data: &[u8], at: usize) -> Found<'_> {
+    let Some(header) = data.get(at..).and_then(|rest| rest.first_chunk::<FRAME_HEADER_BYTES>()) else {
+        return Found::Cut;
+    };
+    let number = |from: usize| u32::from_le_bytes([header[from], header[from + 1], header[from + 2], header[from + 3]]);
+    let length = number(4) as usize;
+    if header[..4] != FRAME_MAGIC || crc32(&header[..12]) != number(12) || length == 0 || length > MAX_FRAME_BYTES {
+        return Found::Damaged;
     }
     let start = at + FRAME_HEADER_BYTES;
-    let content = data.get(start..start + length)?;
-    (crc32(content) == checksum).then_some((content, start + length))
+    match data.get(start..start + length) {
+        None => Found::Cut,
+        Some(content) if crc32(content) == number(8) => Found::Frame { content, next: start + length },
+        Some(_) => Found::Damaged,
+    }
+}
+
+/// Whether a sector from `at` on was never written. A file that grew before a crash reads as zeros where its blocks did not
+/// reach the disk; no record has a sector of zeros, since JSON has none. Fewer zeros than a frame header has bytes, where a
+/// sector is shared with an older record or with the end of the file, do not count: they may as well be damage.
+pub(super) fn has_unwritten_sector(data: &[u8], at: usize) -> bool {
+    let mut start = at;
+    while start < data.len() {
+        let end = ((start / SECTOR_BYTES + 1) * SECTOR_BYTES).min(data.len());
+        if end - start >= FRAME_HEADER_BYTES && data[start..end].iter().all(|byte| *byte == 0) {
+            return true;
+        }
+        start = end;
+    }
+    false
 }
 
 /// Reads what `Frame` wrote.
@@ -107,9 +147,12 @@ impl<'a> Reader<'a> {
         let revision_at = u32::try_from(self.number()?).ok()?;
         let key = Box::from(self.string()?);
         let bytes = Bytes::copy_from_slice(self.text()?);
-        let index = Index::of(&serde_json::from_slice(&bytes).ok()?);
+        let (index, problem) = match serde_json::from_slice(&bytes) {
+            Ok(object) => (Index::of(&object), None),
+            Err(problem) => (Index::default(), Some(problem.to_string())),
+        };
         let entry = Entry { key, revision, bytes, revision_at, shape: 0, index };
-        Some(Restored { cluster: cluster.clone(), resource, kind, entry })
+        Some(Restored { cluster: cluster.clone(), resource, kind, entry, problem })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -183,23 +226,37 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_or_cut_frame_is_no_frame() {
+    fn a_whole_frame_a_cut_one_and_a_damaged_one_are_told_apart() {
         let mut data = Vec::new();
         let mut frame = Frame::start(&mut data);
         frame.text(b"hello");
         frame.number(7);
         frame.finish();
-        let (content, next) = frame_at(&data, 0).unwrap();
+        let Found::Frame { content, next } = frame_at(&data, 0) else { panic!("no frame") };
         let mut reader = Reader(content);
         assert_eq!((reader.string(), reader.number(), reader.is_empty()), (Some("hello"), Some(7), true));
         assert_eq!(next, data.len());
         for cut in 0..data.len() {
-            assert!(frame_at(&data[..cut], 0).is_none());
+            assert_eq!(frame_at(&data[..cut], 0), Found::Cut);
         }
         for position in 0..data.len() {
             let mut damaged = data.clone();
             damaged[position] ^= 1;
-            assert!(frame_at(&damaged, 0).is_none(), "byte {position}");
+            assert_eq!(frame_at(&damaged, 0), Found::Damaged, "byte {position}");
         }
+    }
+
+    #[test]
+    fn sectors_that_were_never_written_are_found() {
+        let written = vec![b'x'; 2000];
+        assert!(!has_unwritten_sector(&written, 100));
+        for (zeros, unwritten) in [(512..1024, true), (513..1024, false), (100..512, true), (1536..2000, true)] {
+            let mut data = written.clone();
+            data[zeros.clone()].fill(0);
+            assert_eq!(has_unwritten_sector(&data, 100), unwritten, "{zeros:?}");
+        }
+        assert!(
+            !has_unwritten_sector(&[0; FRAME_HEADER_BYTES - 1], 0) && has_unwritten_sector(&[0; FRAME_HEADER_BYTES], 0)
+        );
     }
 }

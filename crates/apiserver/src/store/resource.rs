@@ -1,7 +1,5 @@
-//! The objects of one resource and its recent changes.
-//!
-//! Decides what a list at an older revision contains (by undoing recorded changes) and which changes are kept. Knows
-//! no locks, no watchers and no durability.
+//! The objects of one resource and its recent changes. A list at an older revision is computed by undoing recorded
+//! changes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -79,7 +77,14 @@ impl Resource {
         self.entries.insert(entry.key.clone(), entry);
     }
 
-    pub(super) fn apply(&mut self, kind: ChangeKind, entry: Arc<Entry>, limits: HistoryLimits) -> Arc<Event> {
+    /// Makes a change. What is not `published` yet stays in the history, since it may have to be undone.
+    pub(super) fn apply(
+        &mut self,
+        kind: ChangeKind,
+        entry: Arc<Entry>,
+        limits: HistoryLimits,
+        published: u64,
+    ) -> Arc<Event> {
         let previous = match kind {
             ChangeKind::Put => {
                 self.object_bytes += entry.bytes.len();
@@ -94,19 +99,47 @@ impl Resource {
         let event = Arc::new(Event { kind, entry, previous });
         self.history_bytes += weight(&event);
         self.history.push_back(event.clone());
-        while self.history.len() > limits.events || self.history_bytes > limits.bytes {
-            if !self.forget_oldest() {
-                break;
-            }
+        while (self.history.len() > limits.events || self.history_bytes > limits.bytes)
+            && self.history.front().is_some_and(|oldest| oldest.revision() <= published)
+        {
+            self.forget_oldest();
         }
         event
     }
 
-    fn forget_oldest(&mut self) -> bool {
-        let Some(oldest) = self.history.pop_front() else { return false };
+    /// Undoes all changes after `revision`, the last one first, and returns them in that order.
+    pub(super) fn roll_back(&mut self, revision: u64) -> Vec<Arc<Event>> {
+        let mut all = Vec::new();
+        while let Some(event) = self.history.pop_back_if(|event| event.revision() > revision) {
+            self.history_bytes -= weight(&event);
+            let key = event.entry.key.clone();
+            let undone = match &event.previous {
+                Some(previous) => {
+                    self.object_bytes += previous.bytes.len();
+                    self.entries.insert(key, previous.clone())
+                }
+                None => self.entries.remove(&key),
+            };
+            self.object_bytes -= undone.map_or(0, |undone| undone.bytes.len());
+            all.push(event);
+        }
+        self.last_revision = self.history.back().map_or(self.compacted, |event| event.revision());
+        all
+    }
+
+    /// Drops an object that cannot be read. Older history is no longer available: watches must list again.
+    pub(super) fn forget(&mut self, key: &str, revision: u64) {
+        if let Some(previous) = self.entries.remove(key) {
+            self.object_bytes -= previous.bytes.len();
+        }
+        self.last_revision = revision;
+        self.compact(revision);
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(oldest) = self.history.pop_front() else { return };
         self.history_bytes -= weight(&oldest);
         self.compacted = oldest.revision();
-        true
     }
 
     /// Drops the history up to and including `revision`.
@@ -172,6 +205,12 @@ impl Resource {
             }
         }
         out
+    }
+
+    /// All objects as they were at a revision whose changes are not forgotten.
+    pub(super) fn at(&self, revision: u64) -> Vec<Arc<Entry>> {
+        let page = self.page("", None, usize::MAX, revision);
+        page.map_or_else(|| self.entries().cloned().collect(), |page| page.entries)
     }
 
     /// How many objects follow `after`, now.

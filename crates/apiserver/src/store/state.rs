@@ -1,18 +1,19 @@
-//! The store of one cluster: reads, checked writes, and when they become visible.
+//! The store of one cluster: reads, conditional writes, and their visibility.
 //!
-//! Decides the revision of every write and whether it is still allowed (expected revision, guards). A read may see a
-//! write that is not durable yet; it is answered only once that write is. No lock is held over an await.
+//! A read may see a write that is not durable yet. It is answered only once that write is durable, and repeated if the
+//! write is lost. Never hold a lock over an await.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::bell::{Bell, Listener};
-use super::encode::Encoded;
+use super::encode::{Encoded, MAX_DEPTH};
 use super::entry::{ChangeKind, Entry, Event, Index};
 use super::log::{Appended, Image, Log, Member, Record};
+use super::notifier::{Notifier, Subscription};
 use super::resource::{HistoryLimits, Page, Resource};
 use crate::registry::StorageKey;
 
@@ -25,7 +26,7 @@ pub struct Change {
     pub action: Action,
 }
 
-/// What must be true of the object for the change to be made.
+/// The precondition of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     Absent,
@@ -39,7 +40,7 @@ pub enum Action {
     Delete,
 }
 
-/// What must be true of other objects at the moment of the change.
+/// A precondition about other objects.
 #[derive(Debug, Clone)]
 pub enum Guard {
     Exists {
@@ -66,8 +67,26 @@ pub enum StoreError {
     Expired { asked: u64, oldest: u64 },
     #[error("Too large resource version: {asked}, current: {current}")]
     Future { asked: u64, current: u64 },
-    #[error("the log is not writable: {0}")]
+    /// etcd's own words, which clients know.
+    #[error("etcdserver: request is too large")]
+    TooLarge,
+    /// What the gRPC client of kube-apiserver says before etcd is asked.
+    #[error(
+        "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({bytes} vs. {MAX_MESSAGE_BYTES})"
+    )]
+    TooLargeToSend { bytes: usize },
+    #[error("the object is nested {depth} levels deep, managedFields included; at most {MAX_DEPTH} can be stored")]
+    TooDeep { depth: usize },
+    #[error("the data directory of this API server cannot be written ({0}); objects can still be read")]
     LogFailed(Arc<str>),
+}
+
+/// Follows a store in its write path: what it derives from the objects is always at the revision of the store.
+pub trait CommitObserver: Send + Sync {
+    /// Handles one stored object or one change of it. Called under the lock of the store, in the order of revisions and
+    /// before the change is visible, so it must not block and must not call the store. Changes that the log could
+    /// not write are undone in the opposite order, each as a change to the object before it.
+    fn committed(&self, resource: &StorageKey, kind: ChangeKind, entry: &Entry);
 }
 
 /// A page of a list and the revision it shows.
@@ -85,9 +104,30 @@ pub struct Store {
     limits: HistoryLimits,
     log: Arc<dyn Log>,
     core: Arc<Core>,
+    set_aside: AtomicU64,
 }
 
-/// What the log knows of a store. It does not know the log, so that a log is always closed by its user.
+/// A change that the log holds.
+#[derive(Debug)]
+pub(super) enum Replayed<'a> {
+    Change(ChangeKind, Arc<Entry>),
+    /// Its object cannot be read: the store continues without it.
+    Unreadable {
+        key: &'a str,
+        revision: u64,
+    },
+}
+
+impl Replayed<'_> {
+    fn revision(&self) -> u64 {
+        match self {
+            Replayed::Change(_, entry) => entry.revision,
+            Replayed::Unreadable { revision, .. } => *revision,
+        }
+    }
+}
+
+/// The store as the log sees it. It has no reference to the log, so that a log is always closed by its user.
 struct Core {
     state: Mutex<State>,
     durable: watch::Sender<Durable>,
@@ -96,21 +136,52 @@ struct Core {
 #[derive(Debug, Clone, Default)]
 struct Durable {
     revision: u64,
-    failed: Option<Arc<str>>,
+    /// For every time that writes were lost: the last revision that was durable, and why.
+    losses: Vec<(u64, Arc<str>)>,
+}
+
+/// A wait for the durability of a revision, and the number of losses at its start.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    revision: u64,
+    epoch: usize,
+}
+
+impl Durable {
+    /// Whether a revision is durable or was lost; `None` while undecided.
+    fn outcome(&self, mark: Mark) -> Option<Result<(), StoreError>> {
+        match self.losses.get(mark.epoch) {
+            Some((durable, _)) if mark.revision <= *durable => Some(Ok(())),
+            Some((_, why)) => Some(Err(StoreError::LogFailed(why.clone()))),
+            None => (self.revision >= mark.revision).then_some(Ok(())),
+        }
+    }
 }
 
 pub(super) struct State {
+    /// The revision of the last change that is there.
     revision: u64,
+    /// The highest revision that was ever given. One that was lost is not given again.
+    assigned: u64,
+    /// How often writes were lost.
+    epoch: usize,
     /// Changes up to here are durable and shown to watchers.
     pub(super) published: u64,
     /// The revision at which recording began; nothing before it can be asked for.
     base: u64,
     pub(super) resources: BTreeMap<StorageKey, Resource>,
     unpublished: VecDeque<(u64, StorageKey)>,
-    /// Wakes the watchers of a resource; made when the first one comes.
-    wakers: BTreeMap<StorageKey, Bell>,
-    wake_any: Bell,
+    /// Wakes the watchers of a resource; created with the first watcher.
+    wakers: BTreeMap<StorageKey, Notifier>,
+    wake_any: Notifier,
+    observers: Vec<Arc<dyn CommitObserver>>,
 }
+
+/// etcd's default limit of a request (`--max-request-bytes`). What is stored here can move to a real cluster.
+const MAX_REQUEST_BYTES: usize = 1536 << 10;
+
+/// The largest message that kube-apiserver's client sends to etcd.
+const MAX_MESSAGE_BYTES: usize = 2 << 20;
 
 /// What an empty store starts with: revision 0 means "any" to clients.
 const FIRST_REVISION: u64 = 1;
@@ -135,19 +206,33 @@ impl Store {
         }
         let state = State {
             revision,
+            assigned: revision,
+            epoch: 0,
             published: revision,
             base: revision,
             resources,
             unpublished: VecDeque::new(),
             wakers: BTreeMap::new(),
-            wake_any: Bell::default(),
+            wake_any: Notifier::default(),
+            observers: Vec::new(),
         };
         let cluster: Arc<str> = cluster.into();
-        let durable = watch::Sender::new(Durable { revision, failed: None });
+        let durable = watch::Sender::new(Durable { revision, losses: Vec::new() });
         let core = Arc::new(Core { state: Mutex::new(state), durable });
         let member: Arc<dyn Member> = core.clone();
         log.attach(&cluster, &member);
-        Arc::new(Self { cluster, limits, log, core })
+        Arc::new(Self { cluster, limits, log, core, set_aside: AtomicU64::new(0) })
+    }
+
+    /// Gives the observer every stored object, and from then on every change, without a gap in between.
+    pub fn observe_commits(&self, observer: Arc<dyn CommitObserver>) {
+        let mut state = self.core.state.lock();
+        for (key, resource) in &state.resources {
+            for entry in resource.entries() {
+                observer.committed(key, ChangeKind::Put, entry);
+            }
+        }
+        state.observers.push(observer);
     }
 
     /// All objects and the revision they stand for, for a store that is to continue from here.
@@ -155,18 +240,33 @@ impl Store {
         self.core.image()
     }
 
-    /// Applies a change that the log already holds. Changes that the snapshot contains are skipped.
-    pub(super) fn replay(&self, resource: &StorageKey, kind: ChangeKind, entry: Arc<Entry>) {
+    /// Applies a change that the log already holds. Changes that the snapshot contains are skipped; says whether this was one.
+    pub(super) fn replay(&self, resource: &StorageKey, change: Replayed<'_>) -> bool {
+        let (revision, limits) = (change.revision(), self.limits);
         let mut state = self.core.state.lock();
-        if entry.revision <= state.revision {
-            return;
+        if revision <= state.revision {
+            return false;
         }
-        state.revision = entry.revision;
-        state.published = entry.revision;
-        let revision = entry.revision;
-        let limits = self.limits;
-        state.resource(resource).apply(kind, entry, limits);
+        state.revision = revision;
+        state.assigned = revision;
+        state.published = revision;
+        let resource = state.resource(resource);
+        match change {
+            Replayed::Change(kind, entry) => drop(resource.apply(kind, entry, limits, revision)),
+            Replayed::Unreadable { key, .. } => resource.forget(key, revision),
+        }
         self.core.durable.send_modify(|d| d.revision = revision);
+        true
+    }
+
+    /// Notes that recovery could not read so many objects of this cluster.
+    pub(super) fn note_set_aside(&self, objects: u64) {
+        self.set_aside.store(objects, Ordering::Relaxed);
+    }
+
+    /// Objects of this cluster that recovery could not read and put into files.
+    pub fn set_aside(&self) -> u64 {
+        self.set_aside.load(Ordering::Relaxed)
     }
 
     pub fn cluster(&self) -> &str {
@@ -185,15 +285,18 @@ impl Store {
 
     /// The object as it is now.
     pub async fn get(&self, resource: &StorageKey, key: &str) -> Result<Option<Arc<Entry>>, StoreError> {
-        let (found, revision) = {
-            let state = self.core.state.lock();
-            let found = state.resources.get(resource).and_then(|r| r.get(key)).cloned();
-            let last = state.resources.get(resource).map_or(0, Resource::last_revision);
-            let revision = found.as_ref().map_or(last, |e| e.revision);
-            (found, revision)
-        };
-        self.settled(revision).await?;
-        Ok(found)
+        loop {
+            let (found, mark) = {
+                let state = self.core.state.lock();
+                let found = state.resources.get(resource).and_then(|r| r.get(key)).cloned();
+                let last = state.resources.get(resource).map_or(0, Resource::last_revision);
+                let revision = found.as_ref().map_or(last, |e| e.revision);
+                (found, Mark { revision, epoch: state.epoch })
+            };
+            if self.settled(mark).await.is_ok() {
+                return Ok(found);
+            }
+        }
     }
 
     /// Up to `limit` objects of a namespace (or of all) whose key follows `after`, at revision `at` (or now).
@@ -205,9 +308,14 @@ impl Store {
         limit: usize,
         at: Option<u64>,
     ) -> Result<Listing, StoreError> {
-        let listing = self.peek_list(resource, namespace, after, limit, at)?;
-        self.settled(listing.revision).await?;
-        Ok(listing)
+        loop {
+            let epoch = self.core.state.lock().epoch;
+            let listing = self.peek_list(resource, namespace, after, limit, at)?;
+            // A loss between the two lines is found as well: the list is then made again for nothing.
+            if self.settled(Mark { revision: listing.revision, epoch }).await.is_ok() {
+                return Ok(listing);
+            }
+        }
     }
 
     /// As `list`, but shows writes that are not durable yet.
@@ -243,17 +351,17 @@ impl Store {
     /// Makes all changes or none, each with a revision of its own, and returns once they are durable. The entry of a
     /// deletion is the object's last state under the revision of the deletion.
     pub async fn commit(&self, changes: Vec<Change>, guards: &[Guard]) -> Result<Vec<Arc<Entry>>, StoreError> {
-        let (entries, revision) = self.commit_now(changes, guards)?;
-        self.settled(revision).await?;
+        let (entries, mark) = self.commit_now(changes, guards)?;
+        self.settled(mark).await?;
         Ok(entries)
     }
 
-    /// As `commit`, without waiting: the writes are seen by readers, who wait for them themselves.
+    /// As `commit`, without waiting: readers see the writes and wait for them themselves.
     pub fn commit_unsettled(&self, changes: Vec<Change>, guards: &[Guard]) -> Result<Vec<Arc<Entry>>, StoreError> {
         self.commit_now(changes, guards).map(|(entries, _)| entries)
     }
 
-    fn commit_now(&self, changes: Vec<Change>, guards: &[Guard]) -> Result<(Vec<Arc<Entry>>, u64), StoreError> {
+    fn commit_now(&self, changes: Vec<Change>, guards: &[Guard]) -> Result<(Vec<Arc<Entry>>, Mark), StoreError> {
         let mut state = self.core.state.lock();
         for guard in guards {
             state.check_guard(guard)?;
@@ -265,10 +373,12 @@ impl Store {
                 return Err(StoreError::AlreadyExists);
             }
         }
-        if let Some(why) = &self.core.durable.borrow().failed {
-            return Err(StoreError::LogFailed(why.clone()));
+        // Checked under the lock: writes that pass here before the log fails are undone with the rest.
+        if let Some(why) = self.log.write_error() {
+            return Err(StoreError::LogFailed(why));
         }
-        let mut record = Record { cluster: self.cluster.clone(), changes: Vec::with_capacity(changes.len()) };
+        let (epoch, cluster) = (state.epoch, self.cluster.clone());
+        let mut record = Record { cluster, epoch, changes: Vec::with_capacity(changes.len()) };
         for change in changes {
             record.changes.extend(state.apply(change, self.limits));
         }
@@ -281,34 +391,31 @@ impl Store {
             self.core.durable.send_modify(|d| d.revision = revision);
             state.publish(revision);
         }
-        Ok((entries, revision))
+        Ok((entries, Mark { revision, epoch }))
     }
 
-    /// Waits until everything up to `revision` is durable.
-    pub async fn settled(&self, revision: u64) -> Result<(), StoreError> {
-        {
-            let durable = self.core.durable.borrow();
-            if durable.revision >= revision {
-                return Ok(());
-            }
-            if let Some(why) = &durable.failed {
-                return Err(StoreError::LogFailed(why.clone()));
-            }
+    /// Waits until everything up to a revision is durable, or lost.
+    async fn settled(&self, mark: Mark) -> Result<(), StoreError> {
+        if let Some(outcome) = self.core.durable.borrow().outcome(mark) {
+            return outcome;
         }
         let mut receiver = self.core.durable.subscribe();
-        let outcome = receiver.wait_for(|d| d.revision >= revision || d.failed.is_some()).await;
-        match outcome {
-            Ok(durable) if durable.revision >= revision => Ok(()),
-            Ok(durable) => Err(StoreError::LogFailed(durable.failed.clone().unwrap_or_default())),
-            // The sender is part of this store, which is borrowed.
-            Err(_) => Err(StoreError::LogFailed("the store was closed".into())),
-        }
+        let known = receiver.wait_for(|durable| durable.outcome(mark).is_some()).await;
+        // The sender is part of this store, which is borrowed.
+        known.ok().and_then(|durable| durable.outcome(mark)).unwrap_or(Ok(()))
+    }
+
+    /// Why nothing can be written at the moment.
+    pub fn write_error(&self) -> Option<Arc<str>> {
+        self.log.write_error()
     }
 
     /// Forgets the history up to `revision`: older watches and lists are answered as expired.
     pub fn compact(&self, revision: u64) {
         let mut state = self.core.state.lock();
-        state.base = state.base.max(revision.min(state.revision));
+        // Writes that are not durable may have to be undone.
+        let revision = revision.min(state.published);
+        state.base = state.base.max(revision);
         for resource in state.resources.values_mut() {
             resource.compact(revision);
         }
@@ -335,17 +442,26 @@ impl Member for Core {
         self.durable.send_modify(|d| d.revision = d.revision.max(revision));
     }
 
-    fn failed(&self, why: &str) {
-        self.durable.send_modify(|d| d.failed = Some(why.into()));
+    fn failed(&self, why: &Arc<str>) {
+        let mut state = self.state.lock();
+        if state.revision > state.published {
+            state.roll_back();
+            let durable = state.published;
+            self.durable.send_modify(|d| d.losses.push((durable, why.clone())));
+        }
+    }
+
+    fn epoch(&self) -> usize {
+        self.state.lock().epoch
     }
 
     fn image(&self) -> Image {
         let state = self.state.lock();
         let mut entries = Vec::new();
         for (key, resource) in &state.resources {
-            entries.extend(resource.entries().map(|e| (key.clone(), e.clone())));
+            entries.extend(resource.at(state.published).into_iter().map(|e| (key.clone(), e)));
         }
-        Image { revision: state.revision, entries }
+        Image { revision: state.published, entries }
     }
 }
 
@@ -374,6 +490,16 @@ impl State {
     }
 
     fn check(&self, change: &Change) -> Result<(), StoreError> {
+        if let Action::Put { body, .. } = &change.action {
+            match body.len() + change.key.len() {
+                0..=MAX_REQUEST_BYTES => {}
+                bytes if bytes > MAX_MESSAGE_BYTES => return Err(StoreError::TooLargeToSend { bytes }),
+                _ => return Err(StoreError::TooLarge),
+            }
+            if body.depth() > MAX_DEPTH {
+                return Err(StoreError::TooDeep { depth: body.depth() });
+            }
+        }
         let current = self.resources.get(&change.resource).and_then(|r| r.get(&change.key)).map(|e| e.revision);
         match (change.expect, current) {
             (Expect::Absent, Some(_)) => Err(StoreError::AlreadyExists),
@@ -386,7 +512,7 @@ impl State {
 
     /// `None` only for the deletion of what does not exist, which `check` has excluded.
     fn apply(&mut self, change: Change, limits: HistoryLimits) -> Option<(StorageKey, Arc<Event>)> {
-        let revision = self.revision + 1;
+        let (revision, published) = (self.assigned + 1, self.published);
         let Change { resource: resource_key, key, action, .. } = change;
         let resource = self.resource(&resource_key);
         let (kind, entry) = match action {
@@ -396,9 +522,31 @@ impl State {
             }
             Action::Delete => (ChangeKind::Delete, resource.get(&key)?.at_revision(revision)),
         };
-        let event = resource.apply(kind, Arc::new(entry), limits);
-        self.revision = revision;
+        let event = resource.apply(kind, Arc::new(entry), limits, published);
+        (self.revision, self.assigned) = (revision, revision);
+        for observer in &self.observers {
+            observer.committed(&resource_key, kind, &event.entry);
+        }
         Some((resource_key, event))
+    }
+
+    /// Returns to what is durable, and gives the observers the objects as they were.
+    fn roll_back(&mut self) {
+        let Self { resources, observers, published, .. } = self;
+        for (key, resource) in resources {
+            for undone in resource.roll_back(*published) {
+                let (kind, entry) = match &undone.previous {
+                    Some(previous) => (ChangeKind::Put, previous),
+                    None => (ChangeKind::Delete, &undone.entry),
+                };
+                for observer in &*observers {
+                    observer.committed(key, kind, entry);
+                }
+            }
+        }
+        self.unpublished.clear();
+        self.revision = self.published;
+        self.epoch += 1;
     }
 
     fn publish(&mut self, revision: u64) {
@@ -407,10 +555,10 @@ impl State {
             if let Some((_, key)) = self.unpublished.pop_front()
                 && let Some(waker) = self.wakers.get(&key)
             {
-                waker.ring();
+                waker.notify();
             }
         }
-        self.wake_any.ring();
+        self.wake_any.notify();
     }
 
     /// The oldest revision that a watch of the resource may start from.
@@ -418,12 +566,12 @@ impl State {
         self.resources.get(resource).map_or(self.base, Resource::compacted)
     }
 
-    pub(super) fn waker(&mut self, resource: &StorageKey) -> Listener {
-        self.wakers.entry(resource.clone()).or_default().listener()
+    pub(super) fn waker(&mut self, resource: &StorageKey) -> Subscription {
+        self.wakers.entry(resource.clone()).or_default().subscribe()
     }
 
-    pub(super) fn any_waker(&mut self) -> Listener {
-        self.wake_any.listener()
+    pub(super) fn any_waker(&mut self) -> Subscription {
+        self.wake_any.subscribe()
     }
 }
 

@@ -1,13 +1,13 @@
-//! Following the changes of a store: of one resource for clients, of all for the controllers.
+//! Follows the changes of a store: of one resource for clients, of all for the controllers.
 //!
-//! A cursor remembers how far it has read and takes the next changes from the history; nothing is queued for it. One
-//! that falls behind the history is told so and must list again. Never shows a change before it is durable.
+//! A cursor remembers its revision and takes the next changes from the history; nothing is queued for it. A cursor that
+//! falls behind the history gets an error and must list again. Never show a change before it is durable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::bell::Listener;
 use super::entry::{Entry, Event};
+use super::notifier::Subscription;
 use super::state::{Store, StoreError};
 use crate::registry::StorageKey;
 
@@ -20,7 +20,7 @@ pub struct Cursor {
     store: Arc<Store>,
     resource: StorageKey,
     after: u64,
-    changed: Listener,
+    changed: Subscription,
 }
 
 impl Store {
@@ -52,7 +52,7 @@ impl Cursor {
             if !events.is_empty() {
                 return Ok(events);
             }
-            self.changed.rings().await;
+            self.changed.notified().await;
         }
     }
 
@@ -72,7 +72,7 @@ impl Cursor {
     }
 
     /// A revision from which this watch could be resumed without loss: as new as possible, and never one that the store has
-    /// not come to. Who asked for changes after such a one has known another store, and learns it here.
+    /// not reached. A client that asks for changes after such a revision has seen another store, and gets an error here.
     pub fn frontier(&mut self) -> u64 {
         let (resource, after) = (&self.resource, self.after);
         let reached = self.store.with_state(|state| {
@@ -84,9 +84,9 @@ impl Cursor {
     }
 }
 
-/// What a follower of everything is told.
+/// An event for a follower of all changes.
 #[derive(Debug)]
-pub enum Seen {
+pub enum StoreEvent {
     Changed(StorageKey, Arc<Event>),
     /// The changes of this resource were more than the history holds: this is all there is now.
     Relisted(StorageKey, Vec<Arc<Entry>>),
@@ -97,17 +97,17 @@ pub enum Seen {
 pub struct EveryChange {
     store: Arc<Store>,
     seen: BTreeMap<StorageKey, u64>,
-    changed: Listener,
+    changed: Subscription,
 }
 
 impl EveryChange {
     /// Waits until there may be something new. Cancelling loses nothing.
     pub async fn changed(&mut self) {
-        self.changed.rings().await;
+        self.changed.notified().await;
     }
 
     /// Everything new, in the order of revisions, relisted resources first.
-    pub fn take(&mut self) -> Vec<Seen> {
+    pub fn take(&mut self) -> Vec<StoreEvent> {
         self.changed.catch_up();
         let seen = &mut self.seen;
         let (mut relisted, mut events) = (Vec::new(), Vec::new());
@@ -124,14 +124,13 @@ impl EveryChange {
                     }
                     events.extend(changes.into_iter().map(|event| (key.clone(), event)));
                 } else {
-                    // Also shows what is not durable yet; it is shown again when it is.
-                    relisted.push(Seen::Relisted(key.clone(), resource.entries().cloned().collect()));
+                    relisted.push(StoreEvent::Relisted(key.clone(), resource.at(state.published)));
                     seen.insert(key.clone(), state.published.min(resource.last_revision()));
                 }
             }
         });
         events.sort_by_key(|(_, event)| event.revision());
-        relisted.extend(events.into_iter().map(|(key, event)| Seen::Changed(key, event)));
+        relisted.extend(events.into_iter().map(|(key, event)| StoreEvent::Changed(key, event)));
         relisted
     }
 }

@@ -1,6 +1,4 @@
-//! Ages as people read them: `5s`, `3m20s`, `4h`, `2d3h`, `400d`.
-//!
-//! Decides the wording of a span of time, as `kubectl` shows it. Never reads a clock.
+//! Ages as `kubectl` prints them: `5s`, `3m20s`, `4h`, `2d3h`, `400d`.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

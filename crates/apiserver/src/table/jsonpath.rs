@@ -1,7 +1,6 @@
-//! The JSONPath dialect of printer columns.
+//! The JSONPath dialect of printer columns, such as `.status.conditions[?(@.type=="Ready")].status`.
 //!
-//! Decides which values of an object a path such as `.status.conditions[?(@.type=="Ready")].status` names. Parsing
-//! refuses what the dialect does not have; evaluating never fails loudly: an impossible step finds nothing.
+//! Parsing refuses unsupported syntax; evaluation never fails: a step that does not apply finds nothing.
 
 use std::cmp::Ordering;
 
@@ -138,7 +137,7 @@ impl Parser {
         }
     }
 
-    /// What stands between `[` and `]`; the opening bracket is consumed.
+    /// The part between `[` and `]`; the opening bracket is consumed.
     fn bracket(&mut self) -> Parsed<Step> {
         self.skip_spaces();
         if self.eat('?') {

@@ -1,6 +1,4 @@
-//! Other forms of an answer: `Table` for people, `PartialObjectMetadata` for those who need no content.
-//!
-//! Decides rows and cells from objects and a kind's columns. Never reads the store; the time is given.
+//! Other forms of a response: `Table` and `PartialObjectMetadata`.
 
 pub mod duration;
 pub mod jsonpath;
@@ -172,7 +170,7 @@ fn age_column() -> Column {
     }
 }
 
-/// How much of the object goes into a row.
+/// The part of the object in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IncludeObject {
     None,
@@ -238,7 +236,7 @@ fn row(
     json!({"cells": columns.cells(item, now), "object": object})
 }
 
-/// An item with the kind that only its list may have told.
+/// An item with the kind of its list.
 fn with_type(item: &Value, list: &Value) -> Value {
     let mut item = item.clone();
     if let (Value::Object(fields), Some(kind)) = (&mut item, list["kind"].as_str()) {
@@ -259,7 +257,11 @@ pub fn partial_metadata(object: &Value, meta_version: &str) -> Value {
 pub fn partial_metadata_list(list: &Value, meta_version: &str) -> Value {
     let items = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let items: Vec<Value> = items.iter().map(|item| partial_metadata(item, meta_version)).collect();
-    let metadata = list.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    let mut metadata = list.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    // Lists of custom objects have an empty token at their end; this form leaves it out.
+    if let Some(fields) = metadata.as_object_mut() {
+        fields.retain(|key, value| key != "continue" || value != "");
+    }
     json!({"kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{meta_version}"),
         "metadata": metadata, "items": items})
 }

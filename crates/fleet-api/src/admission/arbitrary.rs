@@ -1,9 +1,9 @@
-//! Objects by chance, for property tests: some sound, some broken, some of the wrong shape altogether.
+//! Random objects for property tests: valid ones, invalid ones, and some of the wrong shape.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Any JSON of little depth whose keys and words are those of placements, overrides and member clusters.
+/// Shallow JSON with keys and values of placements, overrides and member clusters.
 pub(super) fn json_like() -> BoxedStrategy<Value> {
     let words = vec![
         "",
@@ -91,7 +91,7 @@ pub(super) fn json_like() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// Each given field is left out, taken from its own values, or now and then filled with anything.
+/// Each field is left out, taken from its own values, or occasionally filled with anything.
 fn fields(choices: Vec<(&'static str, Vec<Value>)>) -> BoxedStrategy<Value> {
     let fields: Vec<BoxedStrategy<Option<(String, Value)>>> = choices
         .into_iter()

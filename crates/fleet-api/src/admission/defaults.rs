@@ -1,7 +1,7 @@
-//! What is filled in where a user left it out.
+//! Defaults beyond those of the schemas.
 //!
-//! Decides defaults beyond those of the schemas. Filling in twice changes nothing, and nothing that was given is
-//! changed. Controllers fill in the same defaults in memory, because the webhook may not have been there.
+//! Applying them twice changes nothing, and given values never change. Controllers apply the same defaults in memory,
+//! because the webhook may not have run.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::types::{
     RolloutStrategy, RolloutStrategyType, ServerSideApplyConfig, TopologySpreadConstraint, WorkSpec,
 };
 
-/// The placement's own defaults, then those of its strategy.
+/// The defaults of the placement, then those of its strategy.
 pub fn fill_placement(spec: &mut PlacementSpec) {
     let policy = spec.policy.get_or_insert_with(|| PlacementPolicy {
         placement_type: Some(PlacementType::PickAll),
@@ -37,7 +37,7 @@ fn fill_strategy(strategy: &mut RolloutStrategy) {
     fill_apply_strategy(strategy.apply_strategy.get_or_insert_default());
 }
 
-/// Co-ownership stays absent, which means no.
+/// Co-ownership stays absent, which means false.
 pub fn fill_apply_strategy(strategy: &mut ApplyStrategy) {
     let apply_type = *strategy.type_.get_or_insert_default();
     strategy.comparison_option.get_or_insert_default();
@@ -49,13 +49,13 @@ pub fn fill_apply_strategy(strategy: &mut ApplyStrategy) {
     }
 }
 
-/// What a member agent fills in before it looks at a Work.
+/// The defaults that a member agent applies to a Work.
 pub fn fill_work(spec: &mut WorkSpec) {
     fill_apply_strategy(spec.apply_strategy.get_or_insert_default());
 }
 
-/// The object with defaults of a placement added to its `spec`. Fields that no type here knows stay as they are, and an
-/// object whose spec cannot be read is left to the schema to refuse.
+/// The object with the defaults of a placement in its `spec`. Unknown fields stay, and an object with an unreadable
+/// spec is left to the schema.
 pub fn filled_placement(object: &Value) -> Value {
     let mut filled = object.clone();
     let Some(given) = filled.get_mut("spec") else { return filled };
@@ -67,7 +67,7 @@ pub fn filled_placement(object: &Value) -> Value {
     filled
 }
 
-/// Adds to `given` what only `wanted` has; lists are walked item by item.
+/// Adds fields to `given` that only `wanted` has; lists are compared item by item.
 fn add_missing(given: &mut Value, wanted: Value) {
     match (given, wanted) {
         (Value::Object(given), Value::Object(wanted)) => {

@@ -1,22 +1,22 @@
-//! Whether a budget for evictions makes sense for the placement of the same name.
+//! Checks a disruption budget against the placement of the same name.
 //!
-//! Decides from that placement's type. A placement that does not exist (yet) makes every budget acceptable, and a
-//! placement that comes later is not judged by it. Never counts clusters.
+//! If the placement does not exist (yet), every budget is accepted, and a placement that is created later is not
+//! checked against it.
 
 use super::decode_object;
 use super::findings::Findings;
+use super::lookups::{AdmissionLookups, Request};
 use super::verdict::{Code, Verdict};
-use super::world::{Request, World};
 use crate::kinds::ClusterResourcePlacementDisruptionBudget;
 use crate::types::{IntOrString, PlacementDisruptionBudgetSpec, PlacementType};
 
-pub fn admit(request: &Request, world: &dyn World) -> Verdict {
+pub fn admit(request: &Request, lookups: &dyn AdmissionLookups) -> Verdict {
     let budget: ClusterResourcePlacementDisruptionBudget = match decode_object(request) {
         Ok(budget) => budget,
         Err(refusal) => return refusal,
     };
     let name = budget.metadata.name.as_deref().unwrap_or(&request.name);
-    let findings = match world.cluster_resource_placement(name) {
+    let findings = match lookups.cluster_resource_placement(name) {
         Err(error) => {
             let message = format!("cluster resource placement {name} could not be read: {error}");
             return Verdict::denied(Code::BadRequest, message);
@@ -27,7 +27,7 @@ pub fn admit(request: &Request, world: &dyn World) -> Verdict {
     Verdict::from_findings(&findings, "the budget is valid")
 }
 
-/// How many clusters PickAll wants is not known, so nothing can be counted from above or in percent.
+/// The number of clusters of PickAll is not known, so maxUnavailable and percentages cannot be computed.
 pub fn check(budget: &PlacementDisruptionBudgetSpec, placement_type: PlacementType) -> Findings {
     let mut findings = Findings::none();
     if placement_type != PlacementType::PickAll {

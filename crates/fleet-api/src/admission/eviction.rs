@@ -1,22 +1,21 @@
-//! Whether an eviction makes sense for the placement that it names.
+//! Checks an eviction against its placement.
 //!
-//! Decides from that placement's policy. A placement that does not exist (yet) makes every eviction acceptable: the
-//! controller judges again. Never looks at clusters.
+//! If the placement does not exist (yet), every eviction is accepted: the controller checks again.
 
 use super::decode_object;
 use super::findings::Findings;
+use super::lookups::{AdmissionLookups, Request};
 use super::verdict::{Code, Verdict};
-use super::world::{Request, World};
 use crate::kinds::{ClusterResourcePlacement, ClusterResourcePlacementEviction};
 use crate::types::PlacementType;
 
-pub fn admit(request: &Request, world: &dyn World) -> Verdict {
+pub fn admit(request: &Request, lookups: &dyn AdmissionLookups) -> Verdict {
     let eviction: ClusterResourcePlacementEviction = match decode_object(request) {
         Ok(eviction) => eviction,
         Err(refusal) => return refusal,
     };
     let name = &eviction.spec.placement_name;
-    let findings = match world.cluster_resource_placement(name) {
+    let findings = match lookups.cluster_resource_placement(name) {
         Err(error) => {
             let message = format!("cluster resource placement {name} could not be read: {error}");
             return Verdict::denied(Code::BadRequest, message);

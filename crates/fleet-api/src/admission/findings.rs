@@ -1,12 +1,11 @@
-//! What a check found wrong, gathered and worded as one message.
+//! The problems that a check has found, formatted as one message like Go's aggregated errors.
 //!
-//! Decides the form of the whole: one finding stands bare, several stand in brackets, a repeated one stands once, and
-//! groups dissolve into the group around them unless a prefix holds them together. Never decides that something is
-//! wrong.
+//! One finding is printed as it is, several in brackets, and a repeated one once. Groups are flattened unless they
+//! have a prefix.
 
 use std::fmt;
 
-/// Findings in the order in which they were made. Empty means that all is well.
+/// Findings in order. Empty if the object is valid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings(Vec<String>);
 
@@ -27,12 +26,12 @@ impl Findings {
         self.0.push(text.into());
     }
 
-    /// Takes over another group; its findings then stand beside those made so far.
+    /// Adds the findings of another group.
     pub fn absorb(&mut self, group: Findings) {
         self.0.extend(group.0);
     }
 
-    /// The group as one finding, `prefix: [a, b]`; nothing stays nothing.
+    /// The group as one finding, `prefix: [a, b]`; an empty group stays empty.
     #[must_use]
     pub fn under(self, prefix: &str) -> Findings {
         if self.is_empty() { self } else { Self::one(format!("{prefix}: {self}")) }

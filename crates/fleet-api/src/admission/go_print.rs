@@ -1,7 +1,6 @@
-//! Objects inside messages, printed as Go prints structures: `{Field:value Other:value}`.
+//! Prints objects in messages as Go prints structures: `{Field:value Other:value}`.
 //!
-//! Decides spelling only. Where Go prints a memory address (a set property selector or sorter), the content is
-//! printed instead: an address tells nobody anything and cannot be compared.
+//! Where Go prints a memory address (a property selector or sorter), the content is printed instead.
 
 use kube::core::GroupVersionKind;
 
@@ -80,7 +79,7 @@ pub fn json_patch(patch: &JsonPatchOverride) -> String {
     format!("{{{} {} {{{value}}}}}", patch.op.as_str(), patch.path)
 }
 
-/// The value of a patch; an explicit null counts as none, as it does in Go.
+/// The value of a patch; an explicit null counts as absent, as in Go.
 pub fn patch_value(patch: &JsonPatchOverride) -> Option<&serde_json::Value> {
     patch.value.as_ref().filter(|value| !value.is_null())
 }
@@ -118,7 +117,7 @@ fn escaped(c: char) -> String {
     }
 }
 
-/// Rust's and Go's ideas of a printable character agree but for combining marks, which Rust escapes.
+/// Rust and Go differ only in combining marks, which Rust escapes.
 fn is_printable(c: char) -> bool {
     c.is_alphanumeric() || !c.escape_debug().to_string().starts_with("\\u")
 }

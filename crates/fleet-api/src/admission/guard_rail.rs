@@ -1,15 +1,14 @@
-//! The guard rail: who may touch what the fleet itself stands on.
+//! The guard rail: which users may change the objects that the fleet depends on.
 //!
-//! Decides by user and groups, and for member clusters by what is changed. It is a safety net against mistakes, not a
-//! security boundary: it lets pass what it cannot judge. Never replaces authorization.
+//! It is a safety net against mistakes, not a security boundary: it allows what it cannot check. RBAC still applies.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::go_print;
+use super::lookups::{AdmissionLookups, Operation, Request, User};
 use super::verdict::Verdict;
-use super::world::{Operation, Request, User, World};
 use crate::kinds::{CLUSTER_GROUP, INVENTORY_GROUP, PLACEMENT_GROUP};
 use crate::well_known::{annotations, labels, namespaces};
 
@@ -34,8 +33,8 @@ const AGENT_KINDS: [(&str, &str, &str); 6] = [
 /// Up to this many groups are printed; of more, the first three.
 const PRINTED_GROUPS_MAX: usize = 10;
 
-pub fn admit(request: &Request, world: &dyn World) -> Verdict {
-    let guard = Guard { request, world };
+pub fn admit(request: &Request, lookups: &dyn AdmissionLookups) -> Verdict {
+    let guard = Guard { request, lookups };
     let kind = &request.kind;
     match (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str()) {
         ("apiextensions.k8s.io", "v1", "CustomResourceDefinition") => guard.crd(),
@@ -50,13 +49,13 @@ pub fn admit(request: &Request, world: &dyn World) -> Verdict {
 
 struct Guard<'a> {
     request: &'a Request,
-    world: &'a dyn World,
+    lookups: &'a dyn AdmissionLookups,
 }
 
 impl Guard<'_> {
     fn is_admin(&self) -> bool {
         let User { name, .. } = &self.request.user;
-        self.world.settings().whitelisted_users.contains(name)
+        self.lookups.settings().whitelisted_users.contains(name)
             || self.request.user.is_in(MASTERS_GROUP)
             || self.request.user.is_in(KUBEADM_ADMINS_GROUP)
     }
@@ -112,7 +111,7 @@ impl Guard<'_> {
     }
 
     fn only_member(&self, member: &str) -> Verdict {
-        let found = if member.is_empty() { Ok(None) } else { self.world.member_cluster(member) };
+        let found = if member.is_empty() { Ok(None) } else { self.lookups.member_cluster(member) };
         let Ok(Some(member)) = found else {
             return Verdict::allowed(format!("{} because we failed to get MC", self.says("is allowed")));
         };
@@ -147,7 +146,7 @@ impl Guard<'_> {
                 "no user is allowed to remove all fleet pre-fixed annotations from a fleet member cluster",
             );
         }
-        let labels_are_fixed = self.world.settings().deny_modify_member_cluster_labels;
+        let labels_are_fixed = self.lookups.settings().deny_modify_member_cluster_labels;
         if labels_are_fixed && !self.request.user.is_in(MASTERS_GROUP) && user_labels(old) != user_labels(new) {
             return Verdict::forbidden("users are not allowed to modify labels through hub cluster directly");
         }
@@ -189,7 +188,7 @@ fn platform_annotations_kept(old: &Value, new: &Value) -> bool {
 
 fn user_labels(object: &Value) -> BTreeMap<&str, &str> {
     let mut found = texts(object, "labels");
-    // Labels of the fleet itself may be changed by everybody.
+    // Everybody may change labels of the fleet itself.
     found.retain(|key, _| !key.starts_with(labels::PREFIX));
     found
 }
@@ -202,7 +201,7 @@ fn without_taints(object: &Value) -> Value {
     spec
 }
 
-/// Whether two parts say the same; absent, null and empty are one.
+/// Whether two values are equal; absent, null and empty count as equal.
 fn same(left: &Value, right: &Value) -> bool {
     trimmed(left) == trimmed(right)
 }

@@ -1,7 +1,4 @@
-//! Numbers that may be given as a percentage of a whole.
-//!
-//! Decides what such a value comes to and, in Go's words, why it comes to nothing. Never decides whether the result
-//! is allowed.
+//! Numbers that may be given as a percentage, with Go's error texts.
 
 use super::go_print::quoted;
 use crate::types::{IntOrString, Rounding};
@@ -15,7 +12,7 @@ pub enum PercentError {
     NotANumber { text: String, number: String, cause: &'static str },
 }
 
-/// What the value comes to for a whole of that size.
+/// The value for a total of this size.
 pub fn scaled(value: &IntOrString, whole: u32, rounding: Rounding) -> Result<i64, PercentError> {
     let text = match value {
         IntOrString::Int(number) => return Ok(*number),
@@ -29,7 +26,7 @@ pub fn scaled(value: &IntOrString, whole: u32, rounding: Rounding) -> Result<i64
         };
         PercentError::NotANumber { text: text.clone(), number: number.to_owned(), cause }
     })?;
-    // Wide enough for any percentage of any whole.
+    // Wide enough for any percentage of any total.
     let share = i128::from(percent) * i128::from(whole);
     let rounded = share.div_euclid(100) + i128::from(rounding == Rounding::Up && share.rem_euclid(100) > 0);
     Ok(i64::try_from(rounded).unwrap_or(if rounded < 0 { i64::MIN } else { i64::MAX }))

@@ -1,19 +1,17 @@
-//! Whether a member cluster's taints can be used, and whether a member may leave.
-//!
-//! Decides from the object and, at deletion, from the services that it still exports. Never looks at placements.
+//! Checks the taints of a member cluster and, on deletion, the services that it still exports.
 
 use super::findings::Findings;
+use super::lookups::{AdmissionLookups, Operation, Request};
 use super::verdict::{Code, Verdict};
-use super::world::{Operation, Request, World};
 use super::{decode_object, decode_old, go_print};
 use crate::grammar;
 use crate::kinds::MemberCluster;
 use crate::types::{DeleteValidationMode, Taint};
 use crate::well_known::namespaces;
 
-pub fn admit(request: &Request, world: &dyn World) -> Verdict {
+pub fn admit(request: &Request, lookups: &dyn AdmissionLookups) -> Verdict {
     if request.operation == Operation::Delete {
-        return decode_old(request).map_or_else(|refusal| refusal, |member| admit_leaving(&member, request, world));
+        return decode_old(request).map_or_else(|refusal| refusal, |member| admit_leaving(&member, request, lookups));
     }
     let member: MemberCluster = match decode_object(request) {
         Ok(member) => member,
@@ -22,15 +20,15 @@ pub fn admit(request: &Request, world: &dyn World) -> Verdict {
     Verdict::from_findings(&check_taints(&member.spec.taints), "the taints are valid")
 }
 
-fn admit_leaving(member: &MemberCluster, request: &Request, world: &dyn World) -> Verdict {
+fn admit_leaving(member: &MemberCluster, request: &Request, lookups: &dyn AdmissionLookups) -> Verdict {
     let mode = member.spec.delete_options.and_then(|options| options.validation_mode);
     if mode == Some(DeleteValidationMode::Skip) {
         return Verdict::allowed("the member asks to leave without validation");
     }
-    if !world.settings().networking_agents_enabled {
+    if !lookups.settings().networking_agents_enabled {
         return Verdict::allowed("no networking agents, so no exported services to look for");
     }
-    match world.service_exports(&format!("{}{}", namespaces::MEMBER_PREFIX, request.name)) {
+    match lookups.service_exports(&format!("{}{}", namespaces::MEMBER_PREFIX, request.name)) {
         Err(error) => Verdict::denied(
             Code::Internal,
             format!("failed to list internalServiceExportList, please retry the request: {error}"),
@@ -45,7 +43,7 @@ fn admit_leaving(member: &MemberCluster, request: &Request, world: &dyn World) -
     }
 }
 
-/// Findings about taints, each naming the whole taint.
+/// Findings about taints; each names the whole taint.
 pub fn check_taints(taints: &[Taint]) -> Findings {
     let mut findings = Findings::none();
     for (position, taint) in taints.iter().enumerate() {

@@ -1,6 +1,4 @@
-//! The rules of an override: which clusters they are for and what they change.
-//!
-//! Decides whether a rule could ever be applied. Never applies one, and never reads variables inside values.
+//! Checks the rules of an override: cluster selectors and patches. Variables in values are not checked.
 
 use super::findings::Findings;
 use super::go_print;
@@ -15,7 +13,7 @@ pub(super) fn check(policy: &OverridePolicy) -> Findings {
         }
         match rule.override_type() {
             OverrideType::Delete if !rule.patches().is_empty() => {
-                // This one stands alone: what else was found no longer matters.
+                // Reported alone: other findings do not matter then.
                 return Findings::one(
                     "invalid JSONPatchOverrides: JSONPatchOverrides cannot be set when the override type is Delete",
                 );
@@ -55,7 +53,7 @@ fn check_patches(patches: &[JsonPatchOverride]) -> Findings {
     findings
 }
 
-/// An override may change what a resource asks for, never what it is or what became of it.
+/// An override may change the spec and metadata of a resource, never its identity or status.
 fn check_path(path: &str) -> Result<(), &'static str> {
     if path.is_empty() {
         return Err("path cannot be empty");

@@ -1,27 +1,26 @@
-//! Whether an override may be created or changed into what it is.
-//!
-//! Decides from the object and from all other overrides of its kind: two overrides must not select one resource, unless one of
-//! them is on its way out. Never looks at the placement that an override refers to, and never at variables inside patch values.
+//! Checks an override against itself and all other overrides of its kind: two overrides must not select the same
+//! resource, unless one is being deleted.
 
 use super::findings::Findings;
+use super::lookups::{AdmissionLookups, Operation, Request};
 use super::override_policy;
 use super::verdict::{Code, Verdict};
-use super::world::{Operation, Request, World};
 use super::{decode_object, go_print};
 use crate::kinds::{ClusterResourceOverride, ResourceOverride};
 use crate::types::ResourceSelectorTerm;
 
-/// Most ClusterResourceOverrides of a hub, and most ResourceOverrides of a namespace: conflicts are looked for among all.
+/// Maximum number of ClusterResourceOverrides on a hub, and of ResourceOverrides in a namespace: all of them are
+/// searched for conflicts.
 pub const OVERRIDES_MAX: usize = 100;
 
 const OVERRIDE_IS_VALID: &str = "the override is valid";
 
-pub fn admit_cluster_resource_override(request: &Request, world: &dyn World) -> Verdict {
+pub fn admit_cluster_resource_override(request: &Request, lookups: &dyn AdmissionLookups) -> Verdict {
     let object: ClusterResourceOverride = match decode_object(request) {
         Ok(object) => object,
         Err(refusal) => return refusal,
     };
-    let others = match world.cluster_resource_overrides() {
+    let others = match lookups.cluster_resource_overrides() {
         Ok(others) => others,
         Err(error) => {
             let message = format!("the existing clusterResourceOverrides could not be listed, please retry: {error}");
@@ -36,12 +35,12 @@ pub fn admit_cluster_resource_override(request: &Request, world: &dyn World) -> 
     Verdict::from_findings(&validate_cluster_resource_override(&object, &others), OVERRIDE_IS_VALID)
 }
 
-pub fn admit_resource_override(request: &Request, world: &dyn World) -> Verdict {
+pub fn admit_resource_override(request: &Request, lookups: &dyn AdmissionLookups) -> Verdict {
     let object: ResourceOverride = match decode_object(request) {
         Ok(object) => object,
         Err(refusal) => return refusal,
     };
-    let others = match world.resource_overrides(&request.namespace) {
+    let others = match lookups.resource_overrides(&request.namespace) {
         Ok(others) => others,
         Err(error) => {
             let message = format!("the existing resourceOverrides could not be listed, please retry: {error}");
@@ -56,7 +55,7 @@ pub fn admit_resource_override(request: &Request, world: &dyn World) -> Verdict 
     Verdict::from_findings(&validate_resource_override(&object, &others), OVERRIDE_IS_VALID)
 }
 
-/// A wrong selector ends the check: conflicts can only be found among selectors that name one resource.
+/// An invalid selector ends the check: only selectors of a single resource can be compared.
 pub fn validate_cluster_resource_override(
     object: &ClusterResourceOverride,
     others: &[ClusterResourceOverride],
@@ -115,10 +114,10 @@ fn already_there(printed: &str) -> String {
     format!("resource selector {printed} already exists, and must be unique")
 }
 
-/// Name and selectors of an override that exists.
+/// Name and selectors of an existing override.
 type Holder<'a, T> = (Option<&'a str>, &'a [T]);
 
-/// Where several others select the same resource, the last one is named.
+/// If several others select the same resource, the last one is named.
 fn check_conflicts<T: PartialEq>(
     this: Option<&str>,
     selectors: &[T],

@@ -1,19 +1,18 @@
-//! Whether a placement may be created or changed into what it is.
+//! Checks a placement on creation and on update.
 //!
-//! Decides from the stored and the incoming object and from what kinds the hub knows. Both placement kinds obey the
-//! same rules; only the scope of what they may select differs. Never looks at clusters or at selected objects.
+//! Both placement kinds have the same rules; only the scope of selectable kinds differs.
 
 use serde_json::Value;
 
 use super::findings::Findings;
+use super::lookups::KindLookup;
 use super::verdict::Verdict;
-use super::world::KindLookup;
-use super::{decode, policy, selectors, strategy, words};
+use super::{decode, messages, policy, selectors, strategy};
 use crate::grammar::LABEL_MAX_BYTES;
 use crate::kinds::{Obj, Placement, Scope, ScopeKind};
 use crate::types::{PlacementSpec, Toleration};
 
-/// Rules on the name and the spec of a placement, in the order in which users have always met them.
+/// Checks name and spec of a placement, in KubeFleet's order.
 pub fn validate<S: Scope>(placement: &Obj<Placement, S>, kinds: &dyn KindLookup) -> Findings {
     let mut findings = Findings::none();
     // Names become label values.
@@ -38,7 +37,7 @@ pub fn validate<S: Scope>(placement: &Obj<Placement, S>, kinds: &dyn KindLookup)
 pub fn admit<S: Scope>(incoming: &Value, stored: Option<&Value>, kinds: &dyn KindLookup) -> Verdict {
     let short = short_name(S::KIND);
     let leaving = !incoming["metadata"]["deletionTimestamp"].is_null();
-    // Its finalizers must come off, however wrong it is.
+    // Its finalizers must be removable even if it is invalid.
     if leaving && stored.is_some_and(|stored| read::<S>(stored).is_err()) {
         return allow_leaving(short);
     }
@@ -97,9 +96,9 @@ fn allow_leaving(short: &str) -> Verdict {
     Verdict::allowed(format!("allow update on old invalid v1beta1 {short} with DeletionTimestamp set"))
 }
 
-/// Why an object could not be taken in at all.
+/// Why an object could not be decoded.
 enum Refusal {
-    /// Words that the API does not have, in places that have their own texts for that.
+    /// Unknown enum values that have messages of their own.
     Words(Findings),
     Unreadable(Verdict),
 }
@@ -115,7 +114,7 @@ impl Refusal {
 
 fn read<S: Scope>(object: &Value) -> Result<Obj<Placement, S>, Refusal> {
     decode::<Obj<Placement, S>>(object).map_err(|unreadable| {
-        let findings = words::unknown(object);
+        let findings = messages::unknown(object);
         if findings.is_empty() { Refusal::Unreadable(unreadable) } else { Refusal::Words(findings) }
     })
 }

@@ -1,7 +1,4 @@
-//! Managed admission policies: checks that the API server itself makes, without asking anybody.
-//!
-//! Decides which ValidatingAdmissionPolicies are wanted for a configuration, and whether the configuration can be
-//! used. Never writes them.
+//! Managed ValidatingAdmissionPolicies: which ones a configuration asks for, and whether the configuration is valid.
 
 use std::fmt;
 
@@ -9,34 +6,34 @@ use serde_json::{Map, Value, json};
 
 use crate::well_known::{label_values, labels, namespaces};
 
-/// Labels of everything that the policy manager has made, by which it finds what is no longer wanted.
+/// Labels of all managed policies, by which obsolete ones are found.
 pub const LABELS: [(&str, &str); 3] = [
     (labels::MANAGED_BY, label_values::MANAGED_BY),
     (labels::PART_OF, label_values::PART_OF),
     (labels::COMPONENT, label_values::COMPONENT),
 ];
 
-/// Requesters that may always write service accounts in reserved namespaces.
+/// Users that may always write service accounts in reserved namespaces.
 const EXEMPT_USERS: [&str; 2] = ["system:kube-scheduler", "system:kube-controller-manager"];
 const EXEMPT_GROUPS: [&str; 4] = ["system:nodes", "system:masters", "kubeadm:cluster-admins", "system:serviceaccounts"];
 
 const PODS: &str = "denyPodsAndReplicaSetsOutsideReservedNamespaces";
 const SERVICE_ACCOUNTS: &str = "denyServiceAccountsAndTokenRequestsInReservedNamespaces";
 
-/// Which policies are wanted. A generator that is absent is switched off.
+/// Which policies are wanted. An absent generator is disabled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyConfig {
     pub pods_and_replica_sets: Option<PodsAndReplicaSets>,
     pub service_accounts_and_tokens: Option<ServiceAccountsAndTokens>,
 }
 
-/// Keeps pods and replica sets out of namespaces without one of these prefixes.
+/// Denies pods and replica sets in namespaces without one of these prefixes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodsAndReplicaSets {
     pub reserved_namespace_prefixes: Vec<String>,
 }
 
-/// Keeps people's hands off service accounts in namespaces with one of these prefixes.
+/// Denies users to change service accounts in namespaces with one of these prefixes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceAccountsAndTokens {
     pub reserved_namespace_prefixes: Vec<String>,
@@ -44,7 +41,7 @@ pub struct ServiceAccountsAndTokens {
     pub whitelisted_user_groups: Vec<String>,
 }
 
-/// Why a configuration cannot be used.
+/// Why a configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyConfigError {
     #[error("the admission policy configuration cannot be read: {0}")]
@@ -57,7 +54,7 @@ pub enum PolicyConfigError {
     BadText { generator: &'static str, field: &'static str, text: String },
 }
 
-/// A policy with the binding that puts it into force.
+/// A policy with its binding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyWithBinding {
     pub policy: Value,
@@ -65,7 +62,7 @@ pub struct PolicyWithBinding {
 }
 
 impl PolicyConfig {
-    /// What holds without a file: both generators, with the reserved prefixes and nobody exempt.
+    /// The default without a file: both generators with the reserved prefixes and no exemptions.
     pub fn standard() -> Self {
         let prefixes = || namespaces::RESERVED_PREFIXES.iter().map(|&prefix| prefix.to_owned()).collect();
         Self {
@@ -77,7 +74,7 @@ impl PolicyConfig {
         }
     }
 
-    /// Reads a YAML or JSON file, which replaces the standard completely, and checks it.
+    /// Reads and checks a YAML or JSON file, which replaces the default completely.
     pub fn read(text: &str) -> Result<Self, PolicyConfigError> {
         let unreadable = |reason: String| PolicyConfigError::Unreadable(reason);
         let document: Value = serde_saphyr::from_str(text).map_err(|error| unreadable(error.to_string()))?;
@@ -106,7 +103,7 @@ impl PolicyConfig {
         Ok(config)
     }
 
-    /// Values end up inside expressions, so they must not be able to end a text there.
+    /// Values become part of CEL expressions, so they must not be able to end a string there.
     pub fn check(&self) -> Result<(), PolicyConfigError> {
         if let Some(config) = &self.pods_and_replica_sets {
             check_prefixes(PODS, &config.reserved_namespace_prefixes)?;
@@ -125,7 +122,7 @@ impl PolicyConfig {
         Ok(())
     }
 
-    /// The objects that this configuration asks for. The configuration must have passed its check.
+    /// The wanted objects. The configuration must have been checked.
     pub fn policies(&self) -> Vec<PolicyWithBinding> {
         let pods = self.pods_and_replica_sets.iter().map(PodsAndReplicaSets::policy);
         let accounts = self.service_accounts_and_tokens.iter().map(ServiceAccountsAndTokens::policy);
@@ -164,7 +161,7 @@ impl ServiceAccountsAndTokens {
     }
 }
 
-/// An expression that says whether a request is about something in a namespace with one of these prefixes.
+/// A CEL expression: whether the request is in a namespace with one of these prefixes.
 pub(super) fn in_reserved_namespace<P: fmt::Display>(prefixes: &[P]) -> String {
     let tests: Vec<String> =
         prefixes.iter().map(|prefix| format!("request.namespace.startsWith(\"{prefix}\")")).collect();
@@ -189,7 +186,7 @@ fn policy(name: &str, rules: &[Value], expression: &str, message: &str) -> Polic
             "metadata": metadata(name),
             "spec": {
                 "failurePolicy": "Fail",
-                // With what an API server would fill in, so that what is there can be compared with what is wanted.
+                // With the defaults of the API server, so that stored and wanted objects can be compared.
                 "matchConstraints": {
                     "resourceRules": rules, "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {},
                 },

@@ -1,6 +1,4 @@
-//! The scheduling policy of a placement: do its fields fit its type, and can each of them be understood?
-//!
-//! Decides from the policy alone. Never looks at clusters.
+//! Checks the scheduling policy of a placement: which fields its type allows, and whether each is valid.
 
 use super::findings::Findings;
 use super::selectors::check_labels;
@@ -70,7 +68,7 @@ fn check_pick_all(policy: &PlacementPolicy) -> Findings {
     findings
 }
 
-/// The words of a spread constraint are held by its type; see `words` for those that are not.
+/// The type restricts the enum values of a spread constraint; see `messages` for unknown ones.
 fn check_pick_n(policy: &PlacementPolicy) -> Findings {
     let mut findings = refuse_names(policy);
     match policy.number_of_clusters {

@@ -1,6 +1,4 @@
-//! Cluster properties in affinities: names, requirements, and whether a set of requirements can be met at all.
-//!
-//! Decides from the texts alone. Never looks at what clusters report.
+//! Checks cluster properties in affinities: names, requirements, and whether a set of requirements can be satisfied.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +8,12 @@ use crate::grammar;
 use crate::quantity::Quantity;
 use crate::types::{PropertySelector, PropertySelectorRequirement, PropertySorter};
 
-/// Properties under this prefix are amounts of a resource, as in `resources.kubernetes-fleet.io/total-cpu`.
+/// Properties with this prefix are amounts of a resource, as in `resources.kubernetes-fleet.io/total-cpu`.
 pub const RESOURCE_PREFIX: &str = "resources.kubernetes-fleet.io/";
-/// What an amount may be of, sorted as it is printed.
+/// The types of amounts, sorted as they are printed.
 pub const CAPACITY_TYPES: [&str; 3] = ["allocatable", "available", "total"];
 
-/// Each requirement by itself, then those on one property together.
+/// Checks each requirement, then those on the same property together.
 pub(super) fn check_selector(selector: &PropertySelector) -> Findings {
     let mut findings = Findings::none();
     let mut by_name: BTreeMap<&str, Vec<&PropertySelectorRequirement>> = BTreeMap::new();
@@ -30,7 +28,7 @@ pub(super) fn check_selector(selector: &PropertySelector) -> Findings {
         by_name.entry(name).or_default().push(requirement);
     }
     for (name, requirements) in by_name {
-        // Malformed ones have been reported; the others must still fit together.
+        // Malformed ones have been reported; the others must still be satisfiable together.
         let readable: Vec<Requirement> =
             requirements.into_iter().filter_map(|one| Requirement::read(one).ok()).collect();
         if let Err(wrong) = check_satisfiable(&readable) {
@@ -40,12 +38,12 @@ pub(super) fn check_selector(selector: &PropertySelector) -> Findings {
     findings
 }
 
-/// The sort order is held by its type; see `words` for orders that do not exist.
+/// The type restricts the sort order; see `messages` for unknown orders.
 pub(super) fn check_sorter(sorter: &PropertySorter) -> Findings {
     check_name(&sorter.name).err().into_iter().collect()
 }
 
-/// Whether a text can name a property, and if not, why.
+/// Whether a text can be the name of a property.
 pub fn check_name(name: &str) -> Result<(), String> {
     if let Some(amount) = name.strip_prefix(RESOURCE_PREFIX) {
         let Some((capacity_type, _)) = amount.split_once('-') else {
@@ -91,7 +89,7 @@ enum Operator {
     Ne,
 }
 
-/// A requirement whose operator and value have been understood.
+/// A parsed requirement.
 struct Requirement {
     operator: Operator,
     value: Quantity,
@@ -119,14 +117,14 @@ impl Requirement {
     }
 }
 
-/// A bound that leaves out its own value where it is `strict`.
+/// A bound; a `strict` one excludes its own value.
 #[derive(Clone, Copy)]
 struct Bound<'a> {
     value: &'a Quantity,
     strict: bool,
 }
 
-/// Whether some value meets all requirements; the first contradiction if not.
+/// Whether some value satisfies all requirements; the first contradiction if not.
 fn check_satisfiable(requirements: &[Requirement]) -> Result<(), String> {
     let wanted = the_one_value(requirements)?;
     if let Some(wanted) = wanted
@@ -154,7 +152,7 @@ fn check_satisfiable(requirements: &[Requirement]) -> Result<(), String> {
     Ok(())
 }
 
-/// The value that Eq asks for; of several ways to write it, the last.
+/// The value that Eq requires; of several ways to write it, the last.
 fn the_one_value(requirements: &[Requirement]) -> Result<Option<&Quantity>, String> {
     let mut wanted: Option<&Quantity> = None;
     for Requirement { value, .. } in requirements.iter().filter(|one| one.operator == Operator::Eq) {

@@ -1,24 +1,22 @@
-//! The resource selectors of a placement: can they be understood, and do they fit its scope?
-//!
-//! Decides from the selectors and from what kinds the hub knows. Never looks at objects that would be selected.
+//! Checks the resource selectors of a placement: whether they are valid and fit its scope.
 
 use kube::core::GroupVersionKind;
 
 use super::findings::Findings;
 use super::go_print;
-use super::world::{KindLookup, Lookup};
+use super::lookups::{KindLookup, Lookup};
 use crate::kinds::ScopeKind;
 use crate::selector::Selector;
 use crate::types::{LabelSelector, ResourceSelectorTerm, SelectionScope};
 
-/// The findings, and whether the rest of the placement is to be looked at: a kind that nobody knows ends it all.
+/// The findings, and whether the rest of the placement is checked: an unknown kind ends the check.
 pub(super) fn check(
     selectors: &[ResourceSelectorTerm],
     scope: ScopeKind,
     kinds: &dyn KindLookup,
 ) -> (Findings, ControlAfter) {
     let mut findings = Findings::none();
-    // One namespace chosen with selectors for its contents lets namespaced kinds into a cluster-scoped placement.
+    // A namespace with selectors for its content allows namespaced kinds in a cluster-scoped placement.
     let contents_selected = selectors.iter().any(|term| {
         term.is_namespace() && term.selection_scope == Some(SelectionScope::NamespaceWithResourceSelectors)
     });
@@ -47,14 +45,14 @@ pub(super) fn check(
     (findings, ControlAfter::GoOn)
 }
 
-/// Whether validation goes on after the selectors.
+/// Whether validation continues after the selectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ControlAfter {
     GoOn,
     Stop,
 }
 
-/// `parent` names what the label selector stands in.
+/// `parent` is the field that contains the label selector.
 pub(super) fn check_labels(selector: Option<&LabelSelector>, parent: &str) -> Findings {
     match Selector::new(selector) {
         Ok(_) => Findings::none(),

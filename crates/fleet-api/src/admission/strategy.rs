@@ -1,6 +1,4 @@
-//! The rollout strategy of a placement.
-//!
-//! Decides whether its numbers make sense and its parts fit together. Never rolls anything out.
+//! Checks the rollout strategy of a placement.
 
 use super::findings::Findings;
 use super::int_or_percent::scaled;
@@ -8,10 +6,10 @@ use crate::types::{
     ApplyStrategyType, IntOrString, RollingUpdateConfig, RolloutStrategy, RolloutStrategyType, Rounding,
 };
 
-/// The two spaces are part of the text that users know.
+/// The two spaces are part of KubeFleet's text.
 pub(super) const PREFIX: &str = "the rollout Strategy field  is invalid";
 
-/// Size of the fleet that percentages are tried on; any would do, since only their sign matters.
+/// Size of the fleet for which percentages are tried; any would do, since only their sign matters.
 const TRIAL_CLUSTERS: u32 = 10;
 
 pub(super) fn check(strategy: &RolloutStrategy) -> Findings {

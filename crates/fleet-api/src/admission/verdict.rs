@@ -1,17 +1,14 @@
-//! The answer to an admission request.
-//!
-//! Decides its form only: allowed, perhaps with a changed object, or denied with a code and a message.
+//! The answer to an admission request: allowed, perhaps with a changed object, or denied with a code and a message.
 
 use serde_json::Value;
 
 use super::findings::Findings;
 
-/// What became of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     Allowed {
         message: String,
-        /// The object to store instead of the one that was sent.
+        /// The object to store instead of the received one.
         patched: Option<Value>,
     },
     Denied {
@@ -23,10 +20,10 @@ pub enum Verdict {
 /// HTTP status of a denial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Code {
-    /// The object or a lookup it needs could not be read.
+    /// The object, or the result of a lookup, could not be read.
     BadRequest,
     Forbidden,
-    /// A lookup failed for reasons that have nothing to do with the request.
+    /// A lookup failed for reasons unrelated to the request.
     Internal,
 }
 
@@ -53,7 +50,7 @@ impl Verdict {
         Verdict::Denied { code, message: message.into() }
     }
 
-    /// Refuses what something was found wrong with; otherwise says that it is `fine`.
+    /// Denies if there are findings; otherwise allows with the message `fine`.
     pub fn from_findings(findings: &Findings, fine: &str) -> Self {
         if findings.is_empty() { Self::allowed(fine) } else { Self::forbidden(findings.to_string()) }
     }
@@ -68,7 +65,7 @@ impl Verdict {
         }
     }
 
-    /// A denial as the user of an API server reads it, who also learns which webhook entry it came from.
+    /// A denial as an API server shows it, with the webhook entry.
     #[must_use]
     pub fn from_entry(self, entry: &str) -> Self {
         match self {

@@ -1,13 +1,13 @@
-//! The table of webhook entries: which requests meet which check, where, and what happens when nobody answers.
+//! The table of webhook entries: which requests reach which check, and the failure policy of each.
 //!
-//! Decides what is installed for given settings and whether an entry concerns a request. Never installs anything; the
-//! objects that an agent writes are made in `manifests`.
+//! `manifests` builds the objects that an agent writes.
 
 use std::sync::LazyLock;
 
 use super::guard_rail::NETWORKING_GROUP;
+use super::lookups::{AdmissionLookups, Operation, Request, Settings};
+use super::reserved;
 use super::workloads::Workload;
-use super::world::{Operation, Request, Settings, World};
 use crate::kinds::{CLUSTER_GROUP, PLACEMENT_GROUP};
 use crate::well_known::{label_values, labels, namespaces, webhook_configurations};
 
@@ -16,9 +16,10 @@ mod manifests;
 pub use manifests::{CaBundle, Connection, Installation, manifests};
 
 const GUARD_RAIL_PATH: &str = "/validate-fleetresourcehandler";
-/// Checks are quick; an API server that waits longer is better off failing.
+const RESERVED_PATH: &str = "/validate-reservednamespaces";
+/// Checks are quick; an API server should not wait longer.
 const TIMEOUT_SECONDS: u8 = 5;
-/// The guard rail sees every write in guarded namespaces and must never be what holds them up.
+/// The guard rail sees every write in guarded namespaces and must not delay them.
 const GUARD_RAIL_TIMEOUT_SECONDS: u8 = 1;
 
 const C: &[Operation] = &[Operation::Create];
@@ -38,6 +39,7 @@ pub enum Handler {
     Eviction,
     DisruptionBudget,
     Workload(Workload),
+    ReservedNamespaces,
     GuardRail,
 }
 
@@ -48,28 +50,30 @@ pub enum FailurePolicy {
     Ignore,
 }
 
-/// Which requests an entry wants to see.
+/// Which requests an entry matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub operations: &'static [Operation],
-    /// `*` for all, as also in the two below.
+    /// `*` for all, as in the two fields below.
     pub group: &'static str,
     pub version: &'static str,
-    /// Plural names, with `/` and the subresource where one is meant; `*/*` for everything.
+    /// Plural names, with `/` and the subresource if one is meant; `*/*` for everything.
     pub resources: Vec<&'static str>,
     pub namespaced_only: bool,
 }
 
-/// Which namespaces an entry watches.
+/// Which namespaces an entry matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Namespaces {
     All,
     /// Those with this label.
     Labelled(&'static str, &'static str),
     Named(&'static [&'static str]),
-    /// All but the reserved ones, which the API server leaves out without asking: what an agent that is down needs to come back
+    /// All except the reserved ones, which the API server excludes by itself: objects that an agent needs to start
     /// must not wait for that agent.
     Unreserved,
+    /// The reserved ones only.
+    Reserved,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +94,7 @@ pub struct Configuration {
     pub entries: Vec<Entry>,
 }
 
-/// What is installed for these settings, in the order in which it takes effect.
+/// The configurations for these settings, in the order in which they take effect.
 pub fn configurations(settings: &Settings) -> Vec<Configuration> {
     let mut installed = table().to_vec();
     for configuration in &mut installed {
@@ -100,13 +104,13 @@ pub fn configurations(settings: &Settings) -> Vec<Configuration> {
     installed
 }
 
-/// The check that is served at a path, whether or not its entry is installed.
+/// The check at a path, whether or not its entry is installed.
 pub fn handler_at(path: &str) -> Option<Handler> {
     let mut entries = table().iter().flat_map(|configuration| &configuration.entries);
     entries.find(|entry| entry.path == path).map(|entry| entry.handler)
 }
 
-/// Everything that can be installed. Made once, since every write to a hub is held against it.
+/// All possible entries. Computed once, because every write to a hub is matched against it.
 pub(super) fn table() -> &'static [Configuration] {
     static TABLE: LazyLock<[Configuration; 3]> = LazyLock::new(|| {
         [
@@ -129,28 +133,31 @@ pub(super) fn is_installed(handler: Handler, settings: &Settings) -> bool {
 }
 
 impl Entry {
-    /// Whether such a request, in some version and some namespace, would be sent to this entry. `resource` is written as in
-    /// rules.
+    /// Whether a request of this operation and resource, in some version and some namespace, would match this entry.
+    /// `resource` is written as in rules.
     pub fn may_match(&self, operation: Operation, group: &str, resource: &str) -> bool {
         self.rules.iter().any(|rule| rule.covers(operation, group, resource))
     }
 
     /// Whether an API server would send this request to this entry.
-    pub fn matches(&self, request: &Request, world: &dyn World) -> bool {
-        self.rules.iter().any(|rule| rule.matches(request)) && self.watches(request, world)
+    pub fn matches(&self, request: &Request, lookups: &dyn AdmissionLookups) -> bool {
+        self.rules.iter().any(|rule| rule.matches(request)) && self.watches(request, lookups)
     }
 
-    /// Cluster-scoped objects pass every namespace selector, except that a Namespace is judged by itself.
-    fn watches(&self, request: &Request, world: &dyn World) -> bool {
+    /// Cluster-scoped objects pass every namespace selector, except that a Namespace is matched by its own labels.
+    fn watches(&self, request: &Request, lookups: &dyn AdmissionLookups) -> bool {
         let namespace = if is_namespace(request) { &request.name } else { &request.namespace };
         if namespace.is_empty() {
             return true;
         }
         match self.namespaces {
             Namespaces::All => true,
-            Namespaces::Labelled(key, value) => world.namespace_labels(namespace).get(key).is_some_and(|v| v == value),
+            Namespaces::Labelled(key, value) => {
+                lookups.namespace_labels(namespace).get(key).is_some_and(|v| v == value)
+            }
             Namespaces::Named(names) => names.contains(&namespace.as_str()),
             Namespaces::Unreserved => !namespaces::is_reserved(namespace),
+            Namespaces::Reserved => namespaces::is_reserved(namespace),
         }
     }
 }
@@ -291,7 +298,24 @@ fn validating_entries() -> Vec<Entry> {
             "clusterresourceplacementdisruptionbudgets",
             Handler::DisruptionBudget,
         ),
+        reserved_entry(),
     ]
+}
+
+/// One entry for all kinds that are refused in reserved namespaces.
+fn reserved_entry() -> Entry {
+    let resources: Vec<&str> = reserved::refused_kinds().iter().map(|info| info.plural).collect();
+    let mut rule = Rule::new(CU, PLACEMENT_GROUP, "v1beta1", &resources);
+    rule.namespaced_only = true;
+    Entry {
+        name: "fleet.reservednamespaces.validating".to_owned(),
+        path: RESERVED_PATH.to_owned(),
+        rules: vec![rule],
+        namespaces: Namespaces::Reserved,
+        failure_policy: FailurePolicy::Fail,
+        timeout_seconds: TIMEOUT_SECONDS,
+        handler: Handler::ReservedNamespaces,
+    }
 }
 
 fn guard_rail_entries() -> Vec<Entry> {
@@ -326,8 +350,8 @@ fn guard_rail_entries() -> Vec<Entry> {
     ]
 }
 
-/// Every deletion, and creating or changing what matters. Leases and events are left out: a guard that fails on them
-/// could keep the control plane from recovering.
+/// All deletions, and creations and updates of important objects. Leases and events are excluded: a failing guard
+/// rail could otherwise keep the control plane from recovering.
 fn guarded_rules() -> Vec<Rule> {
     let mut rules = vec![Rule::new(D, "*", "*", &["*/*"])];
     rules.extend(GUARDED_WRITES.iter().map(|(group, version, resources)| Rule::new(CU, group, version, resources)));

@@ -1,10 +1,9 @@
-//! Workloads that must not run on the hub: objects that are meant to be placed on members would start running here.
-//!
-//! Decides by namespace only; there are no exempt users.
+//! Refuses workloads on the hub, where objects that are meant for members would start running. There are no exempt
+//! users.
 
+use super::lookups::Request;
 use super::metadata_text;
 use super::verdict::Verdict;
-use super::world::Request;
 use crate::well_known::namespaces;
 
 /// Kinds that are refused outside of reserved namespaces.
@@ -26,7 +25,7 @@ pub fn admit(workload: Workload, request: &Request) -> Verdict {
     let name = if in_object.is_empty() { &request.name } else { in_object };
     Verdict::forbidden(match workload {
         Workload::Pod => format!("Pod {namespace}/{name} creation is disallowed in the fleet hub cluster"),
-        // The full stop is part of the text that users know.
+        // The full stop is part of KubeFleet's text.
         Workload::ReplicaSet => {
             format!("ReplicaSet {namespace}/{name} creation is disallowed in the fleet hub cluster.")
         }

@@ -1,6 +1,6 @@
 //! Conditions of approval requests (ClusterApprovalRequest, ApprovalRequest).
 //!
-//! Decides the words that we write. `Approved` belongs to the user, who may choose any reason: decide on its status.
+//! `Approved` belongs to the user, who may choose any reason: compare only its status.
 
 use super::state::condition;
 
@@ -17,7 +17,7 @@ condition! {
 }
 
 condition! {
-    /// The run has acted on the approval; withdrawing it changes nothing any more.
+    /// The run has accepted the approval; withdrawing it has no effect any more.
     ApprovalAccepted, ApprovalAcceptedReason: "ApprovalAccepted" {
         True "ApprovalRequestApprovalAccepted" => Accepted {
             Accepted: "The approval request has been approved and cannot be reverted";

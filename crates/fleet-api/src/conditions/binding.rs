@@ -1,11 +1,7 @@
-//! Conditions of a binding, which a placement repeats in the entry of that cluster.
+//! Conditions of a binding, which a placement repeats in its per-cluster entry.
 //!
-//! Decides their words and sentences for one cluster, and which of them only say that a step is under way. Never
-//! aggregates over clusters (see `placement`).
-//!
-//! A state named `Undecided` never stands on a binding: a placement says it about a cluster whose binding is missing
-//! or has no current condition. Reasons without states are understood on a binding but written by no current release;
-//! they count as progress, not as failure.
+//! A state named `Undecided` never occurs on a binding: a placement uses it for a cluster whose binding is missing or
+//! has no current condition. Reasons without states are only read; they count as progress, not as failure.
 
 use std::fmt::Display;
 
@@ -13,7 +9,7 @@ use super::state::condition;
 use super::{Condition, Reason};
 
 condition! {
-    /// Whether this cluster may take over the resources named in the binding.
+    /// Whether this cluster may use the resources in the binding.
     BindingRolloutStarted, BindingRolloutStartedReason: "RolloutStarted" {
         Unknown "RolloutStartedUnknown" => Undecided {
             Undecided: "In the process of deciding whether to roll out some version of the resources or not";
@@ -21,7 +17,7 @@ condition! {
         False "RolloutNotStartedYet" => NotStartedYet {
             /// On the binding, which keeps its content.
             HeldBack: "The resources cannot be updated to the latest because of the rollout strategy";
-            /// In the placement's entry for a binding that still names other resources.
+            /// In the placement's entry for a binding that still has other resources.
             Blocked: "The rollout is being blocked by the rollout strategy";
         }
         True "RolloutStarted" => Started {
@@ -52,7 +48,7 @@ condition! {
 }
 
 condition! {
-    /// Whether the Works of this cluster hold the resources.
+    /// Whether the Works of this cluster contain the resources.
     BindingWorkSynchronized, BindingWorkSynchronizedReason: "WorkSynchronized" {
         Unknown "WorkSynchronizedUnknown" => Undecided {
             Undecided: "In the process of creating or updating the work object(s) in the hub cluster";
@@ -91,7 +87,7 @@ condition! {
     /// Whether everything applied by the Works is available on the member.
     BindingAvailable, BindingAvailableReason: "Available" {
         Unknown "ResourceAvailableUnknown" => Undecided {
-            // The blank at the end is part of what readers know.
+            // The blank at the end is part of KubeFleet's text.
             Undecided: "The availability of the selected resources is unknown yet ";
         }
         False "ResourceNotAvailableYet" => NotYet {}
@@ -99,7 +95,7 @@ condition! {
             WorkUndecided { work: String }: "Work object {work} has not yet completed availability check";
             WorkNotAvailable { work: String }: "Work object {work} is not yet available";
         }
-        // A Work's own word for the same, which readers of bindings have always accepted.
+        // A Work's own reason for the same, which is also accepted on bindings.
         True "NotAllWorkAreAvailabilityTrackable" | "WorkNotTrackable" => NotTrackable {
             WorkNotTrackable { work: String }: "The availability of work object {work} is not trackable";
         }
@@ -110,7 +106,7 @@ condition! {
 }
 
 condition! {
-    /// Whether the member reported how it differs from the hub.
+    /// Whether the member reported its differences from the hub.
     BindingDiffReported, BindingDiffReportedReason: "DiffReported" {
         Unknown "DiffReportingPending" => Undecided {
             Undecided: "Diff reporting has just started; its status is not yet to be known";
@@ -128,13 +124,13 @@ condition! {
     }
 }
 
-/// Gives each condition type a reader of those of its states that are False because a step is not decided yet: by reason, or
-/// by the sentence where a failure has the same reason.
+/// Declares for each condition type which of its False states mean that a step is not decided yet: by reason, or by
+/// the message if a failure has the same reason.
 macro_rules! under_way {
     ($($state:ident: $reasons:ident { $($reason:ident $(as $undecided:ident)?),* };)+) => {
         $(
             impl $state {
-                /// Whether a condition that is False says that the step is under way, not that it failed.
+                /// Whether a False condition means that the step is in progress, not that it failed.
                 pub(super) fn is_under_way(condition: &Condition) -> bool {
                     match $reasons::recognise(condition.status, &condition.reason) {
                         $(
@@ -158,9 +154,9 @@ under_way! {
     BindingDiffReported: BindingDiffReportedReason { InProgress, NotAllReported as WorkUndecided };
 }
 
-/// Whether a message is the sentence of such a state, whichever Work it names.
+/// Whether a message belongs to such a state, whichever Work it names.
 fn is_sentence_of<T: Display>(state: impl Fn(String) -> T, message: &str) -> bool {
-    /// Stands in no message.
+    /// A placeholder that occurs in no message.
     const WORK: &str = "\0";
     let sentence = state(WORK.to_owned()).to_string();
     let (before, after) = sentence.split_once(WORK).unwrap_or((&sentence, ""));

@@ -1,7 +1,6 @@
-//! Kubernetes Events that accompany conditions, per object they are about.
+//! Kubernetes Events that accompany conditions: type, reason, text and source.
 //!
-//! Decides type, reason, text and who is named as their source. Never decides when one is sent. An event whose reason is
-//! also a condition's reason takes the word from there.
+//! An event whose reason is also a condition's reason takes the text from there.
 
 use std::fmt;
 
@@ -17,7 +16,7 @@ use super::update_run::{
 };
 use crate::kinds::ScopeKind;
 
-/// How much an event should worry its reader.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
     Normal,
@@ -33,13 +32,13 @@ impl fmt::Display for EventType {
     }
 }
 
-/// Something that happened to an object. `Display` gives the text.
+/// An event of an object. `Display` gives the text.
 pub trait FleetEvent: fmt::Display {
     fn event_type(&self) -> EventType;
 
     fn reason_word(&self) -> &'static str;
 
-    /// The controller that tells it, as `source.component`, by the scope of the object that it is about.
+    /// The controller as `source.component`, by the scope of the object.
     fn component(&self, scope: ScopeKind) -> &'static str;
 }
 
@@ -103,8 +102,7 @@ macro_rules! events {
 }
 
 events! {
-    /// On a placement, when a condition becomes True, or says that a rollout does not go on by itself, or when nobody
-    /// will ever look at it.
+    /// On a placement: a condition became True, a rollout is blocked, or the placement will never be processed.
     PlacementEvent from "placement-controller" {
         Normal "PlacementRolloutStarted" => RolloutStarted: "Started rolling out the latest resources";
         Normal "PlacementOverriddenSucceeded" => Overridden: "Placement has been successfully overridden";
@@ -128,7 +126,7 @@ events! {
 }
 
 events! {
-    /// On a staged update run and on its placement, when the run takes a step that a person would want to see.
+    /// On a staged update run and on its placement: a step of the run that a user wants to see.
     RunEvent from "clusterstagedupdaterun-controller" / "stagedupdaterun-controller" {
         Normal UpdateRunInitializedReason::Initialized.word() => Initialized { clusters: usize, stages: usize, snapshot_index: String }:
             "Update run is ready to bring resource snapshot {snapshot_index} to {clusters} cluster(s) in {stages} stage(s)";
@@ -158,7 +156,7 @@ events! {
 }
 
 impl RunEvent {
-    /// The same for those who look at the placement, which may have had several runs.
+    /// The text for the placement, which may have had several runs.
     pub fn about_run(&self, run: &str) -> String {
         format!("Staged update run {run}: {self}")
     }
@@ -173,7 +171,7 @@ events! {
 }
 
 events! {
-    /// On an override of either kind, when it cannot have the effect that its author expects.
+    /// On an override of either kind: it cannot have the expected effect.
     OverrideEvent from "clusterresourceoverride-controller" / "resourceoverride-controller" {
         Warning "OverrideNotFrozen" => NameTooLong { longest: usize }:
             "The override has no effect: its snapshots carry its name in a label, which takes no more than {longest} bytes; create it again under a shorter name";
@@ -183,8 +181,8 @@ events! {
 }
 
 events! {
-    /// On a MemberCluster. That a member has left is told under the reason of its joining: a slip of the reference that
-    /// whoever filters events knows by now. The condition says `MemberClusterLeft`.
+    /// On a MemberCluster. Leaving is reported with the reason of joining, as in KubeFleet, because event filters
+    /// rely on it. The condition says `MemberClusterLeft`.
     MemberClusterEvent from "mcv1beta1" {
         Normal "NamespaceCreated" => NamespaceCreated: "Namespace was created";
         Normal "NamespacePatched" => NamespacePatched: "Namespace was patched";

@@ -1,11 +1,9 @@
 //! Conditions of ClusterResourcePlacementEvictions.
-//!
-//! Decides their words and sentences. Never looks at budgets.
 
 use super::state::condition;
 
 condition! {
-    /// Whether the eviction names something that can be evicted.
+    /// Whether the eviction refers to something that can be evicted.
     EvictionValid, EvictionValidReason: "Valid" {
         True "ClusterResourcePlacementEvictionValid" => Valid {
             Valid: "Eviction is valid";
@@ -23,7 +21,7 @@ condition! {
 }
 
 condition! {
-    /// Whether the placement was taken off the cluster.
+    /// Whether the placement was removed from the cluster.
     EvictionExecuted, EvictionExecutedReason: "Executed" {
         True "ClusterResourcePlacementEvictionExecuted" => Executed {
             AlreadyBeingRemoved:

@@ -1,26 +1,23 @@
-//! Reading and writing conditions in an object's list.
-//!
-//! Decides whether a condition is current and what it means, and how a new finding enters a list. Never decides what
-//! was found.
+//! Reads and writes conditions in an object's list.
 
 use jiff::Timestamp;
 
 use super::{Condition, ConditionState, ConditionStatus, Finding, Reason};
 use crate::time::Time;
 
-/// What a list says about one condition type.
+/// The state of one condition type in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded<'a, R> {
     Absent,
-    /// Found on another generation of the object: says nothing about this one.
+    /// Of another generation of the object: says nothing about the current one.
     Stale(&'a Condition),
     Known(R, &'a Condition),
-    /// Current, but with a reason that this release does not know or that a user was free to choose.
+    /// Current, but with a reason that this release does not know or that a user chose.
     Unrecognised(&'a Condition),
 }
 
 impl<'a, R: Reason> Decoded<'a, R> {
-    /// The condition, if it is about the current generation.
+    /// The condition, if it belongs to the current generation.
     pub fn current(&self) -> Option<&'a Condition> {
         match *self {
             Self::Known(_, condition) | Self::Unrecognised(condition) => Some(condition),
@@ -28,7 +25,7 @@ impl<'a, R: Reason> Decoded<'a, R> {
         }
     }
 
-    /// The condition, be it current or not.
+    /// The condition, whether current or not.
     pub fn any(&self) -> Option<&'a Condition> {
         match *self {
             Self::Known(_, condition) | Self::Unrecognised(condition) | Self::Stale(condition) => Some(condition),
@@ -44,7 +41,7 @@ impl<'a, R: Reason> Decoded<'a, R> {
         }
     }
 
-    /// The status for the current generation: absent and stale conditions decide nothing.
+    /// The status for the current generation: absent and stale conditions are Unknown.
     pub fn status(&self) -> ConditionStatus {
         self.current().map_or(ConditionStatus::Unknown, |condition| condition.status)
     }
@@ -58,12 +55,12 @@ impl<'a, R: Reason> Decoded<'a, R> {
     }
 }
 
-/// What `conditions` say about `T` for the object's `generation`.
+/// The state of `T` in `conditions` for the object's `generation`.
 pub fn decode<T: ConditionState<Scope = ()>>(conditions: &[Condition], generation: i64) -> Decoded<'_, T::Reason> {
     decode_in::<T>((), conditions, generation)
 }
 
-/// As `decode`, for types whose spelling depends on the scope.
+/// As `decode`, for types whose name depends on the scope.
 pub fn decode_in<T: ConditionState>(
     scope: T::Scope,
     conditions: &[Condition],
@@ -75,14 +72,14 @@ pub fn decode_in<T: ConditionState>(
     }
 }
 
-/// As `decode`, where the generation means something else than the object that carries the condition, as in a Work's
-/// manifests (generation of the live object), or where a verdict stands whatever comes after it. Never gives `Stale`.
+/// As `decode`, if the generation is not that of the object with the condition, as in a Work's manifests (generation
+/// of the live object), or if a verdict stays valid afterwards. Never returns `Stale`.
 pub fn decode_ignoring_generation<T: ConditionState<Scope = ()>>(conditions: &[Condition]) -> Decoded<'_, T::Reason> {
     meaning_of(find(conditions, T::type_word(())))
 }
 
-/// Writes a finding into the list, in the place of an older one of its type or else at the end. The transition time
-/// moves only when the status changes: timed waits are counted from it. Says whether anything changed.
+/// Writes a finding into the list: replaces one of the same type, or appends. The transition time changes only with
+/// the status, because timed waits count from it. Returns whether anything changed.
 pub fn put(conditions: &mut Vec<Condition>, finding: Finding, now: Timestamp) -> bool {
     let old = conditions.iter_mut().find(|condition| condition.type_ == finding.type_);
     let last_transition_time = match &old {
@@ -110,7 +107,7 @@ pub fn put(conditions: &mut Vec<Condition>, finding: Finding, now: Timestamp) ->
     }
 }
 
-/// Takes every condition of this type out of the list. Says whether there was one.
+/// Removes all conditions of this type. Returns whether there was one.
 pub fn remove(conditions: &mut Vec<Condition>, type_word: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != type_word);

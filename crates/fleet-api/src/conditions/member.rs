@@ -1,11 +1,9 @@
-//! Conditions of member clusters: MemberCluster, the agents' reports in it, properties, ClusterProfile.
-//!
-//! Decides their words and sentences. Never judges a heartbeat.
+//! Conditions of member clusters: MemberCluster, agent reports, properties and ClusterProfile.
 
 use super::state::condition;
 
 condition! {
-    /// Whether the hub has prepared everything an agent needs to join.
+    /// Whether the hub has created everything that an agent needs to join.
     MemberReadyToJoin, MemberReadyToJoinReason: "ReadyToJoin" {
         True "MemberClusterReadyToJoin" => Ready {
             Ready: "Member cluster is ready to join the fleet";
@@ -36,7 +34,20 @@ condition! {
 }
 
 condition! {
-    /// An agent's own word on whether it has joined.
+    /// Whether the scheduler can use the reported properties. Written only after it could not.
+    MemberPropertiesUsable, MemberPropertiesUsableReason: "ClusterPropertiesUsable" {
+        True "PropertiesUsable" => Usable {
+            Usable: "All properties are usable by the scheduler";
+        }
+        False "PropertiesNotQuantities" => NotQuantities {
+            NotQuantities { properties: String }:
+                "These properties are not quantities, so the scheduler treats the cluster as one that does not report them: {properties}";
+        }
+    }
+}
+
+condition! {
+    /// Whether this agent has joined.
     AgentJoined, AgentJoinedReason: "Joined" {
         True "InternalMemberClusterJoined" => Joined {
             Joined: "";
@@ -54,7 +65,7 @@ condition! {
 }
 
 condition! {
-    /// Whether the agent found its cluster's API server ready.
+    /// Whether the API server of the agent's cluster is ready.
     AgentHealthy, AgentHealthyReason: "Healthy" {
         True "InternalMemberClusterHealthy" => Healthy {
             Healthy: "";
@@ -81,7 +92,7 @@ condition! {
 }
 
 condition! {
-    /// Whether the last collection of properties gave an answer.
+    /// Whether the last collection of properties succeeded.
     PropertyCollectionSucceeded, PropertyCollectionSucceededReason: "ClusterPropertyCollectionSucceeded" {
         True "PropertiesCollected" => Collected {
             Collected: "The property provider has returned the latest cluster properties";
@@ -96,7 +107,7 @@ condition! {
 }
 
 condition! {
-    /// Whether all namespaces of the member are listed. The list is used either way.
+    /// Whether all namespaces of the member are listed. The list is used in any case.
     NamespaceCollectionSucceeded, NamespaceCollectionSucceededReason: "NamespaceCollectionSucceeded" {
         True "Succeeded" => Succeeded {
             Succeeded: "All namespaces have been collected successfully";
@@ -109,7 +120,7 @@ condition! {
 }
 
 condition! {
-    /// Whether the Azure provider could tell what the member costs.
+    /// Whether the Azure provider could compute the costs of the member.
     CostCollectionSucceeded, CostCollectionSucceededReason: "AKSClusterCostPropertiesCollectionSucceeded" {
         True "CostsCalculated" => Calculated {
             Calculated: "All cost properties have been collected successfully";
@@ -125,7 +136,7 @@ condition! {
 }
 
 condition! {
-    /// A ClusterProfile's view of the member's API server.
+    /// The health of the member's API server in a ClusterProfile.
     ControlPlaneHealthy, ControlPlaneHealthyReason: "ControlPlaneHealthy" {
         Unknown "MemberAgentReportedNoStatus" => NoStatus {
             NoStatus: "The Fleet member agent has not reported its status yet";

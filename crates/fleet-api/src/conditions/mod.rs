@@ -1,16 +1,13 @@
-//! Conditions: how a controller says what it found.
-//!
-//! Decides the wire form of a condition and, per object, the whole vocabulary of types, reasons and messages; no other
-//! code spells one. Never decides which condition holds.
+//! Conditions: types, reasons and messages for every object. No other code spells one.
 //!
 //! | file | whose conditions |
 //! |---|---|
-//! | `placement` | both placement kinds, at the level of the whole placement |
-//! | `per_cluster` | the scheduling verdict per cluster, and the order in which rollout conditions are reached |
+//! | `placement` | both placement kinds, for the whole placement |
+//! | `per_cluster` | scheduling per cluster, and the order of rollout conditions |
 //! | `binding` | bindings, and their copies in a placement's per-cluster entries |
 //! | `policy_snapshot` | both policy snapshot kinds |
 //! | `work` | Works and their manifests |
-//! | `update_run`, `run_fault`, `run_message` | runs, stages, clusters and tasks of both run kinds; why a run ends, written and read |
+//! | `update_run`, `run_fault`, `run_message` | runs, stages, clusters and tasks of both run kinds; faults of runs, written and read |
 //! | `approval`, `eviction` | approval requests; evictions |
 //! | `member` | member clusters, their agents and properties, cluster profiles |
 //! | `events` | the events that accompany them |

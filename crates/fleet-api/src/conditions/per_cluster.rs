@@ -1,7 +1,4 @@
-//! What a placement says about each cluster: whether it was picked, and how far the rollout has come there.
-//!
-//! Decides the order in which rollout conditions are reached, and the sentences for a step that is not decided yet or
-//! that is summed up over clusters. Never decides how a cluster fares: that is read from its binding (see `binding`).
+//! The per-cluster conditions of a placement: whether the cluster was picked, and the order of the rollout steps.
 
 use super::binding::{
     BindingApplied, BindingAvailable, BindingDiffReported, BindingOverridden, BindingRolloutStarted,
@@ -16,7 +13,7 @@ use super::{Condition, ConditionState, ConditionStatus, Finding, list};
 use crate::types::{ApplyStrategy, ApplyStrategyType};
 
 condition! {
-    /// Whether the scheduler picked this cluster; the message is the scheduler's decision in words.
+    /// Whether the scheduler picked this cluster; the message is the scheduler's decision.
     ClusterScheduled, ClusterScheduledReason: "Scheduled" {
         True "Scheduled" | "ScheduleSucceeded" => Scheduled {
             Scheduled { decision: String }: "{decision}";
@@ -27,7 +24,7 @@ condition! {
     }
 }
 
-/// One step of a rollout in one cluster. A step is looked at only when all earlier ones are True.
+/// One step of a rollout in one cluster. A step counts only if all earlier ones are True.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RolloutStep {
     RolloutStarted,
@@ -38,16 +35,16 @@ pub enum RolloutStep {
     DiffReported,
 }
 
-/// How many of a placement's clusters are in the status that decides a step.
+/// The number of a placement's clusters with the status that decides a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     pub status: ConditionStatus,
     pub clusters: usize,
-    /// Whether any cluster has an override: decides what success of `Overridden` is called.
+    /// Whether any cluster has an override: decides the reason for success of `Overridden`.
     pub any_override: bool,
 }
 
-/// Gives the concrete state types of a step to an expression; the steps are a list at run time but types in code.
+/// Passes the state types of a step to an expression: steps are values at run time but types in code.
 macro_rules! with_step {
     ($step:expr, $binding:ident, $placement:ident => $body:expr) => {
         match $step {
@@ -86,7 +83,7 @@ macro_rules! with_step {
 }
 
 impl RolloutStep {
-    /// The steps that a cluster goes through under this strategy, in order; without one, resources are applied.
+    /// The steps of a cluster under this strategy, in order; without a strategy, resources are applied.
     pub fn expected(strategy: Option<&ApplyStrategy>) -> &'static [Self] {
         match strategy.map(ApplyStrategy::strategy_type).unwrap_or_default() {
             ApplyStrategyType::ReportDiff => Self::REPORTING_DIFF,
@@ -94,11 +91,11 @@ impl RolloutStep {
         }
     }
 
-    /// The steps where resources are applied.
+    /// The steps if resources are applied.
     pub const APPLYING: &'static [Self] =
         &[Self::RolloutStarted, Self::Overridden, Self::WorkSynchronized, Self::Applied, Self::Available];
 
-    /// The steps where differences are only reported.
+    /// The steps if only differences are reported.
     pub const REPORTING_DIFF: &'static [Self] =
         &[Self::RolloutStarted, Self::Overridden, Self::WorkSynchronized, Self::DiffReported];
 
@@ -112,28 +109,28 @@ impl RolloutStep {
         with_step!(self, _B, P => P::type_word(scope))
     }
 
-    /// The condition of this step on a binding or in an entry, if it is about `generation`.
+    /// The condition of this step on a binding or in an entry, if it belongs to `generation`.
     pub fn current(self, conditions: &[Condition], generation: i64) -> Option<&Condition> {
         list::find(conditions, self.type_word()).filter(|condition| condition.observed_generation == generation)
     }
 
-    /// Whether a condition of this step on a binding says that it was tried and failed. One that is False may also mean
-    /// that the step is still to be tried or that the member is not done with it, and then nothing is decided.
+    /// Whether a condition of this step on a binding means failure. False may also mean that the step has not been
+    /// tried or that the member is not done.
     pub fn has_failed(self, condition: &Condition) -> bool {
         condition.status == ConditionStatus::False && !with_step!(self, B, _P => B::is_under_way(condition))
     }
 
-    /// What an entry says when the binding says nothing current.
+    /// The condition of an entry if the binding has no current one.
     pub fn undecided(self, generation: i64) -> Finding {
         with_step!(self, B, _P => B::Undecided.finding(generation))
     }
 
-    /// What an entry says when the binding has decided: the same.
+    /// The condition of an entry if the binding has decided: a copy.
     pub fn copied(self, from_binding: &Condition, generation: i64) -> Finding {
         with_step!(self, B, _P => Finding::copied::<B>((), from_binding, generation))
     }
 
-    /// What the placement says about all its clusters.
+    /// The condition of the placement over all its clusters.
     pub fn summed_up(self, scope: PlacementScope, tally: Tally, generation: i64) -> Finding {
         let Tally { status, clusters, any_override } = tally;
         macro_rules! by_status {

@@ -1,6 +1,4 @@
 //! Conditions of a whole placement (ClusterResourcePlacement, ResourcePlacement).
-//!
-//! Decides their words and sentences. Never counts clusters: the counts come from `fleet-core`.
 
 use super::state::condition;
 use crate::kinds::ScopeKind;
@@ -16,7 +14,7 @@ impl From<ScopeKind> for PlacementScope {
 }
 
 impl PlacementScope {
-    /// The kind of the staged runs that roll out such a placement.
+    /// The kind of the staged runs for such a placement.
     pub fn update_run_kind(self) -> &'static str {
         match self {
             Self::Cluster => "ClusterStagedUpdateRun",
@@ -26,8 +24,8 @@ impl PlacementScope {
 }
 
 condition! {
-    /// Whether the scheduler found the clusters that the policy asks for. Its verdict is repeated from the policy
-    /// snapshot's condition; only what keeps the placement from being scheduled at all is said here.
+    /// Whether the scheduler found the clusters that the policy asks for. Mostly a copy of the policy snapshot's
+    /// condition; only reasons that prevent scheduling are defined here.
     PlacementScheduled, PlacementScheduledReason: placement "Scheduled" {
         True "SchedulingPolicyFulfilled" => Fulfilled {}
         False "SchedulingPolicyUnfulfilled" => Unfulfilled {}
@@ -35,7 +33,7 @@ condition! {
             Pending: "Scheduling has not completed";
         }
         False "InvalidResourceSelectors" => InvalidSelectors {
-            /// The error keeps the prefix of its class.
+            /// The error keeps its prefix.
             InvalidSelectors { error: String }: "The resource selectors are invalid: {error}";
             NamespaceChanged { chosen: String, original: String }:
                 "namespace resource selector is choosing a different namespace '{chosen}' from what was originally picked '{original}'. This is not allowed for NamespaceAccessible ClusterResourcePlacement";
@@ -46,7 +44,7 @@ condition! {
 }
 
 condition! {
-    /// Whether the clusters may take over the latest resources.
+    /// Whether the clusters may use the latest resources.
     PlacementRolloutStarted, PlacementRolloutStartedReason: placement "RolloutStarted" {
         Unknown "RolloutStartedUnknown" => Undecided {
             Undecided { clusters: usize }:
@@ -90,7 +88,7 @@ condition! {
 }
 
 condition! {
-    /// Whether the Works in the clusters' namespaces hold the resources.
+    /// Whether the Works in the clusters' namespaces contain the resources.
     PlacementWorkSynchronized, PlacementWorkSynchronizedReason: placement "WorkSynchronized" {
         Unknown "WorkSynchronizedUnknown" => Undecided {
             Undecided { clusters: usize }:
@@ -141,8 +139,8 @@ condition! {
 }
 
 condition! {
-    /// Whether the members reported how they differ from the hub; takes the place of Applied and Available where
-    /// nothing is to be applied.
+    /// Whether the members reported their differences from the hub; replaces Applied and Available if nothing is to
+    /// be applied.
     PlacementDiffReported, PlacementDiffReportedReason: placement "DiffReported" {
         Unknown "DiffReportingPending" => Undecided {
             Undecided { clusters: usize }:
@@ -158,7 +156,7 @@ condition! {
 }
 
 condition! {
-    /// Whether the copy of the status in the selected namespace is up to date. Only ClusterResourcePlacements have one.
+    /// Whether the copy of the status in the selected namespace is current. Only ClusterResourcePlacements have one.
     PlacementStatusSynced, PlacementStatusSyncedReason: "ClusterResourcePlacementStatusSynced" {
         True "StatusSyncSucceeded" => Succeeded {
             Succeeded { namespace: String }:

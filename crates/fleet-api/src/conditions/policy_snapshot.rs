@@ -1,6 +1,4 @@
 //! Conditions of policy snapshots (ClusterSchedulingPolicySnapshot, SchedulingPolicySnapshot).
-//!
-//! Decides the words of the scheduler's verdict. Never says why a single cluster was or was not picked.
 
 use super::state::condition;
 
@@ -10,10 +8,15 @@ condition! {
         True "SchedulingPolicyFulfilled" => Fulfilled {
             Fulfilled { clusters: usize }:
                 "found all cluster needed as specified by the scheduling policy, found {clusters} cluster(s)";
+            /// Some members report values that are not usable numbers.
+            FulfilledIgnoring { clusters: usize, ignored: String }:
+                "found all cluster needed as specified by the scheduling policy, found {clusters} cluster(s); ignored because their values are not usable quantities: {ignored}";
         }
         False "SchedulingPolicyUnfulfilled" => Unfulfilled {
             Unfulfilled { clusters: usize }:
                 "could not find all clusters needed as specified by the scheduling policy, found {clusters} cluster(s) instead";
+            UnfulfilledIgnoring { clusters: usize, ignored: String }:
+                "could not find all clusters needed as specified by the scheduling policy, found {clusters} cluster(s) instead; ignored because their values are not usable quantities: {ignored}";
         }
     }
 }

@@ -1,11 +1,12 @@
-//! Why a staged update run ends, or why a pass over it has to be repeated: the catalogue of messages that stand in a
-//! run's, a stage's or a cluster's condition.
+//! Faults of a staged update run: the messages in the conditions of the run, a stage or a cluster. A fault ends the
+//! run or is retried.
 //!
-//! Decides the words. Never decides that a run ends. The ids are those of the project's catalogue: I initialization
-//! (also met when an initialized run is validated again), V validation, E execution, S stopping.
+//! The ids are those of docs/TROUBLESHOOTING.md: I initialization (also when an initialized run is validated again),
+//! V validation, E execution, S stopping.
 //!
-//! Fields that name a placement, strategy, run, request, snapshot or `old_binding` hold `namespace/name`, with nothing
-//! before the slash for cluster-scoped objects. `binding` has no slash then; fields ending in `_name` never have one.
+//! Fields that name a placement, strategy, run, request, snapshot or `old_binding` contain `namespace/name`, with
+//! nothing before the slash for cluster-scoped objects. `binding` has no slash then; fields ending in `_name` never
+//! have one.
 
 use std::fmt;
 
@@ -32,7 +33,7 @@ macro_rules! validation {
     };
 }
 
-/// What a message begins with: whether the run ends, in which phase, and whose mistake it is.
+/// Prefix of a message: whether the run ends, in which phase, and whether it is a user error.
 macro_rules! lead {
     (validation) => {
         concat!(validation!(), ": ")
@@ -68,21 +69,21 @@ macro_rules! faults {
         $id:literal $end:ident [$($lead:ident)+]
             $variant:ident $({ $($field:ident: $field_type:ty),+ })?: $message:literal;
     )+) => {
-        /// One reason why a run cannot go on, or not now.
+        /// One reason why a run cannot continue.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum RunFault {
             $($variant $({ $($field: $field_type),+ })?,)+
         }
 
         impl RunFault {
-            /// Its id in the catalogue.
+            /// Its id in docs/TROUBLESHOOTING.md.
             pub fn id(&self) -> &'static str {
                 match self {
                     $(Self::$variant { .. } => $id,)+
                 }
             }
 
-            /// Whether the run ends with it; otherwise the pass is repeated.
+            /// Whether the run ends with it; otherwise it is retried.
             #[allow(clippy::match_same_arms, reason = "one arm per row of the table")]
             pub fn is_terminal(&self) -> bool {
                 match self {
@@ -209,7 +210,7 @@ faults! {
     "E-04" terminal [abort] Preempted { by_other_run: Preemption }: "{by_other_run}";
     "E-05" retried [none] ClusterUpdateErred { stage: String, run_name: String }:
         "the cluster updating encountered an error at stage `{stage}`, updateRun := `{run_name}`";
-    // The back-tick that is missing after the wanted run is missing on the wire too.
+    // The backtick that is missing after the wanted run is missing on the wire too.
     "E-06" terminal [abort unexpected] ForeignApprovalRequest { request: String, found_run: String, found_stage: String, run: String, stage: String }:
         "the approval request task `{request}` is targeting update run `{found_run}` and stage `{found_stage}`, want target update run `{run} and stage `{stage}`";
     "E-07" terminal [abort unexpected] NotInDeletingStage { cluster: String }:
@@ -225,11 +226,11 @@ faults! {
     "S-02" terminal [abort unexpected] NotInDeletingStageWhileStopping { cluster: String }:
         "the to be deleted cluster `{cluster}` is not in the deleting stage during stopping";
 
-    // Reads and writes that failed; they have no entry in the catalogue.
+    // Failed reads and writes, which have no id.
     "-" retried [none] RequestFailed { error: String }: "{error}";
 }
 
-/// Everything that went wrong in one pass, in the order it was met. Prints each text once.
+/// All faults of one plan, in order. Prints each text once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFailure(pub Vec<RunFault>);
 
@@ -239,7 +240,7 @@ impl RunFailure {
         self.0.iter().any(RunFault::is_terminal)
     }
 
-    /// Whether a condition message blames the user's input; metrics tell this from internal errors.
+    /// Whether a condition message reports a user error; metrics distinguish it from internal errors.
     pub fn blames_user(message: &str) -> bool {
         message.contains(user!().trim_end_matches(": "))
     }
@@ -266,7 +267,7 @@ impl fmt::Display for RunFailure {
     }
 }
 
-/// Another run took the cluster away. Stands alone in the cluster's condition, and behind a prefix in the run's.
+/// Another run took over the cluster. Used alone in the cluster's condition, and after a prefix in the run's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preemption {
     pub cluster: String,
@@ -287,12 +288,12 @@ impl fmt::Display for Preemption {
     }
 }
 
-/// Clusters that no stage selects. Prints how many, and the first by name.
+/// Clusters that no stage selects. Prints their number, and the first ones by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnplacedClusters(pub Vec<String>);
 
 impl UnplacedClusters {
-    /// How many names are printed: a fleet of thousands would not fit a message.
+    /// Maximum number of printed names.
     pub const SHOWN: usize = 10;
 }
 
@@ -305,7 +306,7 @@ impl fmt::Display for UnplacedClusters {
     }
 }
 
-/// What is wrong with the annotation that counts a policy's clusters.
+/// What is wrong with the annotation for the number of clusters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterCountProblem {
     #[error("cannot find annotation kubernetes-fleet.io/number-of-clusters")]
@@ -315,7 +316,7 @@ pub enum ClusterCountProblem {
 }
 
 impl ClusterCountProblem {
-    /// For a text that is no number, or for a number below zero, which readers are shown with Go's word for "no error".
+    /// For a text that is not a number, or for a negative number, which is printed with Go's text for "no error".
     pub fn not_a_count(value: &str, problem: Option<SortingLabelProblem>) -> Self {
         let error = match problem {
             Some(problem) => format!("strconv.Atoi: parsing {}: {problem}", quoted(value)),
@@ -347,7 +348,7 @@ pub enum AfterStageTasksProblem {
     WaitNotPositive { index: usize },
 }
 
-/// Why a sorting label is no number.
+/// Why a sorting label is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SortingLabelProblem {
     #[error("invalid syntax")]

@@ -1,7 +1,6 @@
-//! What a run's condition message means, whichever release wrote it.
+//! Parses the message of a run's condition, whichever release wrote it. `run_fault` writes these messages.
 //!
-//! Decides from the text alone; `run_fault` is how we write it, this is how it is read back. Several historic wordings of
-//! one fault give one meaning. Never decides whether the run ended.
+//! Several historic texts of one fault have the same meaning.
 
 /// The meaning of the message of a run's `Initialized` or `Succeeded` condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,25 +54,26 @@ pub enum RunMessage {
     ForeignApprovalRequest {
         request: String,
     },
-    /// None of the known sentences.
+    /// None of the known texts.
     Other,
 }
 
 impl RunMessage {
-    /// The first meaning that the text has, in the order in which rules are tried.
+    /// The first meaning that matches, in the order of the rules.
     pub fn read(text: &str) -> Self {
         READERS.iter().find_map(|read| read(text)).unwrap_or(Self::Other)
     }
 }
 
-/// The run that a binding's `RolloutStarted` message names, if any does: `…, updateRun: <name>`.
+/// The run in a binding's `RolloutStarted` message: `…, updateRun: <name>`.
 pub fn run_that_moved(message: &str) -> Option<&str> {
     // Older releases wrote `stagedUpdateRun: ` and `clusterStagedUpdateRun: `.
     let start = ["updateRun: ", "UpdateRun: "].iter().find_map(|word| message.rfind(word).map(|at| at + word.len()))?;
     message[start..].split_whitespace().next().map(|name| name.trim_end_matches([',', '.']))
 }
 
-/// What messages begin with, in this and older releases: that the run ends, in which phase, whose mistake it is.
+/// Prefixes of messages in this and older releases: that the run ends, in which phase, and whether it is a user
+/// error.
 const LEADS: &[&str] = &[
     "cannot continue the updateRun: ",
     "cannot continue the StagedUpdateRun: ",
@@ -84,7 +84,7 @@ const LEADS: &[&str] = &[
     "unexpected behavior which cannot be handled by the controller: ",
 ];
 
-/// What a message says behind all that: what is wrong. People have seen already that the run ended.
+/// The message without its prefixes.
 pub fn reason(message: &str) -> &str {
     let mut rest = message;
     while let Some(shorter) = LEADS.iter().find_map(|lead| rest.strip_prefix(lead)) {
@@ -242,7 +242,7 @@ fn after<'a>(text: &'a str, lead: &str) -> Option<&'a str> {
     text.find(lead).map(|at| &text[at + lead.len()..])
 }
 
-/// What stands between the next two back-ticks.
+/// The text between the next two backticks.
 fn ticked(text: &str) -> Option<&str> {
     text.split('`').nth(1)
 }

@@ -1,27 +1,24 @@
-//! What a condition can say: the traits behind every condition enum, and the macro that declares one as a table.
-//!
-//! Decides how a state becomes type, status, reason and message. Never touches a list of conditions (see `list`) and
-//! knows no particular condition.
+//! The traits behind every condition enum, and the macro that declares one as a table.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use super::{Condition, ConditionStatus};
 
-/// Longest message the schema lets through, in characters; a longer one would make the whole status write fail.
+/// Maximum length of a message in the schema, in characters; a longer one would make the whole status write fail.
 pub const MESSAGE_LIMIT_CHARACTERS: usize = 32_768;
 
-/// The (status, reason) pairs of one condition type, without the data that their messages carry.
+/// The (status, reason) pairs of one condition type, without the data of their messages.
 pub trait Reason: Copy + Eq + fmt::Debug + fmt::Display + 'static {
     /// Every pair, in the order of declaration.
     const ALL: &'static [Self];
 
     fn status(self) -> ConditionStatus;
 
-    /// The word written on the wire.
+    /// The reason on the wire.
     fn word(self) -> &'static str;
 
-    /// Words that other releases wrote for the same meaning: read, never written.
+    /// Reasons of other releases with the same meaning: read, never written.
     fn other_words(self) -> &'static [&'static str];
 
     fn recognise(status: ConditionStatus, word: &str) -> Option<Self> {
@@ -32,11 +29,11 @@ pub trait Reason: Copy + Eq + fmt::Debug + fmt::Display + 'static {
     }
 }
 
-/// One thing that a condition of one type can say. `Display` gives its message.
+/// One state of a condition type. `Display` gives its message.
 pub trait ConditionState: fmt::Display + Sized {
     type Reason: Reason;
 
-    /// What the spelling of the type depends on: nothing, `()`, except for placements, whose types name their kind.
+    /// What the type name depends on: `()`, except for placements, whose types contain their kind.
     type Scope: Copy;
 
     fn type_word(scope: Self::Scope) -> &'static str;
@@ -51,7 +48,7 @@ pub trait ConditionState: fmt::Display + Sized {
         self.to_string()
     }
 
-    /// This state as found on an object of `generation`.
+    /// This state for an object of `generation`.
     fn finding(&self, generation: i64) -> Finding
     where
         Self: ConditionState<Scope = ()>,
@@ -59,7 +56,7 @@ pub trait ConditionState: fmt::Display + Sized {
         self.finding_in((), generation)
     }
 
-    /// As `finding`, for types whose spelling depends on the scope.
+    /// As `finding`, for types whose name depends on the scope.
     fn finding_in(&self, scope: Self::Scope, generation: i64) -> Finding {
         let reason = self.reason();
         Finding {
@@ -72,7 +69,7 @@ pub trait ConditionState: fmt::Display + Sized {
     }
 }
 
-/// A condition without a transition time: that depends on what was found before, so only `put` can add it.
+/// A condition without a transition time, which depends on the previous condition, so only `put` can add it.
 ///
 /// Made from a state or from another condition, never from loose strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,14 +82,14 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Repeats what another object's condition says, under the type that `T` has here and for this object's generation.
+    /// Copies another object's condition, with the type that `T` has here and this object's generation.
     ///
-    /// Reasons that this release does not know are passed on too.
+    /// Unknown reasons are copied too.
     pub fn copied<T: ConditionState>(scope: T::Scope, source: &Condition, generation: i64) -> Self {
         Self { type_: Cow::Borrowed(T::type_word(scope)), ..Self::repeated(source, generation) }
     }
 
-    /// Repeats a condition of any type, such as one that a property provider made up.
+    /// Copies a condition of any type, such as one of a property provider.
     pub fn repeated(source: &Condition, generation: i64) -> Self {
         Self {
             type_: Cow::Owned(source.type_.clone()),

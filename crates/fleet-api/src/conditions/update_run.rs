@@ -1,6 +1,4 @@
-//! Conditions of staged update runs: the run, its stages, their clusters, their tasks.
-//!
-//! Decides their words and sentences. Never decides whether a run goes on; why it ends is a `RunFault`.
+//! Conditions of staged update runs: the run, its stages, their clusters, their tasks. Faults are in `run_fault`.
 
 use std::fmt;
 
@@ -8,7 +6,7 @@ use super::run_fault::{Preemption, RunFailure};
 use super::state::condition;
 
 condition! {
-    /// Whether the run could be planned. False is for good.
+    /// Whether the run could be initialized. False is final.
     UpdateRunInitialized, UpdateRunInitializedReason: "Initialized" {
         True "UpdateRunInitializedSuccessfully" => Initialized {
             Initialized: "The UpdateRun initialized successfully";
@@ -20,7 +18,7 @@ condition! {
 }
 
 condition! {
-    /// Whether the run moves, and if not what it waits for.
+    /// Whether the run progresses, and if not what it waits for.
     UpdateRunProgressing, UpdateRunProgressingReason: "Progressing" {
         True "UpdateRunProgressing" => Progressing {
             Progressing: "The update run is making progress";
@@ -64,7 +62,8 @@ condition! {
 }
 
 condition! {
-    /// Whether the stage moves, and if not what it waits for. Timed waits count from this condition's transition time.
+    /// Whether the stage progresses, and if not what it waits for. Timed waits count from this condition's transition
+    /// time.
     StageProgressing, StageProgressingReason: "Progressing" {
         True "StageUpdatingStarted" => Started {
             Started: "Clusters in the stage started updating";
@@ -109,7 +108,8 @@ condition! {
 }
 
 condition! {
-    /// The cluster has been given the run's resources. A cluster counts as stuck from this condition's transition time.
+    /// The cluster's binding has the run's resources. A cluster is stuck a fixed time after this condition's
+    /// transition.
     ClusterUpdateStarted, ClusterUpdateStartedReason: "Started" {
         True "ClusterUpdatingStarted" => Started {
             Started: "Cluster update started";
@@ -139,7 +139,7 @@ condition! {
 }
 
 condition! {
-    /// The approval request of a task was approved; from now on the request is not looked at.
+    /// The approval request of a task was approved; from now on the request is not read any more.
     TaskApprovalRequestApproved, TaskApprovalRequestApprovedReason: "ApprovalRequestApproved" {
         True "StageTaskApprovalRequestApproved" => Approved {
             Approved: "ApprovalRequest object is approved";
@@ -161,7 +161,7 @@ condition! {
 pub struct StuckClusters(pub Vec<String>);
 
 impl StuckClusters {
-    /// How many names are printed: enough to know where to look, short enough for a message.
+    /// Maximum number of printed names.
     pub const SHOWN: usize = 3;
 
     /// The names that are printed.
@@ -169,7 +169,7 @@ impl StuckClusters {
         &self.0[..self.0.len().min(Self::SHOWN)]
     }
 
-    /// The names in the message of a run that is stuck.
+    /// The names in the message of a stuck run.
     pub fn shown_in(message: &str) -> Vec<&str> {
         let named =
             message.split_once("stuck waiting for ").and_then(|(_, rest)| rest.split_once(" cluster(s) in stage"));

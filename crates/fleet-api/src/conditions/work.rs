@@ -1,11 +1,9 @@
 //! Conditions of a Work and of each manifest in it.
-//!
-//! Decides their words and sentences. Never decides the result of an apply; `{error}` comes from there.
 
 use super::state::condition;
 
-/// Size of a Work, in bytes of JSON, above which its status is trimmed: 90 % of what etcd takes in one request
-/// (1.5 MiB), so that the API server's own additions still fit.
+/// Size of a Work, in bytes of JSON, above which its status is trimmed: 90 % of etcd's request limit (1.5 MiB), so
+/// that the API server's own additions still fit.
 pub const WORK_SIZE_LIMIT_BYTES: usize = 1_415_578;
 
 condition! {
@@ -22,7 +20,7 @@ condition! {
 }
 
 condition! {
-    /// Whether everything that the Work applied is available. What cannot be tracked counts as available.
+    /// Whether everything that the Work applied is available. Untrackable objects count as available.
     WorkAvailable, WorkAvailableReason: "Available" {
         True "AllManifestsAvailable" | "WorkAvailable" => AllAvailable {
             AllAvailable: "All of the applied manifests are available";
@@ -39,7 +37,7 @@ condition! {
 }
 
 condition! {
-    /// Whether all manifests have been compared with the member, where that is all there is to do.
+    /// Whether all manifests have been compared with the member, if nothing is to be applied.
     WorkDiffReported, WorkDiffReportedReason: "DiffReported" {
         True "AllManifestsDiffReported" => AllReported {
             AllReported: "All the specified manifests have reported diff";
@@ -52,7 +50,7 @@ condition! {
 }
 
 condition! {
-    /// The Work was too large to be stored with all its details.
+    /// The Work was too large to be stored with all details.
     WorkStatusTrimmed, WorkStatusTrimmedReason: "StatusTrimmed" {
         True "Oversized" => Oversized {
             Oversized { bytes_over_limit: usize }:
@@ -63,8 +61,8 @@ condition! {
 }
 
 condition! {
-    /// Objects that are no longer wanted are kept for a while, because this member has deleted much already. Beyond the
-    /// vocabulary of the Go agents.
+    /// Leftover objects are not deleted yet: the delete budget is used up, or other placed objects would be deleted
+    /// with them. The Go agents do not have this condition.
     WorkDeletionsHeld, WorkDeletionsHeldReason: "DeletionsHeld" {
         True "DeleteBudgetExhausted" => BudgetExhausted {
             LeftOversHeld { objects: usize, limit: usize }:
@@ -72,11 +70,15 @@ condition! {
             WorkHeld { objects: usize, limit: usize }:
                 "The {objects} object(s) of this Work are not deleted yet: at most {limit} object(s) are deleted on this cluster within a minute";
         }
+        True "PlacedObjectsLeft" => PlacedObjectsLeft {
+            PlacedObjectsLeft { containers: String }:
+                "Not deleted yet, because objects that Works have placed there would be deleted too: {containers}";
+        }
     }
 }
 
 condition! {
-    /// What became of applying one manifest.
+    /// The result of applying one manifest.
     ManifestApplied, ManifestAppliedReason: "Applied" {
         True "Applied" => Applied {
             Applied: "Manifest has been applied successfully";
@@ -84,7 +86,7 @@ condition! {
         True "AppliedWithFailedDriftDetection" => AppliedWithFailedDriftDetection {
             AppliedWithFailedDriftDetection: "AppliedWithFailedDriftDetection";
         }
-        // Written ahead of the first apply, so that an object which then appears can be told to be ours.
+        // Written before the first apply, so that the object is recognised as ours after a crash.
         False "PreparingToProcess" => PreparingToProcess {
             PreparingToProcess: "The manifest is being prepared for processing.";
         }
@@ -96,6 +98,10 @@ condition! {
         }
         False "Duplicated" => Duplicated {
             Duplicated { error: String }: "Failed to apply the manifest (error: {error})";
+        }
+        // The Go agents do not have this reason: the member's own policy denies the object.
+        False "DeniedByMemberPolicy" => Denied {
+            Denied { error: String }: "Failed to apply the manifest (error: {error})";
         }
         False "FailedToFindObjInMemberCluster" => FailedToFindObject {
             FailedToFindObject { error: String }: "Failed to apply the manifest (error: {error})";
@@ -124,7 +130,7 @@ condition! {
 }
 
 condition! {
-    /// Whether what one manifest describes is available. Absent when the check was skipped.
+    /// Whether the object of a manifest is available. Absent if the check was skipped.
     ManifestAvailable, ManifestAvailableReason: "Available" {
         True "Available" => Available {
             Available: "Manifest is available";
@@ -143,7 +149,7 @@ condition! {
 }
 
 condition! {
-    /// How one manifest compares with the live object, where nothing is to be applied.
+    /// The result of comparing one manifest with the live object, if nothing is to be applied.
     ManifestDiffReported, ManifestDiffReportedReason: "DiffReported" {
         True "NoDiffFound" => NoDiffFound {
             NoDiffFound: "No diff has been found between the hub cluster and the member cluster";
@@ -158,7 +164,7 @@ condition! {
         False "FailedToReportDiff" => FailedToReportDiff {
             FailedToReportDiff { error: String }:
                 "Failed to report the diff between the hub cluster and the member cluster (error = {error})";
-            /// The manifest did not get as far as a comparison.
+            /// The manifest could not be compared.
             Blocked { result: ManifestAppliedReason, error: String }:
                 "An error blocks the diff reporting process ({result}, error: {error})";
         }

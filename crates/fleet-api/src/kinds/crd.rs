@@ -1,7 +1,4 @@
-//! CustomResourceDefinitions, assembled from the table of kinds and the schemas of their parts.
-//!
-//! Decides what the API server is told of our kinds. Everything is derived from the Rust types, so that a field is
-//! declared once. Never talks to a server.
+//! CustomResourceDefinitions, generated from the table of kinds and the schemas of the Rust types.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -19,7 +16,7 @@ pub struct Crd {
 }
 
 impl Crd {
-    /// The file it is kept in: `group_plural.yaml`.
+    /// Its file name: `group_plural.yaml`.
     pub fn file_name(&self) -> String {
         format!("{}_{}.yaml", self.info.group, self.info.plural)
     }
@@ -167,8 +164,8 @@ fn append_rules(schema: &mut Value, rules: &[Rule]) {
     }
 }
 
-/// Turns what schemars writes into what a structural schema allows: no titles, no null types, no nulls in enums, no
-/// type beside `x-kubernetes-int-or-string`, descriptions on one line.
+/// Turns the output of schemars into a structural schema: no titles, no null types, no nulls in enums, no type beside
+/// `x-kubernetes-int-or-string`, descriptions on one line.
 fn make_structural(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     for key in ["title", "$schema", "nullable", "writeOnly", "readOnly"] {
@@ -193,7 +190,7 @@ fn make_structural(schema: &mut Value) {
     }
 }
 
-/// `Option<T>` is written as "T or null" in several ways; in our schemas absent is the only way to say nothing.
+/// `Option<T>` is written as "T or null" in several ways; in our schemas an absent field is the only way.
 fn unwrap_nullable(object: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = object.get_mut("type") {
         types.retain(|word| word != "null");
@@ -212,12 +209,12 @@ fn unwrap_nullable(object: &mut Map<String, Value>) {
     };
     object.remove("anyOf");
     for (key, value) in inner {
-        // What the field says of itself (description, default, rules) counts more than what its type says.
+        // The field's own description, default and rules take precedence over those of its type.
         object.entry(key).or_insert(value);
     }
 }
 
-/// Removes `a.b.c`, looking through lists on the way.
+/// Removes `a.b.c`, descending into lists.
 fn remove_path(schema: &mut Value, path: &str) {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
@@ -231,7 +228,7 @@ fn remove_path(schema: &mut Value, path: &str) {
     }
 }
 
-/// Only the storage version still knows ConfigMaps as envelopes, for what is stored already.
+/// Only the storage version still accepts ConfigMaps as envelopes, for stored objects.
 fn forget_config_map_envelopes(schema: &mut Value) {
     if let Some(kind) = schema.pointer_mut("/properties/envelope/properties/type").and_then(Value::as_object_mut) {
         kind.remove("default");

@@ -1,8 +1,6 @@
-//! What is known of a kind before any object of it exists: names, scope, versions, printed columns.
-//!
-//! Decides the static part of a CustomResourceDefinition. Never looks at an object.
+//! Static facts of a kind: names, scope, versions, printed columns.
 
-/// Whether objects of a kind live in a namespace.
+/// Whether objects of a kind are namespaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ScopeKind {
     Cluster,
@@ -10,7 +8,7 @@ pub enum ScopeKind {
 }
 
 impl ScopeKind {
-    /// As a CustomResourceDefinition spells it.
+    /// As in a CustomResourceDefinition.
     pub fn as_str(self) -> &'static str {
         match self {
             ScopeKind::Cluster => "Cluster",
@@ -25,7 +23,7 @@ pub struct Version {
     pub name: &'static str,
     /// Objects are stored in this version. Exactly one per kind.
     pub storage: bool,
-    /// Paths that other versions have and this one has not, as `spec.deleteOptions`.
+    /// Paths that other versions have and this one lacks, as `spec.deleteOptions`.
     pub lacks: &'static [&'static str],
 }
 
@@ -49,7 +47,7 @@ pub(crate) const fn wide(name: &'static str, path: &'static str) -> Column {
     Column { name, path, type_: "string", priority: 1 }
 }
 
-/// A column that shows how long ago an instant was.
+/// A column that shows an age.
 pub(crate) const fn date(name: &'static str, path: &'static str) -> Column {
     Column { name, path, type_: "date", priority: 0 }
 }
@@ -63,7 +61,7 @@ pub struct Rule {
     pub message: &'static str,
 }
 
-/// Everything a CustomResourceDefinition says of a kind besides the schema of its parts.
+/// Everything in a CustomResourceDefinition except the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KindInfo {
     pub group: &'static str,
@@ -78,7 +76,7 @@ pub struct KindInfo {
     pub status_subresource: bool,
     /// Rules on the whole object.
     pub rules: &'static [Rule],
-    /// Rules on the spec that hold for this scope of the family only.
+    /// Rules on the spec for this scope only.
     pub spec_rules: &'static [Rule],
     pub description: &'static str,
 }

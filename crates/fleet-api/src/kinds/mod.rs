@@ -1,7 +1,7 @@
-//! The kinds: which families there are, in which scopes, under which names.
+//! The table of kinds: families, scopes, names, versions, printed columns and object-level rules. Fields are in
+//! `types`.
 //!
-//! Decides names, versions, printed columns and object-level rules, in one table. Never declares a field: those are in
-//! `types`. Controllers that serve twin kinds are generic over the scope and take `Obj<Placement, S>`.
+//! Controllers of twin kinds are generic over the scope and use `Obj<Placement, S>`.
 
 mod crd;
 mod info;
@@ -37,7 +37,7 @@ const fn both_but_v1_lacks(lacks: &'static [&'static str]) -> [Version; 2] {
     [Version { name: "v1", storage: false, lacks }, V1BETA1]
 }
 
-/// Declares a family and the kinds it has. Fields not named in a kind are those of `KIND_DEFAULTS`.
+/// Declares a family and its kinds. Fields that a kind does not set are those of `KIND_DEFAULTS`.
 macro_rules! family {
     (
         $(#[$doc:meta])*
@@ -76,7 +76,7 @@ macro_rules! family {
     };
 }
 
-/// What most kinds have in common.
+/// Defaults of most kinds.
 const KIND_DEFAULTS: KindInfo = KindInfo {
     group: PLACEMENT_GROUP,
     kind: "",
@@ -102,7 +102,7 @@ const PLACEMENT_VERSIONS: &[Version] =
     &both_but_v1_lacks(&["spec.strategy.deleteStrategy", "spec.strategy.reportBackStrategy"]);
 
 family! {
-    /// What goes where, and how changes of it are rolled out.
+    /// Which resources go to which clusters, and how changes are rolled out.
     Placement { spec: types::PlacementSpec, status: types::PlacementStatus }
     Cluster ClusterResourcePlacement {
         plural: "clusterresourceplacements",
@@ -151,8 +151,8 @@ family! {
 }
 
 family! {
-    /// A copy of a ClusterResourcePlacement's status in the namespace it selects. It has no spec: the copied status is
-    /// its first part and the moment of the copy its second.
+    /// A copy of a ClusterResourcePlacement's status in its selected namespace. It has no spec: the copied status is
+    /// its first part and the time of the copy its second.
     PlacementStatusCopy {
         spec: types::PlacementStatus,
         status: Time,
@@ -237,7 +237,7 @@ family! {
 }
 
 family! {
-    /// What one member cluster shall run.
+    /// The resources that one member cluster should have.
     WorkFamily { spec: types::WorkSpec, status: types::WorkStatus, SPEC_REQUIRED: false }
     Namespaced Work {
         plural: "works",
@@ -247,7 +247,7 @@ family! {
 }
 
 family! {
-    /// The member's own ledger of what a Work applied.
+    /// The record on a member of what a Work applied.
     AppliedWorkFamily { spec: types::AppliedWorkSpec, status: types::AppliedWorkStatus }
     Cluster AppliedWork {
         plural: "appliedworks",
@@ -303,7 +303,7 @@ family! {
 }
 
 family! {
-    /// Manifests wrapped so that they have no effect on the hub.
+    /// Manifests in an envelope, so that they have no effect on the hub.
     Envelope { spec: types::EnvelopeData, status: NoStatus, SPEC_FIELD: "data" }
     Cluster ClusterResourceEnvelope {
         plural: "clusterresourceenvelopes",
@@ -373,7 +373,7 @@ const APPROVAL_COLUMNS: &[Column] = &[
 ];
 
 family! {
-    /// A gate of an update run that a person opens.
+    /// A gate of an update run that a user opens.
     Approval { spec: types::ApprovalRequestSpec, status: types::ApprovalRequestStatus }
     Cluster ClusterApprovalRequest {
         plural: "clusterapprovalrequests",
@@ -405,7 +405,7 @@ family! {
 }
 
 family! {
-    /// How many evictions the placement of the same name stands.
+    /// How many evictions of the placement of the same name are allowed.
     DisruptionBudget { spec: types::PlacementDisruptionBudgetSpec, status: NoStatus }
     Cluster ClusterResourcePlacementDisruptionBudget {
         plural: "clusterresourceplacementdisruptionbudgets",
@@ -441,7 +441,7 @@ family! {
 }
 
 family! {
-    /// The mailbox between the hub and one member's agents.
+    /// The state that the hub requests from one member's agents, and what they report.
     InternalMember { spec: types::InternalMemberClusterSpec, status: types::InternalMemberClusterStatus }
     Namespaced InternalMemberCluster {
         group: CLUSTER_GROUP,
@@ -450,12 +450,12 @@ family! {
         categories: CLUSTER_CATEGORIES,
         versions: &both_but_v1_lacks(&["status.namespaces"]),
         columns: &[AGE],
-        description: "The mailbox between the hub and one member's agents.",
+        description: "The state that the hub requests from one member's agents, and what they report.",
     }
 }
 
 family! {
-    /// The standard inventory entry of a member.
+    /// The ClusterProfile of a member.
     Profile { spec: types::ClusterProfileSpec, status: types::ClusterProfileStatus }
     Namespaced ClusterProfile {
         group: INVENTORY_GROUP,
@@ -501,7 +501,7 @@ macro_rules! for_every_kind {
     }};
 }
 
-/// Does something for every kind with its Rust types at hand.
+/// A function over all kinds with their Rust types.
 pub trait KindVisitor {
     fn visit<F: Family, S: Scope>(&mut self);
 }

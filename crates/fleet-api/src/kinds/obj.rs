@@ -1,7 +1,5 @@
-//! One object type for all kinds: `Obj<Family, Scope>`.
-//!
-//! Decides how an object of any kind is encoded, decoded and addressed. Twin kinds (cluster-scoped and namespaced) are
-//! one family in two scopes, so a controller is written once. Never knows what the fields of a spec mean.
+//! One object type for all kinds: `Obj<Family, Scope>`. Twin kinds (cluster-scoped and namespaced) are one family in
+//! two scopes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::info::{KindInfo, ScopeKind};
 
-/// Where an object lives: `Cluster` or `Namespaced`.
+/// The scope of an object: `Cluster` or `Namespaced`.
 pub trait Scope: fmt::Debug + Clone + Copy + Default + PartialEq + Eq + Send + Sync + 'static {
     const KIND: ScopeKind;
     /// The scope in `kube`'s terms.
@@ -43,15 +41,15 @@ impl Scope for Namespaced {
 
 /// What all objects of one family have in common, whatever their scope.
 pub trait Family: fmt::Debug + Clone + Copy + PartialEq + Send + Sync + 'static {
-    /// What the user or the owning controller asks for.
+    /// The desired state.
     type Spec: Part;
-    /// What was found; `NoStatus` for kinds without one.
+    /// The observed state; `NoStatus` for kinds without one.
     type Status: Part;
     const CLUSTER: Option<&'static KindInfo>;
     const NAMESPACED: Option<&'static KindInfo>;
-    /// Wire name of the first part. Envelopes keep their content under `data`.
+    /// Field name of the first part. Envelopes have their content in `data`.
     const SPEC_FIELD: &'static str = "spec";
-    /// Wire name of the second part.
+    /// Field name of the second part.
     const STATUS_FIELD: &'static str = "status";
     /// Whether an object without the first part is refused.
     const SPEC_REQUIRED: bool = true;
@@ -59,20 +57,20 @@ pub trait Family: fmt::Debug + Clone + Copy + PartialEq + Send + Sync + 'static 
     const STATUS_REQUIRED: bool = false;
 }
 
-/// What a spec or a status must be able to do.
+/// Requirements for a spec or a status.
 pub trait Part:
     fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {
     /// Whether objects have this part at all.
     const EXISTS: bool = true;
 
-    /// The value that stands for "not given" where the part is optional.
+    /// The value for an absent optional part.
     fn missing() -> Option<Self> {
         None
     }
 }
 
-/// The status of kinds that have none. It is never written.
+/// The status of kinds without one. It is never written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NoStatus {}
 
@@ -90,7 +88,7 @@ pub struct Obj<F: Family, S: Scope> {
 }
 
 impl<F: Family, S: Scope> Obj<F, S> {
-    /// Names and versions of this kind. A family that has no such scope does not compile.
+    /// Names and versions of this kind. Does not compile if the family has no such scope.
     pub const INFO: &'static KindInfo = {
         let found = match S::KIND {
             ScopeKind::Cluster => F::CLUSTER,
@@ -107,7 +105,7 @@ impl<F: Family, S: Scope> Obj<F, S> {
         Self { metadata, spec, status: None, scope: PhantomData }
     }
 
-    /// An object known by its name alone.
+    /// An object with only a name and a spec.
     pub fn named(name: impl Into<String>, spec: F::Spec) -> Self {
         Self::new(ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() }, spec)
     }
@@ -124,7 +122,7 @@ impl<F: Family, S: Scope> Obj<F, S> {
         self
     }
 
-    /// The generation that conditions are compared with; 0 for an object that no server has stored yet.
+    /// The generation that conditions are compared with; 0 for an object that is not stored yet.
     pub fn generation(&self) -> i64 {
         self.metadata.generation.unwrap_or_default()
     }
@@ -214,7 +212,7 @@ impl<'de, F: Family, S: Scope> Visitor<'de> for ObjVisitor<F, S> {
     }
 }
 
-/// Every served version decodes into the one type: they differ in fields that are optional anyway.
+/// All served versions decode into one type: they differ only in optional fields.
 fn check_api_version<E: serde::de::Error>(info: &KindInfo, found: &str) -> Result<(), E> {
     let (group, version) = found.split_once('/').unwrap_or(("", found));
     if group == info.group && info.versions.iter().any(|v| v.name == version) {

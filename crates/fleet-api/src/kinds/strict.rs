@@ -1,6 +1,4 @@
-//! Strict decoding: what a user wrote and no field of ours reads is reported, not dropped.
-//!
-//! Decides which fields of a document are unknown, from the schema of its kind. Never changes the document.
+//! Strict decoding: reports fields that the kind does not have.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +9,14 @@ use super::{Crd, Family, Obj, Scope, all_crds};
 /// Why a document was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StrictError {
-    /// The same words as the API server's.
+    /// The same text as the API server's.
     #[error("strict decoding error: {}", .0.iter().map(|path| format!("unknown field {path:?}")).collect::<Vec<_>>().join(", "))]
     UnknownFields(Vec<String>),
     #[error("{kind} cannot be read: {reason}")]
     Malformed { kind: &'static str, reason: String },
 }
 
-/// The fields of `metadata` that Kubernetes knows.
+/// The fields of `metadata` that Kubernetes has.
 const METADATA_FIELDS: &[&str] = &[
     "annotations",
     "creationTimestamp",

@@ -1,7 +1,6 @@
-//! Names of objects that controllers make, each from the names it is derived from, and back.
+//! Names of objects that controllers create: the formula of each, and how it is parsed.
 //!
-//! Decides every naming formula. The way back reads from the right, because the parts that we append never contain
-//! the separator. Never decides whether the object should exist.
+//! Names are parsed from the right, because the appended parts never contain the separator.
 
 use std::fmt;
 
@@ -33,7 +32,7 @@ impl fmt::Display for PolicySnapshotName {
     }
 }
 
-/// Which snapshot of a group: the first, or the one after it with this subindex.
+/// Which snapshot of a group: the master, or the one with this subindex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SnapshotPart {
     Master,
@@ -95,7 +94,7 @@ pub struct BindingSuffix(String);
 impl BindingSuffix {
     const LENGTH: usize = 8;
 
-    /// From random bits; the caller has the source of randomness.
+    /// From random bits of the caller.
     pub fn from_bits(bits: u32) -> Self {
         Self(format!("{bits:08x}"))
     }
@@ -108,14 +107,14 @@ impl BindingSuffix {
 
 /// `<placement, cut>-<cluster, cut>-<8 characters>`: a DNS label of at most 63 bytes.
 ///
-/// The two names are cut, so they cannot be read back: bindings say in label and spec what they belong to.
+/// The two names are cut and cannot be parsed: bindings have a label and a spec for that.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingName(String);
 
 impl BindingName {
-    /// So many bytes of the placement's name are kept.
+    /// Number of bytes of the placement's name that are kept.
     const PLACEMENT_BYTES: usize = 26;
-    /// So many bytes of the cluster's name are kept: 26 + 27 + 8 and two dashes are 63.
+    /// Number of bytes of the cluster's name that are kept: 26 + 27 + 8 and two dashes are 63.
     const CLUSTER_BYTES: usize = 27;
 
     /// Fails for names with dots in the kept part: the result must be a DNS label.
@@ -131,7 +130,7 @@ impl BindingName {
         &self.0
     }
 
-    /// The unique end of a binding's name, if it has the form that we give.
+    /// The suffix of a binding's name, if it has our format.
     pub fn suffix(text: &str) -> Option<BindingSuffix> {
         BindingSuffix::parse(text.rsplit_once('-')?.1)
     }
@@ -148,7 +147,7 @@ fn cut(text: &str, bytes: usize) -> &str {
     text.get(..bytes).unwrap_or(text)
 }
 
-/// `drain-eviction-<placement>-<cluster>-<8 characters>`: an eviction made to drain a cluster.
+/// `drain-eviction-<placement>-<cluster>-<8 characters>`: an eviction that drains a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DrainEvictionName(String);
 
@@ -162,8 +161,8 @@ impl DrainEvictionName {
         &self.0
     }
 
-    /// Whether an eviction of this name was made to drain the cluster of the placement. The two names cannot be read from
-    /// it, because they may have dashes.
+    /// Whether an eviction of this name drains the cluster of the placement. The two names cannot be parsed, because
+    /// they may contain dashes.
     pub fn is_one(text: &str, placement: &PlacementName, cluster: &ClusterName) -> bool {
         let prefix = Self::prefix(placement, cluster);
         text.strip_prefix(prefix.as_str()).is_some_and(|rest| BindingSuffix::parse(rest).is_some())
@@ -180,7 +179,7 @@ impl fmt::Display for DrainEvictionName {
     }
 }
 
-/// What the names of a placement's Works start with: `<placement>` or `<namespace>.<placement>`.
+/// The prefix of the names of a placement's Works: `<placement>` or `<namespace>.<placement>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkBase(String);
 
@@ -199,15 +198,15 @@ impl fmt::Display for WorkBase {
     }
 }
 
-/// Which envelope a Work was made from, as its name tells: 16 hex digits of a hash.
+/// Identifies the envelope of a Work: 16 hex digits of a hash.
 type EnvelopeSuffix = String;
 
-/// Which part of a placement's content a Work carries.
+/// Which part of a placement's content a Work contains.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkPart {
     /// The resources of one snapshot.
     Snapshot(SnapshotPart),
-    /// The content of an envelope found in that snapshot.
+    /// The content of an envelope in that snapshot.
     Envelope(SnapshotPart, EnvelopeSuffix),
 }
 
@@ -268,7 +267,7 @@ impl fmt::Display for WorkName {
     }
 }
 
-/// Whether an approval stands before or after its stage.
+/// Whether an approval is before or after its stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GatePosition {
     Before,
@@ -321,7 +320,7 @@ impl MemberNamespace {
         self.0.as_str()
     }
 
-    /// The member whose namespace this is.
+    /// The member of a namespace.
     pub fn cluster_of(namespace: &str) -> Option<ClusterName> {
         ClusterName::parse(namespace.strip_prefix(MEMBER_PREFIX)?).ok()
     }

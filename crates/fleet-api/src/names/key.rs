@@ -1,6 +1,4 @@
-//! Which placement is meant, whatever its scope.
-//!
-//! Decides the internal key: `name` for a cluster-scoped placement, `namespace/name` for a namespaced one.
+//! The key of a placement of either scope: `name` or `namespace/name`.
 
 use std::fmt;
 

@@ -1,8 +1,7 @@
-//! Names and keys as types: what may be a name, and how one name is made from others.
+//! Names and keys as types, and the formulas of derived names.
 //!
-//! Decides which texts are names and every formula for a derived one, each with its way back. A text becomes a name at
-//! the edge (`parse`), a derived name only by its constructor, so the inside cannot hold a bad one. Never looks up whether
-//! anything of that name exists.
+//! A text becomes a name by `parse`, and a derived name only by its constructor, so no value of these types is
+//! invalid.
 
 mod derived;
 mod key;
@@ -28,7 +27,7 @@ pub struct NameError {
     pub complaints: Vec<String>,
 }
 
-/// Declares a name in one line: what it names, the grammar, the longest length in bytes.
+/// Declares a name in one line: what it names, the grammar, the maximum length in bytes.
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident: $what:literal, $grammar:path, max $max:expr;)+) => {
         $(
@@ -37,7 +36,7 @@ macro_rules! names {
             pub struct $name(Arc<str>);
 
             impl $name {
-                /// Longest name, in bytes.
+                /// Maximum length in bytes.
                 pub const MAX_BYTES: usize = $max;
 
                 pub fn parse(text: &str) -> Result<Self, NameError> {
@@ -95,7 +94,7 @@ macro_rules! names {
     };
 }
 
-/// A stage's name: lower-case letters and digits, so that it can be found again inside an approval request's name.
+/// A stage's name: lower-case letters and digits, so that it can be parsed from an approval request's name.
 fn stage_word(text: &str) -> Vec<String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
         return Vec::new();
@@ -127,7 +126,7 @@ pub struct Index(pub u32);
 impl Index {
     pub const FIRST: Index = Index(0);
 
-    /// Reads a decimal number without sign or leading zeros, as indices are written.
+    /// Parses a decimal number without sign or leading zeros.
     pub fn parse(text: &str) -> Option<Self> {
         let canonical = text == "0" || !text.starts_with(['0', '+']);
         text.parse().ok().filter(|_| canonical).map(Self)

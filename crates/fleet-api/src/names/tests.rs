@@ -1,4 +1,4 @@
-//! Names parse back, limits hold, formulas give the reference's texts.
+//! Names parse back, limits hold, and formulas give KubeFleet's names.
 
 use proptest::prelude::*;
 
@@ -114,7 +114,7 @@ fn a_key_with_two_slashes_is_refused() {
 }
 
 fn name() -> impl Strategy<Value = String> {
-    // Names that look like our own suffixes are the hard cases of reading back.
+    // Names that look like our own suffixes are the hard cases of parsing.
     prop_oneof!["[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", "[a-z]{1,4}(-(0|12|work|snapshot|before|after|envelope)){0,3}"]
 }
 

@@ -1,4 +1,4 @@
-//! What quantities are worth and how they are written, compared with Kubernetes' answers and with exact fractions.
+//! Amounts and texts of quantities, compared with Kubernetes' results and with exact fractions.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -238,6 +238,23 @@ fn amounts_beyond_the_limits_are_refused_rather_than_worked_out() {
 }
 
 #[test]
+fn audit_fuzzing_sums_stay_at_the_largest_amount_and_can_be_read() {
+    let texts = ["1e1000", "10e999", "9e999", "1", "1Ki", "3e-9", "0"];
+    for (left, right) in texts.iter().flat_map(|left| texts.iter().map(move |right| (left, right))) {
+        let (one, other): (Quantity, Quantity) = (left.parse().unwrap(), right.parse().unwrap());
+        for sum in [&one + &other, &one - &other, &(&one + &other) + &other, &-&one - &other] {
+            let read = sum.to_string().parse::<Quantity>();
+            assert!(read.is_ok(), "{left} and {right} give {sum}");
+            // As in Kubernetes, reading stops at the largest 64-bit integer where the suffix is binary.
+            assert!(read == Ok(sum.clone()) || sum.format() == Format::BinarySi, "{left} and {right} give {sum}");
+        }
+    }
+    let largest: Quantity = "1e1000".parse().unwrap();
+    assert_eq!((&(&largest + &largest), (&-&largest - &largest)), (&largest, -&largest));
+    assert_eq!("2e1000".parse::<Quantity>(), Err(QuantityError::Number));
+}
+
+#[test]
 fn sums_keep_the_format_of_what_was_there() {
     let sums: Vec<String> = [("1Ki", "1"), ("0", "1Ki"), ("1", "1Ki"), ("1.5", "500m"), ("1Gi", "512Mi")]
         .iter()
@@ -279,7 +296,7 @@ fn json_may_hold_a_text_or_a_number() {
     assert!(serde_json::from_str::<Quantity>("true").is_err());
 }
 
-/// Numerator and denominator of what a text is worth, worked out by other means than the code under test.
+/// Numerator and denominator of a text's amount, computed by other means than the code under test.
 fn fraction(whole: u64, behind: &str, suffix: &str) -> (BigInt, BigInt) {
     let digits: BigInt = format!("{whole}{behind}").parse().unwrap();
     let denominator = BigInt::from(10).pow(u32::try_from(behind.len()).unwrap());
@@ -293,6 +310,26 @@ fn fraction(whole: u64, behind: &str, suffix: &str) -> (BigInt, BigInt) {
         other => panic!("no such suffix: {other}"),
     };
     (digits * BigInt::from(up), denominator * BigInt::from(down))
+}
+
+#[test]
+fn a_quantity_whose_printed_form_could_not_be_read_is_refused() {
+    for (text, is_read) in [
+        ("1e1000".to_owned(), true),
+        ("1000e1000".to_owned(), false),
+        (format!("{}E", "9".repeat(982)), true),
+        (format!("{}E", "9".repeat(983)), false),
+        (format!("{}e999", "9".repeat(2)), false),
+        (format!("{}e101", "7".repeat(4092)), false),
+        (format!("1{}e900", "0".repeat(200)), false),
+        (format!("0.{}1", "0".repeat(4000)), true),
+    ] {
+        let read = text.parse::<Quantity>();
+        assert_eq!(read.is_ok(), is_read, "{text}");
+        if let Ok(quantity) = read {
+            assert_eq!(quantity.to_string().parse(), Ok(quantity), "{text}");
+        }
+    }
 }
 
 prop_compose! {

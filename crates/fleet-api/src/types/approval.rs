@@ -1,6 +1,4 @@
-//! A gate of a staged update run that a person opens.
-//!
-//! Decides the wire form. Never decides who may approve.
+//! A gate of a staged update run that a user opens.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

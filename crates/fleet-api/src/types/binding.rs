@@ -1,6 +1,4 @@
-//! One decision that a placement goes to a cluster, and how far that got.
-//!
-//! Decides the wire form. Never moves a binding.
+//! One decision to place a placement on a cluster, and its progress.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
-//! The standard inventory entry of a joined member, as other tools read it.
-//!
-//! Decides the wire form of `multicluster.x-k8s.io` ClusterProfile. Never decides what is written there.
+//! The ClusterProfile of `multicluster.x-k8s.io`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
-//! A whole Kubernetes object inside another one, kept as it is.
-//!
-//! Decides only how such an object is marked in a schema. Never looks into it beyond its type and name.
+//! A complete Kubernetes object inside another one, kept as it is.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};

@@ -1,6 +1,4 @@
-//! Manifests wrapped so that they have no effect on the hub.
-//!
-//! Decides the wire form. Never opens an envelope.
+//! Envelopes: manifests that have no effect on the hub.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
-//! Removing a placement from a cluster on request, and how much of that is allowed at a time.
-//!
-//! Decides the wire form. Never evicts.
+//! Evictions of a placement from a cluster, and disruption budgets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
-//! What was found on clusters, resource by resource: failed, drifted, different.
-//!
-//! Decides the wire form and the limits of these lists. Never decides whether something failed or drifted.
+//! Failed, drifted and different resources on clusters, and the limits of these lists.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
 //! A number or a text such as `25%`.
-//!
-//! Decides how either form is written and what share of a whole it means. Never decides which of the two is allowed.
 
 use std::borrow::Cow;
 use std::fmt;

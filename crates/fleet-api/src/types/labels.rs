@@ -1,6 +1,4 @@
-//! Label selectors as they stand in objects.
-//!
-//! Decides their wire form only. Turning one into a matcher, with its error texts, is admission's business.
+//! Label selectors on the wire. `selector` makes matchers of them.
 
 use std::collections::BTreeMap;
 

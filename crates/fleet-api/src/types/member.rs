@@ -1,6 +1,4 @@
-//! A member cluster: how it joins, what its agents report.
-//!
-//! Decides the wire form of MemberCluster and InternalMemberCluster. Never decides who is healthy.
+//! MemberCluster and InternalMemberCluster.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! The parts that kinds are made of: specs, statuses and what stands in them.
+//! Specs, statuses and their parts. The order of fields matters, because hashes depend on it.
 //!
-//! Decides fields, their wire names and their order (hashes depend on the order). Optional fields stay optional here:
-//! a default is a question asked of the value (`policy.placement_type()`), never something that decoding adds, so that an
-//! object read and written again is the object that was read. Explicit nulls are read as absent.
+//! Optional fields stay optional: a default is a method of the value (`policy.placement_type()`). Never adds a
+//! default while decoding, so that an object that is read and written again does not change. Explicit nulls are read
+//! as absent.
 
 mod approval;
 mod binding;

@@ -1,6 +1,4 @@
-//! Changes to placed resources for some clusters only.
-//!
-//! Decides the wire form and the field order that override hashes depend on. Never applies a rule.
+//! Overrides: changes to placed resources for some clusters. Override hashes depend on the order of fields.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

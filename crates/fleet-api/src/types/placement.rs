@@ -1,6 +1,4 @@
-//! What a placement asks for and how far it got.
-//!
-//! Decides the wire form of placements. Never computes a status.
+//! Spec and status of placements.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
-//! Where a placement goes: the scheduling policy.
-//!
-//! Decides the wire form, the field order that the policy hash depends on, and what absent fields mean. Never schedules.
+//! The scheduling policy. The policy hash depends on the order of fields.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

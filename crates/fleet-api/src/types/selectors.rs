@@ -1,6 +1,4 @@
-//! What is placed (resource selectors) and on which clusters (cluster selectors).
-//!
-//! Decides the wire form of selectors. Never decides what they match.
+//! Resource selectors and cluster selectors.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
-//! Frozen copies: of a placement's policy with the scheduler's verdict, and of the selected resources.
-//!
-//! Decides their wire form. Never takes a snapshot.
+//! Snapshots of a placement's policy, with the scheduler's decisions, and of the selected resources.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

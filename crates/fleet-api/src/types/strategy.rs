@@ -1,6 +1,4 @@
-//! How changes reach the clusters: rollout strategy and apply strategy.
-//!
-//! Decides their wire form and what absent fields mean. Never rolls anything out.
+//! Rollout strategy and apply strategy.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
-//! Staged update runs: the stages that a strategy asks for, and how far a run got through them.
-//!
-//! Decides the wire form and what absent fields mean. Never starts a stage.
+//! Staged update runs and their strategies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,4 @@
-//! What one member cluster shall run, what came of it, and the member's own ledger of it.
-//!
-//! Decides the wire form. Never applies a manifest.
+//! Works and AppliedWorks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -187,7 +185,7 @@ pub struct BackReportedStatus {
     pub observation_time: Time,
 }
 
-/// Which Work a ledger belongs to.
+/// The Work of an AppliedWork.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -219,7 +217,7 @@ impl Part for AppliedWorkStatus {}
 pub struct AppliedResourceMeta {
     #[serde(flatten)]
     pub identifier: WorkResourceIdentifier,
-    /// The object's uid: a namesake that was made anew is another object.
+    /// The object's uid: a recreated object has another one.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "nullable")]
     pub uid: String,
 }

@@ -1,35 +1,33 @@
-//! Whether an applied object serves its purpose on the member already.
+//! Whether an applied object is available, computed from the object that the apply returned. Each kind has its own
+//! rule.
 //!
-//! Decides from the object that the apply returned and from what kind of resource it is; each kind's rule is one
-//! function. Never reads the object again and never waits.
-//!
-//! Jobs and Ingresses are tracked beyond what the reference does; `Tracking::Reference` leaves them out.
+//! KubeFleet does not track Jobs and Ingresses; `Tracking::Extended` does.
 
 use fleet_api::types::WorkResourceIdentifier;
 use serde_json::Value;
 
-/// What is known of an applied object's availability.
+/// The availability of an applied object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Availability {
     Available,
     NotYet,
     /// There is no rule for this kind; it counts as available.
     NotTrackable,
-    /// A field that the rule needs is not what it must be; the text says which.
+    /// A field that the rule needs has an unexpected value; the text says which.
     Failed(String),
 }
 
 /// Which kinds are tracked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tracking {
-    /// Also Jobs (until they are complete) and Ingresses (until they have an address).
+    /// Only the kinds that KubeFleet tracks.
     #[default]
-    Extended,
-    /// Only the kinds that the reference tracks.
     Reference,
+    /// Also Jobs (until they are complete) and Ingresses (until they have an address).
+    Extended,
 }
 
-/// Whether the object is available, by the rule for exactly this group, version and resource.
+/// Applies the rule for exactly this group, version and resource.
 pub fn of(resource: &WorkResourceIdentifier, live: &Value, tracking: Tracking) -> Availability {
     let Some(rule) = rule(&resource.group, &resource.version, &resource.resource, tracking) else {
         return Availability::NotTrackable;
@@ -54,7 +52,7 @@ fn rule(group: &str, version: &str, resource: &str, tracking: Tracking) -> Optio
     })
 }
 
-/// Objects that are nothing but data: there as soon as they are stored.
+/// Kinds without behaviour: available as soon as they are stored.
 fn is_data(group: &str, version: &str, resource: &str) -> bool {
     let resources: &[&str] = match group {
         "" => &["namespaces", "secrets", "configmaps", "serviceaccounts", "limitranges", "resourcequotas"],
@@ -72,7 +70,7 @@ fn when(available: bool) -> Availability {
     if available { Availability::Available } else { Availability::NotYet }
 }
 
-/// Replicas of a workload that does not say how many.
+/// Replicas of a workload that does not set them.
 const DEFAULT_REPLICAS: i64 = 1;
 
 fn deployment(live: &Live<'_>) -> Result<Availability, String> {
@@ -119,7 +117,7 @@ fn definition(live: &Live<'_>) -> Result<Availability, String> {
     Ok(when(live.condition("Established")?.is_true() && live.condition("NamesAccepted")?.is_true()))
 }
 
-/// A budget is available when its controller has judged it, whatever the verdict: condition and number must agree.
+/// A PodDisruptionBudget is available when its controller has evaluated it: condition and number must agree.
 fn disruption_budget(live: &Live<'_>) -> Result<Availability, String> {
     let condition = live.condition("DisruptionAllowed")?;
     let agrees = if live.count("/status/disruptionsAllowed")? > 0 {
@@ -130,8 +128,7 @@ fn disruption_budget(live: &Live<'_>) -> Result<Availability, String> {
     Ok(when(live.is_observed()? && agrees))
 }
 
-/// A Job is there for what it leaves behind, so it is available when it is complete. One that is suspended waits for a
-/// person or a queue, which nobody can follow.
+/// A Job is available when it is complete. A suspended Job waits for a person or a queue, which cannot be tracked.
 fn job(live: &Live<'_>) -> Result<Availability, String> {
     if live.value.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
         return Ok(Availability::NotTrackable);
@@ -139,14 +136,14 @@ fn job(live: &Live<'_>) -> Result<Availability, String> {
     Ok(when(live.condition("Complete")?.is_true()))
 }
 
-/// An object as rules ask about it: what is absent is zero or empty, what has the wrong type is an error.
+/// Typed access for rules: absent fields are zero or empty, fields of the wrong type are errors.
 #[derive(Debug, Clone, Copy)]
 struct Live<'a> {
     kind: &'a str,
     value: &'a Value,
 }
 
-/// A condition of an object's status; an absent one has empty words.
+/// A condition of an object's status; an absent one has empty fields.
 #[derive(Debug, Default)]
 struct Finding<'a> {
     status: &'a str,
@@ -187,12 +184,12 @@ impl<'a> Live<'a> {
         value.as_array().map(Vec::as_slice).ok_or_else(|| self.wrong(pointer, "a list"))
     }
 
-    /// Whether the status speaks of this generation of the spec.
+    /// Whether the status belongs to the current generation of the spec.
     fn is_observed(&self) -> Result<bool, String> {
         Ok(self.count("/status/observedGeneration")? == self.count("/metadata/generation")?)
     }
 
-    /// Whether a load balancer has given its first address.
+    /// Whether a load balancer has set an address.
     fn has_address(&self) -> Result<bool, String> {
         let first = self.list("/status/loadBalancer/ingress")?.first();
         let has = |field: &str| first.and_then(|first| first.get(field)?.as_str()).is_some_and(|text| !text.is_empty());

@@ -1,13 +1,10 @@
-//! What of an applied object is reported back to the hub when the Work asks for it: its status and whose it is.
-//!
-//! Decides from the object that the apply returned. Never decides whether reporting is asked for, and never clears an
-//! older report.
+//! The part of an applied object that is reported back to the hub: its status.
 
 use fleet_api::time::Time;
 use fleet_api::types::{BackReportedStatus, EmbeddedObject};
 use serde_json::{Map, Value};
 
-/// The object's status to be reported back; none if the object has no status.
+/// The status to report back; `None` if the object has no status.
 pub fn of_live(live: &Value, now: Time) -> Option<BackReportedStatus> {
     let status = live.get("status")?;
     let mut report = Map::new();

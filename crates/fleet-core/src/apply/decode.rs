@@ -1,12 +1,13 @@
-//! What each manifest of a Work names: its identifier, the resource it becomes, or why it cannot be applied.
+//! Reads the manifests of a Work: the identifier and resource of each, or why it cannot be applied.
 //!
-//! Decides from the manifests and from what the member serves. Never asks the member, and never corrects a manifest: what
-//! is in it is what the user wrote.
+//! Never changes a manifest.
 
 use std::collections::BTreeSet;
 
 use fleet_api::conditions::work::ManifestAppliedReason;
 use fleet_api::types::{EmbeddedObject, WorkResourceIdentifier};
+
+use super::policy::Denial;
 
 /// A kind that the member serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct Served {
     pub namespaced: bool,
 }
 
-/// What the member serves; asked by group, version and kind.
+/// The kinds that the member serves, by group, version and kind.
 pub trait Kinds {
     fn served(&self, group: &str, version: &str, kind: &str) -> Option<Served>;
 }
@@ -27,12 +28,12 @@ impl<F: Fn(&str, &str, &str) -> Option<Served>> Kinds for F {
     }
 }
 
-/// One manifest, looked at.
+/// A decoded manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest<'a> {
     pub object: &'a EmbeddedObject,
     pub identifier: WorkResourceIdentifier,
-    /// Whether objects of its kind live in namespaces; if not, why it is not applied.
+    /// The served kind, or why the manifest is not applied.
     pub verdict: Result<Served, Refusal>,
 }
 
@@ -42,7 +43,7 @@ impl Manifest<'_> {
     }
 }
 
-/// Why a manifest is not even tried.
+/// Why a manifest is not applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("failed to decode manifest: failed to unmarshal JSON: {problem}")]
@@ -57,6 +58,8 @@ pub enum Refusal {
     Duplicate,
     #[error("failed to apply the manifest: failed to create manifest object: {problem}")]
     NoPlace { problem: &'static str },
+    #[error("{0}")]
+    Denied(Denial),
 }
 
 impl Refusal {
@@ -66,11 +69,13 @@ impl Refusal {
             Self::OnlyGenerateName => ManifestAppliedReason::FoundGenerateName,
             Self::Duplicate => ManifestAppliedReason::Duplicated,
             Self::NoPlace { .. } => ManifestAppliedReason::ApplyFailed,
+            Self::Denied(_) => ManifestAppliedReason::Denied,
         }
     }
 }
 
-/// Looks at every manifest, in order. The first of several that name the same object stands, the others are duplicates.
+/// Decodes all manifests in order. Of several manifests for the same object the first counts, the others are
+/// duplicates.
 pub fn decode<'a>(manifests: &'a [EmbeddedObject], kinds: &impl Kinds) -> Vec<Manifest<'a>> {
     let mut seen = BTreeSet::new();
     let look = |(ordinal, object): (usize, &'a EmbeddedObject)| {
@@ -113,7 +118,7 @@ fn look_at<'a>(ordinal: usize, object: &'a EmbeddedObject, kinds: &impl Kinds) -
     Manifest { object, identifier, verdict }
 }
 
-/// Why no object can be stored under this name. A server would say so too, but not under every path that such a name makes.
+/// Why no object can have this name. A server would refuse it too, but not under every path that such a name makes.
 fn no_place(identifier: &WorkResourceIdentifier, served: &Served) -> Option<&'static str> {
     let no_segment = |name: &str| matches!(name, "." | "..");
     match (identifier.namespace.as_str(), identifier.name.as_str()) {
@@ -127,7 +132,7 @@ fn no_place(identifier: &WorkResourceIdentifier, served: &Served) -> Option<&'st
     }
 }
 
-/// Group and version of an object, if it is one.
+/// Group and version of an object, if it is well-formed.
 fn well_formed(object: &EmbeddedObject) -> Result<(&str, &str), String> {
     if !object.is_object() {
         return Err("it is not an object".to_owned());
@@ -146,7 +151,7 @@ fn well_formed(object: &EmbeddedObject) -> Result<(&str, &str), String> {
     }
 }
 
-/// What makes two manifests, or a manifest and a record, be about the same object: group, version, kind, namespace, name.
+/// Identifies the object of a manifest or a record: group, version, kind, namespace and name.
 pub type Identity<'a> = IdentityOf<&'a str>;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,14 +164,14 @@ pub struct IdentityOf<Text> {
 }
 
 impl<'a> Identity<'a> {
-    /// `None` where neither group nor version is known: such a record never matches anything.
+    /// `None` if neither group nor version is known: such a record never matches.
     pub fn of(identifier: &'a WorkResourceIdentifier) -> Option<Self> {
         let WorkResourceIdentifier { group, version, kind, namespace, name, .. } = identifier;
         let known = !(group.is_empty() && version.is_empty());
         known.then_some(Self { group, version, kind, namespace, name })
     }
 
-    /// The object itself, whichever of its kind's versions it is named in.
+    /// The identity without the version of the kind.
     pub fn object(&self) -> (&'a str, &'a str, &'a str, &'a str) {
         (self.group, self.kind, self.namespace, self.name)
     }

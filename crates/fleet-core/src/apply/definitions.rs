@@ -1,6 +1,4 @@
-//! Kinds that a Work brings itself: custom resources whose definition is among its own manifests.
-//!
-//! Decides which manifests of unknown kind will be known shortly, so that nobody hears of a failure that is none.
+//! Custom resources whose CustomResourceDefinition is in the same Work: they wait for their kind instead of failing.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +8,12 @@ use serde_json::Value;
 use super::decode::Manifest;
 use super::status::{CUSTOM_RESOURCE_DEFINITIONS, ManifestResult};
 
-/// How long a kind may take to be served after its definition was applied before its objects count as failed. A healthy
-/// API server takes less than a second.
+/// How long a kind may take to be served after its CustomResourceDefinition was applied, before its objects count as
+/// failed. A healthy API server takes less than a second.
 pub const SERVED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// Whether some manifest is of a kind that is not served yet and whose definition this Work has just applied.
+/// Whether a manifest has a kind that is not served yet and whose CustomResourceDefinition this Work has just
+/// applied.
 pub fn awaits_own_kinds(manifests: &[Manifest<'_>], results: &[ManifestResult]) -> bool {
     let defined: BTreeSet<(&str, &str)> = results
         .iter()

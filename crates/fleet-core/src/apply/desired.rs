@@ -1,7 +1,4 @@
-//! What is sent to the member so that the live object becomes what its manifest says.
-//!
-//! Decides between creation, three-way merge and server-side apply, and what is in each. Never decides whether the object
-//! may be written to: that was decided before.
+//! The request that changes the live object to match its manifest: creation, three-way merge or server-side apply.
 
 use fleet_api::types::{ApplyStrategy, ApplyStrategyType, WhenToApply};
 use fleet_api::well_known::field_managers;
@@ -23,11 +20,11 @@ pub enum Operation {
         body: Value,
         force: bool,
     },
-    /// The live object is what it should be.
+    /// The live object already matches.
     Nothing,
 }
 
-/// The one way to get from the live object to the manifest. An object without a difference is not written to.
+/// The request that leads from the live object to the manifest. An object without a difference is not written.
 pub fn operation(
     manifest: &Value,
     live: Option<&Value>,
@@ -48,7 +45,7 @@ pub fn operation(
     if let Some(version) = version {
         set_metadata(&mut wanted, "resourceVersion", version.clone());
     }
-    // As in a patch: what is meant is the object that was looked at.
+    // As in a patch, the uid makes the request fail for another object of the same name.
     if let Some(uid) = live.pointer("/metadata/uid") {
         set_metadata(&mut wanted, "uid", uid.clone());
     }
@@ -57,7 +54,7 @@ pub fn operation(
 }
 
 fn merged(mut wanted: Value, live: &Value, owner: &Owner, version: Option<&Value>) -> Result<Operation, MergeFailure> {
-    // Other owners stay, also where lists are replaced as a whole. That there may be others was checked before.
+    // Other owners stay, also where lists are replaced as a whole. Whether they are allowed was checked before.
     let all = owners(live).iter().map(|reference| {
         let is_ours = reference["uid"] == *owner.uid;
         if is_ours { owner.reference() } else { reference.clone() }
@@ -72,10 +69,10 @@ fn merged(mut wanted: Value, live: &Value, owner: &Owner, version: Option<&Value
     Ok(Operation::Patch(patch.meant_for(uid, version.and_then(Value::as_str))))
 }
 
-/// Whoever created the live object's fields before its first server-side apply.
+/// The field manager of fields that existed before the first server-side apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Whether a conflict could only be with ourselves: our creation is booked apart from our applies.
+/// Whether a conflict could only be with ourselves: our creation and our applies have different field managers.
 fn is_managed_by_us_alone(live: &Value) -> bool {
     let managers = live.pointer("/metadata/managedFields").and_then(Value::as_array);
     let ours = |entry: &Value| {

@@ -1,23 +1,21 @@
-//! The text on an object that says what it was last applied from; a three-way merge tells by it what to delete.
+//! The last-applied annotation, from which a three-way merge knows which fields to delete.
 //!
-//! Decides whether the text fits among the object's annotations. Never deletes anything itself: a text that is missing or
-//! cannot be read means that nothing was applied before, hence that nothing is to go.
+//! Never causes a deletion by itself: a missing or unreadable annotation counts as empty.
 
 use fleet_api::go_json;
 use fleet_api::well_known::{annotations, limits};
 use serde_json::{Map, Value};
 
-/// Whether the text could be put on the object.
+/// Whether the annotation fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastApplied {
     Stored,
-    /// All annotations together would be more than the API server takes, so the annotation is empty and the object has
-    /// to be applied on the server's side.
+    /// The annotations would exceed the limit of the API server, so the annotation is empty and the object needs
+    /// server-side apply.
     TooLarge,
 }
 
-/// Puts on an object what it is about to be applied from: all that stands in it now, so hash and owner must be there
-/// already.
+/// Sets the annotation to the current content of the object; hash and owner must be set before.
 pub fn store(desired: &mut Value) -> LastApplied {
     if let Some(Value::Object(texts)) = desired.pointer_mut("/metadata/annotations") {
         texts.remove(annotations::LAST_APPLIED);
@@ -30,7 +28,7 @@ pub fn store(desired: &mut Value) -> LastApplied {
     if fits { LastApplied::Stored } else { LastApplied::TooLarge }
 }
 
-/// What the live object was last applied from, as a document. Empty if that is unknown.
+/// The document from which the live object was last applied; empty if unknown.
 pub fn of_live(live: &Value) -> Value {
     let text = live.pointer("/metadata/annotations").and_then(|texts| texts.get(annotations::LAST_APPLIED));
     let text = text.and_then(Value::as_str).unwrap_or_default();
@@ -72,7 +70,7 @@ mod tests {
         assert_eq!(of_live(&desired), without);
     }
 
-    /// An object whose annotations, the new text included, are `bytes` long.
+    /// An object whose annotations, including the new one, have `bytes` bytes.
     fn object_with_annotations_of(bytes: usize) -> Value {
         let sized = |padding: usize| json!({"data": "x".repeat(padding), "metadata": {"annotations": {"k": "v"}}});
         let mut unpadded = sized(0);

@@ -1,18 +1,18 @@
-//! The hash by which the agent knows again the manifest that an object was applied from.
+//! The hash by which the agent recognises the manifest from which an object was applied.
 //!
-//! Decides from what is compared of a manifest (`hashes::keep_compared`) and nothing else, so that a label of Kubernetes'
-//! own does not make a manifest a new one. Never hashes a live object.
+//! Only compared fields count (`hashes::keep_compared`), so a label that Kubernetes itself sets does not make a
+//! manifest new.
 
 use fleet_api::hashes::spec_hash;
 use fleet_api::well_known::annotations;
 use serde_json::Value;
 
-/// The hash of a manifest as it was received.
+/// The hash of a manifest as received.
 pub fn of_manifest(manifest: &Value) -> String {
     spec_hash(manifest)
 }
 
-/// The hash that a live object carries; none if it was never applied, or not by us.
+/// The hash on a live object; `None` if we never applied it.
 pub fn of_live(live: &Value) -> Option<&str> {
     live.get("metadata")?.get("annotations")?.get(annotations::SPEC_HASH)?.as_str()
 }
@@ -22,7 +22,7 @@ pub fn is_unchanged(manifest: &Value, live: &Value) -> bool {
     of_live(live).is_some_and(|stored| stored == of_manifest(manifest))
 }
 
-/// Puts the hash on what is about to be applied.
+/// Sets the hash on an object that is about to be applied.
 pub fn stamp(desired: &mut Value, hash: String) {
     super::sanitize::annotate(desired, annotations::SPEC_HASH, hash);
 }

@@ -1,23 +1,23 @@
-//! What a value amounts to as JSON, without writing it out: how long it is, and whether it is the same as another.
+//! Size and fingerprint of a value as JSON, without writing it out.
 //!
-//! Decides nothing. A fingerprint is for comparing within one process; nothing of it is ever stored.
+//! Fingerprints are for comparisons within one process and must never be stored.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 
 use serde::Serialize;
 
-/// How many bytes a value has as compact JSON.
+/// The size of a value as compact JSON, in bytes.
 pub fn bytes_of(value: &impl Serialize) -> usize {
     let mut count = Count(0);
     match serde_json::to_writer(&mut count, value) {
         Ok(()) => count.0,
-        // What cannot be written has no size.
+        // A value that cannot be serialized has no size.
         Err(_) => 0,
     }
 }
 
-/// A number that is the same for the same JSON, and for nothing else that is likely to be met.
+/// A number that is equal for equal JSON, and different otherwise except for rare collisions.
 pub fn fingerprint_of(value: &impl Serialize) -> u64 {
     let mut print = Print(DefaultHasher::new());
     match serde_json::to_writer(&mut print, value) {

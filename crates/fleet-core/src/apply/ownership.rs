@@ -1,7 +1,7 @@
-//! Whose an object on the member is, and whether it may become or stay ours.
+//! Owners of objects on the member, and whether an object may become or stay ours.
 //!
-//! Decides from owner references, and from what an object bears of our applies. An object is ours when it names our
-//! AppliedWork, by kind, name and uid; what is not ours is never written to and never deleted.
+//! An object is ours if an owner reference names our AppliedWork by kind, name and uid. Never lets an object be
+//! written or deleted that is not ours.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use fleet_api::well_known::{annotations, field_managers};
 use kube_names::{API_VERSION, KIND};
 use serde_json::{Map, Value, json};
 
-/// How owner references spell the AppliedWork kind.
+/// Kind and version of AppliedWork in owner references.
 mod kube_names {
     pub(super) const KIND: &str = "AppliedWork";
     pub(super) const API_VERSION: &str = "placement.kubernetes-fleet.io/v1beta1";
 }
 
-/// The AppliedWork that owns what a Work places.
+/// The AppliedWork that owns the objects of a Work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     pub name: String,
@@ -24,13 +24,13 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// `None` for one that no server has stored: it has no uid, and ownership without one would be nobody's.
-    pub fn of(ledger: &AppliedWork) -> Option<Self> {
-        let (name, uid) = (ledger.metadata.name.clone()?, ledger.metadata.uid.clone()?);
+    /// `None` for an AppliedWork that is not stored yet: it has no uid.
+    pub fn of(applied_work: &AppliedWork) -> Option<Self> {
+        let (name, uid) = (applied_work.metadata.name.clone()?, applied_work.metadata.uid.clone()?);
         Some(Self { name, uid }).filter(|owner| !owner.uid.is_empty())
     }
 
-    /// The reference that makes an object ours.
+    /// The owner reference to the AppliedWork.
     pub fn reference(&self) -> Value {
         json!({
             "apiVersion": API_VERSION, "kind": KIND, "name": self.name, "uid": self.uid, "blockOwnerDeletion": true,
@@ -38,10 +38,10 @@ impl Owner {
     }
 
     fn is_named_by(&self, reference: &Value) -> bool {
-        is_ledger(reference) && reference["name"] == *self.name && reference["uid"] == *self.uid
+        is_applied_work(reference) && reference["name"] == *self.name && reference["uid"] == *self.uid
     }
 
-    /// Whether an object names us as an owner.
+    /// Whether an object has our owner reference.
     pub fn owns(&self, object: &Value) -> bool {
         owners(object).iter().any(|reference| self.is_named_by(reference))
     }
@@ -52,7 +52,7 @@ pub fn owners(object: &Value) -> &[Value] {
     object.pointer("/metadata/ownerReferences").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn is_ledger(reference: &Value) -> bool {
+fn is_applied_work(reference: &Value) -> bool {
     reference["kind"] == KIND && reference["apiVersion"] == API_VERSION
 }
 
@@ -67,13 +67,14 @@ pub enum TakeOverError {
     OwnedByAnotherWork,
 }
 
-/// The Works whose AppliedWorks own an object, as far as they are not among those that are known to be there.
+/// The Works whose AppliedWorks own an object and that are not among the known ones.
 pub fn works_in_doubt(live: &Value, works: &BTreeSet<String>) -> BTreeSet<String> {
-    let names = owners(live).iter().filter(|reference| is_ledger(reference)).filter_map(|one| one["name"].as_str());
+    let names =
+        owners(live).iter().filter(|reference| is_applied_work(reference)).filter_map(|one| one["name"].as_str());
     names.filter(|name| !name.is_empty() && !works.contains(*name)).map(str::to_owned).collect()
 }
 
-/// The owners that an object keeps when it becomes ours: all but AppliedWorks whose Work is no longer there.
+/// The owners that an object keeps when it becomes ours: all except AppliedWorks whose Work no longer exists.
 pub fn remaining_owners(
     live: &Value,
     owner: &Owner,
@@ -81,18 +82,18 @@ pub fn remaining_owners(
     co_ownership: bool,
 ) -> Result<Vec<Value>, TakeOverError> {
     let is_left_behind =
-        |reference: &Value| is_ledger(reference) && reference["name"].as_str().is_none_or(|name| !is_there(name));
+        |reference: &Value| is_applied_work(reference) && reference["name"].as_str().is_none_or(|name| !is_there(name));
     let remaining: Vec<Value> = owners(live).iter().filter(|reference| !is_left_behind(reference)).cloned().collect();
     if !remaining.is_empty() && !co_ownership {
         return Err(TakeOverError::OwnedByOthers { owners: Value::Array(remaining).to_string() });
     }
-    if remaining.iter().any(|reference| is_ledger(reference) && reference["uid"] != *owner.uid) {
+    if remaining.iter().any(|reference| is_applied_work(reference) && reference["uid"] != *owner.uid) {
         return Err(TakeOverError::OwnedByAnotherWork);
     }
     Ok(remaining)
 }
 
-/// The live object with other owners, and nothing else changed. Its resourceVersion is the precondition.
+/// The live object with other owners, otherwise unchanged. Its resourceVersion is the precondition.
 pub fn with_owners(live: &Value, owners: Vec<Value>) -> Value {
     let mut object = live.clone();
     if let Some(fields) = object.as_object_mut() {
@@ -108,7 +109,7 @@ pub fn with_owners(live: &Value, owners: Vec<Value>) -> Value {
     object
 }
 
-/// Why an object may not be applied to.
+/// Why an object may not be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OwnershipError {
     #[error("manifest is set to have owner references but co-ownership is disallowed")]
@@ -123,7 +124,7 @@ pub enum OwnershipError {
     OwnedByAnotherWork,
 }
 
-/// What must hold before every apply. `live` is `None` for an object that is yet to be made.
+/// The check before every apply. `live` is `None` for an object that does not exist yet.
 pub fn may_apply(
     manifest: &Value,
     live: Option<&Value>,
@@ -133,7 +134,7 @@ pub fn may_apply(
     if !owners(manifest).is_empty() && !co_ownership {
         return Err(OwnershipError::ManifestHasOwners);
     }
-    if owners(manifest).iter().any(is_ledger) {
+    if owners(manifest).iter().any(is_applied_work) {
         return Err(OwnershipError::ManifestNamesALedger);
     }
     let Some(live) = live else { return Ok(()) };
@@ -143,43 +144,43 @@ pub fn may_apply(
     if !owner.owns(live) {
         return Err(OwnershipError::NotOurs);
     }
-    if owners(live).iter().any(|reference| is_ledger(reference) && !owner.is_named_by(reference)) {
+    if owners(live).iter().any(|reference| is_applied_work(reference) && !owner.is_named_by(reference)) {
         return Err(OwnershipError::OwnedByAnotherWork);
     }
     Ok(())
 }
 
-/// What becomes of an object that its Work no longer names.
+/// What happens to an object that its Work no longer contains.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Removal {
-    /// It is not ours, or goes already.
+    /// It is not ours, or is already being deleted.
     Leave,
-    /// Others own it too, or we have never written anything but ourselves as an owner into it: only our reference goes.
-    LetGo { object: Value },
-    /// Nobody else owns it.
+    /// It has other owners, or we have written nothing into it but our owner reference: only that is removed.
+    RemoveOwner { object: Value },
+    /// It has no other owner.
     Delete { uid: String },
 }
 
-/// Decides whether an object that a Work no longer names is deleted: only if it is ours alone, and was applied by us.
+/// Deletes an object only if it has no other owner and was applied by us.
 pub fn removal(live: &Value, owner: &Owner) -> Removal {
-    if is_going(live) || !owner.owns(live) {
+    if is_deleting(live) || !owner.owns(live) {
         return Removal::Leave;
     }
     let others: Vec<Value> = owners(live).iter().filter(|reference| !owner.is_named_by(reference)).cloned().collect();
     if !others.is_empty() || !was_applied(live) {
-        return Removal::LetGo { object: with_owners(live, others) };
+        return Removal::RemoveOwner { object: with_owners(live, others) };
     }
     uid_of(live).map_or(Removal::Leave, |uid| Removal::Delete { uid })
 }
 
-/// The uid of an object that the garbage collector deletes when our ledger goes: nobody else owns it.
-pub fn falls_with_ledger(live: &Value, owner: &Owner) -> Option<String> {
+/// The uid of an object that the garbage collector deletes with our AppliedWork, because it has no other owner.
+pub fn uid_if_garbage_collected(live: &Value, owner: &Owner) -> Option<String> {
     let ours_alone = owner.owns(live) && owners(live).iter().all(|reference| owner.is_named_by(reference));
-    uid_of(live).filter(|_| ours_alone && !is_going(live))
+    uid_of(live).filter(|_| ours_alone && !is_deleting(live))
 }
 
-/// Whether an object bears a sign of an apply of ours: creations, patches and server-side applies all leave the hash and
-/// their manager's name. What was taken over and then only compared bears neither.
+/// Whether an object shows signs of an apply of ours: creations, patches and server-side applies all leave the hash
+/// and their field manager. An object that was taken over and then only compared has neither.
 fn was_applied(live: &Value) -> bool {
     let texts = live.pointer("/metadata/annotations").and_then(Value::as_object);
     let signed = [annotations::SPEC_HASH, annotations::LAST_APPLIED];
@@ -188,16 +189,17 @@ fn was_applied(live: &Value) -> bool {
         || managers.into_iter().flatten().any(|entry| entry["manager"] == field_managers::WORK_APPLIER)
 }
 
-fn is_going(live: &Value) -> bool {
+/// Whether an object is being deleted.
+pub fn is_deleting(live: &Value) -> bool {
     live.pointer("/metadata/deletionTimestamp").is_some_and(|stamp| !stamp.is_null())
 }
 
-/// What cannot be named exactly has none, and is not deleted.
+/// An object without a uid cannot be identified exactly, and is not deleted.
 fn uid_of(live: &Value) -> Option<String> {
     live.pointer("/metadata/uid").and_then(Value::as_str).filter(|uid| !uid.is_empty()).map(str::to_owned)
 }
 
-/// A live object that does not block the deletion of our AppliedWork any more, if it is one that another owner keeps.
+/// The live object changed so that it no longer blocks the deletion of our AppliedWork, if another owner keeps it.
 pub fn unblocked(live: &Value, owner: &Owner) -> Option<Value> {
     if owners(live).len() < 2 || !owner.owns(live) {
         return None;

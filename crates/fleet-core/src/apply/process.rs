@@ -1,8 +1,7 @@
-//! What is done about one manifest, as a conversation with the member: a question, its answer, the next question, until
-//! there is a result.
+//! Processes one manifest as a state machine: take over, compare, apply.
 //!
-//! Decides every step from the manifest, the strategy, ownership and the answers so far. Never asks anything itself: who
-//! carries it out sends what a `Step` says and brings back the answer. Ends after at most five questions.
+//! Each `Step` is a request to the member or the hub; the caller makes it and passes the answer back. Ends after at
+//! most five requests.
 
 use std::collections::BTreeSet;
 
@@ -15,31 +14,31 @@ use super::desired::{self, Operation};
 use super::manifest_hash;
 use super::ownership::{Owner, may_apply, remaining_owners, with_owners, works_in_doubt};
 
-/// What one manifest is to become, and under which rules.
+/// One manifest and the rules for applying it.
 #[derive(Debug, Clone, Copy)]
 pub struct Task<'a> {
     pub manifest: &'a Value,
     pub strategy: &'a ApplyStrategy,
     pub owner: &'a Owner,
-    /// Names of Works that this member is known to have. An AppliedWork of any other name may have been left behind.
+    /// Names of Works that this member is known to have. An AppliedWork of any other name may be orphaned.
     pub works: &'a BTreeSet<String>,
 }
 
-/// What the member's API server is asked to do with the object.
+/// A request to the member's API server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// Server-side apply of this, forced, without storing anything.
+    /// Forced server-side apply as a dry run.
     DryRun(Value),
-    /// Store this in place of the live object, if that has not changed.
+    /// Replaces the live object, unless it has changed.
     Replace(Value),
     Write(Operation),
 }
 
-/// Why the member's API server did not do what it was asked.
+/// Why the member's API server failed the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiFailure {
-    /// The HTTP status, if there was an answer at all.
+    /// The HTTP status, if there was an answer.
     pub code: Option<u16>,
     pub message: String,
 }
@@ -47,29 +46,29 @@ pub struct ApiFailure {
 /// HTTP status of an object that the API server finds invalid.
 const UNPROCESSABLE: u16 = 422;
 
-/// What comes next.
+/// The next step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// To be asked of the member; the answer goes to `Process::answered`.
+    /// A request to the member; the answer goes to `Process::answered`.
     Ask(Request),
-    /// To be asked of the hub: which of these Works are there? The answer goes to `Process::found`.
+    /// A request to the hub: which of these Works exist? The answer goes to `Process::found`.
     FindWorks(BTreeSet<String>),
     Done(Processed),
 }
 
-/// What came of one manifest.
+/// The result of one manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Processed {
     pub outcome: Outcome,
-    /// The object as it was last seen; `None` if there is none.
+    /// The object as it was last read; `None` if it does not exist.
     pub live: Option<Value>,
-    /// Where the live object was changed on the member.
+    /// Fields that were changed on the member.
     pub drifts: Vec<PatchDetail>,
-    /// Where an object that was there before differs from the manifest.
+    /// Fields in which an object that existed before differs from the manifest.
     pub diffs: Vec<PatchDetail>,
 }
 
-/// How it ended.
+/// The outcome for one manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Applied,
@@ -97,17 +96,17 @@ const DIFF_FAILED: &str =
     "failed to calculate configuration diffs between the manifest object and the object from the member cluster: ";
 const DRIFT_FAILED: &str =
     "failed to calculate pre-apply drifts between the manifest and the object from the member cluster: ";
-/// The class of an error, as all agents tell it. Server-side applies have words of their own.
+/// Prefix of errors, as in KubeFleet's agents. Server-side apply has a prefix of its own.
 const API_ERROR: &str = "error returned by the API server: ";
 const SERVER_SIDE_APPLY: &str = "failed to apply the manifest object: an error is returned by the API server: ";
 const LEFT_BEHIND: &str = "failed to remove left-behind AppliedWork owner references: failed to get the Work object: ";
 
-/// The conversation about one manifest.
+/// The state of processing one manifest.
 #[derive(Debug)]
 pub struct Process<'a> {
     task: Task<'a>,
     live: Option<Value>,
-    /// What the answer that comes next is about.
+    /// What the next answer is about.
     awaited: Awaited,
 }
 
@@ -123,7 +122,7 @@ enum Awaited {
 /// Why manifest and live object are compared.
 #[derive(Debug, Clone, PartialEq)]
 enum Purpose {
-    /// To become an owner beside these if nothing differs.
+    /// To become an owner besides these if there is no difference.
     TakeOver {
         remaining: Vec<Value>,
     },
@@ -131,15 +130,15 @@ enum Purpose {
     Drift,
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 struct Comparison {
     details: Vec<PatchDetail>,
-    /// The server finds the manifest invalid, so that all fields were compared.
+    /// The server finds the manifest invalid, so all fields were compared.
     degraded: bool,
 }
 
 impl<'a> Process<'a> {
-    /// Begins with what a look at the object found.
+    /// Starts with the live object.
     pub fn begin(task: Task<'a>, live: Result<Option<Value>, ApiFailure>) -> (Self, Step) {
         let mut process = Self { task, live: None, awaited: Awaited::Nothing };
         let step = match live {
@@ -157,7 +156,7 @@ impl<'a> Process<'a> {
         (process, step)
     }
 
-    /// Goes on with the answer to what was asked last.
+    /// Continues with the answer to the last request.
     pub fn answered(&mut self, answer: Result<Value, ApiFailure>) -> Step {
         match std::mem::replace(&mut self.awaited, Awaited::Nothing) {
             Awaited::Nothing | Awaited::Works => self.unasked(),
@@ -181,7 +180,7 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Goes on with those of the Works asked for that the hub has.
+    /// Continues with those of the requested Works that exist on the hub.
     pub fn found(&mut self, works: Result<BTreeSet<String>, ApiFailure>) -> Step {
         match (std::mem::replace(&mut self.awaited, Awaited::Nothing), works) {
             (Awaited::Works, Ok(works)) => self.beside_other_owners(&works),
@@ -203,7 +202,7 @@ impl<'a> Process<'a> {
         if strategy.when_to_take_over() == WhenToTakeOver::Never || owner.owns(live) {
             return self.ours_or_not();
         }
-        // No owner is dropped because its Work was not heard of.
+        // An owner is never dropped only because its Work is not cached.
         let in_doubt = works_in_doubt(live, works);
         if in_doubt.is_empty() {
             return self.beside_other_owners(&in_doubt);
@@ -212,7 +211,7 @@ impl<'a> Process<'a> {
         Step::FindWorks(in_doubt)
     }
 
-    /// Takes the object over as far as its owners allow it. `found` are Works that are there beside those known before.
+    /// Takes the object over if its owners allow it. `found` are Works that exist besides the known ones.
     fn beside_other_owners(&mut self, found: &BTreeSet<String>) -> Step {
         let Task { strategy, owner, works, .. } = self.task;
         let live = self.live.as_ref().unwrap_or(&Value::Null);
@@ -235,7 +234,7 @@ impl<'a> Process<'a> {
         Step::Ask(Request::Replace(with_owners(self.live.as_ref().unwrap_or(&Value::Null), owners)))
     }
 
-    /// The object is ours now, or is not and stays so.
+    /// The object is ours now, or it stays with its other owners.
     fn ours_or_not(&mut self) -> Step {
         let Task { manifest, strategy, owner, .. } = self.task;
         let reports_only = strategy.strategy_type() == ApplyStrategyType::ReportDiff;
@@ -253,7 +252,7 @@ impl<'a> Process<'a> {
             return self.not_applied(ManifestAppliedReason::NotTakenOver, error);
         }
         let heeds_drift = strategy.when_to_apply() == WhenToApply::IfNotDrifted;
-        // Drift never stops a new version: only what was applied from this very manifest can have drifted from it.
+        // Drift never stops a new version: only an object applied from this very manifest can have drifted from it.
         if heeds_drift && manifest_hash::is_unchanged(manifest, live) {
             return self.compare(Purpose::Drift);
         }
@@ -270,7 +269,7 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// `answer` is what a dry run came to, if there was one.
+    /// `answer` is the result of a dry run, if there was one.
     fn compared(&mut self, purpose: Purpose, answer: Option<Result<Value, ApiFailure>>) -> Step {
         let live = self.live.as_ref().unwrap_or(&Value::Null);
         let whole = |degraded| Comparison { details: compare::differences(self.task.manifest, live), degraded };

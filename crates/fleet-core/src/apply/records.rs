@@ -1,9 +1,9 @@
-//! The Work's memory of what it may have put on the member: written before anything is applied, so that a process that
-//! dies in between loses track of nothing; and what of it the Work no longer names.
+//! The records in a Work's status of what it may have placed on the member, and the objects that it no longer
+//! contains.
 //!
-//! Decides from the Work, its present manifests and the records in its status. An object is a left-over only because the
-//! hub gave a newer list of manifests that does not name it: never because a manifest could not be read or decoded, and
-//! never on an older list than one that was carried out already.
+//! Records are written before anything is applied, so that a crash loses no object. Never treats an object as
+//! leftover because a manifest could not be read or decoded, nor because of an older list of manifests than the one
+//! last applied: only a newer list without the object counts.
 
 use std::collections::BTreeSet;
 
@@ -13,44 +13,48 @@ use fleet_api::kinds::Work;
 use fleet_api::types::{ApplyStrategyType, ManifestCondition, WorkResourceIdentifier};
 use jiff::Timestamp;
 
+use super::containers::sort_for_removal;
 use super::decode::{Identity, Manifest};
 
-/// The ordinal of a record whose manifest the Work no longer has, while its object waits for its removal.
-pub const NO_LONGER_NAMED: i64 = -1;
+/// The ordinal of a record whose manifest is gone from the Work while its object still has to be removed.
+pub const NO_LONGER_IN_WORK: i64 = -1;
 
-/// Objects that the Work named once and names no longer. Whether they are ours is for who removes them to see.
-pub fn left_overs(work: &Work, manifests: &[Manifest<'_>]) -> Vec<WorkResourceIdentifier> {
+/// Objects that the Work contained once and no longer does, in the order of removal. The caller checks whether they
+/// are ours.
+pub fn leftovers(work: &Work, manifests: &[Manifest<'_>]) -> Vec<WorkResourceIdentifier> {
     if reports_only(work) {
         return Vec::new();
     }
     let newer = is_newer_instruction(work);
-    // By object, not by version: one that is named in another version of its kind is the same and stays.
+    // By object, not by version: the same object in another version of its kind stays.
     let named: BTreeSet<_> =
         manifests.iter().filter_map(|manifest| Some(Identity::of(&manifest.identifier)?.object())).collect();
-    let is_left_over = |identifier: &WorkResourceIdentifier| {
-        (newer || identifier.ordinal == NO_LONGER_NAMED)
+    let is_leftover = |identifier: &WorkResourceIdentifier| {
+        (newer || identifier.ordinal == NO_LONGER_IN_WORK)
             && !identifier.name.is_empty()
             && Identity::of(identifier).is_some_and(|identity| !named.contains(&identity.object()))
     };
     let mut seen = BTreeSet::new();
-    records_of(work)
+    let mut going: Vec<WorkResourceIdentifier> = records_of(work)
         .iter()
         .map(|record| &record.identifier)
-        .filter(|identifier| is_left_over(identifier))
+        .filter(|identifier| is_leftover(identifier))
         .filter(|identifier| Identity::of(identifier).is_some_and(|identity| seen.insert(identity.object())))
         .cloned()
-        .collect()
+        .collect();
+    sort_for_removal(&mut going);
+    going
 }
 
-/// Whether the list of manifests is newer than the one that was carried out last. One that is older (a hub that was set
-/// back to an earlier state) asks for no removal.
+/// Whether the list of manifests is newer than the one last applied. An older list (from a hub restored from a
+/// backup) removes nothing.
 fn is_newer_instruction(work: &Work) -> bool {
     let conditions = work.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let known = decode::<WorkApplied>(conditions, work.generation());
     known.any().is_none_or(|condition| condition.observed_generation < work.generation())
 }
 
-/// Whether what was read from the hub again still is the same instruction. Nothing is removed on any other.
+/// Whether the Work that was read again from the hub is still the same. Otherwise nothing is removed.
 pub fn is_same_instruction(known: &Work, stored: Option<&Work>) -> bool {
     stored.is_some_and(|stored| {
         stored.metadata.uid == known.metadata.uid
@@ -59,8 +63,8 @@ pub fn is_same_instruction(known: &Work, stored: Option<&Work>) -> bool {
     })
 }
 
-/// The records to be stored before anything is applied; `None` where each manifest that can be applied has one.
-/// `still_there` are left-overs that have not been removed.
+/// The records to store before anything is applied; `None` if each applicable manifest has one. `still_there` are
+/// leftover objects that have not been removed.
 pub fn write_ahead(
     work: &Work,
     manifests: &[Manifest<'_>],
@@ -95,18 +99,18 @@ pub fn write_ahead(
     (!all_known).then_some(prepared)
 }
 
-/// Records of left-overs that are still there, as they are told of from now on.
+/// Records of leftover objects that still exist, marked as no longer in the Work.
 pub fn kept_records(work: &Work, still_there: &[WorkResourceIdentifier]) -> Vec<ManifestCondition> {
     let kept = |record: &&ManifestCondition| {
         let identity = Identity::of(&record.identifier);
-        identity.is_some() && still_there.iter().any(|left_over| Identity::of(left_over) == identity)
+        identity.is_some() && still_there.iter().any(|leftover| Identity::of(leftover) == identity)
     };
-    let told = |record: &ManifestCondition| {
+    let marked = |record: &ManifestCondition| {
         let mut record = record.clone();
-        record.identifier.ordinal = NO_LONGER_NAMED;
+        record.identifier.ordinal = NO_LONGER_IN_WORK;
         record
     };
-    records_of(work).iter().filter(kept).map(told).collect()
+    records_of(work).iter().filter(kept).map(marked).collect()
 }
 
 fn new_record(manifest: &Manifest<'_>, generation: i64, now: Timestamp) -> ManifestCondition {
@@ -120,7 +124,7 @@ fn reports_only(work: &Work) -> bool {
     strategy.is_some_and(|strategy| strategy.strategy_type() == ApplyStrategyType::ReportDiff)
 }
 
-/// What the Work's status says of manifests.
+/// The records in the Work's status.
 pub fn records_of(work: &Work) -> &[ManifestCondition] {
     work.status.as_ref().map(|status| status.manifest_conditions.as_slice()).unwrap_or_default()
 }

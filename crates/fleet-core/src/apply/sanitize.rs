@@ -1,12 +1,11 @@
-//! What of a manifest is sent to the member: not what servers, controllers or the agent itself write.
+//! Removes from a manifest what servers, controllers or the agent itself write.
 //!
-//! Decides from the manifest alone. Never looks at the live object, never judges whether the rest is valid: that is the
-//! member's API server's affair.
+//! Validation of the rest is left to the member's API server.
 
 use fleet_api::well_known::annotations;
 use serde_json::{Map, Value};
 
-/// Annotations that whoever applied the object elsewhere has left: ours, kubectl's and the deployment controller's.
+/// Annotations of earlier applies elsewhere: ours, kubectl's and the deployment controller's.
 const FOREIGN_ANNOTATIONS: &[&str] = &[
     annotations::SPEC_HASH,
     annotations::LAST_APPLIED,
@@ -14,7 +13,7 @@ const FOREIGN_ANNOTATIONS: &[&str] = &[
     "deployment.kubernetes.io/revision",
 ];
 
-/// Metadata that a server decides, and owners: the applied object has the owner that the agent gives it.
+/// Metadata that a server sets, and owners: the agent sets the owner of an applied object.
 const SERVER_METADATA: &[&str] = &[
     "ownerReferences",
     "managedFields",
@@ -27,7 +26,7 @@ const SERVER_METADATA: &[&str] = &[
     "uid",
 ];
 
-/// The manifest as it is applied, before hash, owner and last-applied text are put on it.
+/// The manifest to apply, without hash, owner and last-applied annotation.
 pub fn sanitized(manifest: &Value) -> Value {
     let Value::Object(fields) = manifest else { return manifest.clone() };
     let kept = fields.iter().filter(|(name, _)| *name != "status");
@@ -53,8 +52,8 @@ fn metadata(value: &Value) -> Value {
     Value::Object(kept)
 }
 
-/// Puts an annotation on an object, whatever stood there before. A value that is no object stays as it is: the API
-/// server refuses it with better words than ours.
+/// Sets an annotation of an object. Leaves a value that is not an object as it is: the API server's error is better
+/// than ours.
 pub(super) fn annotate(object: &mut Value, key: &str, text: String) {
     if !object.is_object() {
         return;
@@ -72,7 +71,7 @@ pub(super) fn annotate(object: &mut Value, key: &str, text: String) {
 mod tests {
     use super::*;
     use crate::apply::last_applied::LastApplied;
-    use crate::apply::{hostile, last_applied, manifest_hash};
+    use crate::apply::{adversarial, last_applied, manifest_hash};
     use expect_test::{Expect, expect};
     use fleet_api::go_json;
     use proptest::prelude::*;
@@ -143,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_manifest_can_be_made_ready_to_apply(manifest in hostile::object()) {
+        fn any_manifest_can_be_made_ready_to_apply(manifest in adversarial::object()) {
             let clean = sanitized(&manifest);
             prop_assert_eq!(&sanitized(&clean), &clean);
             prop_assert_eq!(clean.get("status"), None);

@@ -1,7 +1,8 @@
-//! What a Work's status says after its manifests were processed, and what the member's own ledger lists.
+//! The status of a Work after its manifests were processed, and the status of its AppliedWork.
 //!
-//! Decides from the results, the status before and the time. Never applies anything, and never writes a status that says
-//! nothing new: whoever waits for one counts from its timestamps.
+//! Never produces an update without news: consumers compare timestamps.
+
+use std::collections::BTreeMap;
 
 use fleet_api::conditions::work::{
     ManifestApplied, ManifestAppliedReason, ManifestAvailable, ManifestDiffReported, WORK_SIZE_LIMIT_BYTES,
@@ -22,21 +23,21 @@ use super::back_report;
 use super::decode::Identity;
 use super::measure::bytes_of;
 use super::process::{Outcome, Processed};
-use super::records::{kept_records, records_of};
+use super::records::{NO_LONGER_IN_WORK, kept_records, records_of};
 use super::requeue::is_worth_a_retry;
 
-/// What came of one manifest, with all that its report needs.
+/// The result of one manifest with everything that its condition needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestResult {
     pub identifier: WorkResourceIdentifier,
     pub processed: Processed,
-    /// `None` where nothing was applied.
+    /// `None` if nothing was applied.
     pub availability: Option<Availability>,
 }
 
 impl ManifestResult {
-    /// What of it has to be remembered so that it can be told again while neither the manifest nor the object changes.
-    /// `None` where that would not do: it has to be tried again, or its content is looked at later.
+    /// The part of a result that can be reused while neither the manifest nor the object changes. `None` if the
+    /// manifest must be retried or its content is needed later.
     pub fn kept(&self, strategy: &ApplyStrategy, whole_status: bool) -> Option<Self> {
         let live = self.processed.live.as_ref()?;
         if is_worth_a_retry(self, strategy) || self.identifier.resource == CUSTOM_RESOURCE_DEFINITIONS {
@@ -61,25 +62,51 @@ impl ManifestResult {
 /// The resource whose objects define others.
 pub(super) const CUSTOM_RESOURCE_DEFINITIONS: &str = "customresourcedefinitions";
 
-/// Left-overs that are kept because too much was deleted in the last minute.
+/// Leftover objects that are not deleted yet: the delete budget is used up, or other placed objects would be deleted
+/// with them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Held {
     pub objects: Vec<WorkResourceIdentifier>,
-    /// How many objects may be deleted within a minute.
+    /// Those of them that contain other placed objects.
+    pub not_empty: Vec<WorkResourceIdentifier>,
+    /// Maximum number of deletions per minute.
     pub limit: usize,
 }
 
-/// The status that a run leads to.
+impl Held {
+    fn state(&self) -> Option<WorkDeletionsHeld> {
+        if self.objects.len() > self.not_empty.len() {
+            return Some(WorkDeletionsHeld::LeftOversHeld { objects: self.objects.len(), limit: self.limit });
+        }
+        (!self.not_empty.is_empty()).then(|| placed_objects_left(&self.not_empty))
+    }
+}
+
+/// Maximum number of containers that a message names.
+const CONTAINERS_NAMED: usize = 3;
+
+/// The condition for containers that are kept because of placed objects in them.
+pub fn placed_objects_left(containers: &[WorkResourceIdentifier]) -> WorkDeletionsHeld {
+    let mut named: Vec<String> =
+        containers.iter().take(CONTAINERS_NAMED).map(|one| format!("{} {}", one.kind, one.name)).collect();
+    match containers.len().saturating_sub(CONTAINERS_NAMED) {
+        0 => {}
+        more => named.push(format!("and {more} more")),
+    }
+    WorkDeletionsHeld::PlacedObjectsLeft { containers: named.join(", ") }
+}
+
+/// The new status of a Work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewStatus {
     pub status: WorkStatus,
-    /// Whether it says anything that the stored one does not, or its timestamps have to move.
+    /// Whether it differs from the stored status, or its timestamps must change.
     pub is_news: bool,
-    /// Whether it is only a step on the way: everything is applied and something is not available yet.
+    /// Whether a better status is expected soon: everything is applied and something is not available yet.
     pub is_interim: bool,
 }
 
-/// The status of a Work whose manifests came to these results.
+/// The status of a Work from the results of its manifests.
 pub fn work_status(work: &Work, results: &[ManifestResult], held: &Held, now: Timestamp) -> NewStatus {
     let before = work.status.clone().unwrap_or_default();
     let mut manifest_conditions: Vec<ManifestCondition> =
@@ -88,9 +115,7 @@ pub fn work_status(work: &Work, results: &[ManifestResult], held: &Held, now: Ti
     let mut status = WorkStatus { conditions: before.conditions.clone(), manifest_conditions };
     let generation = work.generation();
     set_work_conditions(&mut status.conditions, reports_only(work), results, generation, now);
-    let deletions = (!held.objects.is_empty())
-        .then_some(WorkDeletionsHeld::LeftOversHeld { objects: held.objects.len(), limit: held.limit });
-    put_or_remove(&mut status.conditions, deletions, generation, now);
+    put_or_remove(&mut status.conditions, held.state(), generation, now);
     let oversized = bytes_over_limit(work, &status);
     if oversized.is_some() {
         status.manifest_conditions.iter_mut().for_each(trim);
@@ -108,7 +133,7 @@ fn reports_only(work: &Work) -> bool {
     strategy.is_some_and(|strategy| strategy.strategy_type() == ApplyStrategyType::ReportDiff)
 }
 
-/// Whether statuses of applied objects are brought back.
+/// Whether statuses of applied objects are reported back.
 pub fn mirrors(work: &Work) -> bool {
     work.spec.report_back_strategy.is_some_and(|strategy| strategy.type_ == ReportBackStrategyType::Mirror)
 }
@@ -123,7 +148,7 @@ fn is_interim(status: &WorkStatus, generation: i64, results: &[ManifestResult]) 
     applied && waits && !results.iter().any(|result| matches!(result.availability, Some(Availability::Failed(_))))
 }
 
-/// The record that is about this manifest: the very same identifier, or else the first of the same object. Only the first
+/// The record of this manifest: the one with the same identifier, or the first one of the same object. Only the first
 /// of several manifests for one object inherits its record.
 fn record_before<'a>(work: &'a Work, result: &ManifestResult) -> Option<&'a ManifestCondition> {
     let records = records_of(work);
@@ -211,6 +236,7 @@ fn applied_state(outcome: &Outcome) -> ManifestApplied {
         Reason::DecodingErred => ManifestApplied::DecodingErred { error },
         Reason::FoundGenerateName => ManifestApplied::FoundGenerateName { error },
         Reason::Duplicated => ManifestApplied::Duplicated { error },
+        Reason::Denied => ManifestApplied::Denied { error },
         Reason::FailedToFindObject => ManifestApplied::FailedToFindObject { error },
         Reason::FailedToTakeOver => ManifestApplied::FailedToTakeOver { error },
         Reason::NotTakenOver => ManifestApplied::NotTakenOver { error },
@@ -252,7 +278,7 @@ fn diff_state(outcome: &Outcome) -> ManifestDiffReported {
     }
 }
 
-/// One word for how a manifest ended, for metrics and for telling whether anything changed between two runs.
+/// One word for an outcome, for metrics and for comparing two reconciles.
 pub fn word_of(outcome: &Outcome) -> &'static str {
     use fleet_api::conditions::Reason as _;
     match outcome {
@@ -284,7 +310,7 @@ fn set_work_conditions(
         () => WorkAvailable::AllAvailable,
     };
     put_or_remove(conditions, (!reports && all_applied).then_some(state), generation, now);
-    // A comparison in degraded mode is not counted: consumers of the reference rely on it.
+    // A comparison in degraded mode is not counted: users of KubeFleet rely on that.
     let reported = count(&|result| matches!(result.processed.outcome, Outcome::FoundDiff | Outcome::NoDiffFound));
     let state = if reported == manifests {
         WorkDiffReported::AllReported
@@ -294,17 +320,17 @@ fn set_work_conditions(
     put_or_remove(conditions, reports.then_some(state), generation, now);
 }
 
-/// What stands before a status in the text of an object that has one.
+/// Text between the spec and the status in the JSON of an object.
 const STATUS_FIELD: &str = r#","status":"#;
 
-/// By how much the Work with this status is larger than may be stored.
+/// The number of bytes by which the Work with this status exceeds the limit.
 fn bytes_over_limit(work: &Work, status: &WorkStatus) -> Option<usize> {
     let status_before = work.status.as_ref().map_or(0, |before| STATUS_FIELD.len() + bytes_of(before));
     let bytes = bytes_of(work).saturating_sub(status_before) + STATUS_FIELD.len() + bytes_of(status);
     bytes.checked_sub(WORK_SIZE_LIMIT_BYTES).filter(|over| *over > 0)
 }
 
-/// What stands for a value that does not fit.
+/// Replaces a value that does not fit.
 const OMITTED: &str = "(omitted)";
 
 fn trim(record: &mut ManifestCondition) {
@@ -326,12 +352,26 @@ fn in_short(details: &[PatchDetail]) -> Vec<PatchDetail> {
     vec![PatchDetail { path, value_in_member: OMITTED.to_owned(), value_in_hub: OMITTED.to_owned() }]
 }
 
-/// What the member's ledger lists: what is applied, in the order of the manifests.
-pub fn ledger_status(results: &[ManifestResult]) -> AppliedWorkStatus {
+/// The resources that the AppliedWork lists: applied ones in the order of the manifests, then leftover ones that are
+/// not deleted yet. `before` is its current status.
+pub fn applied_work_status(
+    results: &[ManifestResult],
+    held: &Held,
+    before: Option<&AppliedWorkStatus>,
+) -> AppliedWorkStatus {
     let applied = results.iter().filter(|result| result.processed.outcome.is_applied());
     let entry = |result: &ManifestResult| {
         let uid = result.processed.live.as_ref().and_then(|live| live.pointer("/metadata/uid")?.as_str());
         AppliedResourceMeta { identifier: result.identifier.clone(), uid: uid.unwrap_or_default().to_owned() }
     };
-    AppliedWorkStatus { applied_resources: applied.map(entry).collect() }
+    let known = before.into_iter().flat_map(|before| &before.applied_resources).filter(|_| !held.objects.is_empty());
+    let known: BTreeMap<_, _> =
+        known.filter_map(|known| Some((Identity::of(&known.identifier)?.object(), known))).collect();
+    let listed = |identifier: &WorkResourceIdentifier| {
+        let known = known.get(&Identity::of(identifier)?.object())?;
+        let identifier = WorkResourceIdentifier { ordinal: NO_LONGER_IN_WORK, ..known.identifier.clone() };
+        Some(AppliedResourceMeta { identifier, uid: known.uid.clone() })
+    };
+    let kept = held.objects.iter().filter_map(listed);
+    AppliedWorkStatus { applied_resources: applied.map(entry).chain(kept).collect() }
 }

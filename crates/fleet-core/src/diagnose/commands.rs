@@ -1,9 +1,11 @@
-//! Steps of fixes: each as a command to paste and as an action for machines, made from the same values.
+//! Steps of fixes: each as a command to paste and as an action for machines, built from the same values.
 //!
-//! Decides how a command is spelled. Never decides which one is needed.
+//! Never add text of an object to a command except through `Line`. `Line` accepts only valid names and quotes every word, so that
+//! a hostile name cannot become a shell command.
 
 use fleet_api::kinds::{CLUSTER_GROUP, PLACEMENT_GROUP};
-use fleet_api::yaml;
+use fleet_api::well_known::namespaces;
+use fleet_api::{grammar, safe_text, yaml};
 use serde_json::Value;
 
 use super::finding::{Action, ObjectRef, PatchType, Step};
@@ -16,10 +18,14 @@ const SHORT: &[(&str, &str)] = &[
     ("ResourcePlacement", "rp"),
 ];
 
-/// Groups whose kinds nobody else has.
+/// API groups that only Fleet uses.
 const OUR_GROUPS: &[&str] = &[PLACEMENT_GROUP, CLUSTER_GROUP];
 
-/// How commands reach the hub: by this context, or by the current one.
+/// Fields of manifests and patches that name objects.
+const NAMING_FIELDS: &[&str] =
+    &["name", "namespace", "placementName", "clusterName", "clusterNames", "stagedRolloutStrategyName"];
+
+/// The kubeconfig context of the hub; `None` for the current one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kubectl {
     pub hub_context: Option<String>,
@@ -50,113 +56,270 @@ impl Kubectl {
         patch: Value,
     ) -> Step {
         let type_word = match patch_type {
-            PatchType::Merge => "merge",
-            PatchType::Strategic => "strategic",
+            PatchType::Merge => "--type=merge",
+            PatchType::Strategic => "--type=strategic",
         };
-        let status = subresource.map(|word| format!(" --subresource={word}")).unwrap_or_default();
-        let command = format!(
-            "{} patch {}{status} --type={type_word} -p {}",
-            self.to(object),
-            target(object),
-            quoted(&patch.to_string())
-        );
+        let status: &[&'static str] = if subresource.is_some() { &["--subresource=status"] } else { &[] };
+        let line = Line::of(&["patch"]).target(object).fixed(status).fixed(&[type_word, "-p"]).document(&patch);
         let action = Action::Patch { object: object.clone(), subresource, patch_type, patch };
-        step(what, command, Some(action))
+        self.step(what, object.member.as_deref(), line, Some(action))
     }
 
     /// Sets or, with no value, removes labels of an object.
     pub(super) fn label(&self, what: impl Into<String>, object: &ObjectRef, labels: &[(&str, Option<&str>)]) -> Step {
-        let words: Vec<String> = labels
-            .iter()
-            .map(|(key, value)| match value {
-                Some(value) => format!("{key}={value}"),
-                None => format!("{key}-"),
-            })
-            .collect();
-        let overwrite = if labels.iter().any(|(_, value)| value.is_some()) { " --overwrite" } else { "" };
-        let command = format!("{} label {} {}{overwrite}", self.to(object), target(object), words.join(" "));
+        let mut line = Line::of(&["label"]).target(object);
+        for (key, value) in labels {
+            line = line.label(key, *value);
+        }
+        if labels.iter().any(|(_, value)| value.is_some()) {
+            line = line.fixed(&["--overwrite"]);
+        }
         let fields: serde_json::Map<String, Value> =
             labels.iter().map(|(key, value)| ((*key).to_owned(), value.map_or(Value::Null, Value::from))).collect();
         let patch = serde_json::json!({"metadata": {"labels": fields}});
         let action = Action::Patch { object: object.clone(), subresource: None, patch_type: PatchType::Merge, patch };
-        step(what, command, Some(action))
+        self.step(what, object.member.as_deref(), line, Some(action))
     }
 
     pub(super) fn create(&self, what: impl Into<String>, manifest: Value) -> Step {
-        let command = format!("{} create -f - <<'EOF'\n{}EOF", self.hub(), yaml::to_string(&manifest));
-        step(what, command, Some(Action::Create { manifest, member: None }))
+        let line = Line::of(&["create", "-f", "-"]).typed(&manifest);
+        self.step(what, None, line, Some(Action::Create { manifest, member: None }))
     }
 
     pub(super) fn delete(&self, what: impl Into<String>, object: &ObjectRef) -> Step {
-        let command = format!("{} delete {}", self.to(object), target(object));
-        step(what, command, Some(Action::Delete { object: object.clone() }))
+        let line = Line::of(&["delete"]).target(object);
+        self.step(what, object.member.as_deref(), line, Some(Action::Delete { object: object.clone() }))
     }
 
-    /// Shows an object; nothing changes.
-    pub(super) fn look(&self, what: impl Into<String>, object: &ObjectRef) -> Step {
-        step(what, format!("{} get {} -o yaml", self.to(object), target(object)), None)
+    /// Prints an object.
+    pub(super) fn get(&self, what: impl Into<String>, object: &ObjectRef) -> Step {
+        let line = Line::of(&["get"]).target(object).fixed(&["-o", "yaml"]);
+        self.step(what, object.member.as_deref(), line, None)
     }
 
-    /// Opens an object in an editor: what is to be written is for a person to decide.
+    /// Opens an object in an editor, where the change depends on the user.
     pub(super) fn edit(&self, what: impl Into<String>, object: &ObjectRef) -> Step {
-        step(what, format!("{} edit {}", self.to(object), target(object)), None)
+        self.step(what, object.member.as_deref(), Line::of(&["edit"]).target(object), None)
     }
 
-    /// Shows what such a command prints on the hub; nothing changes.
-    pub(super) fn show(&self, what: impl Into<String>, arguments: &str) -> Step {
-        step(what, format!("{} {arguments}", self.hub()), None)
+    /// A command on the hub that changes nothing.
+    pub(super) fn show(&self, what: impl Into<String>, line: Line) -> Step {
+        self.step(what, None, line, None)
     }
 
-    fn hub(&self) -> String {
-        match &self.hub_context {
-            Some(context) => format!("kubectl --context {}", word(context)),
-            None => "kubectl".to_owned(),
-        }
-    }
-
-    fn to(&self, object: &ObjectRef) -> String {
-        match &object.member {
-            Some(member) => format!("kubectl --context {member}"),
-            None => self.hub(),
-        }
+    fn step(&self, what: impl Into<String>, member: Option<&str>, line: Line, action: Option<Action>) -> Step {
+        let program = match (member, &self.hub_context) {
+            (Some(member), _) => Line::of(&["kubectl", "--context"]).name(member),
+            (None, Some(context)) => Line::of(&["kubectl", "--context"]).quoted(context),
+            (None, None) => Line::of(&["kubectl"]),
+        };
+        step(what, program.then(line), action)
     }
 }
 
 pub(super) fn create_on(what: impl Into<String>, member: &str, manifest: Value) -> Step {
-    let command = format!("kubectl --context {member} create -f - <<'EOF'\n{}EOF", yaml::to_string(&manifest));
-    step(what, command, Some(Action::Create { manifest, member: Some(member.to_owned()) }))
+    let line = Line::of(&["create", "-f", "-"]).typed(&manifest);
+    let action = Action::Create { manifest, member: Some(member.to_owned()) };
+    Kubectl::default().step(what, Some(member), line, Some(action))
 }
 
-/// Shows what such a command prints on a member; nothing changes.
-pub(super) fn show_on(what: impl Into<String>, member: &str, arguments: &str) -> Step {
-    step(what, format!("kubectl --context {member} {arguments}"), None)
+/// A command on a member that changes nothing.
+pub(super) fn show_on(what: impl Into<String>, member: &str, line: Line) -> Step {
+    Kubectl::default().step(what, Some(member), line, None)
 }
 
-/// A step that no command does.
+/// Lists the Works of a member.
+pub(super) fn works_of(member: &str) -> Line {
+    Line::of(&["get", "work"]).namespace(&format!("{}{member}", namespaces::MEMBER_PREFIX))
+}
+
+/// Lists the Pods of the hub agent by the chart's label.
+pub(super) fn hub_agent_pods() -> Line {
+    Line::of(&["get", "pods", "-A", "-l", "app=hub-agent"])
+}
+
+/// A step without a command.
 pub(super) fn by_hand(what: impl Into<String>) -> Step {
-    step(what, String::new(), None)
+    Step { what: safe_text::line(&what.into()).into_owned(), command: String::new(), action: None, fill_in: Vec::new() }
 }
 
-fn step(what: impl Into<String>, command: String, action: Option<Action>) -> Step {
+fn step(what: impl Into<String>, line: Line, action: Option<Action>) -> Step {
+    let command = match line.0 {
+        Ok(Text { words, document }) => format!("{}{}", words.join(" "), document.unwrap_or_default()),
+        Err(NotAName(text)) => {
+            return by_hand(format!("{} (no command is shown: {text:?} is not a valid name)", what.into()));
+        }
+    };
     #[cfg(test)]
     super::tests::round_trip::agree(&command, action.as_ref());
     let fill_in = placeholders(&command);
-    Step { what: what.into(), command, action, fill_in }
+    Step { what: safe_text::line(&what.into()).into_owned(), command, action, fill_in }
 }
 
-/// `crp web`, or `deployment web -n shop`.
-pub(super) fn target(object: &ObjectRef) -> String {
-    format!("{} {}{}", resource(object), object.name, in_namespace(object))
+/// The words of a command, or the text that is not a valid name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line(Result<Text, NotAName>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Text {
+    /// Each quoted for a shell.
+    words: Vec<String>,
+    /// A here-document behind them.
+    document: Option<String>,
 }
 
-/// ` -n shop`, or nothing for what is in no namespace.
-pub(super) fn in_namespace(object: &ObjectRef) -> String {
-    object.namespace.as_deref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default()
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct NotAName(String);
+
+impl Line {
+    pub(super) fn of(words: &[&'static str]) -> Self {
+        Self(Ok(Text::default())).fixed(words)
+    }
+
+    /// Adds constant words.
+    pub(super) fn fixed(self, words: &[&'static str]) -> Self {
+        words.iter().fold(self, |line, word| line.quoted(word))
+    }
+
+    /// The name of an object, a Pod or a container.
+    pub(super) fn name(self, text: &str) -> Self {
+        self.checked(is_name(text), text, text)
+    }
+
+    /// `-n shop`
+    pub(super) fn namespace(self, text: &str) -> Self {
+        self.fixed(&["-n"]).checked(grammar::dns1123_label(text).is_empty(), text, text)
+    }
+
+    /// `crp web`, or `deployment web -n shop`.
+    pub(super) fn target(self, object: &ObjectRef) -> Self {
+        self.kind(object, "").name(&object.name).namespace_of(object)
+    }
+
+    /// The namespace of an object that is in one.
+    pub(super) fn namespace_of(self, object: &ObjectRef) -> Self {
+        match &object.namespace {
+            Some(namespace) => self.namespace(namespace),
+            None => self,
+        }
+    }
+
+    /// The kind of an object, and others behind it, such as `,pods`.
+    pub(super) fn kind(self, object: &ObjectRef, others: &'static str) -> Self {
+        let kind = object.kind.is_ascii() && grammar::dns1123_label(&object.kind.to_lowercase()).is_empty();
+        let (group, version) = object.api_version.rsplit_once('/').unwrap_or(("", &object.api_version));
+        let api = (group.is_empty() || grammar::dns1123_subdomain(group).is_empty())
+            && grammar::dns1123_label(version).is_empty();
+        let line = self.checked(api, &object.api_version, "");
+        line.checked(kind, &object.kind, &format!("{}{others}", resource(object)))
+    }
+
+    /// `key=value`, or `key-` without a value.
+    pub(super) fn label(self, key: &str, value: Option<&str>) -> Self {
+        let line = self.checked(grammar::qualified_name(key).is_empty(), key, "");
+        match value {
+            Some(value) => line.checked(grammar::label_value(value).is_empty(), value, &format!("{key}={value}")),
+            None => line.quoted(&format!("{key}-")),
+        }
+    }
+
+    /// JSON as one word; the names in it are checked.
+    fn document(self, value: &Value) -> Self {
+        self.naming(value).quoted(&safe_text::json(&value.to_string()))
+    }
+
+    /// A manifest as a here-document.
+    fn typed(self, manifest: &Value) -> Self {
+        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let object = ObjectRef {
+            api_version: text("/apiVersion").to_owned(),
+            kind: text("/kind").to_owned(),
+            namespace: None,
+            name: String::new(),
+            member: None,
+        };
+        let valid = Self::of(&[]).kind(&object, "").name(text("/metadata/name")).naming(manifest);
+        // Text of an object must not look like a line of the output, and a shell would act on a tab.
+        let body = if has_hidden(manifest) {
+            format!("{}\n", safe_text::json(&manifest.to_string()))
+        } else {
+            yaml::to_string(manifest)
+        };
+        Self(self.0.and_then(|typed| {
+            valid.0?;
+            Ok(Text { document: Some(format!(" <<'EOF'\n{body}EOF")), ..typed })
+        }))
+    }
+
+    /// Refuses fields that should name objects and do not.
+    fn naming(self, value: &Value) -> Self {
+        match value {
+            Value::Object(fields) => fields.iter().fold(self, |line, (key, value)| {
+                let names = if NAMING_FIELDS.contains(&key.as_str()) { strings(value) } else { Vec::new() };
+                let line = names.into_iter().fold(line, |line, name| {
+                    line.checked(name.is_empty() || is_name(name) || is_placeholder(name), name, "")
+                });
+                line.naming(value)
+            }),
+            Value::Array(items) => items.iter().fold(self, Self::naming),
+            _ => self,
+        }
+    }
+
+    fn then(self, rest: Self) -> Self {
+        Self(self.0.and_then(|Text { mut words, .. }| {
+            let rest = rest.0?;
+            words.extend(rest.words);
+            Ok(Text { words, document: rest.document })
+        }))
+    }
+
+    /// Adds a word, unless it is empty, if `text` is valid.
+    fn checked(self, valid: bool, text: &str, word: &str) -> Self {
+        match self {
+            Self(Ok(_)) if !valid => Self(Err(NotAName(text.to_owned()))),
+            line if word.is_empty() => line,
+            line => line.quoted(word),
+        }
+    }
+
+    /// Adds a word. Every word of a command is added here.
+    fn quoted(self, word: &str) -> Self {
+        Self(self.0.and_then(|mut text| {
+            text.words.push(safe_text::shell_word(word).ok_or_else(|| NotAName(word.to_owned()))?);
+            Ok(text)
+        }))
+    }
 }
 
-/// The word by which kubectl finds the kind, and no other: several groups may have kinds of one name, so that a group
-/// which is neither ours nor one of the few without a dot is named.
-pub(super) fn resource(object: &ObjectRef) -> String {
+/// Whether this is a valid object name. Names of RBAC objects may contain colons. Commands do not support the few stranger
+/// names that Kubernetes accepts.
+fn is_name(text: &str) -> bool {
+    text.split(':').all(|part| grammar::qualified_name(part).is_empty() && !part.contains('/'))
+        || grammar::dns1123_subdomain(text).is_empty()
+}
+
+fn strings(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text.as_str()],
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn has_hidden(value: &Value) -> bool {
+    let hidden = |text: &str| text.chars().any(safe_text::is_hidden);
+    match value {
+        Value::String(text) => hidden(text),
+        Value::Array(items) => items.iter().any(has_hidden),
+        Value::Object(fields) => fields.iter().any(|(key, value)| hidden(key) || has_hidden(value)),
+        _ => false,
+    }
+}
+
+/// The resource name for kubectl. It includes the group, except for Fleet's groups and for groups without a dot, because several
+/// groups may have kinds of the same name.
+fn resource(object: &ObjectRef) -> String {
     let group = object.api_version.split_once('/').map_or("", |(group, _)| group);
     let kind = object.kind.to_lowercase();
     if OUR_GROUPS.contains(&group) {
@@ -166,29 +329,22 @@ pub(super) fn resource(object: &ObjectRef) -> String {
     if group.contains('.') { format!("{kind}.{group}") } else { kind }
 }
 
-/// A word of a POSIX shell, in quotes if it needs them.
-fn word(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,@%+".contains(&byte);
-    if !text.is_empty() && text.bytes().all(plain) { text.to_owned() } else { quoted(text) }
-}
-
-/// For a POSIX shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 /// Words like `<image>`. A here-document's `<<'EOF'` is none.
 fn placeholders(command: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for part in command.split('<').skip(1) {
         let Some((word, _)) = part.split_once('>') else { continue };
-        let plain = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
         let word = format!("<{word}>");
-        if plain && !found.contains(&word) {
+        if is_placeholder(&word) && !found.contains(&word) {
             found.push(word);
         }
     }
     found
+}
+
+fn is_placeholder(text: &str) -> bool {
+    let word = text.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or_default();
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }
 
 #[cfg(test)]
@@ -229,9 +385,10 @@ mod tests {
                 fill in: <image>"#]],
         );
         check(
-            kubectl.create("", json!({"kind": "A", "metadata": {"name": "b"}})),
+            kubectl.create("", json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "b"}})),
             expect![[r#"
                 kubectl create -f - <<'EOF'
+                apiVersion: v1
                 kind: A
                 metadata:
                   name: b

@@ -1,6 +1,4 @@
-//! What a diagnosis consists of: findings with evidence and fixes, as values that can be printed or written as JSON.
-//!
-//! Decides the form. Never decides that something is wrong, and never prints.
+//! Findings with evidence and fixes, as values that can be printed or written as JSON.
 
 use std::fmt;
 
@@ -13,7 +11,7 @@ use serde_json::Value;
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
     pub subject: ObjectRef,
-    /// How it stands, in one sentence; true whether or not something was found.
+    /// The current state in one sentence.
     pub summary: String,
     /// The one root cause, if something is wrong or waited for.
     pub cause: Option<Finding>,
@@ -24,27 +22,27 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// How bad it is; `None` if nothing was found.
+    /// The worst severity; `None` without findings.
     pub fn severity(&self) -> Option<Severity> {
         self.cause.iter().chain(&self.notices).map(|finding| finding.severity).max()
     }
 }
 
-/// The more severe is the greater.
+/// In ascending order of severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// As it should be, but somebody may wait for it.
+    /// Not a problem, but a user may be waiting for it.
     Information,
     Warning,
     Error,
 }
 
-/// One thing that was found.
+/// One problem or notice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Its entry in the troubleshooting guides, such as `UR-40`.
+    /// Its entry in docs/TROUBLESHOOTING.md, such as `UR-40`.
     pub entry: &'static str,
     /// The entry that explains the cause further down the chain, such as `PL-V1` below `UR-40`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +50,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The cause in one sentence.
     pub title: String,
-    /// Why that is so, and what follows from it.
+    /// Why it happens, and its consequences.
     pub explanation: String,
     /// What was seen, in the order of the chain: run, stage, cluster, binding, Work, object, Pod.
     pub evidence: Vec<Evidence>,
@@ -90,7 +88,12 @@ impl Finding {
         self
     }
 
-    pub(super) fn seen(mut self, object: &ObjectRef, field: impl Into<String>, value: impl Into<String>) -> Self {
+    pub(super) fn with_evidence(
+        mut self,
+        object: &ObjectRef,
+        field: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Self {
         self.evidence.push(Evidence { object: object.clone(), field: field.into(), value: value.into() });
         self
     }
@@ -102,13 +105,13 @@ impl Finding {
         self
     }
 
-    /// The entry by which the guides explain the cause, at the end of the chain.
+    /// The entry that explains the root cause, at the end of the chain.
     pub fn root_entry(&self) -> &'static str {
         self.because_of.unwrap_or(self.entry)
     }
 }
 
-/// An object, a field of it and what stands there.
+/// An object, a field and its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
@@ -117,7 +120,7 @@ pub struct Evidence {
     pub value: String,
 }
 
-/// Which object is meant, and on which cluster.
+/// A reference to an object on the hub or on a member.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
@@ -132,7 +135,7 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// An object of one of our kinds on the hub; with a namespace it is of the namespaced kind.
+    /// An object of a Fleet kind on the hub; with a namespace it is of the namespaced kind.
     pub fn of<F: Family>(namespace: Option<&str>, name: &str) -> Self {
         let info = kind_of::<F>(namespace);
         Self {
@@ -183,7 +186,7 @@ pub(super) fn kind_of<F: Family>(namespace: Option<&str>) -> Option<&'static Kin
     wanted.or(other).filter(|info| namespace.is_some() || info.scope == ScopeKind::Cluster)
 }
 
-/// Steps that, taken in order, put something right.
+/// Steps that, taken in order, fix a problem.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fix {
@@ -192,7 +195,7 @@ pub struct Fix {
 }
 
 impl Fix {
-    /// Whether all of it can be done without anybody having to decide or to find out something.
+    /// Whether all steps have an action without placeholders, so that no user decision is needed.
     pub fn is_complete(&self) -> bool {
         self.steps.iter().all(|step| step.action.is_some() && step.fill_in.is_empty())
     }
@@ -206,7 +209,7 @@ pub struct Step {
     /// To be pasted into a shell.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub command: String,
-    /// The same for machines. Absent where a person has to look or to decide.
+    /// The same for machines. Absent if the step needs a user's judgement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
     /// Words in angle brackets that the user must replace in command and action, such as `<image>`.
@@ -237,7 +240,7 @@ pub enum Action {
     },
 }
 
-/// Which of the API server's patches is meant.
+/// The patch type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PatchType {
@@ -255,7 +258,7 @@ impl PatchType {
     }
 }
 
-/// Something that would have been looked at, and why it was not.
+/// Something that could not be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unread {

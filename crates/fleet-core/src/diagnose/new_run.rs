@@ -1,7 +1,4 @@
-//! The run that most fixes end with: what its manifest says.
-//!
-//! Decides name, strategy and index of a run that takes the place of another or is the first. Never decides that one is
-//! needed.
+//! Builds the manifest of the run that most fixes end with: its name, strategy and index.
 
 use std::collections::BTreeMap;
 
@@ -10,95 +7,93 @@ use fleet_api::names::RunName;
 use serde_json::{Value, json};
 
 use super::finding::{ObjectRef, Step, kind_of};
-use super::picture::{Picture, Seen};
+use super::inputs::{Inputs, ObservedObject};
 use super::stages;
 
-/// Name of the strategy that is proposed where there is none.
+/// Name of the proposed strategy if there is none.
 const FIRST_STRATEGY: &str = "all-at-once";
 
-/// A run like this one, of the same strategy; without an index it brings what is on the hub now.
-pub(super) fn like(picture: &Picture, run: &Seen<UpdateRun>, index: Option<u32>) -> Step {
-    of(picture, run.name(), &run.spec.placement_name, &run.spec.staged_update_strategy_name, index)
+/// A run with the same placement and strategy; without an index it rolls out what is on the hub now.
+pub(super) fn like(inputs: &Inputs, run: &ObservedObject<UpdateRun>, index: Option<u32>) -> Step {
+    of(inputs, run.name(), &run.spec.placement_name, &run.spec.staged_update_strategy_name, index)
 }
 
-/// A run of another placement or strategy than the one whose name it is made from.
-pub(super) fn of(picture: &Picture, base: &str, placement: &str, strategy: &str, index: Option<u32>) -> Step {
-    let name = fresh_name(picture, base);
+/// A run whose name is derived from `base`.
+pub(super) fn of(inputs: &Inputs, base: &str, placement: &str, strategy: &str, index: Option<u32>) -> Step {
+    let name = fresh_name(inputs, base);
     let mut spec = json!({"placementName": placement, "stagedRolloutStrategyName": strategy, "state": "Run"});
     if let Some(index) = index {
         spec["resourceSnapshotIndex"] = json!(index.to_string());
     }
     let what = match index {
-        Some(index) => format!("create the run {name}, which brings snapshot {index}"),
-        None => format!("create the run {name}, which brings what is on the hub now"),
+        Some(index) => format!("create the run {name}, which rolls out snapshot {index}"),
+        None => format!("create the run {name}, which rolls out what is on the hub now"),
     };
-    picture.kubectl.create(what, manifest::<UpdateRun>(picture, &name, spec))
+    inputs.kubectl.create(what, manifest::<UpdateRun>(inputs, &name, spec))
 }
 
-/// What brings the placement's content to its clusters: a run in the place of one that still goes, or a new one. A strategy
-/// is made where there is none. Empty for placements that roll out by themselves.
-pub(super) fn propagate(picture: &Picture) -> Vec<Step> {
-    let Some(placement) = picture.placement.as_ref().filter(|_| picture.is_external()) else { return Vec::new() };
-    let newest = picture.runs_of(placement.name()).into_iter().next();
+/// Steps that roll out the placement's content: a new run, which replaces a live one. Adds a strategy if there is none. Empty
+/// for placements with rolling updates.
+pub(super) fn propagate(inputs: &Inputs) -> Vec<Step> {
+    let Some(placement) = inputs.placement.as_ref().filter(|_| inputs.is_external()) else { return Vec::new() };
+    let newest = inputs.runs_of(placement.name()).into_iter().next();
     let mut steps = Vec::new();
     if let Some(run) = newest.filter(|run| !super::run::is_final(run)) {
         steps.push(
-            picture
-                .kubectl
-                .delete(format!("delete the run {}: it keeps the old content", run.name()), &run.reference()),
+            inputs.kubectl.delete(format!("delete the run {}: it keeps the old content", run.name()), &run.reference()),
         );
     }
-    match newest.filter(|run| picture.strategy(&run.spec.staged_update_strategy_name).is_some()) {
-        Some(run) => steps.push(like(picture, run, None)),
-        None => steps.extend(first(picture, placement.name())),
+    match newest.filter(|run| inputs.strategy(&run.spec.staged_update_strategy_name).is_some()) {
+        Some(run) => steps.push(like(inputs, run, None)),
+        None => steps.extend(first(inputs, placement.name())),
     }
     steps
 }
 
-/// The first run of a placement, by a strategy that fits its clusters; one is made if none does.
-pub(super) fn first(picture: &Picture, placement: &str) -> Vec<Step> {
+/// The first run of a placement, with a strategy that fits its clusters; creates one if none fits.
+pub(super) fn first(inputs: &Inputs, placement: &str) -> Vec<Step> {
     let base = format!("{placement}-run");
-    if let Some(strategy) = fitting_strategy(picture) {
-        return vec![of(picture, &base, placement, strategy.name(), None)];
+    if let Some(strategy) = fitting_strategy(inputs) {
+        return vec![of(inputs, &base, placement, strategy.name(), None)];
     }
-    let taken = |name: &str| picture.strategy(name).is_some();
+    let taken = |name: &str| inputs.strategy(name).is_some();
     let strategy = numbered(FIRST_STRATEGY, taken);
-    vec![simple_strategy(picture, &strategy), of(picture, &base, placement, &strategy, None)]
+    vec![simple_strategy(inputs, &strategy), of(inputs, &base, placement, &strategy, None)]
 }
 
-/// A strategy of one stage with every cluster in it.
-pub(super) fn simple_strategy(picture: &Picture, name: &str) -> Step {
+/// A strategy with one stage for all clusters.
+pub(super) fn simple_strategy(inputs: &Inputs, name: &str) -> Step {
     let spec = json!({"stages": [{"name": "all", "labelSelector": {}, "maxConcurrency": 1}]});
-    strategy(picture, format!("create the strategy {name}: one stage, one cluster at a time"), name, spec)
+    strategy(inputs, format!("create the strategy {name}: one stage, one cluster at a time"), name, spec)
 }
 
-pub(super) fn strategy(picture: &Picture, what: String, name: &str, spec: Value) -> Step {
-    picture.kubectl.create(what, manifest::<UpdateStrategy>(picture, name, spec))
+pub(super) fn strategy(inputs: &Inputs, what: String, name: &str, spec: Value) -> Step {
+    inputs.kubectl.create(what, manifest::<UpdateStrategy>(inputs, name, spec))
 }
 
-fn fitting_strategy(picture: &Picture) -> Option<&Seen<UpdateStrategy>> {
-    let labels: Vec<BTreeMap<String, String>> = picture
+fn fitting_strategy(inputs: &Inputs) -> Option<&ObservedObject<UpdateStrategy>> {
+    let labels: Vec<BTreeMap<String, String>> = inputs
         .bindings
         .iter()
-        .filter_map(|binding| picture.member(&binding.spec.target_cluster))
-        .map(Seen::labels)
+        .filter_map(|binding| inputs.member(&binding.spec.target_cluster))
+        .map(ObservedObject::labels)
         .collect();
-    picture.strategies.iter().find(|strategy| !labels.is_empty() && stages::all_fit(&strategy.spec, labels.iter()))
+    inputs.strategies.iter().find(|strategy| !labels.is_empty() && stages::all_fit(&strategy.spec, labels.iter()))
 }
 
-fn manifest<F: Family>(picture: &Picture, name: &str, spec: Value) -> Value {
-    let info = kind_of::<F>(picture.namespace.as_deref());
+fn manifest<F: Family>(inputs: &Inputs, name: &str, spec: Value) -> Value {
+    let info = kind_of::<F>(inputs.namespace.as_deref());
     let mut metadata = json!({"name": name});
-    if let Some(namespace) = &picture.namespace {
+    if let Some(namespace) = &inputs.namespace {
         metadata["namespace"] = json!(namespace);
     }
-    let ObjectRef { api_version, .. } = ObjectRef::of::<F>(picture.namespace.as_deref(), name);
+    let ObjectRef { api_version, .. } = ObjectRef::of::<F>(inputs.namespace.as_deref(), name);
     json!({"apiVersion": api_version, "kind": info.map(|info| info.kind), "metadata": metadata, "spec": spec})
 }
 
 /// `run-2` after `run`, `run-8` after `run-7`.
-fn fresh_name(picture: &Picture, base: &str) -> String {
-    numbered(base, |name| picture.runs.iter().any(|run| run.name() == name))
+fn fresh_name(inputs: &Inputs, base: &str) -> String {
+    numbered(base, |name| inputs.runs.iter().any(|run| run.name() == name))
 }
 
 pub(super) fn numbered(base: &str, taken: impl Fn(&str) -> bool) -> String {

@@ -1,10 +1,8 @@
-//! What the API server says when it refuses a request about runs, in other words (UR-70).
-//!
-//! Decides from the error text, as `kubectl` prints it. Never asks anybody.
+//! Explains error messages of the API server about runs and strategies (UR-70).
 
 use super::finding::Finding;
 
-/// A text that occurs in the refusal, what it means and what to do.
+/// A text in the error message, what it means and what to do.
 struct Refusal {
     text: &'static str,
     meaning: &'static str,
@@ -24,17 +22,17 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         text: "placementName is immutable",
-        meaning: "A run is about one placement for ever.",
+        meaning: "The placement of a run cannot be changed.",
         remedy: "create another run for the other placement",
     },
     Refusal {
         text: "resourceSnapshotIndex is immutable",
-        meaning: "A run brings one version for ever.",
+        meaning: "The resource snapshot of a run cannot be changed.",
         remedy: "create another run with the other index",
     },
     Refusal {
         text: "stagedRolloutStrategyName is immutable",
-        meaning: "A run goes by one strategy for ever.",
+        meaning: "The strategy of a run cannot be changed.",
         remedy: "create another run with the other strategy",
     },
     Refusal {
@@ -44,37 +42,37 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         text: "maxConcurrency must be at least 1",
-        meaning: "With none at a time a stage would never end.",
+        meaning: "With no cluster at a time, a stage would never end.",
         remedy: "set maxConcurrency to 1 or more, or to a percentage from 1% to 100%",
     },
     Refusal {
         text: "AfterStageTaskType is Approval, waitTime is not allowed",
         meaning: "An approval waits for a person, not for time.",
-        remedy: "take waitTime away, or add a task of type TimedWait after the stage",
+        remedy: "remove waitTime, or add a task of type TimedWait after the stage",
     },
     Refusal {
         text: "AfterStageTaskType is TimedWait, waitTime is required",
-        meaning: "A timed wait must say how long.",
+        meaning: "A timed wait needs a duration.",
         remedy: "add waitTime, such as 1h",
     },
     Refusal {
         text: "BeforeStageTaskType cannot be TimedWait",
-        meaning: "Before a stage only an approval can stand.",
-        remedy: "put the wait after the stage before",
+        meaning: "Only an approval can precede a stage.",
+        remedy: "put the wait after the previous stage",
     },
     Refusal {
         text: "The spec field is immutable",
-        meaning: "What an approval request asks for cannot be changed: who approves must know what.",
-        remedy: "approve by its status, or delete the request so that the run makes a new one",
+        meaning: "The spec of an approval request cannot be changed, so that an approval refers to exactly what was requested.",
+        remedy: "approve by its status, or delete the request so that the run creates a new one",
     },
     Refusal {
         text: "cannot change rollout strategy type from 'External' to other types",
-        meaning: "What is rolled out by runs stays so.",
+        meaning: "A placement with strategy External cannot use another strategy.",
         remedy: "keep External, or create another placement",
     },
 ];
 
-/// What a refusal means, if it is one that is known.
+/// Explains an error message of the API server; `None` if it is not known.
 pub fn explain_refusal(text: &str) -> Option<Finding> {
     let refusal = REFUSALS.iter().find(|refusal| text.contains(refusal.text))?;
     let finding = Finding::error("UR-70", format!("The API server has refused the request: {}", refusal.text));

@@ -1,7 +1,4 @@
-//! Which stages a cluster's labels fit, and which labels would make it fit another way.
-//!
-//! Decides from selectors and labels alone, for evidence and fixes. What a run really does is decided by `updaterun`. Never
-//! proposes a label that it cannot derive from a selector.
+//! Which stages the labels of a cluster match, and which labels would change that. Used for evidence and fixes only.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +63,7 @@ pub(super) fn selector_words(selector: Option<&LabelSelector>) -> String {
     if words.is_empty() { "every cluster".to_owned() } else { words.join(",") }
 }
 
-/// `a=b,c=d`, without the labels that are ours.
+/// `a=b,c=d`, without Fleet's own labels.
 pub(super) fn label_words(labels: &BTreeMap<String, String>) -> String {
     let words: Vec<String> = labels
         .iter()

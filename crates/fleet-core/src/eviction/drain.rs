@@ -1,8 +1,5 @@
-//! Everything off one cluster, and new placements kept away: cordon, evict, uncordon.
-//!
-//! Decides the cordon taint, which placements are to be evicted from a cluster, how often that is tried, and what came of
-//! it. Whoever drains carries plans out until the report says that it is over. Namespaced placements cannot be evicted, and
-//! stay. Never decides whether an eviction is allowed.
+//! Drains a cluster: cordon it with a taint, then evict every placement, with retries. The caller executes plans until
+//! the report is over. Namespaced placements cannot be evicted and stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,23 +13,23 @@ use fleet_api::well_known::{cordon, labels};
 use super::verdict::{Verdict, verdict};
 use crate::plan::{self, ObjectWrite, Wake};
 
-/// How many evictions one placement gets. The second serves placements that arrived while the taint was being written, and
-/// those that a budget blocked while others were on the move.
+/// Number of evictions per placement. The second one is for placements that were scheduled while the taint was written,
+/// and for those that a budget blocked while others were moving.
 pub const ATTEMPTS: usize = 2;
 
 pub type Plan = plan::Plan<Write, NoStatus, Report>;
 
-/// Everything that one step of a drain is made from.
+/// The input of one step of a drain.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
     pub cluster: &'a ClusterName,
     pub taints: &'a [Taint],
-    /// Bindings that target the cluster; others are passed over.
+    /// Bindings; those of other clusters are ignored.
     pub bindings: &'a [ClusterResourceBinding],
     pub placements: &'a [ClusterResourcePlacement],
-    /// The evictions that this drain has made so far, the oldest first.
+    /// The evictions of this drain so far, oldest first.
     pub evictions: &'a [ClusterResourcePlacementEviction],
-    /// Random bits, new for every plan: the ends of new evictions' names are drawn from them.
+    /// Random bits for the name suffixes of new evictions, different for every plan.
     pub suffix_seed: u32,
 }
 
@@ -75,50 +72,50 @@ impl NewEviction {
     }
 }
 
-/// How far a drain got.
+/// Progress of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// What became of each placement that is or was on the cluster, by name.
+    /// Progress of each placement that is or was on the cluster.
     pub placements: BTreeMap<PlacementName, Progress>,
-    /// Bindings that do not say which placement they belong to.
-    pub unattributed: Vec<String>,
+    /// Bindings without a valid placement label.
+    pub without_placement: Vec<String>,
 }
 
 impl Report {
-    /// Whether nothing more will be tried.
+    /// Whether no further eviction will be created.
     pub fn is_over(&self) -> bool {
         !self.placements.values().any(|progress| matches!(progress, Progress::Evicting))
     }
 
-    /// Whether nothing is left on the cluster but what is being removed.
+    /// Whether everything on the cluster is gone or being removed.
     pub fn is_drained(&self) -> bool {
-        self.unattributed.is_empty()
-            && self.placements.values().all(|progress| matches!(progress, Progress::Gone | Progress::Leaving))
+        self.without_placement.is_empty()
+            && self.placements.values().all(|progress| matches!(progress, Progress::Gone | Progress::PlacementDeleting))
     }
 }
 
-/// What became of one placement.
+/// Progress of one placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// An eviction is made by this plan or waits for its verdict.
+    /// This plan creates an eviction, or one waits for its verdict.
     Evicting,
-    /// It has no binding to the cluster any more, or one that is being deleted.
+    /// Its binding to the cluster is gone or being deleted.
     Gone,
-    /// The placement itself is gone or going, and takes its resources with it.
-    Leaving,
-    /// It names its clusters; only its owner can take one away.
-    NamesItsClusters,
-    /// Evictions were refused as often as they were tried; this is why the last one was.
+    /// The placement is gone or being deleted, which removes its resources.
+    PlacementDeleting,
+    /// The policy is PickFixed; only a change of the placement can remove the cluster.
+    FixedClusters,
+    /// All attempts were rejected; with the message of the last one.
     Refused { message: String },
-    /// It was evicted as often as that is tried, and was picked for the cluster again: it tolerates the taint.
+    /// All attempts succeeded, but the scheduler picked the cluster again: the placement tolerates the taint.
     Returned,
 }
 
-/// The next step.
+/// Plans the next step.
 pub fn plan(observed: &Observed<'_>) -> Plan {
     let mut writes = Vec::new();
     writes.extend(cordoned(observed.taints).map(|taints| Write::Cordon { taints }));
-    let (bound, unattributed) = bound_placements(observed);
+    let (bound, without_placement) = bound_placements(observed);
     let evicted = observed.evictions.iter().filter_map(|one| PlacementName::parse(&one.spec.placement_name).ok());
     let all: BTreeSet<_> = bound.iter().cloned().chain(evicted).collect();
     let mut suffix_bits = observed.suffix_seed;
@@ -132,7 +129,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
         }
         placements.insert(placement, step.into_progress());
     }
-    let plan = Plan { writes, status: None, wake: Wake::OnChange, report: Report { placements, unattributed } };
+    let plan = Plan { writes, status: None, wake: Wake::OnChange, report: Report { placements, without_placement } };
     debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
     plan
 }
@@ -141,30 +138,30 @@ pub fn cordon_taint() -> Taint {
     Taint { key: cordon::KEY.to_owned(), value: cordon::VALUE.to_owned(), effect: TaintEffect::NoSchedule }
 }
 
-/// The taints with ours added; `None` if it is there.
+/// The taints with the cordon taint added; `None` if it is already there.
 pub fn cordoned(taints: &[Taint]) -> Option<Vec<Taint>> {
     let ours = cordon_taint();
     (!taints.contains(&ours)).then(|| taints.iter().cloned().chain([ours]).collect())
 }
 
-/// The taints without ours; `None` if it is not there.
+/// The taints without the cordon taint; `None` if it is not there.
 pub fn uncordoned(taints: &[Taint]) -> Option<Vec<Taint>> {
     let ours = cordon_taint();
     taints.contains(&ours).then(|| taints.iter().filter(|taint| **taint != ours).cloned().collect())
 }
 
-/// What to do next about one placement.
+/// Next step for one placement.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Evict,
-    Rest(Progress),
+    Done(Progress),
 }
 
 impl Step {
     fn into_progress(self) -> Progress {
         match self {
             Step::Evict => Progress::Evicting,
-            Step::Rest(progress) => progress,
+            Step::Done(progress) => progress,
         }
     }
 }
@@ -173,39 +170,39 @@ fn step(observed: &Observed<'_>, placement: &PlacementName, bound: bool) -> Step
     let verdicts: Vec<_> =
         observed.evictions.iter().filter(|one| one.spec.placement_name == placement.as_str()).map(verdict).collect();
     if verdicts.contains(&Verdict::Pending) {
-        return Step::Rest(Progress::Evicting);
+        return Step::Done(Progress::Evicting);
     }
     if !bound {
-        return Step::Rest(Progress::Gone);
+        return Step::Done(Progress::Gone);
     }
     let object = observed.placements.iter().find(|one| one.metadata.name.as_deref() == Some(placement.as_str()));
     let refused = match object {
-        None => Some(Progress::Leaving),
-        Some(object) if object.metadata.deletion_timestamp.is_some() => Some(Progress::Leaving),
-        Some(object) if object.spec.placement_type() == PlacementType::PickFixed => Some(Progress::NamesItsClusters),
+        None => Some(Progress::PlacementDeleting),
+        Some(object) if object.metadata.deletion_timestamp.is_some() => Some(Progress::PlacementDeleting),
+        Some(object) if object.spec.placement_type() == PlacementType::PickFixed => Some(Progress::FixedClusters),
         Some(_) => None,
     };
     match (refused, verdicts.last()) {
-        (Some(progress), _) => Step::Rest(progress),
-        (None, Some(last)) if verdicts.len() >= ATTEMPTS => Step::Rest(given_up(last)),
+        (Some(progress), _) => Step::Done(progress),
+        (None, Some(last)) if verdicts.len() >= ATTEMPTS => Step::Done(after_last_attempt(last)),
         (None, _) => Step::Evict,
     }
 }
 
-fn given_up(last: &Verdict) -> Progress {
+fn after_last_attempt(last: &Verdict) -> Progress {
     match last {
         Verdict::Pending => Progress::Evicting,
         Verdict::Executed { .. } => Progress::Returned,
-        Verdict::NothingThere { message } | Verdict::Invalid { message } | Verdict::Blocked { message } => {
+        Verdict::NothingToEvict { message } | Verdict::Invalid { message } | Verdict::Blocked { message } => {
             Progress::Refused { message: message.clone() }
         }
     }
 }
 
-/// Placements with a live binding to the cluster, and bindings that name none.
+/// Placements with a binding to the cluster that is not being deleted, and bindings without a placement.
 fn bound_placements(observed: &Observed<'_>) -> (BTreeSet<PlacementName>, Vec<String>) {
     let mut bound = BTreeSet::new();
-    let mut unattributed = Vec::new();
+    let mut without_placement = Vec::new();
     let live = observed.bindings.iter().filter(|one| {
         one.spec.target_cluster == observed.cluster.as_str() && one.metadata.deletion_timestamp.is_none()
     });
@@ -213,11 +210,11 @@ fn bound_placements(observed: &Observed<'_>) -> (BTreeSet<PlacementName>, Vec<St
         let parent = binding.metadata.labels.as_ref().and_then(|labels| labels.get(labels::PARENT_PLACEMENT));
         match parent.and_then(|name| PlacementName::parse(name).ok()) {
             Some(placement) => drop(bound.insert(placement)),
-            None => unattributed.push(binding.metadata.name.clone().unwrap_or_default()),
+            None => without_placement.push(binding.metadata.name.clone().unwrap_or_default()),
         }
     }
-    unattributed.sort_unstable();
-    (bound, unattributed)
+    without_placement.sort_unstable();
+    (bound, without_placement)
 }
 
 /// Counts up from the seed until the name is free.

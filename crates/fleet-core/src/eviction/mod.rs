@@ -1,17 +1,18 @@
-//! Whether a placement is taken off a cluster on request.
+//! Evictions: whether a placement may be removed from a cluster on request.
 //!
-//! Decides once from the eviction, the placement it names, the placement's bindings and its disruption budget: whether the
-//! request makes sense, whether it is allowed, and which binding is deleted. A decision stands whatever comes later; whoever
-//! wants to try again makes a new eviction. Evictions of one placement must be planned one after the other, each on what the
-//! one before it left. Never picks another cluster.
+//! [`plan`] reads the eviction, its placement, the bindings and the disruption budget. It decides whether the eviction
+//! is valid and allowed, and which binding is deleted. A verdict is final; another attempt needs a new eviction.
+//! Evictions of one placement must be planned one after the other, each on the result of the previous one.
 //!
 //! | file | step |
 //! |---|---|
-//! | `observed` | the facts |
+//! | `observed` | the input of a plan |
+//! | `allowed_by` | why an eviction is allowed, recorded before the binding is deleted |
 //! | `budget` | how many clusters may lose the placement |
-//! | `verdict` | what came of an eviction, read from its status |
-//! | `drain` | everything off one cluster, by evictions |
+//! | `verdict` | the result of an eviction, from its status |
+//! | `drain` | evicting everything from one cluster |
 
+mod allowed_by;
 mod budget;
 pub mod drain;
 mod observed;
@@ -25,27 +26,28 @@ use fleet_api::conditions::{ConditionState, put};
 use fleet_api::types::{PlacementEvictionStatus, PlacementType};
 use jiff::Timestamp;
 
+pub use allowed_by::AllowedBy;
 pub use observed::{BindingFacts, EvictionFacts, Observed, PlacementFacts};
 pub use verdict::{Verdict, verdict};
 
 use crate::plan::{self, ObjectWrite, Wake};
-use budget::Tally;
+use budget::Counts;
 
 pub type Plan = plan::Plan<Write, PlacementEvictionStatus, Report>;
 
 /// One write on behalf of an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Writes this status, which says that the eviction is valid, before anything is deleted.
-    Begin { eviction: String, status: PlacementEvictionStatus },
-    /// Deletes a binding, provided that it is still as observed.
+    /// Records on the eviction the uid of the binding and why its deletion is allowed, before the binding is deleted.
+    Record { eviction: String, binding_uid: String, allowed_by: AllowedBy },
+    /// Deletes the observed version of a binding.
     DeleteBinding { binding: String },
 }
 
 impl ObjectWrite for Write {
     fn object(&self) -> (&'static str, &str) {
         match self {
-            Write::Begin { eviction, .. } => ("eviction", eviction),
+            Write::Record { eviction, .. } => ("eviction", eviction),
             Write::DeleteBinding { binding } => ("binding", binding),
         }
     }
@@ -55,22 +57,22 @@ impl ObjectWrite for Write {
     }
 }
 
-/// What a plan came to.
+/// The result of planning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
     /// The eviction itself is being deleted.
     Withdrawn,
-    /// It was decided before.
+    /// It already has a verdict.
     Decided(Verdict),
-    /// It makes no sense, and why.
+    /// The eviction is invalid.
     Invalid(EvictionValid),
-    /// It makes sense but is not allowed, and why.
+    /// The eviction is not allowed.
     Blocked(EvictionExecuted),
-    /// The placement is taken off the cluster, and why that is allowed.
+    /// The binding is deleted.
     Executed(EvictionExecuted),
 }
 
-/// What to do about an eviction.
+/// Plans one eviction.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let eviction = &observed.eviction;
     let plan = if eviction.deleting {
@@ -78,16 +80,16 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     } else if eviction.is_decided() {
         Plan::nothing(Report::Decided(verdict::of(eviction.conditions(), eviction.generation)))
     } else {
-        match judge(observed) {
-            Judgement::Invalid(why) => {
+        match decide(observed) {
+            Decision::Invalid(why) => {
                 Plan { status: Some(status(eviction, &why, None, now)), ..Plan::nothing(Report::Invalid(why)) }
             }
-            Judgement::Blocked(why) => Plan {
+            Decision::Blocked(why) => Plan {
                 status: Some(status(eviction, &EvictionValid::Valid, Some(&why), now)),
                 ..Plan::nothing(Report::Blocked(why))
             },
-            Judgement::Executed(why, binding) => Plan {
-                writes: writes(eviction, binding, now),
+            Decision::Executed(why, binding) => Plan {
+                writes: writes(eviction, &why, binding),
                 status: Some(status(eviction, &EvictionValid::Valid, Some(&why), now)),
                 wake: Wake::OnChange,
                 report: Report::Executed(why),
@@ -98,70 +100,74 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     plan
 }
 
-enum Judgement<'a> {
+enum Decision<'a> {
     Invalid(EvictionValid),
     Blocked(EvictionExecuted),
-    /// With the binding to delete, unless it is already going.
+    /// With the binding to delete, unless it is already being deleted.
     Executed(EvictionExecuted, Option<&'a BindingFacts<'a>>),
 }
 
-fn judge<'a>(observed: &'a Observed<'_>) -> Judgement<'a> {
+fn decide<'a>(observed: &'a Observed<'_>) -> Decision<'a> {
     let here: Vec<_> =
         observed.bindings.iter().filter(|binding| binding.cluster == observed.eviction.cluster).collect();
-    let is_there = |binding: &&BindingFacts<'_>| binding.placed && !observed.is_successor(binding);
-    let removed = here.iter().any(|binding| binding.deleting) || !here.iter().any(is_there);
-    if observed.eviction.is_begun() && removed {
-        return Judgement::Executed(EvictionExecuted::AlreadyBeingRemoved, None);
+    if let Some(uid) = observed.eviction.evicted_binding
+        && !here.iter().any(|binding| binding.uid == uid && !binding.deleting)
+    {
+        // The scheduler may have picked the cluster again; this eviction is not about the new binding.
+        let recorded = observed.eviction.allowed_by.map(EvictionExecuted::from);
+        return Decision::Executed(recorded.unwrap_or(EvictionExecuted::AlreadyBeingRemoved), None);
     }
-    let Some(placement) = &observed.placement else { return Judgement::Invalid(EvictionValid::PlacementNotFound) };
+    let Some(placement) = &observed.placement else { return Decision::Invalid(EvictionValid::PlacementNotFound) };
     if placement.deleting {
-        return Judgement::Invalid(EvictionValid::PlacementDeleting);
+        return Decision::Invalid(EvictionValid::PlacementDeleting);
     }
     if placement.spec.placement_type() == PlacementType::PickFixed {
-        return Judgement::Invalid(EvictionValid::PlacementPicksFixedClusters);
+        return Decision::Invalid(EvictionValid::PlacementPicksFixedClusters);
     }
     match here.as_slice() {
-        [] => Judgement::Invalid(EvictionValid::NoBinding),
-        [binding] => judge_binding(observed, placement, binding),
-        [..] => Judgement::Invalid(EvictionValid::SeveralBindings),
+        [] => Decision::Invalid(EvictionValid::NoBinding),
+        [binding] => decide_binding(observed, placement, binding),
+        [..] => Decision::Invalid(EvictionValid::SeveralBindings),
     }
 }
 
-fn judge_binding<'a>(
+fn decide_binding<'a>(
     observed: &Observed<'_>,
     placement: &PlacementFacts<'_>,
     binding: &'a BindingFacts<'a>,
-) -> Judgement<'a> {
+) -> Decision<'a> {
     if binding.deleting {
-        return Judgement::Executed(EvictionExecuted::AlreadyBeingRemoved, None);
+        return Decision::Executed(EvictionExecuted::AlreadyBeingRemoved, None);
     }
     if !binding.placed {
-        return Judgement::Blocked(EvictionExecuted::NothingPlacedYet);
+        return Decision::Blocked(EvictionExecuted::NothingPlacedYet);
     }
-    if binding.free {
-        return Judgement::Executed(EvictionExecuted::PlacementFailed, Some(binding));
+    if binding.is_failed_or_diff_only {
+        return Decision::Executed(EvictionExecuted::PlacementFailed, Some(binding));
     }
     let Some(budget) = observed.budget else {
-        return Judgement::Executed(EvictionExecuted::NoBudget, Some(binding));
+        return Decision::Executed(EvictionExecuted::NoBudget, Some(binding));
     };
     if budget::is_misconfigured(budget, placement) {
-        return Judgement::Blocked(EvictionExecuted::MisconfiguredBudget);
+        return Decision::Blocked(EvictionExecuted::MisconfiguredBudget);
     }
-    let tally @ Tally { available, total } = Tally::of(&observed.bindings);
-    if budget::allows_one_more(budget, placement, tally) {
-        Judgement::Executed(EvictionExecuted::AllowedByBudget { available, total }, Some(binding))
+    let counts @ Counts { available, total } = Counts::of(&observed.bindings);
+    if budget::allows_one_more(budget, placement, counts) {
+        Decision::Executed(EvictionExecuted::AllowedByBudget { available, total }, Some(binding))
     } else {
-        Judgement::Blocked(EvictionExecuted::BlockedByBudget { available, total })
+        Decision::Blocked(EvictionExecuted::BlockedByBudget { available, total })
     }
 }
 
-fn writes(eviction: &EvictionFacts<'_>, binding: Option<&BindingFacts<'_>>, now: Timestamp) -> Vec<Write> {
-    let Some(binding) = binding else { return Vec::new() };
-    let begin = (!eviction.is_begun()).then(|| Write::Begin {
+fn writes(eviction: &EvictionFacts<'_>, why: &EvictionExecuted, binding: Option<&BindingFacts<'_>>) -> Vec<Write> {
+    let (Some(binding), Some(allowed_by)) = (binding, AllowedBy::of(why)) else { return Vec::new() };
+    let is_recorded = eviction.evicted_binding == Some(binding.uid) && eviction.allowed_by == Some(allowed_by);
+    let record = (!is_recorded).then(|| Write::Record {
         eviction: eviction.name.to_owned(),
-        status: status(eviction, &EvictionValid::Valid, None, now),
+        binding_uid: binding.uid.to_owned(),
+        allowed_by,
     });
-    begin.into_iter().chain([Write::DeleteBinding { binding: binding.name.to_owned() }]).collect()
+    record.into_iter().chain([Write::DeleteBinding { binding: binding.name.to_owned() }]).collect()
 }
 
 fn status(

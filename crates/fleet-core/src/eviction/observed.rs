@@ -1,7 +1,4 @@
-//! The facts that an eviction rests on, each read once from its object.
-//!
-//! Decides what counts as placed and as available. Objects are borrowed, never copied. Never decides whether an eviction is
-//! allowed.
+//! The input of an eviction's plan: which bindings count as placed and as available. Objects are borrowed, not copied.
 
 use fleet_api::conditions::Condition;
 use fleet_api::conditions::binding::{
@@ -17,9 +14,10 @@ use fleet_api::types::{
     BindingState, PlacementDisruptionBudgetSpec, PlacementEvictionStatus, PlacementSpec, PlacementType,
 };
 use fleet_api::well_known::annotations;
-use jiff::Timestamp;
 
-/// Everything that one plan is made from.
+use super::allowed_by::AllowedBy;
+
+/// The input of a plan.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
     pub eviction: EvictionFacts<'a>,
@@ -27,28 +25,20 @@ pub struct Observed<'a> {
     pub placement: Option<PlacementFacts<'a>>,
     /// All bindings of that placement, in any order.
     pub bindings: Vec<BindingFacts<'a>>,
-    /// The budget of the placement's name, if there is one.
+    /// The disruption budget with the placement's name, if there is one.
     pub budget: Option<&'a PlacementDisruptionBudgetSpec>,
-    /// The uid of the binding that the agent has begun to remove for this eviction, as far as it remembers.
-    pub begun_with: Option<&'a str>,
-}
-
-impl Observed<'_> {
-    /// Whether a binding came after the one that a begun eviction is about: the agent remembers another, or it is younger than
-    /// the eviction itself, by the server's clock. The cluster was picked again, and an eviction is for one time only.
-    pub(super) fn is_successor(&self, binding: &BindingFacts<'_>) -> bool {
-        self.begun_with.is_some_and(|uid| uid != binding.uid)
-            || self.eviction.created.zip(binding.created).is_some_and(|(asked, made)| made > asked)
-    }
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct EvictionFacts<'a> {
     pub name: &'a str,
     pub generation: i64,
-    pub created: Option<Timestamp>,
     pub deleting: bool,
     pub cluster: &'a str,
+    /// The recorded uid of the binding that this eviction deletes.
+    pub evicted_binding: Option<&'a str>,
+    /// The recorded reason why it is allowed.
+    pub allowed_by: Option<AllowedBy>,
     pub status: Option<&'a PlacementEvictionStatus>,
 }
 
@@ -57,9 +47,10 @@ impl<'a> EvictionFacts<'a> {
         Self {
             name: name(eviction),
             generation: eviction.generation(),
-            created: created(eviction),
             deleting: is_deleting(eviction),
             cluster: &eviction.spec.cluster_name,
+            evicted_binding: annotation(eviction, annotations::EVICTED_BINDING_UID),
+            allowed_by: annotation(eviction, annotations::EVICTION_ALLOWED_BY).and_then(AllowedBy::parse),
             status: eviction.status.as_ref(),
         }
     }
@@ -68,16 +59,11 @@ impl<'a> EvictionFacts<'a> {
         self.status.map_or(&[], |status| &status.conditions)
     }
 
-    /// Once refused or carried out, an eviction is never looked at again.
+    /// An eviction that was rejected or executed is final.
     pub(super) fn is_decided(&self) -> bool {
         let executed = fleet_api::conditions::decode_ignoring_generation::<EvictionExecuted>(self.conditions());
         let valid = decode::<EvictionValid>(self.conditions(), self.generation);
         executed.any().is_some() || valid.is_false()
-    }
-
-    /// That it is valid is written before anything is deleted, so it tells a plan that was cut short there.
-    pub(super) fn is_begun(&self) -> bool {
-        decode::<EvictionValid>(self.conditions(), self.generation).is_true()
     }
 }
 
@@ -92,7 +78,7 @@ impl<'a> PlacementFacts<'a> {
         Self { deleting: is_deleting(placement), spec: &placement.spec }
     }
 
-    /// How many clusters percentages are of; where every cluster is wanted, of none.
+    /// The number of clusters that percentages refer to; 0 unless the policy is PickN.
     pub(super) fn desired(&self) -> usize {
         let policy = self.spec.policy.as_ref().filter(|policy| policy.placement_type() == PlacementType::PickN);
         let number = policy.and_then(|policy| policy.number_of_clusters).unwrap_or_default();
@@ -104,15 +90,14 @@ impl<'a> PlacementFacts<'a> {
 pub struct BindingFacts<'a> {
     pub name: &'a str,
     pub uid: &'a str,
-    pub created: Option<Timestamp>,
     pub cluster: &'a str,
     pub deleting: bool,
-    /// Whether its cluster was told to run anything.
+    /// Whether its cluster has got resources.
     pub placed: bool,
-    /// Whether all of it is available, and it is not being deleted.
+    /// Whether it is available and not being deleted.
     pub available: bool,
-    /// Whether it counts as failed, or only reports differences: taking it away costs nothing.
-    pub free: bool,
+    /// Whether it has failed or only reports a diff, so that its eviction does not use the budget.
+    pub is_failed_or_diff_only: bool,
 }
 
 impl<'a> BindingFacts<'a> {
@@ -120,15 +105,13 @@ impl<'a> BindingFacts<'a> {
         let generation = binding.generation();
         let conditions = binding.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let was_bound = || {
-            let notes = binding.metadata.annotations.as_ref();
-            let previous = notes.and_then(|notes| notes.get(annotations::PREVIOUS_BINDING_STATE));
+            let previous = annotation(binding, annotations::PREVIOUS_BINDING_STATE);
             previous.is_some_and(|word| word == BindingState::Bound.as_str())
         };
         let deleting = is_deleting(binding);
         Self {
             name: name(binding),
             uid: binding.metadata.uid.as_deref().unwrap_or_default(),
-            created: created(binding),
             cluster: &binding.spec.target_cluster,
             deleting,
             placed: match binding.spec.state {
@@ -137,13 +120,14 @@ impl<'a> BindingFacts<'a> {
                 BindingState::Scheduled | BindingState::Other(_) => false,
             },
             available: !deleting && decode::<BindingAvailable>(conditions, generation).is_true(),
-            free: counts_as_failed(conditions, generation) || is_diff_only(conditions, generation),
+            is_failed_or_diff_only: counts_as_failed(conditions, generation) || is_diff_only(conditions, generation),
         }
     }
 }
 
-/// Whether any step is False, be it that the member is not done with it: somebody asked for this very binding to go, and what
-/// a budget counts, the available ones, stays as it is. Reasons that no release writes mean that a step is still to be tried.
+/// Whether any step is False, including steps in progress: the user asked to evict this binding, and the number of
+/// available clusters, which the budget counts, does not change. The excluded reasons mean that a step has not been
+/// tried.
 fn counts_as_failed(conditions: &[Condition], generation: i64) -> bool {
     let overridden = decode::<BindingOverridden>(conditions, generation);
     let synchronized = decode::<BindingWorkSynchronized>(conditions, generation);
@@ -155,7 +139,7 @@ fn counts_as_failed(conditions: &[Condition], generation: i64) -> bool {
         || (available.is_false() && available.reason() != Some(BindingAvailableReason::NotYet))
 }
 
-/// Whether differences are reported instead of resources applied; such a cluster is not changed at all.
+/// Whether the binding only reports a diff and applies nothing.
 fn is_diff_only(conditions: &[Condition], generation: i64) -> bool {
     decode::<BindingDiffReported>(conditions, generation).current().is_some()
 }
@@ -164,8 +148,8 @@ fn name<F: Family>(object: &Obj<F, Cluster>) -> &str {
     object.metadata.name.as_deref().unwrap_or_default()
 }
 
-fn created<F: Family>(object: &Obj<F, Cluster>) -> Option<Timestamp> {
-    object.metadata.creation_timestamp.as_ref().map(|time| time.0)
+fn annotation<'o, F: Family>(object: &'o Obj<F, Cluster>, key: &str) -> Option<&'o str> {
+    object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
 fn is_deleting<F: Family>(object: &Obj<F, Cluster>) -> bool {

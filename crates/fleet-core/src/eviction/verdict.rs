@@ -1,21 +1,18 @@
-//! What came of an eviction, read from its status.
-//!
-//! Decides what the conditions mean to whoever waits for them, be it a controller, a drain or a person. Never decides what
-//! comes of one.
+//! The result of an eviction, from the conditions of its status.
 
 use fleet_api::conditions::eviction::{EvictionExecuted, EvictionValid};
 use fleet_api::conditions::{Condition, ConditionState, Decoded, decode, decode_ignoring_generation};
 use fleet_api::kinds::ClusterResourcePlacementEviction;
 
-/// How far an eviction got. All but the first are final.
+/// Result of an eviction. All variants except `Pending` are final.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Pending,
-    /// There is nothing to take off the cluster: no placement, one that is being deleted anyway, or none of its bindings.
-    NothingThere {
+    /// There is nothing to evict: the placement is missing or being deleted, or has no binding to the cluster.
+    NothingToEvict {
         message: String,
     },
-    /// It makes no sense for another reason.
+    /// Invalid for another reason.
     Invalid {
         message: String,
     },
@@ -41,8 +38,8 @@ pub(super) fn of(conditions: &[Condition], generation: i64) -> Verdict {
     match decode::<EvictionValid>(conditions, generation) {
         decoded @ (Decoded::Known(_, condition) | Decoded::Unrecognised(condition)) if decoded.is_false() => {
             let message = condition.message.clone();
-            if says_nothing_is_there(&message) {
-                Verdict::NothingThere { message }
+            if is_nothing_to_evict(&message) {
+                Verdict::NothingToEvict { message }
             } else {
                 Verdict::Invalid { message }
             }
@@ -51,8 +48,8 @@ pub(super) fn of(conditions: &[Condition], generation: i64) -> Verdict {
     }
 }
 
-/// All refusals have one reason; only their messages differ.
-fn says_nothing_is_there(message: &str) -> bool {
+/// All rejections have the same reason; only the messages differ.
+fn is_nothing_to_evict(message: &str) -> bool {
     [EvictionValid::PlacementNotFound, EvictionValid::PlacementDeleting, EvictionValid::NoBinding]
         .iter()
         .any(|state| state.message() == message)

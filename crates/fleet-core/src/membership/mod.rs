@@ -1,14 +1,11 @@
-//! Who belongs to the fleet: how a cluster joins, reports and leaves.
+//! How a cluster joins the fleet, reports and leaves.
 //!
-//! Decides for both ends of the mailbox (InternalMemberCluster) through which hub and member agent speak, and for the
-//! inventory entry that other tools read. Never picks a cluster for anything: eligibility is the scheduler's.
-//!
-//! | module | whose decisions |
+//! | module | plans for |
 //! |---|---|
-//! | `hub` | the hub's, about one MemberCluster |
-//! | `agent` | the member agent's, about its InternalMemberCluster |
-//! | `profile` | the hub's, about one ClusterProfile |
-//! | `properties` | what a member's nodes, pods and namespaces amount to |
+//! | `hub` | the hub: one MemberCluster |
+//! | `agent` | the member agent: its InternalMemberCluster |
+//! | `profile` | the hub: one ClusterProfile |
+//! | `properties` | no plan; computes properties from a member's nodes, pods and namespaces |
 
 pub mod agent;
 pub mod hub;
@@ -21,7 +18,7 @@ mod tests;
 use fleet_api::well_known::metrics;
 use jiff::{SignedDuration, Timestamp};
 
-/// A counter that goes up by one because a member has joined or left.
+/// Counters of joins and leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
     Joined,
@@ -37,7 +34,7 @@ impl Counter {
     }
 }
 
-/// So long after an instant, or the end of time.
+/// Adds without overflow.
 fn after(instant: Timestamp, duration: SignedDuration) -> Timestamp {
     instant.checked_add(duration).unwrap_or(Timestamp::MAX)
 }

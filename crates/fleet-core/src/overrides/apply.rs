@@ -1,7 +1,5 @@
-//! What the overrides that are pinned on a binding make of a resource.
-//!
-//! Decides the order: ClusterResourceOverrides first, ResourceOverrides after them, so that these win; in each the rules
-//! in their order. A deletion is never undone. Never decides what is pinned, and changes nothing that no rule names.
+//! Applies the overrides of a binding to a resource: ClusterResourceOverrides first, then ResourceOverrides, which
+//! therefore win. Rules are applied in order. A deletion is never undone.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,20 +9,20 @@ use fleet_api::types::{EmbeddedObject, NamespacedName, OverrideRule, OverrideTyp
 use serde_json::Value;
 
 use super::candidates::{ResourceKey, Scopes};
-use super::clusters::{Target, is_for};
+use super::clusters::{Target, rule_applies};
 use super::json_patch::{PatchError, patch};
 use super::matching::keys;
 use super::observed::{OverrideSpecRef, SnapshotFacts};
 use super::variables::{VariableError, resolved};
 
-/// The override snapshots of a binding, by what they select and in the binding's order.
+/// The override snapshots of a binding, by selected key, in the binding's order.
 #[derive(Debug, Clone, Default)]
 pub struct Pinned<'a> {
     cluster: BTreeMap<ResourceKey, Vec<SnapshotFacts<'a>>>,
     namespaced: BTreeMap<ResourceKey, Vec<SnapshotFacts<'a>>>,
 }
 
-/// A pinned snapshot that is not there any more. Only another rollout can help.
+/// A snapshot that the binding names no longer exists. Only another rollout can fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MissingSnapshot {
     #[error("clusterResourceOverrideSnapshot {name} is not found")]
@@ -33,7 +31,7 @@ pub enum MissingSnapshot {
     Namespaced { name: String, namespace: String },
 }
 
-/// Which override could not be applied to which resource, where in it, for which cluster, and why.
+/// An override that could not be applied to a resource.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{snapshot_kind} {snapshot:?} failed to apply on {resource}: {cause} ({place}, cluster {cluster:?})")]
 pub struct OverrideFailure {
@@ -45,7 +43,7 @@ pub struct OverrideFailure {
     pub cause: Cause,
 }
 
-/// The resource in words.
+/// The resource in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceText {
     pub kind: String,
@@ -62,11 +60,11 @@ impl fmt::Display for ResourceText {
     }
 }
 
-/// Where in an override something is wrong, counted from 0 as in its YAML.
+/// Position of the error in an override, counted from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub rule: usize,
-    /// Which patch of the rule, and its path; `None` if the rule itself is wrong.
+    /// Index and path of the patch; `None` if the rule itself is invalid.
     pub patch: Option<(usize, String)>,
 }
 
@@ -92,7 +90,7 @@ pub enum Cause {
 }
 
 impl<'a> Pinned<'a> {
-    /// Finds what a binding names among override snapshots of both kinds.
+    /// Finds the snapshots that a binding names.
     pub fn find(
         cluster_overrides: &[String],
         overrides: &[NamespacedName],
@@ -118,7 +116,7 @@ impl<'a> Pinned<'a> {
         Ok(pinned)
     }
 
-    /// The resource as this cluster shall have it; `None` if it shall not.
+    /// The resource for this cluster; `None` if an override deletes it.
     pub fn apply(
         &self,
         resource: &EmbeddedObject,
@@ -168,7 +166,7 @@ fn apply_rules(
 ) -> Result<(), Located> {
     for (number, rule) in rules.iter().enumerate() {
         let wrong_selector = |error: SelectorError| (Place { rule: number, patch: None }, error.into());
-        if !is_for(rule, target).map_err(wrong_selector)? {
+        if !rule_applies(rule, target).map_err(wrong_selector)? {
             continue;
         }
         match rule.override_type() {
@@ -182,7 +180,7 @@ fn apply_rules(
     Ok(())
 }
 
-/// Values are worked out even for a resource that is deleted already: a wrong variable is wrong for every resource.
+/// Values are resolved even if the resource is already deleted, so that an invalid variable is always reported.
 fn apply_patches(
     number: usize,
     rule: &OverrideRule,

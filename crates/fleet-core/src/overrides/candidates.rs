@@ -1,7 +1,5 @@
-//! By which keys overrides may select what a placement has.
-//!
-//! Decides the keys of a resource: a ClusterResourceOverride meets a namespaced resource through its Namespace, a
-//! ResourceOverride by its own name, and both look into envelopes. Never decides whether an override matches.
+//! The keys that overrides may select in a placement's resources: a ClusterResourceOverride selects a namespaced
+//! resource through its Namespace, a ResourceOverride by its name. Both select objects in envelopes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +10,7 @@ use serde_json::Value;
 use crate::envelope::Envelope;
 use crate::placement::Inventory;
 
-/// Which kinds are known to have no namespaces.
+/// Knows which kinds are cluster-scoped.
 pub trait Scopes: fmt::Debug {
     /// `false` for a kind that the hub does not know.
     fn is_cluster_scoped(&self, group: &str, version: &str, kind: &str) -> bool;
@@ -24,7 +22,7 @@ impl<I: Inventory> Scopes for I {
     }
 }
 
-/// What overrides select by.
+/// The key that overrides select resources by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceKey {
     pub group: String,
@@ -36,7 +34,7 @@ pub struct ResourceKey {
 }
 
 impl ResourceKey {
-    /// Of the resource itself.
+    /// The key of the resource itself.
     pub fn of(resource: &EmbeddedObject) -> Self {
         let (group, version) = resource.api_version().split_once('/').unwrap_or(("", resource.api_version()));
         Self {
@@ -58,8 +56,8 @@ impl ResourceKey {
         }
     }
 
-    /// The key by which ClusterResourceOverrides meet a resource; `None` for an object without namespace of a kind that
-    /// the hub does not know.
+    /// The key for ClusterResourceOverrides: the Namespace of a namespaced resource. `None` for an object without
+    /// namespace whose kind the hub does not know.
     pub(super) fn for_cluster_overrides(resource: &EmbeddedObject, scopes: &dyn Scopes) -> Option<Self> {
         if !resource.namespace().is_empty() {
             return Some(Self::of_namespace(resource.namespace()));
@@ -68,39 +66,39 @@ impl ResourceKey {
         scopes.is_cluster_scoped(&key.group, &key.version, &key.kind).then_some(key)
     }
 
-    /// The key by which ResourceOverrides meet a resource.
+    /// The key for ResourceOverrides.
     pub(super) fn for_overrides(resource: &EmbeddedObject) -> Option<Self> {
         (!resource.namespace().is_empty()).then(|| Self::of(resource))
     }
 }
 
-/// The keys of everything that a group of resource snapshots holds. Snapshots never change, so neither do these as long as
-/// the hub knows the same of the kinds in them.
+/// The keys of all resources in a group of resource snapshots. Snapshots are immutable, so the keys change only if the
+/// hub learns the scope of a kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidates {
-    /// What ClusterResourceOverrides may select.
+    /// Keys for ClusterResourceOverrides.
     pub cluster: BTreeSet<ResourceKey>,
-    /// What ResourceOverrides may select.
+    /// Keys for ResourceOverrides.
     pub namespaced: BTreeSet<ResourceKey>,
-    /// What the hub knew of the kinds of objects without namespace: whether they have none by nature.
+    /// For the kinds of objects without namespace, whether the hub knew them as cluster-scoped.
     scopes: BTreeMap<Named, bool>,
 }
 
 /// Group, version and kind.
 type Named = (String, String, String);
 
-/// Only envelopes of this version are looked into.
+/// Only envelopes of this version are opened.
 const ENVELOPE_VERSION: &str = "v1beta1";
 
 impl Candidates {
     /// Whether they would be the same with these scopes.
-    pub fn hold_for(&self, scopes: &dyn Scopes) -> bool {
+    pub fn are_current(&self, scopes: &dyn Scopes) -> bool {
         let is_same =
             |((group, version, kind), known): (&Named, &bool)| scopes.is_cluster_scoped(group, version, kind) == *known;
         self.scopes.iter().all(is_same)
     }
 
-    /// From the whole content of all snapshots of a group.
+    /// From all resources of a snapshot group.
     pub fn of<'r>(resources: impl IntoIterator<Item = &'r EmbeddedObject>, scopes: &dyn Scopes) -> Self {
         let mut candidates = Self::default();
         for resource in resources {
@@ -126,7 +124,7 @@ impl Candidates {
         self.cluster.extend(key);
     }
 
-    /// Entries that do not belong where they are have no keys: opening the envelope will fail.
+    /// Misplaced entries have no keys; opening the envelope fails for them.
     fn add_content(&mut self, envelope: &Envelope<'_>, scopes: &dyn Scopes) {
         let entries = envelope.entries().map(|(_, value)| value).filter(|value| is_object_of_some_kind(value));
         let objects = entries.map(|value| EmbeddedObject(value.clone()));

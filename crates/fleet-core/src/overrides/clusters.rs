@@ -1,6 +1,4 @@
-//! Which clusters a rule is for.
-//!
-//! Decides from labels alone. Never looks at properties: admission refuses them here.
+//! Whether an override rule applies to a cluster, by labels. Admission rejects property selectors here.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +6,13 @@ use fleet_api::kinds::MemberCluster;
 use fleet_api::selector::{Selector, SelectorError};
 use fleet_api::types::{OverridePolicy, OverrideRule};
 
-/// The cluster that resources are made for.
+/// The target cluster of resources.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     pub name: &'a str,
     pub labels: &'a BTreeMap<String, String>,
 }
 
-/// What a cluster without labels has.
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 
 impl<'a> Target<'a> {
@@ -27,8 +24,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Whether the rule is for this cluster. No selector is for none, one without terms for all.
-pub(super) fn is_for(rule: &OverrideRule, target: &Target<'_>) -> Result<bool, SelectorError> {
+/// Whether the rule applies to this cluster. No selector matches no cluster; a selector without terms matches all.
+pub(super) fn rule_applies(rule: &OverrideRule, target: &Target<'_>) -> Result<bool, SelectorError> {
     let Some(selector) = &rule.cluster_selector else { return Ok(false) };
     let terms = &selector.cluster_selector_terms;
     for term in terms {
@@ -39,7 +36,7 @@ pub(super) fn is_for(rule: &OverrideRule, target: &Target<'_>) -> Result<bool, S
     Ok(terms.is_empty())
 }
 
-/// Whether any rule is for this cluster. One that cannot be read counts, so that applying it tells what is wrong.
-pub(super) fn concerns(policy: &OverridePolicy, target: &Target<'_>) -> bool {
-    policy.override_rules.iter().any(|rule| is_for(rule, target).unwrap_or(true))
+/// Whether any rule applies to this cluster. An invalid rule counts, so that applying it reports the error.
+pub(super) fn has_rule_for(policy: &OverridePolicy, target: &Target<'_>) -> bool {
+    policy.override_rules.iter().any(|rule| rule_applies(rule, target).unwrap_or(true))
 }

@@ -1,14 +1,12 @@
-//! The three operations that an override's patch may have (RFC 6902).
-//!
-//! Decides what a path names: indexes may count from the end, `-` appends, and a path that should be there but is not is
-//! an error, in the words that users find in the guides. Never creates what is missing on the way to a path.
+//! The JSON patch operations of overrides (RFC 6902): add, replace and remove. Negative indexes count from the end.
+//! Error texts equal those of the Go agents. Missing parents are not created.
 
 use std::borrow::Cow;
 
 use fleet_api::types::PatchOperator;
 use serde_json::Value;
 
-/// Nesting of a patched resource: as deep as JSON readers go, so that whatever is written can be read again.
+/// Maximum nesting of a patched resource: the limit of the JSON parser, so that the result can be parsed again.
 const DEPTH_LIMIT: usize = 127;
 
 /// Why an operation does not apply.
@@ -26,7 +24,7 @@ pub enum PatchError {
     TooDeep { operator: PatchOperator, path: String },
 }
 
-/// Carries out one operation. On an error the document is as it was.
+/// Applies one operation. On an error the document is unchanged.
 pub(super) fn patch(document: &mut Value, operator: PatchOperator, path: &str, value: Value) -> Result<(), PatchError> {
     let path_text = || path.to_owned();
     if operator != PatchOperator::Remove && path.matches('/').count() + depth(&value) > DEPTH_LIMIT {
@@ -48,7 +46,7 @@ pub(super) fn patch(document: &mut Value, operator: PatchOperator, path: &str, v
         }
         (Value::Array(items), PatchOperator::Add) if key == "-" => items.push(value),
         (Value::Array(items), _) => {
-            // A new item may also stand behind the last one.
+            // A new item may also be appended.
             let places = items.len() + usize::from(operator == PatchOperator::Add);
             let no_index = || PatchError::NoSuchIndex { operator, path: path_text(), index: key.clone().into_owned() };
             let at = position(&key, places).ok_or_else(no_index)?;
@@ -63,7 +61,7 @@ pub(super) fn patch(document: &mut Value, operator: PatchOperator, path: &str, v
     Ok(())
 }
 
-/// What holds the thing that `path` names, and its key in there.
+/// The parent of the value at `path`, and the last key.
 fn parent_of<'v, 'p>(document: &'v mut Value, path: &'p str) -> Option<(&'v mut Value, Cow<'p, str>)> {
     let (way, last) = path.rsplit_once('/')?;
     let mut parent = document;
@@ -85,7 +83,7 @@ fn decoded(token: &str) -> Cow<'_, str> {
     if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
 }
 
-/// The place that a token names among so many; a negative one counts from the end.
+/// The array index of a token; a negative one counts from the end.
 fn position(token: &str, places: usize) -> Option<usize> {
     let index: i64 = token.parse().ok()?;
     if index < 0 {

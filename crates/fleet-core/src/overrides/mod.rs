@@ -1,17 +1,15 @@
-//! Overrides: how what is placed differs from cluster to cluster.
+//! Overrides: differences of placed resources between clusters.
 //!
-//! Decides three things that meet only in the names of override snapshots. `plan` freezes an override into snapshots.
-//! `Matched` says which of the latest snapshots concern a placement's resources and a cluster: whoever rolls out pins
-//! these on the binding. `Pinned` applies exactly what is pinned to one resource for one cluster. Never writes a binding
-//! and never decides when a cluster gets what.
+//! `plan` creates snapshots of an override. `Matched` finds the latest snapshots that match a placement's resources and
+//! a cluster; a rollout stores their names in the binding. `Pinned` applies the snapshots of a binding to one resource.
 //!
 //! | file | step |
 //! |---|---|
-//! | `observed` | the facts, for both kinds of overrides |
-//! | `snapshots` | which snapshots there shall be |
-//! | `candidates`, `matching`, `clusters` | which overrides concern which resources and clusters |
-//! | `apply`, `json_patch`, `variables` | what an override makes of a resource |
-//! | `report` | what was found out, as values |
+//! | `observed` | the input of a plan, for both kinds of overrides |
+//! | `snapshots` | which snapshots exist |
+//! | `candidates`, `matching`, `clusters` | which overrides match which resources and clusters |
+//! | `apply`, `json_patch`, `variables` | applying an override to a resource |
+//! | `report` | the result as values |
 
 mod apply;
 mod candidates;
@@ -30,8 +28,9 @@ pub use apply::{Cause, MissingSnapshot, OverrideFailure, Pinned, Place, Resource
 pub use candidates::{Candidates, ResourceKey, Scopes};
 pub use clusters::Target;
 pub use json_patch::PatchError;
+pub(crate) use matching::is_for_placement;
 pub use matching::{Matched, Pins};
-pub use observed::{Observed, OverrideFacts, OverrideSpec, OverrideSpecRef, SnapshotFacts};
-pub use report::{Fault, Outcome, Report};
+pub use observed::{Observed, OverrideFacts, OverrideSpec, OverrideSpecRef, SnapshotFacts, has_latest_snapshot};
+pub use report::{Fault, OverrideOutcome, Report};
 pub use snapshots::{NewOverrideSnapshot, Plan, Write, plan};
 pub use variables::VariableError;

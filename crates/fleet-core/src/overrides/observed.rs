@@ -1,6 +1,4 @@
-//! The facts about overrides and their snapshots, read once from objects of both kinds.
-//!
-//! Decides what labels and finalizers mean. Objects are borrowed, never copied. Never decides what to do about them.
+//! The input of an override's plan: overrides and snapshots of both kinds. Objects are borrowed, not copied.
 
 use fleet_api::hashes::{cluster_override_hash, override_hash};
 use fleet_api::kinds::{Family, Obj, Scope};
@@ -9,8 +7,9 @@ use fleet_api::types::{
     Base64, ClusterResourceOverrideSpec, OverridePolicy, OverrideSnapshotSpec, PlacementRef, ResourceOverrideSpec,
 };
 use fleet_api::well_known::{finalizers, label_values, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Everything that one plan is made from: an override and all its snapshots, in any order.
+/// The input of a plan: an override and all its snapshots, in any order.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
     pub override_: OverrideFacts<'a>,
@@ -21,9 +20,8 @@ pub struct Observed<'a> {
 pub struct OverrideFacts<'a> {
     pub name: &'a OverrideName,
     pub deleting: bool,
-    /// Whether our finalizer is on it.
-    pub held: bool,
-    /// Of its spec as it is now.
+    pub has_finalizer: bool,
+    /// Hash of its current spec.
     pub hash: Base64,
 }
 
@@ -36,17 +34,17 @@ impl<'a> OverrideFacts<'a> {
         Self {
             name,
             deleting: metadata.deletion_timestamp.is_some(),
-            held: metadata.finalizers.iter().flatten().any(|one| one == finalizers::OVERRIDE),
+            has_finalizer: metadata.finalizers.iter().flatten().any(|one| one == finalizers::OVERRIDE),
             hash: override_.spec.hash(),
         }
     }
 }
 
-/// What the specs of both kinds of overrides can do.
+/// Common interface of the specs of both kinds of overrides.
 pub trait OverrideSpec {
     fn hash(&self) -> Base64;
 
-    /// `namespace` is that of the object; cluster-scoped ones have none.
+    /// `namespace` is the namespace of the object, empty for cluster-scoped ones.
     fn as_ref<'a>(&'a self, namespace: &'a str) -> OverrideSpecRef<'a>;
 }
 
@@ -70,7 +68,7 @@ impl OverrideSpec for ResourceOverrideSpec {
     }
 }
 
-/// What an override of either kind asks for.
+/// The spec of an override of either kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OverrideSpecRef<'a> {
     Cluster(&'a ClusterResourceOverrideSpec),
@@ -85,7 +83,7 @@ impl<'a> OverrideSpecRef<'a> {
         }
     }
 
-    /// The one placement that it is for; `None` means every one.
+    /// The placement that it is for; `None` means all placements.
     pub fn placement(&self) -> Option<&'a PlacementRef> {
         match self {
             Self::Cluster(spec) => spec.placement.as_ref(),
@@ -102,15 +100,25 @@ impl<'a> OverrideSpecRef<'a> {
     }
 }
 
+/// Whether one of these snapshots is the latest of the override. Rollouts use only snapshots of overrides.
+pub fn has_latest_snapshot<'a>(override_: &ObjectMeta, snapshots: impl IntoIterator<Item = &'a ObjectMeta>) -> bool {
+    snapshots.into_iter().any(|snapshot| {
+        let label = |key: &str| snapshot.labels.as_ref().and_then(|labels| labels.get(key));
+        label(labels::IS_LATEST_SNAPSHOT).is_some_and(|value| value == label_values::TRUE)
+            && label(labels::PARENT_OVERRIDE) == override_.name.as_ref()
+            && snapshot.namespace == override_.namespace
+    })
+}
+
 /// A snapshot of an override of either kind.
 #[derive(Debug, Clone, Copy)]
 pub struct SnapshotFacts<'a> {
     pub name: &'a str,
-    /// Name of the override that it is of; empty if it does not say.
+    /// Name of its override; empty if the label is missing.
     pub parent: &'a str,
-    /// `None` if the label cannot be read.
+    /// `None` if the label is invalid.
     pub index: Option<Index>,
-    /// Whether it is marked as the latest.
+    /// Whether it has the label of the latest one.
     pub latest: bool,
     pub hash: &'a Base64,
     pub spec: OverrideSpecRef<'a>,

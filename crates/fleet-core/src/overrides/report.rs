@@ -1,24 +1,22 @@
-//! What an override's plan found out, as values.
-//!
-//! Decides the vocabulary; whoever explains renders from here. Never decides which value holds.
+//! The result of an override's plan as values.
 
 use fleet_api::names::Index;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    pub outcome: Outcome,
+    pub outcome: OverrideOutcome,
 }
 
 /// How planning ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The override is being deleted; its snapshots are let go.
-    Releasing,
-    /// The latest snapshot says what the override says.
+pub enum OverrideOutcome {
+    /// The override and its snapshots are being deleted.
+    Deleting,
+    /// The latest snapshot equals the override.
     UpToDate { index: Index },
-    /// The override says something that no snapshot says, so there will be one.
-    Frozen { index: Index },
-    /// Something that we wrote was changed by others so that it cannot be understood.
+    /// The override has changed and gets a new snapshot.
+    NewSnapshot { index: Index },
+    /// A snapshot was changed by another client and is invalid.
     Stopped(Fault),
 }
 

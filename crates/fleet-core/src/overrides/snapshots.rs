@@ -1,8 +1,7 @@
 //! Override snapshots: which one is the latest, and how many are kept.
 //!
-//! Decides when an override is frozen anew. The new snapshot is there before the old one loses its mark, so that nobody
-//! ever finds an override without a latest snapshot; of two that are marked, the one with the higher index counts. Never
-//! looks at what an override is about.
+//! Never removes the latest label from the old snapshot before the new one exists, so that an override always has a
+//! latest snapshot. If two have the label, the one with the higher index wins.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -16,7 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::observed::{Observed, SnapshotFacts};
-use super::report::{Fault, Outcome, Report};
+use super::report::{Fault, OverrideOutcome, Report};
 use crate::plan::{self, ObjectWrite};
 
 /// Overrides have no status.
@@ -26,12 +25,12 @@ pub type Plan = plan::Plan<Write, Infallible, Report>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
     /// Adds our finalizer to the override.
-    HoldOverride,
-    /// Takes our finalizer from the override.
-    ReleaseOverride,
+    AddFinalizer,
+    /// Removes our finalizer from the override.
+    RemoveFinalizer,
     CreateSnapshot(NewOverrideSnapshot),
-    /// Gives the mark of the latest to a snapshot, or takes it.
-    MarkSnapshot {
+    /// Sets the label that tells whether a snapshot is the latest.
+    SetLatestLabel {
         snapshot: String,
         latest: bool,
     },
@@ -43,9 +42,9 @@ pub enum Write {
 impl ObjectWrite for Write {
     fn object(&self) -> (&'static str, &str) {
         match self {
-            Write::HoldOverride | Write::ReleaseOverride => ("override", ""),
+            Write::AddFinalizer | Write::RemoveFinalizer => ("override", ""),
             Write::CreateSnapshot(new) => ("override snapshot", &new.name),
-            Write::MarkSnapshot { snapshot, .. } | Write::DeleteSnapshot { snapshot } => {
+            Write::SetLatestLabel { snapshot, .. } | Write::DeleteSnapshot { snapshot } => {
                 ("override snapshot", snapshot)
             }
         }
@@ -55,12 +54,12 @@ impl ObjectWrite for Write {
         matches!(self, Write::DeleteSnapshot { .. })
     }
 
-    fn lets_subject_go(&self) -> bool {
-        matches!(self, Write::ReleaseOverride)
+    fn removes_finalizer(&self) -> bool {
+        matches!(self, Write::RemoveFinalizer)
     }
 }
 
-/// An override snapshot to be created.
+/// An override snapshot to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewOverrideSnapshot {
     pub name: String,
@@ -69,7 +68,7 @@ pub struct NewOverrideSnapshot {
 }
 
 impl NewOverrideSnapshot {
-    /// The object to create for this override, which it goes with.
+    /// The object to create, owned by the override.
     pub fn object<O, F, S>(&self, override_: &Obj<O, S>) -> Obj<F, S>
     where
         O: Family,
@@ -98,31 +97,31 @@ impl NewOverrideSnapshot {
     }
 }
 
-/// What to do so that the latest snapshot says what the override says. Nothing about it depends on time.
+/// Plans the snapshots of an override. The result does not depend on time.
 pub fn plan(observed: &Observed<'_>, _now: Timestamp) -> Plan {
-    let plan = if observed.override_.deleting { release(observed) } else { freeze(observed) };
+    let plan = if observed.override_.deleting { delete_snapshots(observed) } else { plan_snapshots(observed) };
     debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
     plan
 }
 
-fn release(observed: &Observed<'_>) -> Plan {
-    let mut plan = Plan::nothing(Report { outcome: Outcome::Releasing });
-    if observed.override_.held {
+fn delete_snapshots(observed: &Observed<'_>) -> Plan {
+    let mut plan = Plan::nothing(Report { outcome: OverrideOutcome::Deleting });
+    if observed.override_.has_finalizer {
         let mut names: Vec<_> = observed.snapshots.iter().map(|one| one.name.to_owned()).collect();
         names.sort_unstable();
         plan.writes.extend(names.into_iter().map(|snapshot| Write::DeleteSnapshot { snapshot }));
-        plan.writes.push(Write::ReleaseOverride);
+        plan.writes.push(Write::RemoveFinalizer);
     }
     plan
 }
 
-fn freeze(observed: &Observed<'_>) -> Plan {
+fn plan_snapshots(observed: &Observed<'_>) -> Plan {
     let mut plan = match by_index(&observed.snapshots) {
-        Err(fault) => Plan::nothing(Report { outcome: Outcome::Stopped(fault) }),
-        Ok(snapshots) => keep_up(observed, &snapshots),
+        Err(fault) => Plan::nothing(Report { outcome: OverrideOutcome::Stopped(fault) }),
+        Ok(snapshots) => update_snapshots(observed, &snapshots),
     };
-    if !observed.override_.held {
-        plan.writes.insert(0, Write::HoldOverride);
+    if !observed.override_.has_finalizer {
+        plan.writes.insert(0, Write::AddFinalizer);
     }
     plan
 }
@@ -135,32 +134,32 @@ fn by_index<'s, 'a>(snapshots: &'s [SnapshotFacts<'a>]) -> Result<BTreeMap<Index
     indexed.collect()
 }
 
-fn keep_up(observed: &Observed<'_>, snapshots: &BTreeMap<Index, &SnapshotFacts<'_>>) -> Plan {
+fn update_snapshots(observed: &Observed<'_>, snapshots: &BTreeMap<Index, &SnapshotFacts<'_>>) -> Plan {
     let hash = &observed.override_.hash;
     let newest = snapshots.last_key_value().map(|(index, snapshot)| (*index, *snapshot));
     let mut writes = Vec::new();
     let outcome = match newest {
         Some((index, newest)) if newest.hash == hash => {
             if !newest.latest {
-                writes.push(Write::MarkSnapshot { snapshot: newest.name.to_owned(), latest: true });
+                writes.push(Write::SetLatestLabel { snapshot: newest.name.to_owned(), latest: true });
             }
-            Outcome::UpToDate { index }
+            OverrideOutcome::UpToDate { index }
         }
         _ => {
             let index = newest.map_or(Index::FIRST, |(index, _)| index.next());
             let name = OverrideSnapshotName { override_name: observed.override_.name.clone(), index }.to_string();
             writes.push(Write::CreateSnapshot(NewOverrideSnapshot { name, index, hash: hash.clone() }));
-            Outcome::Frozen { index }
+            OverrideOutcome::NewSnapshot { index }
         }
     };
-    let (Outcome::UpToDate { index } | Outcome::Frozen { index }) = outcome else {
+    let (OverrideOutcome::UpToDate { index } | OverrideOutcome::NewSnapshot { index }) = outcome else {
         return Plan::nothing(Report { outcome });
     };
     let older: Vec<_> = snapshots.range(..index).map(|(_, snapshot)| *snapshot).collect();
     let excess = (older.len() + 1).saturating_sub(OVERRIDE_SNAPSHOTS);
     let (dropped, kept) = older.split_at(excess);
     let marked = kept.iter().filter(|one| one.latest);
-    writes.extend(marked.map(|one| Write::MarkSnapshot { snapshot: one.name.to_owned(), latest: false }));
+    writes.extend(marked.map(|one| Write::SetLatestLabel { snapshot: one.name.to_owned(), latest: false }));
     writes.extend(dropped.iter().map(|one| Write::DeleteSnapshot { snapshot: one.name.to_owned() }));
     Plan { writes, ..Plan::nothing(Report { outcome }) }
 }

@@ -1,20 +1,19 @@
-//! What stands for something of the cluster in the value of a patch.
-//!
-//! Decides by text: variables are looked for in the JSON of a value, keys included. Never looks into a path.
+//! Replaces variables for the cluster's name and labels in the JSON text of a patch value, keys included. Paths have no
+//! variables.
 
 use fleet_api::well_known::override_variables::{CLUSTER_LABEL_PREFIX, CLUSTER_NAME};
 use serde_json::Value;
 
 use super::clusters::Target;
 
-/// Why a value cannot be worked out.
+/// Why a value cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VariableError {
     #[error("label key {key} not found on cluster {cluster}")]
     NoSuchLabel { key: String, cluster: String },
     #[error("input {input} is missing the closing bracket `}}`")]
     NotClosed { input: String },
-    /// Names and label values have no character that means something in JSON, so this takes a broken variable.
+    /// Names and label values need no JSON escaping, so only a broken variable causes this.
     #[error("input {input} is no value any more once its variables are replaced: {error}")]
     NoValue { input: String, error: String },
 }
@@ -91,7 +90,7 @@ mod tests {
             json!(["${MEMBER-CLUSTER-NAME}", "${MEMBER-CLUSTER-LABEL-KEY-region"]),
             expect![[r#"error: input ["c1","${MEMBER-CLUSTER-LABEL-KEY-region"] is missing the closing bracket `}`"#]],
         );
-        // The bracket that ends the object is taken for the variable's own, since only texts are looked at.
+        // The closing bracket of the object counts as that of the variable, because variables are replaced in the text.
         check(
             json!({"a": "${MEMBER-CLUSTER-LABEL-KEY-region"}),
             expect![[r#"error: label key region" not found on cluster c1"#]],

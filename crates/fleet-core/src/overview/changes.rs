@@ -1,7 +1,7 @@
-//! What differs between two versions of a placement's resources, resource by resource and field by field.
+//! The differences between two versions of a placement's resources, by resource and field.
 //!
-//! Decides how a difference is told. What secrets hold is never told, only that it differs. Never decides which versions are
-//! compared.
+//! Envelopes are opened, so that what clusters get is compared. Never shows the content of Secrets, only that it
+//! differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,9 @@ use fleet_api::types::EmbeddedObject;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A resource that one of two versions has and the other has not, or has differently.
+use crate::envelope::Envelope;
+
+/// A resource that is in only one of two versions, or differs between them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
@@ -20,7 +22,10 @@ pub struct Change {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
-    /// For a resource that both have: what differs in it.
+    /// The envelope that contains it: `namespace/name` or the name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub envelope: String,
+    /// The changed fields of a resource that is in both versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
 }
@@ -34,7 +39,7 @@ pub enum ChangeSort {
 }
 
 impl ChangeSort {
-    /// As in a patch.
+    /// The sign in a diff.
     pub fn sign(self) -> char {
         match self {
             ChangeSort::Added => '+',
@@ -44,18 +49,19 @@ impl ChangeSort {
     }
 }
 
-/// `Deployment shop/web`.
+/// `Deployment shop/web`, or `Deployment shop/web in envelope shop/letter`.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.kind)?;
         if !self.namespace.is_empty() {
             write!(f, "{}/", self.namespace)?;
         }
-        f.write_str(&self.name)
+        f.write_str(&self.name)?;
+        if self.envelope.is_empty() { Ok(()) } else { write!(f, " in envelope {}", self.envelope) }
     }
 }
 
-/// A field that differs; absent values are not there.
+/// A changed field; an absent value is omitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldChange {
@@ -67,29 +73,65 @@ pub struct FieldChange {
     pub after: Option<Value>,
 }
 
-/// What stands for the value of a secret.
+/// Replaces values of Secrets.
 const SECRET: &str = "(secret)";
 
-/// What leads from one version to the other, by kind and name.
+/// The changes from one version to the other, sorted by kind and name.
 pub fn changes<'r>(
     before: impl IntoIterator<Item = &'r EmbeddedObject>,
     after: impl IntoIterator<Item = &'r EmbeddedObject>,
 ) -> Vec<Change> {
+    between(&opened(before), &opened(after))
+}
+
+/// A resource as clusters get it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Content {
+    pub(super) object: EmbeddedObject,
+    /// The envelope that contains it, or empty.
+    pub(super) envelope: String,
+}
+
+/// The resources that clusters get: the content of envelopes, and all others.
+pub(super) fn opened<'r>(resources: impl IntoIterator<Item = &'r EmbeddedObject>) -> Vec<Content> {
+    let mut found = Vec::new();
+    for resource in resources {
+        match Envelope::of(resource) {
+            Some(envelope) => {
+                found.extend(envelope.entries().map(|(_, value)| Content {
+                    object: EmbeddedObject(value.clone()),
+                    envelope: envelope.to_string(),
+                }));
+            }
+            None => found.push(Content { object: resource.clone(), envelope: String::new() }),
+        }
+    }
+    found
+}
+
+/// The same for resources without envelopes.
+pub(super) fn between(before: &[Content], after: &[Content]) -> Vec<Change> {
     let (before, after) = (by_identity(before), by_identity(after));
     let all: BTreeSet<&Identity<'_>> = before.keys().chain(after.keys()).collect();
     all.into_iter().filter_map(|identity| change(identity, before.get(identity), after.get(identity))).collect()
 }
 
-/// Kind, namespace, name, `apiVersion`.
-type Identity<'r> = (&'r str, &'r str, &'r str, &'r str);
+/// Kind, namespace, name, `apiVersion`, envelope.
+type Identity<'r> = (&'r str, &'r str, &'r str, &'r str, &'r str);
 
-fn by_identity<'r>(resources: impl IntoIterator<Item = &'r EmbeddedObject>) -> BTreeMap<Identity<'r>, &'r Value> {
-    let identity = |one: &'r EmbeddedObject| (one.kind(), one.namespace(), one.name(), one.api_version());
-    resources.into_iter().map(|one| (identity(one), &one.0)).collect()
+fn by_identity(contents: &[Content]) -> BTreeMap<Identity<'_>, &Value> {
+    let mut found = BTreeMap::new();
+    for Content { object, envelope } in contents {
+        found.insert(
+            (object.kind(), object.namespace(), object.name(), object.api_version(), envelope.as_str()),
+            &object.0,
+        );
+    }
+    found
 }
 
 fn change(identity: &Identity<'_>, before: Option<&&Value>, after: Option<&&Value>) -> Option<Change> {
-    let (kind, namespace, name, api_version) = *identity;
+    let (kind, namespace, name, api_version, envelope) = *identity;
     let (sort, fields) = match (before, after) {
         (Some(before), Some(after)) => {
             let mut fields = Vec::new();
@@ -109,11 +151,12 @@ fn change(identity: &Identity<'_>, before: Option<&&Value>, after: Option<&&Valu
         kind: kind.to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
+        envelope: envelope.to_owned(),
         fields,
     })
 }
 
-/// Everything in a secret but its labels and the like may be secret.
+/// Everything in a Secret except its metadata may be secret.
 fn concealed(field: FieldChange) -> FieldChange {
     if field.path.starts_with("metadata.") || field.path == "type" {
         return field;
@@ -140,7 +183,7 @@ fn compare(path: String, before: Option<&Value>, after: Option<&Value>, out: &mu
     }
 }
 
-/// Keys with dots in them stay recognisable.
+/// Keys with dots stay recognisable.
 fn joined(path: &str, key: &str) -> String {
     let key = if key.contains(['.', '/', '[']) { format!("[{key:?}]") } else { key.to_owned() };
     match path {
@@ -180,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_told_by_resource_and_field() {
+    fn a_difference_is_reported_by_resource_and_field() {
         let before = [
             object("ConfigMap", "a", json!({"data": {"x": "1", "gone": "y", "app.yaml": "old"}})),
             object("ConfigMap", "same", json!({"data": {}})),
@@ -221,7 +264,30 @@ mod tests {
     }
 
     #[test]
-    fn what_secrets_hold_is_never_told() {
+    fn last_09_envelopes_are_opened() {
+        let letter = |entries: Value| {
+            EmbeddedObject(json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourceEnvelope",
+                "metadata": {"name": "letter", "namespace": "shop"}, "data": entries}))
+        };
+        let config = |value: &str| object("ConfigMap", "a", json!({"data": {"x": value}})).0;
+        let secret = |value: &str| object("Secret", "s", json!({"data": {"password": value}})).0;
+        check(
+            &[letter(json!({"a.yaml": config("1"), "s.yaml": secret("b2xk")}))],
+            &[letter(
+                json!({"renamed.yaml": config("2"), "s.yaml": secret("bmV3"), "more.yaml": object("Service", "web", json!({})).0}),
+            )],
+            expect![[r#"
+                ~ ConfigMap shop/a in envelope shop/letter
+                    data.x: "1" → "2"
+                ~ Secret shop/s in envelope shop/letter
+                    data.password: "(secret)" → "(secret)"
+                + Service shop/web in envelope shop/letter
+            "#]],
+        );
+    }
+
+    #[test]
+    fn content_of_secrets_is_never_shown() {
         check(
             &[object("Secret", "a", json!({"data": {"password": "b2xk"}}))],
             &[object("Secret", "a", json!({"data": {"password": "bmV3", "more": "eA=="}}))],

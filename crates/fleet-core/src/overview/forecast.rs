@@ -1,8 +1,8 @@
-//! What a staged update run would do, without doing it.
+//! What a staged update run would do, without starting it.
 //!
-//! Decides nothing by itself: it makes the very plan that the controller would make of a run that is created now and only
-//! initialized, and reads stages, gates, content and failures from it. What would change on each cluster is what its binding
-//! names now against what the run would give it, overrides applied to both.
+//! It plans like the controller for a run that is created now and only initialized. The changes on a cluster are the
+//! difference between the content that its binding names and the content that the run would roll out, with overrides
+//! applied to both.
 
 use std::collections::BTreeMap;
 
@@ -13,28 +13,29 @@ use fleet_api::well_known::DELETE_STAGE;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::changes::{Change, changes};
+use super::changes::{Change, Content, between, opened};
 use super::{Gate, index_of, run};
 use crate::overrides::{Pinned, Scopes, SnapshotFacts, Target};
 use crate::placement::{self, ResourceSnapshotFacts};
-use crate::updaterun::{BindingFacts, Observed, Outcome, Remedy, RunFacts, Write, plan};
+use crate::updaterun::{BindingFacts, Observed, Remedy, RunFacts, RunOutcome, Write, plan};
+use crate::workgen;
 
-/// What would happen.
+/// The forecast of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {
     pub placement: String,
     pub strategy: String,
-    /// Index of the resources that it would bring, if it got so far.
+    /// Index of the resources that it would roll out, if it could be initialized.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_index: Option<u32>,
-    /// Whether these resources would be captured now, from what is on the hub.
+    /// Whether it would create a new snapshot of the current resources.
     pub captures: bool,
     pub stages: Vec<StageForecast>,
-    /// Why it could not start, if it could not.
+    /// Why it could not start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What to do about it.
+    /// How to fix that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -43,7 +44,7 @@ pub struct Forecast {
 #[serde(rename_all = "camelCase")]
 pub struct StageForecast {
     pub name: String,
-    /// Whether it removes what is no longer wanted.
+    /// Whether it is the stage that removes unwanted resources.
     pub removes: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<String>,
@@ -56,19 +57,20 @@ pub struct StageForecast {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterForecast {
     pub name: String,
-    /// Index of the resources that it has now.
+    /// Index of the resources that the cluster has now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u32>,
     /// Snapshots of the overrides that would apply.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
     pub changes: Vec<Change>,
-    /// Why the overrides could not be applied, or what it has now could not be found.
+    /// Why an envelope could not be opened, overrides could not be applied, or the current content could not be
+    /// found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What has to be at hand besides the facts of the run to tell what changes on each cluster.
+/// The content that is needed besides the facts of the run.
 #[derive(Debug, Clone, Copy)]
 pub struct Contents<'a> {
     pub snapshots: &'a [ResourceSnapshotFacts<'a>],
@@ -77,20 +79,21 @@ pub struct Contents<'a> {
     pub scopes: &'a dyn Scopes,
 }
 
-/// What a run that is created now would do. Its state must be the one that only prepares, and its facts settled.
+/// The forecast for a run that is created now. Its state must be the one that only initializes.
 pub fn forecast(observed: &Observed<'_>, contents: &Contents<'_>, now: Timestamp) -> Forecast {
     let made = plan(observed, now);
     let nothing = UpdateRunStatus::default();
     let status = made.status.as_ref().map_or(&nothing, |new| &new.status);
     let blocker = match made.report.outcome {
-        Outcome::InitializationFailed | Outcome::Retrying | Outcome::Failed => made.report.blockers.first(),
+        RunOutcome::InitializationFailed | RunOutcome::Retrying | RunOutcome::Failed => made.report.blockers.first(),
         _ => None,
     };
-    let new: Vec<&EmbeddedObject> = made.writes.iter().flat_map(created).collect();
+    let captures = made.writes.iter().any(|write| created(write).is_some());
+    let new: Vec<&EmbeddedObject> = made.writes.iter().filter_map(created).flatten().collect();
     let shown =
         run(&Observed { run: RunFacts { status: Some(status), ..observed.run }, ..observed.clone() }, None, now);
     let index: Option<u32> = status.resource_snapshot_index_used.parse().ok();
-    let target = index.map(|index| if new.is_empty() { contents.group(index) } else { new.clone() });
+    let target = index.map(|index| if captures { new } else { contents.group(index) });
     let entries: BTreeMap<&str, &ClusterUpdatingStatus> = status
         .stages_status
         .iter()
@@ -117,12 +120,14 @@ pub fn forecast(observed: &Observed<'_>, contents: &Contents<'_>, now: Timestamp
         placement: observed.run.spec.placement_name.clone(),
         strategy: observed.run.spec.staged_update_strategy_name.clone(),
         resource_index: index,
-        captures: !new.is_empty(),
+        captures,
         stages: stages.collect(),
         problem: blocker.map(|blocker| match &blocker.cause {
             crate::updaterun::Cause::Fault(fault) => fault.to_string(),
             crate::updaterun::Cause::ContentUnknown { resource } => format!("not all {resource} could be read"),
-            crate::updaterun::Cause::OverrideNotFrozen { name } => format!("the override {name} has no snapshot yet"),
+            crate::updaterun::Cause::OverrideNotSnapshotted { name } => {
+                format!("the override {name} has no snapshot yet")
+            }
             _ => "not everything that it rests on could be read".to_owned(),
         }),
         remedy: blocker
@@ -132,15 +137,16 @@ pub fn forecast(observed: &Observed<'_>, contents: &Contents<'_>, now: Timestamp
     }
 }
 
-fn created(write: &Write) -> &[EmbeddedObject] {
+/// The resources of a snapshot that the plan creates.
+fn created(write: &Write) -> Option<&[EmbeddedObject]> {
     match write {
-        Write::Content(placement::Write::CreateResourceSnapshot(new)) => &new.resources,
-        _ => &[],
+        Write::Content(placement::Write::CreateResourceSnapshot(new)) => Some(&new.resources),
+        _ => None,
     }
 }
 
 impl<'a> Contents<'a> {
-    /// Everything in the snapshots of this index.
+    /// All resources in the snapshots of this index.
     pub fn group(&self, index: u32) -> Vec<&'a EmbeddedObject> {
         self.snapshots.iter().filter(|one| one.index == Some(Index(index))).flat_map(|one| one.resources).collect()
     }
@@ -169,7 +175,7 @@ impl<'a> Contents<'a> {
         let is_unknown = entry.is_some() && target.is_none();
         let (changes, problem) = match (before, after) {
             _ if is_unknown => (Vec::new(), None),
-            (Ok(before), Ok(after)) => (changes(&before, &after), None),
+            (Ok(before), Ok(after)) => (between(&before, &after), None),
             (_, Err(problem)) | (Err(problem), _) => (Vec::new(), Some(problem)),
         };
         let namespaced = overrides.iter().map(|one| format!("{}/{}", one.namespace, one.name));
@@ -177,24 +183,32 @@ impl<'a> Contents<'a> {
         ClusterForecast { name: name.to_owned(), from, overrides, changes, problem }
     }
 
-    /// The resources as a cluster gets them.
+    /// The resources that a cluster gets, without envelopes.
     fn overridden(
         &self,
         cluster: &str,
         resources: &[&EmbeddedObject],
         cluster_overrides: &[String],
         overrides: &[NamespacedName],
-    ) -> Result<Vec<EmbeddedObject>, String> {
+    ) -> Result<Vec<Content>, String> {
+        if let Some(refused) = resources.iter().find_map(|one| workgen::envelope_error(one)) {
+            return Err(refused.to_string());
+        }
+        let contents = opened(resources.iter().copied());
         if cluster_overrides.is_empty() && overrides.is_empty() {
-            return Ok(resources.iter().map(|one| (*one).clone()).collect());
+            return Ok(contents);
         }
         let pinned =
             Pinned::find(cluster_overrides, overrides, self.overrides).map_err(|missing| missing.to_string())?;
         let member = self.members.iter().find(|one| one.metadata.name.as_deref() == Some(cluster));
         let member = member.ok_or_else(|| format!("the member cluster {cluster} is gone"))?;
         let target = Target::of(member);
-        let applied = resources.iter().map(|one| pinned.apply(one, &target, self.scopes));
-        applied.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(|failure| failure.to_string())
+        let mut applied = Vec::new();
+        for Content { object, envelope } in contents {
+            let object = pinned.apply(&object, &target, self.scopes).map_err(|failure| failure.to_string())?;
+            applied.extend(object.map(|object| Content { object, envelope }));
+        }
+        Ok(applied)
     }
 }
 
@@ -207,13 +221,13 @@ mod tests {
     use fleet_api::types::UpdateRunState;
 
     use super::*;
-    use crate::updaterun::tests::fixture::World;
+    use crate::updaterun::tests::fixture::RunFixture;
 
-    fn check(world: &mut World<Cluster>, index: &str, expected: Expect) {
+    fn check(world: &mut RunFixture<Cluster>, index: &str, expected: Expect) {
         world.create_run("imagined", index, UpdateRunState::Initialize);
         let snapshots: Vec<_> = world.snapshots.iter().map(ResourceSnapshotFacts::of).collect();
         let contents = Contents { snapshots: &snapshots, overrides: &[], members: &world.members, scopes: &world.hub };
-        let seen = world.look("imagined", |observed| forecast(observed, &contents, world.now));
+        let seen = world.observe("imagined", |observed| forecast(observed, &contents, world.now));
         let mut out = format!("to {:?}, captures {}\n", seen.resource_index, seen.captures);
         for stage in &seen.stages {
             for ClusterForecast { name, from, changes, .. } in &stage.clusters {
@@ -234,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_run_is_foreseen_with_what_it_captures_and_what_changes_where() {
-        let mut world = World::new();
+        let mut world = RunFixture::new();
         world.join("a env=staging, b env=prod");
         check(
             &mut world,
@@ -270,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_could_not_start_is_foreseen_with_its_reason_and_nothing_is_made_up() {
-        let mut world = World::new();
+        let mut world = RunFixture::new();
         world.join("a env=staging, b env=prod");
         let _ = world.start(UpdateRunState::Run);
         world.finish(crate::updaterun::tests::fixture::RUN);

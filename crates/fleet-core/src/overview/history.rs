@@ -1,6 +1,4 @@
-//! The versions of a placement's resources: when each was frozen, what changed, where it runs.
-//!
-//! Decides it from snapshots, bindings and runs. Never decides which version a cluster gets.
+//! The versions of a placement's resources: when each was created, what changed, and which clusters have it.
 
 use std::collections::BTreeMap;
 
@@ -23,17 +21,17 @@ pub struct Version {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Time>,
     pub hash: String,
-    /// How many resources it has.
+    /// The number of its resources.
     pub resources: usize,
-    /// What differs from the version before it that is still kept; nothing for the oldest.
+    /// The differences from the previous version that still exists; empty for the oldest.
     pub changes: Vec<Change>,
-    /// The clusters that shall have it, by name.
+    /// The clusters that should have it, by name.
     pub clusters: Vec<String>,
-    /// The runs that brought it, or tried to, by name.
+    /// The runs that rolled it out, or tried to, by name.
     pub runs: Vec<String>,
 }
 
-/// All versions that are kept, the oldest first.
+/// All existing versions, the oldest first.
 pub fn history<S: Scope>(
     snapshots: &[Obj<Snapshot, S>],
     bindings: &[Obj<Binding, S>],
@@ -94,11 +92,11 @@ mod tests {
     use fleet_api::types::UpdateRunState;
 
     use super::*;
-    use crate::updaterun::tests::fixture::{RUN, World};
+    use crate::updaterun::tests::fixture::{RUN, RunFixture};
 
     #[test]
-    fn every_version_is_told_with_what_changed_and_where_it_runs() {
-        let mut world = World::<Cluster>::new();
+    fn every_version_has_its_changes_and_its_clusters() {
+        let mut world = RunFixture::<Cluster>::new();
         world.join("a env=staging, b env=prod");
         let _ = world.start(UpdateRunState::Run);
         world.finish(RUN);
@@ -107,7 +105,7 @@ mod tests {
         world.step("second");
         let runs: Vec<_> = world.runs.values().cloned().collect();
         let versions = history(&world.snapshots, &world.bindings, &runs);
-        let told: Vec<String> = versions
+        let lines: Vec<String> = versions
             .iter()
             .map(|one| {
                 let fields: Vec<String> =
@@ -119,7 +117,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            lines,
             [
                 r#"0 latest=false 1 [] ["b"] ["example-run"]"#,
                 r#"1 latest=true 1 ["metadata.labels.value"] ["a"] ["second"]"#,

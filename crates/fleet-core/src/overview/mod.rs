@@ -1,15 +1,15 @@
-//! One screen about a run or a placement: stages, clusters and gates, what is waited for and since when.
+//! The state of a run or a placement as a tree for display or JSON: stages, clusters and gates, and what is waited
+//! for.
 //!
-//! Decides how the facts of a run (`updaterun`) and of a placement become a tree that can be shown or printed as JSON; every
-//! view of a fleet shows this one. What holds comes from recorded conditions, what is waited for from the same plan that the
-//! controller makes. Never decides what happens next, and never chooses words for people beyond names of states.
+//! The state comes from recorded conditions. What is waited for comes from the same plan that the controller makes.
+//! Every view of a fleet uses these trees.
 //!
 //! | file | of what |
 //! |---|---|
 //! | `run` | a staged update run |
-//! | `placement` | a placement, on all its clusters |
-//! | `changes` | what differs between two versions of its resources |
-//! | `history` | its versions, and where each runs |
+//! | `placement` | a placement and its clusters |
+//! | `changes` | differences between two versions of the resources |
+//! | `history` | versions, and which clusters have them |
 //! | `forecast` | what a run would do |
 
 mod changes;
@@ -31,12 +31,12 @@ use fleet_api::conditions::Condition;
 use fleet_api::names::ResourceSnapshotName;
 use fleet_api::time::Time;
 
-/// When a condition came to say what it says.
+/// The last transition of a condition.
 fn since(condition: Option<&Condition>) -> Option<Time> {
     condition.map(|condition| condition.last_transition_time)
 }
 
-/// The index of the resources that a binding names; `None` before a rollout reached it.
+/// The index of the resources in a binding; `None` before a rollout reached it.
 fn index_of(resource_snapshot: &str) -> Option<u32> {
     ResourceSnapshotName::parse(resource_snapshot).map(|name| name.index.0)
 }

@@ -1,6 +1,4 @@
-//! A placement on all its clusters: which resources each has, and how far they got there.
-//!
-//! Decides from the placement's conditions and its bindings what is worth a line. Never decides whether a rollout goes on.
+//! A placement and its clusters: the resources of each cluster and their progress.
 
 use fleet_api::conditions::per_cluster::RolloutStep;
 use fleet_api::conditions::{Condition, ConditionStatus};
@@ -10,10 +8,10 @@ use fleet_api::types::{BindingState, PlacementType, RolloutStrategyType};
 use serde::Serialize;
 
 use super::{RunOverview, index_of, since};
-use crate::placement::{Milestone, Standing};
-use crate::updaterun::{BindingFacts, Outcome, Progress};
+use crate::placement::{Milestone, PlacementProgress};
+use crate::updaterun::{BindingFacts, Progress, RunOutcome};
 
-/// A placement and everything about it that is worth a line.
+/// The overview of a placement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementOverview {
@@ -25,7 +23,7 @@ pub struct PlacementOverview {
     pub state: PlacementState,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// What the condition says that the state was read from.
+    /// The message of the condition that determines the state.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,10 +42,10 @@ pub enum PlacementState {
     Scheduling,
     /// Not as many clusters as wanted, or the selectors are invalid.
     NotScheduled,
-    /// Staged update runs decide; no cluster has anything, or they have different versions.
+    /// Staged update runs roll out; no cluster has resources, or they have different versions.
     UpToRuns,
     RollingOut,
-    /// Something could not be overridden, synchronized or applied somewhere.
+    /// A cluster failed to override, synchronize or apply.
     Failing,
     Available,
 }
@@ -60,7 +58,7 @@ pub struct PlacedCluster {
     pub state: ClusterState,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// Index of the resources that it shall have.
+    /// Index of the resources that it should have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_index: Option<u32>,
     /// The condition that is not True yet.
@@ -68,10 +66,10 @@ pub struct PlacedCluster {
     pub step: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Snapshots of the overrides that apply, with their namespace before a slash if they have one.
+    /// Snapshots of the overrides that apply, as `namespace/name` or the name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
-    /// Resources that could not be placed, were changed there, or differ.
+    /// Number of resources that failed, drifted or differ.
     pub failed: usize,
     pub drifted: usize,
     pub diffed: usize,
@@ -85,16 +83,16 @@ pub enum ClusterState {
     Updating,
     Failing,
     Available,
-    /// No longer wanted; its resources are being removed, or wait for a run to remove them.
+    /// No longer picked; its resources are being removed, or wait for a run to remove them.
     Leaving,
 }
 
-/// A run of the placement, in a line.
+/// A run of the placement as one line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunLine {
     pub name: String,
-    pub state: Outcome,
+    pub state: RunOutcome,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_index: Option<u32>,
     pub clusters_done: usize,
@@ -116,7 +114,7 @@ impl RunLine {
     }
 }
 
-/// The tree of a placement, from all its bindings and runs.
+/// The overview of a placement, from all its bindings and runs.
 pub fn placement<S: Scope>(
     placement: &Obj<Placement, S>,
     bindings: &[Obj<Binding, S>],
@@ -140,12 +138,12 @@ pub fn placement<S: Scope>(
     }
 }
 
-/// The state, and the condition that it was read from.
+/// The state, and the condition that determines it.
 fn standing<S: Scope>(placement: &Obj<Placement, S>) -> (PlacementState, Option<&Condition>) {
     if placement.metadata.deletion_timestamp.is_some() {
         return (PlacementState::Deleting, None);
     }
-    let Standing { at, said, reached } = Standing::of(placement, placement.status.as_ref());
+    let PlacementProgress { at, said, reached } = PlacementProgress::of(placement, placement.status.as_ref());
     let status = said.map(|condition| condition.status);
     let state = match (at, status) {
         (None, _) => PlacementState::Available,
@@ -171,14 +169,14 @@ fn placed<S: Scope>(binding: &Obj<Binding, S>) -> PlacedCluster {
     let state = match &progress {
         _ if leaving => ClusterState::Leaving,
         None => ClusterState::Pending,
-        Some(Progress::Arrived) => ClusterState::Available,
-        Some(Progress::Underway(_)) => ClusterState::Updating,
+        Some(Progress::Done) => ClusterState::Available,
+        Some(Progress::InProgress(_)) => ClusterState::Updating,
         Some(Progress::Failing { .. }) => ClusterState::Failing,
     };
     let (step, problem) = match &progress {
-        Some(Progress::Underway(step)) => (Some(*step), None),
+        Some(Progress::InProgress(step)) => (Some(*step), None),
         Some(Progress::Failing { step, message, .. }) => (Some(*step), Some(message.clone())),
-        Some(Progress::Arrived) | None => (None, None),
+        Some(Progress::Done) | None => (None, None),
     };
     let decided = match (step, state) {
         (Some(step), _) => step.current(facts.conditions, facts.generation),

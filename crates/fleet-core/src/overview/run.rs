@@ -1,8 +1,7 @@
-//! A staged update run as a tree: stages, their gates, their clusters.
+//! A staged update run as a tree: stages, their gates and their clusters.
 //!
-//! Decides from the run's recorded status what stands, and from the plan that the controller would make on the same facts what
-//! is waited for. Facts that were read one after the other may not fit together; then nothing is said to be waited for
-//! rather than something wrong.
+//! Objects that were read one after the other may be inconsistent. Then the tree shows nothing to wait for, rather
+//! than something wrong.
 
 use fleet_api::conditions::update_run::{
     ClusterUpdateStarted, ClusterUpdateSucceeded, StageProgressing, TaskApprovalRequestApproved,
@@ -21,10 +20,10 @@ use serde::Serialize;
 
 use super::{index_of, since};
 use crate::updaterun::{
-    Blocker, Cause, ClusterStep, Object, Observed, Outcome, Progress, StageReport, StageStep, outline, plan,
+    Blocker, Cause, ClusterStep, Object, Observed, Progress, RunOutcome, StageReport, StageStep, outline, plan,
 };
 
-/// A run and everything about it that is worth a line.
+/// The overview of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunOverview {
@@ -33,26 +32,26 @@ pub struct RunOverview {
     pub namespace: Option<String>,
     pub placement: String,
     pub strategy: String,
-    /// What the user wants it to do.
+    /// The state in its spec.
     pub asked: UpdateRunState,
-    pub state: Outcome,
+    pub state: RunOutcome,
     /// Since when it is in this state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// What the condition says that the state was read from.
+    /// The message of the condition that determines the state.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Index of the resources that it brings, once that is chosen.
+    /// Index of the resources that it rolls out, once that is chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_index: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Time>,
-    /// Clusters that are done, the removals included.
+    /// Finished clusters, including removals.
     pub clusters_done: usize,
     pub clusters: usize,
     pub waits: Vec<Wait>,
     pub stages: Vec<StageOverview>,
-    /// What it would fail on if it went on now.
+    /// The error on which it would fail if it continued now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub would_fail: Option<String>,
 }
@@ -66,7 +65,7 @@ pub enum Wait {
         request: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         since: Option<Time>,
-        /// Somebody approved another generation of the request than stands there: this one.
+        /// The generation that was approved, if that is not the current one of the request.
         #[serde(skip_serializing_if = "Option::is_none")]
         approved_generation: Option<i64>,
     },
@@ -77,11 +76,11 @@ pub enum Wait {
     Cluster {
         stage: String,
         cluster: String,
-        /// The condition of the binding that is not True yet.
+        /// The binding's condition that is not True yet.
         step: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
         since: Option<Time>,
-        /// What that condition says, where it says that something is wrong.
+        /// The message of that condition, if it reports a problem.
         #[serde(skip_serializing_if = "Option::is_none")]
         problem: Option<String>,
         stuck: bool,
@@ -89,9 +88,9 @@ pub enum Wait {
     Removal {
         cluster: String,
     },
-    /// Its user: it was not asked to run, or asked to stop.
+    /// The user: the run is not started, or stopped.
     User,
-    /// Something that passes by itself, in words.
+    /// Something temporary, as a text.
     Moment {
         message: String,
     },
@@ -101,7 +100,7 @@ pub enum Wait {
 #[serde(rename_all = "camelCase")]
 pub struct StageOverview {
     pub name: String,
-    /// Whether it removes what is no longer wanted.
+    /// Whether it is the stage that removes unwanted resources.
     pub removes: bool,
     pub state: StageStep,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +109,7 @@ pub struct StageOverview {
     pub started: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
-    /// How many clusters at a time, as the strategy says it.
+    /// The maximum concurrency as the strategy says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<String>,
     pub before: Vec<Gate>,
@@ -118,7 +117,7 @@ pub struct StageOverview {
     pub after: Vec<Gate>,
 }
 
-/// Something that a stage waits for before or after its clusters.
+/// A task before or after the clusters of a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gate {
@@ -128,7 +127,7 @@ pub struct Gate {
     /// Since when it is in this state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// When it opens by itself, if it does and that is known.
+    /// When it opens by itself, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
 }
@@ -153,30 +152,30 @@ pub enum GateState {
 pub struct ClusterOverview {
     pub name: String,
     pub state: ClusterStep,
-    /// Whether it takes longer than a run waits patiently.
+    /// Whether the cluster is stuck.
     pub stuck: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
-    /// Index of the resources that its binding names now.
+    /// Index of the resources in its binding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_index: Option<u32>,
-    /// The condition of the binding that is not True yet, while it is being updated.
+    /// The binding's condition that is not True yet, while it is being updated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<&'static str>,
-    /// What is wrong, if something is.
+    /// The problem, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// The tree of a run. Facts need not be settled: a run is shown, never ended, on them.
+/// The overview of a run. The facts need not be confirmed, because the run is only shown.
 pub fn run(observed: &Observed<'_>, created: Option<Timestamp>, now: Timestamp) -> RunOverview {
     let facts = &observed.run;
     let nothing = UpdateRunStatus::default();
     let status = facts.status.unwrap_or(&nothing);
     let standing = Standing::of(status, facts.deleting);
-    let report = plan(&Observed { settled: false, ..observed.clone() }, now).report;
+    let report = plan(&Observed { confirmed: false, ..observed.clone() }, now).report;
     let mut blockers = if standing.state.is_final() { Vec::new() } else { report.blockers };
     blockers.retain(|blocker| !is_ahead(&blocker.cause, status));
     let stages: Vec<StageOverview> = outline(status)
@@ -200,12 +199,12 @@ pub fn run(observed: &Observed<'_>, created: Option<Timestamp>, now: Timestamp) 
         clusters_done: clusters().filter(|cluster| cluster.state == ClusterStep::Succeeded).count(),
         clusters: clusters().count(),
         waits: blockers.iter().filter_map(|blocker| wait(blocker, &stages)).collect(),
-        would_fail: report.ahead.map(|failure| failure.to_string()),
+        would_fail: report.failure_preview.map(|failure| failure.to_string()),
         stages,
     }
 }
 
-/// Whether a plan made now waits for a cluster that the recorded run has not begun with.
+/// Whether a plan made now waits for a cluster that the recorded run has not started.
 fn is_ahead(cause: &Cause, status: &UpdateRunStatus) -> bool {
     let Cause::Updating { cluster, .. } = cause else { return false };
     let mut clusters = status.stages_status.iter().flat_map(|stage| &stage.clusters);
@@ -215,9 +214,9 @@ fn is_ahead(cause: &Cause, status: &UpdateRunStatus) -> bool {
     })
 }
 
-/// What the recorded conditions say of the whole run.
+/// The state of the run from its recorded conditions.
 struct Standing {
-    state: Outcome,
+    state: RunOutcome,
     since: Option<Time>,
     message: String,
 }
@@ -225,41 +224,41 @@ struct Standing {
 impl Standing {
     fn of(status: &UpdateRunStatus, deleting: bool) -> Self {
         use UpdateRunProgressingReason as Is;
-        let told = |state, condition: Option<&Condition>| Self {
+        let with_state = |state, condition: Option<&Condition>| Self {
             state,
             since: since(condition),
             message: condition.map(|condition| condition.message.clone()).unwrap_or_default(),
         };
         if deleting {
-            return told(Outcome::Releasing, None);
+            return with_state(RunOutcome::Releasing, None);
         }
         let initialized = decode_ignoring_generation::<UpdateRunInitialized>(&status.conditions).current();
         let progressing = decode_ignoring_generation::<UpdateRunProgressing>(&status.conditions);
         let succeeded = decode_ignoring_generation::<UpdateRunSucceeded>(&status.conditions).current();
         let is = |condition: Option<&Condition>, status| condition.is_some_and(|one| one.status == status);
         if is(initialized, ConditionStatus::False) {
-            return told(Outcome::InitializationFailed, initialized);
+            return with_state(RunOutcome::InitializationFailed, initialized);
         }
         if is(succeeded, ConditionStatus::True) {
-            return told(Outcome::Succeeded, succeeded);
+            return with_state(RunOutcome::Succeeded, succeeded);
         }
         if is(succeeded, ConditionStatus::False) {
-            return told(Outcome::Failed, succeeded);
+            return with_state(RunOutcome::Failed, succeeded);
         }
         if initialized.is_none() {
-            return told(Outcome::Retrying, None);
+            return with_state(RunOutcome::Retrying, None);
         }
         let state = match progressing.reason() {
-            None if progressing.current().is_some() => Outcome::Progressing,
-            None => return told(Outcome::Idle, initialized),
-            Some(Is::Progressing | Is::Succeeded) => Outcome::Progressing,
-            Some(Is::Waiting) => Outcome::Waiting,
-            Some(Is::Stuck) => Outcome::Stuck,
-            Some(Is::Stopping) => Outcome::Stopping,
-            Some(Is::Stopped) => Outcome::Stopped,
-            Some(Is::Failed) => Outcome::Failed,
+            None if progressing.current().is_some() => RunOutcome::Progressing,
+            None => return with_state(RunOutcome::Idle, initialized),
+            Some(Is::Progressing | Is::Succeeded) => RunOutcome::Progressing,
+            Some(Is::Waiting) => RunOutcome::Waiting,
+            Some(Is::Stuck) => RunOutcome::Stuck,
+            Some(Is::Stopping) => RunOutcome::Stopping,
+            Some(Is::Stopped) => RunOutcome::Stopped,
+            Some(Is::Failed) => RunOutcome::Failed,
         };
-        told(state, progressing.current())
+        with_state(state, progressing.current())
     }
 }
 
@@ -370,8 +369,8 @@ fn updating<'b>(blocker: &'b Blocker, name: &str) -> Option<(&'b Progress, bool)
 
 fn step_of(progress: &Progress) -> Option<&'static str> {
     match progress {
-        Progress::Arrived => None,
-        Progress::Underway(step) | Progress::Failing { step, .. } => Some(step.type_word()),
+        Progress::Done => None,
+        Progress::InProgress(step) | Progress::Failing { step, .. } => Some(step.type_word()),
     }
 }
 
@@ -379,7 +378,7 @@ fn problem_of(progress: &Progress) -> Option<String> {
     match progress {
         Progress::Failing { reason, message, .. } if message.is_empty() => Some(reason.clone()),
         Progress::Failing { message, .. } => Some(message.clone()),
-        Progress::Arrived | Progress::Underway(_) => None,
+        Progress::Done | Progress::InProgress(_) => None,
     }
 }
 
@@ -410,16 +409,16 @@ fn wait(blocker: &Blocker, stages: &[StageOverview]) -> Option<Wait> {
         Cause::Removing { cluster, .. } => Wait::Removal { cluster: cluster.clone() },
         Cause::NotAskedToRun | Cause::AskedToStop => Wait::User,
         Cause::Fault(fault) => Wait::Moment { message: fault.to_string() },
-        Cause::BindingGoing { cluster } => Wait::Moment {
+        Cause::BindingDeleting { cluster } => Wait::Moment {
             message: format!("the binding of {cluster} is being deleted; the scheduler makes a new one"),
         },
         Cause::MoveNotRecorded { cluster, run } => {
             Wait::Moment { message: format!("run {run} has not stored yet that it moved {cluster}") }
         }
         Cause::ContentUnknown { resource } => Wait::Moment { message: format!("not all {resource} are known yet") },
-        Cause::OverrideNotFrozen { name } => {
+        Cause::OverrideNotSnapshotted { name } => {
             Wait::Moment { message: format!("the override {name} has no snapshot yet") }
         }
-        Cause::FactsBehind => return None,
+        Cause::ObservationStale => return None,
     })
 }

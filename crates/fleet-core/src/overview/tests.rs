@@ -1,4 +1,4 @@
-//! What is seen of a run and of a placement on their way.
+//! Overviews of runs and placements during a rollout.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use fleet_api::types::UpdateRunState;
 use jiff::Timestamp;
 
 use super::*;
-use crate::updaterun::tests::fixture::{RUN, START, World, both_scopes, strategy};
+use crate::updaterun::tests::fixture::{RUN, RunFixture, START, both_scopes, strategy};
 
-/// Seconds since the world began.
+/// Seconds since the start of the test.
 fn at(time: Option<Time>) -> String {
     let start: Timestamp = START.parse().unwrap();
     time.map_or_else(String::new, |time| format!("@{}", time.instant().duration_since(start).as_secs()))
@@ -24,8 +24,8 @@ fn gates(position: &str, gates: &[Gate], out: &mut String) {
     }
 }
 
-fn told<S: Scope>(world: &World<S>) -> String {
-    let seen = world.look(RUN, |observed| run(observed, None, world.now));
+fn text<S: Scope>(world: &RunFixture<S>) -> String {
+    let seen = world.observe(RUN, |observed| run(observed, None, world.now));
     let mut out = format!("{:?}{} {}/{}", seen.state, at(seen.since), seen.clusters_done, seen.clusters);
     if let Some(index) = seen.resource_index {
         write!(out, " to {index}").unwrap();
@@ -48,8 +48,8 @@ fn told<S: Scope>(world: &World<S>) -> String {
     out
 }
 
-fn check<S: Scope>(world: &World<S>, expected: Expect) {
-    expected.assert_eq(&told(world));
+fn check<S: Scope>(world: &RunFixture<S>, expected: Expect) {
+    expected.assert_eq(&text(world));
 }
 
 const GATED: &str = "{stages: [
@@ -105,7 +105,7 @@ both_scopes! {
         world.approve("example-run-after-staging", "True", 1);
         world.pass(60);
         world.finish(RUN);
-        let end = told(&world);
+        let end = text(&world);
         assert!(end.starts_with("Succeeded@") && !end.contains('!'), "{end}");
         assert!(end.contains("2/2 to 0"), "{end}");
     }
@@ -113,7 +113,7 @@ both_scopes! {
 
 #[test]
 fn a_cluster_that_fails_is_shown_with_what_it_says_and_when_it_is_stuck() {
-    let mut world = World::<Cluster>::new();
+    let mut world = RunFixture::<Cluster>::new();
     world.join("a env=prod, b env=staging");
     world.broken.insert("b".to_owned(), ("Applied", "NotAllWorkHaveBeenApplied"));
     let _ = world.start(UpdateRunState::Run);
@@ -147,7 +147,7 @@ fn a_cluster_that_fails_is_shown_with_what_it_says_and_when_it_is_stuck() {
 
 #[test]
 fn a_run_whose_status_lags_behind_its_bindings_does_not_wait_for_a_cluster_that_it_calls_pending() {
-    let mut world = World::<Cluster>::new();
+    let mut world = RunFixture::<Cluster>::new();
     world.join("a env=prod, b env=staging");
     let _ = world.start(UpdateRunState::Run);
     world.serve_all();
@@ -177,7 +177,7 @@ fn a_run_whose_status_lags_behind_its_bindings_does_not_wait_for_a_cluster_that_
 
 #[test]
 fn a_run_that_rests_waits_for_its_user_and_one_that_failed_for_nothing() {
-    let mut world = World::<Cluster>::new();
+    let mut world = RunFixture::<Cluster>::new();
     world.join("a env=prod");
     let _ = world.start(UpdateRunState::Initialize);
     check(
@@ -190,29 +190,29 @@ fn a_run_that_rests_waits_for_its_user_and_one_that_failed_for_nothing() {
               a Pending
         "#]],
     );
-    let mut world = World::<Cluster>::new();
+    let mut world = RunFixture::<Cluster>::new();
     world.join("a env=nowhere");
     let _ = world.start(UpdateRunState::Run);
-    let seen = world.look(RUN, |observed| run(observed, None, world.now));
+    let seen = world.observe(RUN, |observed| run(observed, None, world.now));
     assert!(seen.message.contains("some clusters are not placed in any stage"), "{}", seen.message);
     assert_eq!(seen.waits, []);
 }
 
 #[test]
 fn an_approval_of_another_generation_is_shown_as_what_it_is() {
-    let mut world = World::<Cluster>::new();
+    let mut world = RunFixture::<Cluster>::new();
     world.strategy = Some(strategy(GATED));
     world.join("a env=staging");
     let _ = world.start(UpdateRunState::Run);
     world.approve("example-run-before-staging", "True", 0);
     world.step(RUN);
-    let seen = world.look(RUN, |observed| run(observed, None, world.now));
+    let seen = world.observe(RUN, |observed| run(observed, None, world.now));
     assert!(matches!(&seen.waits[..], [Wait::Approval { approved_generation: Some(0), .. }]), "{:?}", seen.waits);
 }
 
 #[test]
 fn a_placement_is_shown_cluster_by_cluster() {
-    let mut world = World::<Cluster>::new();
+    let mut world = RunFixture::<Cluster>::new();
     world.join("a env=staging, b env=prod, c env=prod");
     world.broken.insert("b".to_owned(), ("Available", "NotAllWorkAreAvailable"));
     let _ = world.start(UpdateRunState::Run);
@@ -222,7 +222,7 @@ fn a_placement_is_shown_cluster_by_cluster() {
     }
     world.bind("d");
     world.deselect("c");
-    let line = world.look(RUN, |observed| RunLine::of(&run(observed, None, world.now)));
+    let line = world.observe(RUN, |observed| RunLine::of(&run(observed, None, world.now)));
     let seen = placement(world.placement.as_ref().unwrap(), &world.bindings, vec![line]);
     let mut out = format!("{:?} {:?} {:?}\n", seen.picks, seen.rollout, seen.state);
     for cluster in &seen.clusters {

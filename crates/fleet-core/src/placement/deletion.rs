@@ -1,7 +1,6 @@
-//! What becomes of a placement's snapshots when it is deleted.
+//! Deletes the snapshots of a deleted placement, then removes our finalizer.
 //!
-//! Decides the order: policy snapshots, resource snapshots, then our finalizer. Never waits for bindings or Works: what is
-//! on the clusters is taken back by others, who have finalizers of their own.
+//! Does not wait for bindings or Works: their controllers have finalizers of their own.
 
 use fleet_api::conditions::events::PlacementEvent;
 
@@ -10,8 +9,8 @@ use super::report::{Outcome, Report};
 use super::{Plan, Write};
 
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
-    let mut plan = Plan::nothing(Report::of(Outcome::Releasing));
-    if !observed.placement.held {
+    let mut plan = Plan::nothing(Report::of(Outcome::Deleting));
+    if !observed.placement.has_finalizer {
         return plan;
     }
     let sorted = |mut names: Vec<&str>| {
@@ -22,7 +21,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     plan.writes.extend(policies.into_iter().map(|snapshot| Write::DeletePolicySnapshot { snapshot }));
     let resources = sorted(observed.resource_snapshots.iter().map(|one| one.name).collect());
     plan.writes.extend(resources.into_iter().map(|snapshot| Write::DeleteResourceSnapshot { snapshot }));
-    plan.writes.push(Write::ReleasePlacement);
+    plan.writes.push(Write::RemovePlacementFinalizer);
     plan.report.events.push(PlacementEvent::CleanupFinalizerRemoved);
     plan
 }

@@ -1,7 +1,7 @@
-//! What a placement's status says of each cluster.
+//! The per-cluster entries of a placement's status: one for each picked cluster, from its binding, and one for each
+//! unfilled slot.
 //!
-//! Decides the entry of a picked cluster from its binding, step by step up to the first that is not True, and the entries
-//! of slots that no cluster fills. Never sums up over clusters.
+//! An entry has the conditions of all steps up to the first that is not True.
 
 use fleet_api::conditions::binding::BindingRolloutStarted;
 use fleet_api::conditions::per_cluster::{ClusterScheduled, RolloutStep};
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use super::observed::BindingFacts;
 use super::report::Progress;
 
-/// All steps that an entry can speak of.
+/// All steps that an entry can have.
 pub(super) const ALL_STEPS: &[RolloutStep] = &[
     RolloutStep::RolloutStarted,
     RolloutStep::Overridden,
@@ -23,31 +23,31 @@ pub(super) const ALL_STEPS: &[RolloutStep] = &[
     RolloutStep::DiffReported,
 ];
 
-/// What all entries of one status share.
+/// What all entries of one status have in common.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntryContext<'a> {
     pub previous: Option<&'a PlacementStatus>,
     /// Generation of the placement.
     pub generation: i64,
-    /// The steps to be reached, in order.
+    /// The expected steps, in order.
     pub steps: &'a [RolloutStep],
     pub now: Timestamp,
 }
 
-/// Which content a cluster is measured by.
+/// The content that a cluster is compared with.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Measure<'a> {
     /// The latest snapshot: its master and index.
     Latest { master: &'a str, index: Index },
-    /// Whatever its binding names; the index, if that snapshot is there.
+    /// The snapshot in the binding; its index, if that snapshot exists.
     OwnBinding { index: Option<Index> },
 }
 
-/// An entry and what it was made from.
+/// An entry and the steps in it.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub status: PerClusterPlacementStatus,
-    /// The steps that were looked at, with their status.
+    /// The steps of the entry, with their status.
     pub reached: Vec<(RolloutStep, ConditionStatus)>,
     pub progress: Progress,
 }
@@ -126,7 +126,7 @@ fn elsewhere(entry: &mut Entry, context: &EntryContext<'_>, binding: &BindingFac
     }
 }
 
-/// Repeats what the binding says, up to the first step that is not True.
+/// Copies the conditions of the binding, up to the first step that is not True.
 fn walk(entry: &mut Entry, context: &EntryContext<'_>, binding: &BindingFacts<'_>) {
     for &step in context.steps {
         let decided = step
@@ -148,7 +148,7 @@ fn walk(entry: &mut Entry, context: &EntryContext<'_>, binding: &BindingFacts<'_
     }
 }
 
-/// What goes with a step that is decided.
+/// Copies the details of a decided step.
 fn copy_findings(entry: &mut PerClusterPlacementStatus, binding: &BindingFacts<'_>, step: RolloutStep, holds: bool) {
     let Some(status) = binding.status else { return };
     match step {
@@ -168,8 +168,8 @@ fn copy_findings(entry: &mut PerClusterPlacementStatus, binding: &BindingFacts<'
     }
 }
 
-/// The entries of slots that no cluster fills, one for each of these decisions. They have no name by which they could be
-/// found again, so each goes on from the one that stood in its place.
+/// The entries of unfilled slots, one for each of these decisions. They have no name, so each continues the entry at
+/// the same position.
 pub(super) fn unfilled<'d>(
     context: &EntryContext<'_>,
     decisions: impl Iterator<Item = &'d ClusterDecision>,

@@ -1,6 +1,4 @@
-//! Resource snapshots in their groups: a master and what did not fit into it.
-//!
-//! Decides which group is the latest and which are too old to keep. Never makes a snapshot.
+//! Groups of resource snapshots: a master and the subindexed snapshots that did not fit into it.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +15,10 @@ pub(super) struct Groups<'a>(BTreeMap<Index, Group<'a>>);
 
 #[derive(Debug, Default)]
 pub(super) struct Group<'a> {
-    /// Absent only if somebody took it away.
+    /// Missing only if it was deleted by hand.
     pub master: Option<Master<'a>>,
     pub subs: BTreeMap<Index, &'a ResourceSnapshotFacts<'a>>,
-    /// Pieces that do not say where they belong.
+    /// Snapshots with an unreadable subindex.
     stray: Vec<&'a ResourceSnapshotFacts<'a>>,
 }
 
@@ -32,12 +30,12 @@ pub(super) struct Master<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// How many snapshots it has.
+    /// The number of snapshots in the group.
     pub(super) fn size(&self) -> usize {
         usize::from(self.master.is_some()) + self.subs.len() + self.stray.len()
     }
 
-    /// Its pieces in order.
+    /// Its snapshots in order.
     fn pieces(&self) -> impl Iterator<Item = &'a ResourceSnapshotFacts<'a>> {
         let master = self.master.iter().map(|master| master.snapshot);
         master.chain(self.subs.values().copied()).chain(self.stray.iter().copied())
@@ -74,7 +72,7 @@ impl<'a> Groups<'a> {
         self.0.get(&index)
     }
 
-    /// The master that is marked, or the newest one if none is.
+    /// The master that is marked as latest, or the newest one if none is.
     pub(super) fn latest(&self) -> Result<Option<Master<'a>>, Fault> {
         let masters = || self.0.values().filter_map(|group| group.master);
         let marked: Vec<_> = masters().filter(|master| master.facts.latest).collect();
@@ -85,19 +83,19 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// The index of the next group: above all that are or were there.
+    /// The index of the next group: above all existing ones.
     pub(super) fn next_index(&self) -> Index {
         self.0.keys().next_back().map_or(Index::FIRST, |index| index.next())
     }
 
-    /// Which objects a group holds, in the order in which they were selected.
+    /// The objects in a group, in the order of selection.
     pub(super) fn identifiers(&self, index: Index) -> Vec<ResourceIdentifier> {
         let pieces = self.get(index).into_iter().flat_map(Group::pieces);
         pieces.flat_map(ResourceSnapshotFacts::identifiers).collect()
     }
 
-    /// Takes away the oldest groups so that, with the one that stays, at most `limit` are there. Masters go first: a group
-    /// without one is nothing that could be rolled out by half.
+    /// Deletes the oldest groups, so that at most `limit` remain including `stays`. Masters are deleted first: a
+    /// group without a master cannot be rolled out partially.
     pub(super) fn trim(&self, limit: usize, stays: Index) -> Vec<Write> {
         let others: Vec<_> = self.0.iter().filter(|(index, _)| **index != stays).map(|(_, group)| group).collect();
         let excess = (others.len() + 1).saturating_sub(limit);

@@ -1,7 +1,4 @@
-//! What is on the hub, as far as selectors can see it.
-//!
-//! Decides how a live object is read. Whoever calls lists and looks up from a cache; that is the only thing a plan asks
-//! for while it is made. Never decides what is selected.
+//! The objects on the hub from which selectors choose. The caller answers from a cache.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,8 +15,8 @@ pub struct Kind {
     pub kind: String,
     pub plural: String,
     pub namespaced: bool,
-    /// Whether this is the version that the server prefers. Only that one is watched, and only of it the scope is known:
-    /// another one counts as namespaced.
+    /// Whether this is the preferred version of the server. Only that version is watched, and only its scope is
+    /// known: another one counts as namespaced.
     pub preferred: bool,
 }
 
@@ -33,20 +30,20 @@ impl Kind {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Whether it is known to have no namespaces.
+    /// Whether it is known to be cluster-scoped.
     pub(super) fn is_cluster_scoped(&self) -> bool {
         self.preferred && !self.namespaced
     }
 }
 
-/// The resource that a kind is served as, the way messages name it.
+/// The resource of a kind as messages name it.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, Resource={}", self.group, self.version, self.plural)
     }
 }
 
-/// A part of the hub's API.
+/// A group and version of the hub's API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupVersion {
     /// Empty for the core group.
@@ -67,19 +64,18 @@ impl fmt::Display for GroupVersion {
     }
 }
 
-/// What selectors choose from. Answers come from a cache and stay the same while one plan is made.
+/// What selectors choose from. Answers must not change while one plan is made.
 pub trait Inventory: fmt::Debug {
-    /// A kind that the server has, if it does.
+    /// A kind that the server serves.
     fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Kind>;
 
     /// The namespaced kinds that are watched, in any order.
     fn namespaced_kinds(&self) -> Vec<&Kind>;
 
-    /// Parts of the API that are there and have not said which kinds they have. Of these, a kind that is not found may well
-    /// exist, and objects of it.
-    fn silent(&self) -> Vec<GroupVersion>;
+    /// Group versions that exist but could not be discovered. Their kinds may exist although they are not found.
+    fn undiscovered(&self) -> Vec<GroupVersion>;
 
-    /// Whether all objects of the kind are known. Before that, nothing found means nothing.
+    /// Whether the cache of the kind is synced. Before that, a missing object proves nothing.
     fn is_complete(&self, kind: &Kind) -> bool;
 
     /// All objects of a kind, of one namespace if one is given, in any order.
@@ -89,7 +85,7 @@ pub trait Inventory: fmt::Debug {
     fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<LiveObject<'_>>;
 }
 
-/// An object as it is on the hub.
+/// An object on the hub.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveObject<'a>(pub &'a Value);
 
@@ -121,7 +117,7 @@ impl<'a> LiveObject<'a> {
     }
 }
 
-/// A selected object with its kind: lists do not repeat kinds in their items.
+/// A selected object with its kind, because items of a list do not repeat the kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Selected<'a> {
     pub kind: &'a Kind,

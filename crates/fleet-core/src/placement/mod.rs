@@ -1,23 +1,21 @@
-//! What a placement selects, what of it is frozen, and how far it got.
+//! Selects the resources of a placement, keeps its snapshots, and computes its status.
 //!
-//! Decides from the placement, what is on the hub, its snapshots and its bindings: which snapshots to make, mark or take
-//! away, and what the status says. One code for both scopes: a placement with a namespace is a ResourcePlacement. A plan
-//! wakes by time only while changed content waits for its turn. Never picks a cluster and never rolls anything out.
+//! A placement with a namespace is a ResourcePlacement; both scopes share the code. A plan wakes by time only while
+//! changed content waits for its snapshot interval, or to retry a status copy.
 //!
 //! | file | step |
 //! |---|---|
 //! | `observed`, `inventory` | the facts |
 //! | `propagation`, `select`, `order` | which objects are selected |
-//! | `capture` | what of them is frozen |
-//! | `policy_snapshots`, `resource_snapshots`, `groups`, `new_snapshot` | which snapshots there shall be |
-//! | `entries`, `status`, `status_copy`, `standing` | what the status says |
-//! | `telling` | whether that is news, and whether the news may wait |
-//! | `concern` | whose plan a changed object may change |
-//! | `deletion` | what happens in the end |
-//! | `report` | what was found out, as values |
+//! | `snapshot_content` | what of them goes into a snapshot |
+//! | `policy_snapshots`, `resource_snapshots`, `groups`, `new_snapshot` | which snapshots should exist |
+//! | `entries`, `status`, `status_copy`, `progress` | the status |
+//! | `status_update` | whether the status has changed, and whether the write may be deferred |
+//! | `changed_object` | which placements a changed object affects |
+//! | `deletion` | deletion of a placement |
+//! | `report` | the result of a plan as values |
 
-mod capture;
-mod concern;
+mod changed_object;
 mod deletion;
 mod entries;
 mod groups;
@@ -26,14 +24,15 @@ mod new_snapshot;
 mod observed;
 mod order;
 mod policy_snapshots;
+mod progress;
 mod propagation;
 mod report;
 mod resource_snapshots;
 mod select;
-mod standing;
+mod snapshot_content;
 mod status;
 mod status_copy;
-mod telling;
+mod status_update;
 
 #[cfg(test)]
 mod tests;
@@ -46,46 +45,46 @@ use fleet_api::time::Time;
 use fleet_api::types::{PlacementStatus, RolloutStrategyType};
 use jiff::Timestamp;
 
-pub use capture::Captured;
-pub use concern::Changed;
+pub use changed_object::ChangedObject;
 pub use inventory::{GroupVersion, Inventory, Kind, LiveObject, Selected};
 pub use new_snapshot::{NewPart, NewResourceSnapshot};
 pub use observed::{
-    BindingFacts, CopyFacts, MasterFacts, Noted, Observed, PartFacts, PlacementFacts, PolicySnapshotFacts,
-    ResourceSnapshotFacts, SnapshotPace, owner_of,
+    BindingFacts, CopyFacts, MasterFacts, Observed, ParsedAnnotation, PartFacts, PlacementFacts, PolicySnapshotFacts,
+    ResourceSnapshotFacts, SnapshotIntervals, owner_of,
 };
 pub use policy_snapshots::NewPolicySnapshot;
+pub use progress::{Milestone, PlacementProgress};
 pub use propagation::{ApiList, ApiListError, Apis, GroupVersionKind, Propagation};
 pub use report::{Content, External, Fault, Outcome, Progress, Refusal, Report};
 pub use resource_snapshots::{NoRunSnapshot, RunSnapshot, WantedSnapshot, snapshot_for_run};
-pub use select::{InvalidSelector, SelectionError, select, unheard};
-pub use standing::{Milestone, Standing};
+pub use select::{InvalidSelector, SelectionError, select, undiscovered};
+pub use snapshot_content::SelectedContent;
 pub use status_copy::{StatusCopy, copied, copy_namespace};
-pub use telling::Telling;
+pub use status_update::StatusUpdate;
 
 use crate::plan::{self, ObjectWrite, Wake};
 use groups::Groups;
-use resource_snapshots::Kept;
+use resource_snapshots::CurrentGroup;
 use status::Subject;
 use status_copy::Syncing;
 
-pub type Plan = plan::Plan<Write, Telling, Report>;
+pub type Plan = plan::Plan<Write, StatusUpdate, Report>;
 
-/// One write to the placement or to something that belongs to it.
+/// One write to the placement or to an object that belongs to it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     /// Adds our finalizer to the placement.
-    HoldPlacement,
-    /// Takes our finalizer from the placement.
-    ReleasePlacement,
+    AddPlacementFinalizer,
+    /// Removes our finalizer from the placement.
+    RemovePlacementFinalizer,
     CreatePolicySnapshot(NewPolicySnapshot),
-    /// Marks a policy snapshot as the latest and notes what it now stands for. A number that is not given stays.
+    /// Marks a policy snapshot as latest and sets its annotations. Without a number, the number stays.
     RefreshPolicySnapshot {
         snapshot: String,
         placement_generation: i64,
         number_of_clusters: Option<i32>,
     },
-    /// Takes the mark of the latest from a policy snapshot.
+    /// Removes the latest mark from a policy snapshot.
     RetirePolicySnapshot {
         snapshot: String,
     },
@@ -93,13 +92,13 @@ pub enum Write {
         snapshot: String,
     },
     CreateResourceSnapshot(NewResourceSnapshot),
-    /// Gives the mark of the latest to a master, or takes it.
+    /// Adds the latest mark to a master, or removes it.
     MarkResourceSnapshot {
         snapshot: String,
         latest: bool,
     },
-    /// Notes on a master when other content was first seen.
-    NoteChange {
+    /// Records on a master when other content was first seen.
+    RecordContentChange {
         snapshot: String,
         seen: Time,
     },
@@ -111,14 +110,14 @@ pub enum Write {
 impl ObjectWrite for Write {
     fn object(&self) -> (&'static str, &str) {
         match self {
-            Write::HoldPlacement | Write::ReleasePlacement => ("placement", ""),
+            Write::AddPlacementFinalizer | Write::RemovePlacementFinalizer => ("placement", ""),
             Write::CreatePolicySnapshot(new) => ("policy snapshot", &new.name),
             Write::RefreshPolicySnapshot { snapshot, .. }
             | Write::RetirePolicySnapshot { snapshot }
             | Write::DeletePolicySnapshot { snapshot } => ("policy snapshot", snapshot),
             Write::CreateResourceSnapshot(new) => ("resource snapshot", &new.name),
             Write::MarkResourceSnapshot { snapshot, .. }
-            | Write::NoteChange { snapshot, .. }
+            | Write::RecordContentChange { snapshot, .. }
             | Write::DeleteResourceSnapshot { snapshot } => ("resource snapshot", snapshot),
         }
     }
@@ -127,50 +126,50 @@ impl ObjectWrite for Write {
         matches!(self, Write::DeletePolicySnapshot { .. } | Write::DeleteResourceSnapshot { .. })
     }
 
-    fn lets_subject_go(&self) -> bool {
-        matches!(self, Write::ReleasePlacement)
+    fn removes_finalizer(&self) -> bool {
+        matches!(self, Write::RemovePlacementFinalizer)
     }
 }
 
-/// What to do so that what the placement selects is frozen and its status tells the truth.
+/// Keeps the snapshots of the selected content and the status up to date.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
-    let plan = if observed.placement.deleting { deletion::plan(observed) } else { keep_up(observed, now) };
+    let plan = if observed.placement.deleting { deletion::plan(observed) } else { plan_existing(observed, now) };
     debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
     plan
 }
 
-fn keep_up(observed: &Observed<'_>, now: Timestamp) -> Plan {
+fn plan_existing(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let mut plan = Plan::nothing(Report::of(Outcome::AwaitingScheduler));
-    plan.writes.extend((!observed.placement.held).then_some(Write::HoldPlacement));
+    plan.writes.extend((!observed.placement.has_finalizer).then_some(Write::AddPlacementFinalizer));
     if let Some(refusal) = status_copy::check(&observed.placement) {
-        plan.status = Telling::of(&observed.placement, refused(observed, &refusal, now), None);
+        plan.status = StatusUpdate::of(&observed.placement, refused(observed, &refusal, now), None);
         plan.report.outcome = Outcome::Refused(refusal);
         return plan;
     }
-    match &*observed.captured() {
-        Ok(captured) => {
-            if let Err(fault) = freeze_and_sum_up(observed, captured, now, &mut plan) {
+    match &*observed.selected_content() {
+        Ok(selected_content) => {
+            if let Err(fault) = snapshot_and_summarize(observed, selected_content, now, &mut plan) {
                 plan.report.outcome = Outcome::Stopped(fault);
             }
         }
         Err(SelectionError::Incomplete { resource }) => {
-            plan.report.outcome = Outcome::AwaitingInventory { resource: resource.clone() };
+            plan.report.outcome = Outcome::AwaitingSync { resource: resource.clone() };
         }
-        Err(SelectionError::Silent { part }) => {
-            let is_frozen = !observed.resource_snapshots.is_empty();
-            plan.report.events.extend(is_frozen.then(|| PlacementEvent::ContentUnknown { part: part.to_string() }));
-            plan.report.outcome = Outcome::AwaitingAnswer { part: part.clone() };
+        Err(SelectionError::Undiscovered { part }) => {
+            let has_snapshot = !observed.resource_snapshots.is_empty();
+            plan.report.events.extend(has_snapshot.then(|| PlacementEvent::ContentUnknown { part: part.to_string() }));
+            plan.report.outcome = Outcome::AwaitingDiscovery { part: part.clone() };
         }
         Err(SelectionError::User(invalid)) => {
             let refusal = Refusal::Selectors(invalid.clone());
-            tell(&mut plan, observed, refused(observed, &refusal, now), now);
+            set_status(&mut plan, observed, refused(observed, &refusal, now), now);
             plan.report.outcome = Outcome::Refused(refusal);
         }
     }
     plan
 }
 
-/// The status as it is, but for the reason why the placement is not acted on.
+/// The current status with the reason why the placement is not acted on.
 fn refused(observed: &Observed<'_>, refusal: &Refusal, now: Timestamp) -> PlacementStatus {
     let placement = &observed.placement;
     let scheduled = match refusal.clone() {
@@ -183,56 +182,56 @@ fn refused(observed: &Observed<'_>, refusal: &Refusal, now: Timestamp) -> Placem
     status
 }
 
-/// Tells a status, and its copy where one is kept.
-fn tell(plan: &mut Plan, observed: &Observed<'_>, mut status: PlacementStatus, now: Timestamp) {
+/// Sets the status of the plan, and its copy if one is wanted.
+fn set_status(plan: &mut Plan, observed: &Observed<'_>, mut status: PlacementStatus, now: Timestamp) {
     let Syncing { copy, wake } = status_copy::sync(observed, &mut status, now);
     plan.wake = plan.wake.earlier(wake);
-    plan.status = Telling::of(&observed.placement, status, copy);
+    plan.status = StatusUpdate::of(&observed.placement, status, copy);
 }
 
-fn freeze_and_sum_up(
+fn snapshot_and_summarize(
     observed: &Observed<'_>,
-    captured: &Captured,
+    selected_content: &SelectedContent,
     now: Timestamp,
     plan: &mut Plan,
 ) -> Result<(), Fault> {
     let placement = &observed.placement;
-    let (writes, policy) = policy_snapshots::keep_up(placement, &observed.policy_snapshots)?;
+    let (writes, policy) = policy_snapshots::plan(placement, &observed.policy_snapshots)?;
     plan.writes.extend(writes);
     let groups = Groups::new(&observed.resource_snapshots)?;
     let mut kept = match placement.spec.strategy_type() {
         RolloutStrategyType::External => None,
         RolloutStrategyType::RollingUpdate => {
-            Some(resource_snapshots::keep_up(placement, &groups, captured, observed.pace, now)?)
+            Some(resource_snapshots::plan(placement, &groups, selected_content, observed.snapshot_intervals, now)?)
         }
     };
     plan.report.content = content(kept.as_ref());
     let identifiers = match kept {
-        Some(Kept { ref identifiers, .. }) => identifiers.clone(),
-        None => captured.identifiers.clone(),
+        Some(CurrentGroup { ref identifiers, .. }) => identifiers.clone(),
+        None => selected_content.identifiers.clone(),
     };
     if let Some(kept) = &mut kept {
         plan.writes.append(&mut kept.writes);
         plan.wake = kept.delayed_until.map_or(Wake::OnChange, Wake::At);
     }
     let latest = kept.as_ref().map(|kept| (kept.master.as_str(), kept.index));
-    let summary = status::sum_up(Subject { observed, policy: &policy, latest, identifiers, groups: &groups, now })?;
+    let summary = status::summarize(Subject { observed, policy: &policy, latest, identifiers, groups: &groups, now })?;
     plan.report.outcome = summary.outcome;
     plan.report.clusters = summary.clusters;
     plan.report.events = events(placement, &summary.status);
-    tell(plan, observed, summary.status, now);
+    set_status(plan, observed, summary.status, now);
     Ok(())
 }
 
-/// What stops every plan of a placement whatever it selects, if anything does. For those who ask why nothing happens and
-/// have not read the content of its snapshots.
+/// The fault that stops every plan of a placement, whatever it selects. For callers that have not read the content of
+/// its snapshots.
 pub fn fault(
     placement: &PlacementFacts<'_>,
     policy_snapshots: &[PolicySnapshotFacts<'_>],
     resource_snapshots: &[ResourceSnapshotFacts<'_>],
 ) -> Option<Fault> {
     let look = || {
-        let (_, policy) = policy_snapshots::keep_up(placement, policy_snapshots)?;
+        let (_, policy) = policy_snapshots::plan(placement, policy_snapshots)?;
         let groups = Groups::new(resource_snapshots)?;
         if placement.spec.strategy_type() == RolloutStrategyType::RollingUpdate {
             groups.latest()?;
@@ -245,15 +244,17 @@ pub fn fault(
     look().err()
 }
 
-fn content(kept: Option<&Kept>) -> Content {
+fn content(kept: Option<&CurrentGroup>) -> Content {
     match kept {
         None => Content::LeftToRuns,
-        Some(Kept { index, delayed_until: None, .. }) => Content::UpToDate { index: *index },
-        Some(Kept { index, delayed_until: Some(until), .. }) => Content::Delayed { index: *index, until: *until },
+        Some(CurrentGroup { index, delayed_until: None, .. }) => Content::UpToDate { index: *index },
+        Some(CurrentGroup { index, delayed_until: Some(until), .. }) => {
+            Content::Delayed { index: *index, until: *until }
+        }
     }
 }
 
-/// What was not true of this generation before and is now.
+/// Events for steps that became True in this generation.
 fn events(placement: &PlacementFacts<'_>, after: &PlacementStatus) -> Vec<PlacementEvent> {
     let before = placement.status.cloned().unwrap_or_default();
     let became_true =
@@ -263,13 +264,13 @@ fn events(placement: &PlacementFacts<'_>, after: &PlacementStatus) -> Vec<Placem
     if status::is_complete(placement, after) && !status::is_complete(placement, &before) {
         events.push(PlacementEvent::RolloutCompleted);
     }
-    events.extend(setback(placement, &before, after));
+    events.extend(rollout_problem(placement, &before, after));
     events
 }
 
-/// What keeps a rollout from going on, if it was not said of this generation and this content before. That resources are not
-/// available yet is no news: they have just been applied.
-fn setback(
+/// The event for a problem that blocks the rollout, unless it was already reported for this generation and content.
+/// Resources that are not available yet are no problem: they have just been applied.
+fn rollout_problem(
     placement: &PlacementFacts<'_>,
     before: &PlacementStatus,
     after: &PlacementStatus,
@@ -293,11 +294,11 @@ fn setback(
         |status: &PlacementStatus| status.placement_statuses.iter().any(|entry| !entry.failed_placements.is_empty());
     match step {
         _ if is_old && (step != RolloutStep::Applied || is_blamed(before)) => None,
-        // Before anything is rolled out there is nothing to be held back.
+        // Before the rollout has started, nothing can be blocked.
         RolloutStep::RolloutStarted => {
             (has_started(before) || has_started(after)).then_some(PlacementEvent::RolloutBlocked { said })
         }
-        // Resources that are being applied are not applied either; only what failed is listed.
+        // Resources that are being applied are not applied either; only failed ones are listed.
         RolloutStep::Applied => is_blamed(after).then_some(PlacementEvent::RolloutFailed { said }),
         _ => Some(PlacementEvent::RolloutFailed { said }),
     }

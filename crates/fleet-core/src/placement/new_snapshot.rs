@@ -1,6 +1,4 @@
-//! A resource snapshot that is to be created, and the object that it becomes.
-//!
-//! Decides the labels and annotations by which it is found again. Never decides what is in it.
+//! A resource snapshot to create, with the labels and annotations that identify it.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +17,15 @@ pub struct NewResourceSnapshot {
     pub resources: Vec<EmbeddedObject>,
 }
 
-/// What it is in its group.
+/// Its role in the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewPart {
     Master {
-        /// Over the content of the whole group.
+        /// The hash of the whole group's content.
         hash: String,
-        /// How many snapshots the group gets.
+        /// The number of snapshots in the group.
         snapshots: usize,
-        /// How many envelopes the group has.
+        /// The number of envelopes in the group.
         envelopes: usize,
     },
     Sub(Index),

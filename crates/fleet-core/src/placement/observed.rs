@@ -1,7 +1,5 @@
-//! The facts that a placement's plan rests on, each read once from its object.
-//!
-//! Decides what labels and annotations of snapshots mean, and what is malformed in them. Objects are borrowed, never
-//! copied. Never decides what to do about them.
+//! The facts for a plan of a placement, borrowed from the objects: labels and annotations of snapshots are parsed
+//! here.
 
 use std::borrow::Cow;
 
@@ -16,13 +14,13 @@ use fleet_api::well_known::{annotations, finalizers, label_values, labels};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::capture::Captured;
 use super::groups::Groups;
 use super::inventory::{GroupVersion, Inventory};
 use super::propagation::Propagation;
-use super::select::{SelectionError, select, unheard};
+use super::select::{SelectionError, select, undiscovered};
+use super::snapshot_content::SelectedContent;
 
-/// Everything that one plan is made from. Lists are in any order.
+/// Everything that a plan depends on. Lists are in any order.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
     pub placement: PlacementFacts<'a>,
@@ -33,64 +31,70 @@ pub struct Observed<'a> {
     /// All bindings of the placement.
     pub bindings: Vec<BindingFacts<'a>>,
     pub status_copy: CopyFacts<'a>,
-    /// What the selectors yield, where whoever calls has found that out. Otherwise the plan selects and captures from the
-    /// inventory, which must then have the content of objects and not only their metadata.
-    pub selection: Option<&'a Result<Captured, SelectionError>>,
+    /// The selection, if the caller has computed it. Otherwise the plan selects from the inventory, which must then
+    /// have the content of objects and not only their metadata.
+    pub selection: Option<&'a Result<SelectedContent, SelectionError>>,
     pub inventory: &'a dyn Inventory,
     pub propagation: &'a Propagation,
-    pub pace: SnapshotPace,
+    pub snapshot_intervals: SnapshotIntervals,
 }
 
 impl Observed<'_> {
-    /// What is selected, as it was given or as the inventory has it. What was selected before is not given up because a part
-    /// of the API does not say which kinds it has.
-    pub(super) fn captured(&self) -> Cow<'_, Result<Captured, SelectionError>> {
-        let captured = self.selection.map_or_else(|| Cow::Owned(self.capture()), Cow::Borrowed);
-        let silent = captured.as_ref().as_ref().ok().and_then(|captured| self.may_have_lost(captured));
-        silent.map_or(captured, |part| Cow::Owned(Err(SelectionError::Silent { part })))
+    /// The given selection, or the one from the inventory. Resources that were selected before are not dropped
+    /// because a group version could not be discovered.
+    pub(super) fn selected_content(&self) -> Cow<'_, Result<SelectedContent, SelectionError>> {
+        let selected_content = self.selection.map_or_else(|| Cow::Owned(self.select_content()), Cow::Borrowed);
+        let silent =
+            selected_content.as_ref().as_ref().ok().and_then(|selected_content| self.may_have_lost(selected_content));
+        silent.map_or(selected_content, |part| Cow::Owned(Err(SelectionError::Undiscovered { part })))
     }
 
-    fn capture(&self) -> Result<Captured, SelectionError> {
+    fn select_content(&self) -> Result<SelectedContent, SelectionError> {
         let (key, selectors) = (self.placement.key, &self.placement.spec.resource_selectors);
         let selected = select(key, selectors, self.inventory, self.propagation)?;
-        Ok(Captured::of(&selected).without_hearing(unheard(key, selectors, self.inventory, self.propagation)))
+        Ok(SelectedContent::of(&selected).with_undiscovered(undiscovered(
+            key,
+            selectors,
+            self.inventory,
+            self.propagation,
+        )))
     }
 
-    fn may_have_lost(&self, captured: &Captured) -> Option<GroupVersion> {
-        if captured.unheard.is_empty() {
+    fn may_have_lost(&self, selected_content: &SelectedContent) -> Option<GroupVersion> {
+        if selected_content.undiscovered.is_empty() {
             return None;
         }
         let groups = Groups::new(&self.resource_snapshots).ok();
         let latest = groups.as_ref().and_then(|groups| Some((groups, groups.latest().ok()??)));
-        let frozen = latest.map(|(groups, latest)| groups.identifiers(latest.index)).unwrap_or_default();
-        let told = self.placement.status.iter().flat_map(|status| &status.selected_resources);
-        captured.may_have_lost(frozen.iter().chain(told)).cloned()
+        let in_snapshot = latest.map(|(groups, latest)| groups.identifiers(latest.index)).unwrap_or_default();
+        let in_status = self.placement.status.iter().flat_map(|status| &status.selected_resources);
+        selected_content.may_have_lost(in_snapshot.iter().chain(in_status)).cloned()
     }
 }
 
 /// The copy of the status in the namespace that the placement selects by name.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CopyFacts<'a> {
-    /// What it says, if it is there.
+    /// Its content, if it exists.
     pub found: Option<&'a PlacementStatus>,
-    /// Until when it is not tried again to write it, because that failed.
+    /// Until when writing it is not retried after a failure.
     pub failed_until: Option<Timestamp>,
 }
 
-/// How soon a change of content may become a snapshot. With both zero, at once.
+/// How soon changed content may become a snapshot. With both zero, immediately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SnapshotPace {
-    /// At least so long after the snapshot before it.
+pub struct SnapshotIntervals {
+    /// Minimum time since the previous snapshot.
     pub minimum_interval: SignedDuration,
-    /// So long after the change was first seen, so that changes made together are rolled out together.
+    /// Time since the change was first seen, so that changes made together are rolled out together.
     pub collection: SignedDuration,
 }
 
-impl SnapshotPace {
-    pub const AT_ONCE: Self = Self { minimum_interval: SignedDuration::ZERO, collection: SignedDuration::ZERO };
+impl SnapshotIntervals {
+    pub const NONE: Self = Self { minimum_interval: SignedDuration::ZERO, collection: SignedDuration::ZERO };
 }
 
-impl Default for SnapshotPace {
+impl Default for SnapshotIntervals {
     fn default() -> Self {
         Self { minimum_interval: SignedDuration::from_secs(30), collection: SignedDuration::from_secs(15) }
     }
@@ -101,8 +105,8 @@ pub struct PlacementFacts<'a> {
     pub key: &'a PlacementKey,
     pub generation: i64,
     pub deleting: bool,
-    /// Whether our finalizer is on it.
-    pub held: bool,
+    /// Whether the placement has our finalizer.
+    pub has_finalizer: bool,
     pub spec: &'a PlacementSpec,
     pub status: Option<&'a PlacementStatus>,
 }
@@ -113,7 +117,7 @@ impl<'a> PlacementFacts<'a> {
             key,
             generation: placement.generation(),
             deleting: placement.metadata.deletion_timestamp.is_some(),
-            held: placement.metadata.finalizers.iter().flatten().any(|one| one == finalizers::PLACEMENT),
+            has_finalizer: placement.metadata.finalizers.iter().flatten().any(|one| one == finalizers::PLACEMENT),
             spec: &placement.spec,
             status: placement.status.as_ref(),
         }
@@ -124,7 +128,7 @@ impl<'a> PlacementFacts<'a> {
     }
 }
 
-/// The reference by which snapshots and status copies go when their placement does.
+/// The owner reference by which snapshots and status copies are garbage collected with their placement.
 pub fn owner_of<S: Scope>(placement: &Obj<Placement, S>) -> OwnerReference {
     let info = Obj::<Placement, S>::INFO;
     debug_assert_eq!(placement.metadata.namespace.is_some(), info.scope == ScopeKind::Namespaced);
@@ -140,18 +144,18 @@ pub fn owner_of<S: Scope>(placement: &Obj<Placement, S>) -> OwnerReference {
 
 /// A number in an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Noted<T> {
+pub enum ParsedAnnotation<T> {
     Absent,
     Unreadable,
     Value(T),
 }
 
-impl<T> Noted<T> {
+impl<T> ParsedAnnotation<T> {
     fn of(text: Option<&str>, read: impl FnOnce(&str) -> Option<T>) -> Self {
         match text.map(read) {
-            None => Noted::Absent,
-            Some(None) => Noted::Unreadable,
-            Some(Some(value)) => Noted::Value(value),
+            None => ParsedAnnotation::Absent,
+            Some(None) => ParsedAnnotation::Unreadable,
+            Some(Some(value)) => ParsedAnnotation::Value(value),
         }
     }
 }
@@ -165,8 +169,8 @@ pub struct PolicySnapshotFacts<'a> {
     pub latest: bool,
     pub hash: &'a Base64,
     pub generation: i64,
-    pub placement_generation: Noted<i64>,
-    pub number_of_clusters: Noted<i32>,
+    pub placement_generation: ParsedAnnotation<i64>,
+    pub number_of_clusters: ParsedAnnotation<i32>,
     pub status: Option<&'a SchedulingPolicySnapshotStatus>,
 }
 
@@ -178,8 +182,8 @@ impl<'a> PolicySnapshotFacts<'a> {
             latest: is_latest(snapshot),
             hash: &snapshot.spec.policy_hash,
             generation: snapshot.generation(),
-            placement_generation: Noted::of(annotation(snapshot, annotations::PLACEMENT_GENERATION), parse),
-            number_of_clusters: Noted::of(annotation(snapshot, annotations::NUMBER_OF_CLUSTERS), parse),
+            placement_generation: ParsedAnnotation::of(annotation(snapshot, annotations::PLACEMENT_GENERATION), parse),
+            number_of_clusters: ParsedAnnotation::of(annotation(snapshot, annotations::NUMBER_OF_CLUSTERS), parse),
             status: snapshot.status.as_ref(),
         }
     }
@@ -195,7 +199,7 @@ pub struct ResourceSnapshotFacts<'a> {
     pub resources: &'a [EmbeddedObject],
 }
 
-/// What a snapshot is in its group.
+/// The role of a snapshot in its group.
 #[derive(Debug, Clone, Copy)]
 pub enum PartFacts<'a> {
     Master(MasterFacts<'a>),
@@ -203,13 +207,13 @@ pub enum PartFacts<'a> {
     Sub(Option<Index>),
 }
 
-/// What a master says of its group.
+/// The annotations of a master.
 #[derive(Debug, Clone, Copy)]
 pub struct MasterFacts<'a> {
     /// Whether it is marked as the latest.
     pub latest: bool,
     pub hash: &'a str,
-    /// How many snapshots the group has, itself included; `None` if that cannot be read.
+    /// The number of snapshots in the group, including the master; `None` if the annotation cannot be read.
     pub snapshots: Option<usize>,
     /// When other content was first seen.
     pub change_seen: Option<Timestamp>,
@@ -235,7 +239,7 @@ impl<'a> ResourceSnapshotFacts<'a> {
         }
     }
 
-    /// Which objects are in it.
+    /// The objects in it.
     pub(super) fn identifiers(&self) -> impl Iterator<Item = ResourceIdentifier> + use<'a> {
         self.resources.iter().map(|object| {
             let (group, version) = object.api_version().split_once('/').unwrap_or(("", object.api_version()));
@@ -258,7 +262,7 @@ pub struct BindingFacts<'a> {
     pub deleting: bool,
     pub generation: i64,
     pub policy_snapshot: &'a str,
-    /// Name of the resource snapshot that the cluster shall have; empty before a rollout reached it.
+    /// Name of the resource snapshot that the cluster should have; empty before a rollout reached it.
     pub resource_snapshot: &'a str,
     pub overrides: &'a [NamespacedName],
     pub cluster_overrides: &'a [String],

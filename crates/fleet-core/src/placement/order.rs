@@ -1,11 +1,11 @@
-//! The order in which objects stand in a snapshot.
+//! The order of objects in a snapshot. It depends only on kind, version, namespace and name, so that the same objects
+//! always have the same hash.
 //!
-//! Decides it from kind, version, namespace and name alone, so that the same objects always give the same hash. It is not
-//! the order in which members apply them.
+//! It is not the order in which members apply the objects.
 
 use super::inventory::Selected;
 
-/// Kinds with a place of their own, whatever their group; all others come after them.
+/// Kinds with a fixed position, whatever their group; all others come after them.
 const KNOWN_KINDS: &[&str] = &[
     "PriorityClass",
     "Namespace",
@@ -41,7 +41,7 @@ const KNOWN_KINDS: &[&str] = &[
     "ValidatingWebhookConfiguration",
 ];
 
-/// Puts objects into the order of snapshots.
+/// Sorts objects into the order of snapshots.
 pub(super) fn sort(objects: &mut [Selected<'_>]) {
     objects.sort_by_cached_key(Place::of);
 }
@@ -49,7 +49,7 @@ pub(super) fn sort(objects: &mut [Selected<'_>]) {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     rank: usize,
-    /// `group/version` among known kinds, group, version and kind among the others.
+    /// `group/version` for known kinds; group, version and kind for others.
     kind: String,
     name: String,
 }

@@ -1,8 +1,8 @@
-//! Policy snapshots: which one is in force.
+//! Policy snapshots: whether the policy needs a new one, what the current one records, and which old ones are
+//! deleted.
 //!
-//! Decides whether the policy needs a new snapshot, what the one in force must say of the placement, and which old ones
-//! go. The old one loses its mark before the new one is made, so there are never two; none for a moment is repaired by
-//! taking the newest. Never picks a cluster.
+//! The old snapshot loses its latest mark before the new one is created. Never leaves two marked as latest; if none
+//! is, the newest counts.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ use fleet_api::well_known::{annotations, label_values, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::Write;
-use super::observed::{Noted, PlacementFacts, PolicySnapshotFacts};
+use super::observed::{ParsedAnnotation, PlacementFacts, PolicySnapshotFacts};
 use super::report::Fault;
 
-/// The snapshot in force once the writes are done.
+/// The current policy snapshot after the writes.
 #[derive(Debug)]
 pub(super) struct PolicyInForce<'a> {
     pub name: String,
     pub generation: i64,
-    /// What the scheduler says; `None` before it has seen the snapshot.
+    /// The scheduler's status; `None` before it has seen the snapshot.
     pub status: Option<&'a SchedulingPolicySnapshotStatus>,
 }
 
 impl<'a> PolicyInForce<'a> {
-    /// The scheduler's verdict, if it is about the placement as it is now.
+    /// The scheduler's verdict, if it belongs to the current placement.
     pub(super) fn verdict(&self, placement: &PlacementFacts<'_>) -> Option<&'a Condition> {
         let current = self.status.filter(|status| status.observed_crp_generation >= placement.generation);
         current
@@ -43,13 +43,13 @@ impl<'a> PolicyInForce<'a> {
     }
 }
 
-/// A policy snapshot to be created.
+/// A policy snapshot to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPolicySnapshot {
     pub name: String,
     pub index: Index,
     pub placement_generation: i64,
-    /// Only where a number of clusters is wanted.
+    /// Set only if the policy wants a number of clusters.
     pub number_of_clusters: Option<i32>,
     pub spec: SchedulingPolicySnapshotSpec,
 }
@@ -73,8 +73,8 @@ impl NewPolicySnapshot {
     }
 }
 
-/// What to write so that the placement's policy is in force.
-pub(super) fn keep_up<'a>(
+/// Makes the placement's policy the current snapshot.
+pub(super) fn plan<'a>(
     placement: &PlacementFacts<'_>,
     snapshots: &[PolicySnapshotFacts<'a>],
 ) -> Result<(Vec<Write>, PolicyInForce<'a>), Fault> {
@@ -117,7 +117,7 @@ pub(super) fn keep_up<'a>(
     Ok((writes, in_force))
 }
 
-/// How many snapshots are kept, the latest included. The schema has no fewer than one.
+/// The number of snapshots to keep, including the latest. The schema requires at least one.
 pub(super) fn history_limit(placement: &PlacementFacts<'_>) -> usize {
     usize::try_from(placement.spec.revision_history_limit()).unwrap_or(1).max(1)
 }
@@ -137,19 +137,19 @@ fn wanted_number(placement: &PlacementFacts<'_>) -> Option<i32> {
     policy.number_of_clusters.filter(|_| policy.placement_type() == PlacementType::PickN)
 }
 
-/// What a snapshot of the same policy must still be told; a changed number of clusters is no new policy.
+/// Updates the annotations of a snapshot of the same policy; a changed number of clusters is not a new policy.
 fn refresh(snapshot: &PolicySnapshotFacts<'_>, placement: &PlacementFacts<'_>) -> Result<Option<Write>, Fault> {
     let malformed = |annotation| Fault::PolicyAnnotation { snapshot: snapshot.name.to_owned(), annotation };
-    if snapshot.placement_generation == Noted::Unreadable {
+    if snapshot.placement_generation == ParsedAnnotation::Unreadable {
         return Err(malformed(annotations::PLACEMENT_GENERATION));
     }
     let number = wanted_number(placement);
-    if number.is_some() && snapshot.number_of_clusters == Noted::Unreadable {
+    if number.is_some() && snapshot.number_of_clusters == ParsedAnnotation::Unreadable {
         return Err(malformed(annotations::NUMBER_OF_CLUSTERS));
     }
     let is_current = snapshot.latest
-        && snapshot.placement_generation == Noted::Value(placement.generation)
-        && number.is_none_or(|number| snapshot.number_of_clusters == Noted::Value(number));
+        && snapshot.placement_generation == ParsedAnnotation::Value(placement.generation)
+        && number.is_none_or(|number| snapshot.number_of_clusters == ParsedAnnotation::Value(number));
     Ok((!is_current).then(|| Write::RefreshPolicySnapshot {
         snapshot: snapshot.name.to_owned(),
         placement_generation: placement.generation,

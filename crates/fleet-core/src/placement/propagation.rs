@@ -1,6 +1,4 @@
-//! What never leaves the hub: kinds, namespaces, and single objects that other controllers make.
-//!
-//! Decides from the agent's options and from an object's own marks. Never looks at a placement.
+//! What is never placed: kinds, namespaces, and single objects that controllers create.
 
 use std::collections::BTreeSet;
 
@@ -10,31 +8,38 @@ use serde_json::Value;
 
 use super::inventory::{GroupVersion, Inventory, Kind, LiveObject};
 
-/// The kinds that are placed: all but those of a list, or only those of one.
+/// The kinds that are placed: all except those of a list, or only those of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Apis {
-    /// All but the built-in list and these.
+    /// All except the built-in list and these.
     AllBut(ApiList),
     Only(ApiList),
 }
 
-/// What the agent's options say about propagation.
+/// The options of the hub agent about propagation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Propagation {
     pub apis: Apis,
-    /// Namespaces that stay on the hub, besides `default` and the reserved ones.
+    /// Namespaces that are not placed, besides `default` and the reserved ones.
     pub skipped_namespaces: BTreeSet<String>,
-    /// Workloads run on the hub, so its volume claims are bound there and mean nothing elsewhere.
+    /// Workloads run on the hub, so its volume claims are bound there and useless elsewhere.
     pub workloads_on_hub: bool,
+    /// Secrets are neither placed nor read.
+    pub secrets_stay: bool,
 }
 
 impl Default for Propagation {
     fn default() -> Self {
-        Self { apis: Apis::AllBut(ApiList::default()), skipped_namespaces: BTreeSet::new(), workloads_on_hub: false }
+        Self {
+            apis: Apis::AllBut(ApiList::default()),
+            skipped_namespaces: BTreeSet::new(),
+            workloads_on_hub: false,
+            secrets_stay: false,
+        }
     }
 }
 
-/// Groups, versions and kinds, as the agent's options list them.
+/// Groups, versions and kinds as the agent's options list them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiList(Vec<ApiEntry>);
 
@@ -45,18 +50,18 @@ struct ApiEntry {
     kind: Option<String>,
 }
 
-/// Why an option is no list of APIs.
+/// Why an option is not a list of APIs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{entry:?} names no API; it is GROUP, GROUP/VERSION, GROUP/VERSION/KIND[,KIND…] or v1/KIND[,KIND…]")]
 pub struct ApiListError {
     pub entry: String,
 }
 
-/// Entries that start so are of the core group, whatever version they go on to name.
+/// Entries with this prefix belong to the core group.
 const CORE_VERSION: &str = "v1";
 
 impl ApiList {
-    /// Reads entries that are separated by `;`.
+    /// Parses entries separated by `;`.
     pub fn parse(text: &str) -> Result<Self, ApiListError> {
         let mut entries = Vec::new();
         for entry in text.split(';').map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -81,12 +86,12 @@ impl ApiList {
         Ok(Self(entries))
     }
 
-    /// Whether it has something of this part.
+    /// Whether the list contains something of this group version.
     fn mentions(&self, part: &GroupVersion) -> bool {
         self.0.iter().any(|entry| entry.is_of(part))
     }
 
-    /// Whether it has all of this part.
+    /// Whether the list contains all of this group version.
     fn covers(&self, part: &GroupVersion) -> bool {
         self.0.iter().any(|entry| entry.is_of(part) && entry.kind.is_none())
     }
@@ -106,7 +111,7 @@ impl ApiEntry {
     }
 }
 
-/// A kind by its three words, known to the server or not.
+/// A kind, whether the server serves it or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupVersionKind<'a> {
     pub group: &'a str,
@@ -120,24 +125,30 @@ impl<'a> From<&'a Kind> for GroupVersionKind<'a> {
     }
 }
 
-/// Groups of which nothing is placed: what members report, and what clusters keep for themselves.
+/// Groups that are never placed: reports of members, and objects that every cluster has for itself.
 const BLOCKED_GROUPS: &[&str] = &[CLUSTER_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"];
 const BLOCKED_CORE_KINDS: &[&str] = &["Pod", "Node"];
 const NETWORKING_GROUP: &str = "networking.fleet.azure.com";
 const BLOCKED_NETWORKING_KINDS: &[&str] = &["ServiceImport", "TrafficManagerProfile", "TrafficManagerBackend"];
-/// Kinds of our own group that are meant for members; every other one is the hub's.
+/// Kinds of our own group that are meant for members; all others stay on the hub.
 const PLACED_OWN_KINDS: &[&str] = &["ClusterResourceEnvelope", "ResourceEnvelope"];
 
 impl Propagation {
-    /// Whether nothing of this kind is ever placed.
+    /// Whether objects of this kind are never placed.
     pub fn blocks_kind(&self, kind: GroupVersionKind<'_>) -> bool {
-        match &self.apis {
-            Apis::Only(list) => !list.contains(&kind),
-            Apis::AllBut(list) => is_blocked(kind) || list.contains(&kind),
-        }
+        self.keeps_as_secret(kind)
+            || match &self.apis {
+                Apis::Only(list) => !list.contains(&kind),
+                Apis::AllBut(list) => is_blocked(kind) || list.contains(&kind),
+            }
     }
 
-    /// Whether nothing of this part of the API is ever placed, whatever kinds it has.
+    /// Whether the kind is Secret, and Secrets stay on the hub.
+    pub fn keeps_as_secret(&self, kind: GroupVersionKind<'_>) -> bool {
+        self.secrets_stay && kind == GroupVersionKind { group: "", version: "v1", kind: "Secret" }
+    }
+
+    /// Whether objects of this group version are never placed, whatever its kinds.
     pub(super) fn blocks_part(&self, part: &GroupVersion) -> bool {
         match &self.apis {
             Apis::Only(list) => !list.mentions(part),
@@ -145,20 +156,20 @@ impl Propagation {
         }
     }
 
-    /// Whether objects of this kind come along with their namespace. Core events are served in another group too, and stay
-    /// where those are blocked.
+    /// Whether objects of this kind are placed with their namespace. Core events are served in another group too, and
+    /// are excluded if that is blocked.
     pub fn sweeps_kind(&self, kind: &Kind) -> bool {
         let twin = GroupVersionKind { group: "events.k8s.io", version: "v1", kind: "Event" };
         let stays_with_twin = kind.is("", "v1", "Event") && self.blocks_kind(twin);
         !stays_with_twin && !self.blocks_kind(kind.into())
     }
 
-    /// Whether nothing of this namespace is placed together with it.
+    /// Whether the content of this namespace is never placed with it.
     pub fn blocks_namespace(&self, namespace: &str) -> bool {
         namespaces::is_reserved(namespace) || namespace == "default" || self.skipped_namespaces.contains(namespace)
     }
 
-    /// Whether an object is none that a controller of this or any cluster makes by itself.
+    /// Whether an object may be placed: it is not one that controllers create in every cluster.
     pub(super) fn lets_object_through(&self, kind: &Kind, object: LiveObject<'_>, inventory: &dyn Inventory) -> bool {
         match (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str()) {
             ("apps", "v1", "ReplicaSet" | "ControllerRevision") => !object.is_owned(),
@@ -191,6 +202,16 @@ fn is_blocked(kind: GroupVersionKind<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn audit_19_secrets_stay_whatever_else_is_placed() {
+        for apis in [Apis::AllBut(ApiList::default()), Apis::Only(ApiList::parse("v1/Secret,ConfigMap").unwrap())] {
+            let placing = Propagation { apis, ..Propagation::default() };
+            let keeping = Propagation { secrets_stay: true, ..placing.clone() };
+            assert!(!placing.blocks_kind(kind("/v1/Secret")) && keeping.blocks_kind(kind("/v1/Secret")));
+            assert!(!keeping.blocks_kind(kind("/v1/ConfigMap")));
+        }
+    }
 
     fn kind(text: &str) -> GroupVersionKind<'_> {
         let mut parts = text.split('/');

@@ -1,6 +1,4 @@
-//! What a placement's plan found out, as values: how it ended, what its content is, where each cluster stands.
-//!
-//! Decides the vocabulary; `diagnose`, metrics and events render from here. Never decides which value holds.
+//! The result of a placement's plan as values; `diagnose`, metrics and events render them.
 
 use fleet_api::conditions::events::PlacementEvent;
 use fleet_api::conditions::per_cluster::RolloutStep;
@@ -10,67 +8,66 @@ use jiff::Timestamp;
 use super::inventory::GroupVersion;
 use super::select::InvalidSelector;
 
-/// What a plan rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub outcome: Outcome,
     pub content: Content,
-    /// Where each selected cluster stands, in the order of the scheduler's decisions.
+    /// The progress of each selected cluster, in the order of the scheduler's decisions.
     pub clusters: Vec<(String, Progress)>,
-    /// What became true with this plan, in the order in which it does.
+    /// Events to emit, in order.
     pub events: Vec<PlacementEvent>,
 }
 
 impl Report {
     pub(super) fn of(outcome: Outcome) -> Self {
-        Self { outcome, content: Content::NotLookedAt, clusters: Vec::new(), events: Vec::new() }
+        Self { outcome, content: Content::NotObserved, clusters: Vec::new(), events: Vec::new() }
     }
 }
 
-/// How planning ended.
+/// The outcome of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The placement is being deleted; its snapshots are let go.
-    Releasing,
-    /// Only a change of the placement or of what it selects can help.
+    /// The placement is being deleted; its snapshots are deleted.
+    Deleting,
+    /// Blocked until the placement or the selected resources change.
     Refused(Refusal),
-    /// Not all objects of a resource are known yet.
-    AwaitingInventory {
+    /// The cache of a resource is not synced yet.
+    AwaitingSync {
         resource: String,
     },
-    /// A part of the hub's API does not say which kinds it has, and something of it was selected before.
-    AwaitingAnswer {
+    /// A group version of the hub could not be discovered, and some of its objects were selected before.
+    AwaitingDiscovery {
         part: GroupVersion,
     },
-    /// Something that we wrote was changed by others so that it cannot be understood.
+    /// Another writer has made one of our objects unreadable.
     Stopped(Fault),
     AwaitingScheduler,
-    /// No cluster was picked, which is `as_wanted` where the policy asks for none.
+    /// No cluster was picked; `as_wanted` if the policy asks for none.
     NoClusters {
         as_wanted: bool,
     },
-    /// So many clusters have not decided this step yet.
+    /// Some clusters have not decided this step yet.
     Undecided {
         step: RolloutStep,
         clusters: usize,
     },
-    /// So many clusters failed at this step, or are held back.
+    /// Some clusters failed at this step, or are blocked.
     Failing {
         step: RolloutStep,
         clusters: usize,
     },
-    /// Staged runs roll out, and the clusters do not agree on what they have.
+    /// Staged runs roll out, and the clusters do not all have the same content.
     LeftToRuns(External),
-    /// Every picked cluster has arrived, but the scheduler wanted more of them.
+    /// Every picked cluster is up to date, but the scheduler wanted more of them.
     TooFewClusters,
     Complete,
 }
 
-/// Why the selectors are not acted on.
+/// Why a placement is not acted on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     Selectors(InvalidSelector),
-    /// Whoever may read the status in one namespace must not get it in another.
+    /// The status copy must not move to another namespace, whose readers are not allowed to see it.
     NamespaceChanged {
         chosen: String,
         original: String,
@@ -79,7 +76,7 @@ pub enum Refusal {
     NoNamespaceSelected,
 }
 
-/// What clusters have under staged runs, if it is not the same everywhere.
+/// The state of the clusters under staged runs, if it is not the same everywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum External {
     DifferentSnapshots,
@@ -87,31 +84,31 @@ pub enum External {
     ClusterUndecided { cluster: String },
 }
 
-/// Which snapshot of the resources the plan speaks of.
+/// Which resource snapshot the plan refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    NotLookedAt,
-    /// The latest snapshot has what is selected now.
+    NotObserved,
+    /// The latest snapshot has the selected content.
     UpToDate {
         index: Index,
     },
-    /// What is selected has changed and becomes a snapshot later.
+    /// The selected content has changed and becomes a snapshot later.
     Delayed {
         index: Index,
         until: Timestamp,
     },
-    /// Staged runs take the snapshots.
+    /// Staged runs create the snapshots.
     LeftToRuns,
 }
 
-/// Where one cluster stands.
+/// The progress of one cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// The scheduler's binding is not there yet.
+    /// The scheduler has not created the binding yet.
     AwaitingBinding,
-    /// It has other resources, and nothing says yet whether it may take these.
+    /// It has other content, and the rollout has not decided about it yet.
     AwaitingRollout,
-    /// It has other resources and must keep them for now.
+    /// It has other content, and the rollout is blocked for now.
     HeldBack,
     Undecided(RolloutStep),
     Failed(RolloutStep),

@@ -1,8 +1,7 @@
-//! Resource snapshots: what of the content is frozen under which index.
+//! Resource snapshots: whether the selected content needs a new group, when, and which old groups are deleted.
 //!
-//! Decides whether the selected content needs a new group of snapshots, when it may have one, which pieces of a group are
-//! still to be made, and which old groups go. The old master loses its mark before the new one is made, and old groups go
-//! only when the new one is there, so that an index is never used twice. Never rolls anything out.
+//! The old master loses its latest mark before the new one is created, and old groups are deleted only after that.
+//! Never uses an index twice.
 
 use fleet_api::names::{Index, ResourceSnapshotName, SnapshotPart};
 use fleet_api::time::Time;
@@ -10,49 +9,53 @@ use fleet_api::types::{EmbeddedObject, ResourceIdentifier};
 use jiff::Timestamp;
 
 use super::Write;
-use super::capture::Captured;
 use super::groups::{Group, Groups, Master};
 use super::new_snapshot::{NewPart, NewResourceSnapshot};
-use super::observed::{Observed, PlacementFacts, SnapshotPace};
+use super::observed::{Observed, PlacementFacts, SnapshotIntervals};
 use super::policy_snapshots::history_limit;
 use super::report::Fault;
 use super::select::SelectionError;
+use super::snapshot_content::SelectedContent;
 
-/// The group that a status speaks of once the writes are done.
+/// The latest group after the writes.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct CurrentGroup {
     pub writes: Vec<Write>,
     pub index: Index,
     /// Name of the group's master.
     pub master: String,
     pub identifiers: Vec<ResourceIdentifier>,
-    /// When the content that is selected now may become a snapshot, if it has to wait.
+    /// When the selected content may become a snapshot, if it has to wait.
     pub delayed_until: Option<Timestamp>,
 }
 
-/// What to write so that the content is frozen, now or when its time has come.
-pub(super) fn keep_up(
+/// Creates a group for the selected content, now or when the intervals allow it.
+pub(super) fn plan(
     placement: &PlacementFacts<'_>,
     groups: &Groups<'_>,
-    captured: &Captured,
-    pace: SnapshotPace,
+    selected_content: &SelectedContent,
+    snapshot_intervals: SnapshotIntervals,
     now: Timestamp,
-) -> Result<Kept, Fault> {
+) -> Result<CurrentGroup, Fault> {
     let Some(latest) = groups.latest()? else {
-        return create_group(placement, groups, captured, None);
+        return create_group(placement, groups, selected_content, None);
     };
-    if latest.facts.hash == captured.hash {
-        return reuse(placement, groups, captured, latest);
+    if latest.facts.hash == selected_content.hash {
+        return reuse(placement, groups, selected_content, latest);
     }
-    match waits_until(latest, pace, now) {
-        None => create_group(placement, groups, captured, Some(latest)),
+    match delayed_until_instant(latest, snapshot_intervals, now) {
+        None => create_group(placement, groups, selected_content, Some(latest)),
         Some(until) => Ok(wait(groups, latest, until, now)),
     }
 }
 
-/// Until when other content must wait; a master that has lost its mark already is being replaced without delay.
-fn waits_until(latest: Master<'_>, pace: SnapshotPace, now: Timestamp) -> Option<Timestamp> {
-    let SnapshotPace { minimum_interval, collection } = pace;
+/// Until when changed content must wait. A master without the latest mark is being replaced, without a delay.
+fn delayed_until_instant(
+    latest: Master<'_>,
+    snapshot_intervals: SnapshotIntervals,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let SnapshotIntervals { minimum_interval, collection } = snapshot_intervals;
     if !latest.facts.latest || (!minimum_interval.is_positive() && !collection.is_positive()) {
         return None;
     }
@@ -63,14 +66,14 @@ fn waits_until(latest: Master<'_>, pace: SnapshotPace, now: Timestamp) -> Option
     (now < allowed).then_some(allowed)
 }
 
-/// Everything stays; the moment of the change is noted once.
-fn wait(groups: &Groups<'_>, latest: Master<'_>, until: Timestamp, now: Timestamp) -> Kept {
+/// Changes nothing except that the time of the change is recorded once.
+fn wait(groups: &Groups<'_>, latest: Master<'_>, until: Timestamp, now: Timestamp) -> CurrentGroup {
     let note = latest
         .facts
         .change_seen
         .is_none()
-        .then(|| Write::NoteChange { snapshot: latest.snapshot.name.to_owned(), seen: Time::new(now) });
-    Kept {
+        .then(|| Write::RecordContentChange { snapshot: latest.snapshot.name.to_owned(), seen: Time::new(now) });
+    CurrentGroup {
         writes: note.into_iter().collect(),
         index: latest.index,
         master: latest.snapshot.name.to_owned(),
@@ -82,36 +85,36 @@ fn wait(groups: &Groups<'_>, latest: Master<'_>, until: Timestamp, now: Timestam
 fn reuse(
     placement: &PlacementFacts<'_>,
     groups: &Groups<'_>,
-    captured: &Captured,
+    selected_content: &SelectedContent,
     latest: Master<'_>,
-) -> Result<Kept, Fault> {
+) -> Result<CurrentGroup, Fault> {
     let mark = (!latest.facts.latest)
         .then(|| Write::MarkResourceSnapshot { snapshot: latest.snapshot.name.to_owned(), latest: true });
     let mut writes: Vec<_> = mark.into_iter().collect();
     if let Some(group) = groups.get(latest.index) {
-        writes.extend(missing_parts(placement, group, captured, latest)?);
+        writes.extend(missing_parts(placement, group, selected_content, latest)?);
     }
     writes.extend(groups.trim(history_limit(placement), latest.index));
-    Ok(Kept {
+    Ok(CurrentGroup {
         writes,
         index: latest.index,
         master: latest.snapshot.name.to_owned(),
-        identifiers: captured.identifiers.clone(),
+        identifiers: selected_content.identifiers.clone(),
         delayed_until: None,
     })
 }
 
-/// What was left to be made when the process stopped after the master.
+/// The snapshots that were not created because the process stopped after the master.
 fn missing_parts(
     placement: &PlacementFacts<'_>,
     group: &Group<'_>,
-    captured: &Captured,
+    selected_content: &SelectedContent,
     latest: Master<'_>,
 ) -> Result<Vec<Write>, Fault> {
     if latest.facts.snapshots == Some(group.size()) {
         return Ok(Vec::new());
     }
-    let portions = captured.portions()?;
+    let portions = selected_content.portions()?;
     let subs = portions.iter().skip(1).zip(0..).map(|(portion, subindex)| (Index(subindex), *portion));
     let missing = subs.filter(|(subindex, _)| !group.subs.contains_key(subindex));
     Ok(missing.map(|(subindex, portion)| sub(placement, latest.index, subindex, portion)).collect())
@@ -120,18 +123,21 @@ fn missing_parts(
 fn create_group(
     placement: &PlacementFacts<'_>,
     groups: &Groups<'_>,
-    captured: &Captured,
+    selected_content: &SelectedContent,
     latest: Option<Master<'_>>,
-) -> Result<Kept, Fault> {
+) -> Result<CurrentGroup, Fault> {
     let retired = latest
         .filter(|old| old.facts.latest)
         .map(|old| Write::MarkResourceSnapshot { snapshot: old.snapshot.name.to_owned(), latest: false });
     let mut writes: Vec<_> = retired.into_iter().collect();
     let index = groups.next_index();
-    let portions = captured.portions()?;
+    let portions = selected_content.portions()?;
     let name = snapshot_name(placement, index, SnapshotPart::Master);
-    let part =
-        NewPart::Master { hash: captured.hash.clone(), snapshots: portions.len(), envelopes: captured.envelopes };
+    let part = NewPart::Master {
+        hash: selected_content.hash.clone(),
+        snapshots: portions.len(),
+        envelopes: selected_content.envelopes,
+    };
     for (place, portion) in (0..).zip(portions) {
         writes.push(match place {
             0 => Write::CreateResourceSnapshot(NewResourceSnapshot {
@@ -144,7 +150,13 @@ fn create_group(
         });
     }
     writes.extend(groups.trim(history_limit(placement), index));
-    Ok(Kept { writes, index, master: name, identifiers: captured.identifiers.clone(), delayed_until: None })
+    Ok(CurrentGroup {
+        writes,
+        index,
+        master: name,
+        identifiers: selected_content.identifiers.clone(),
+        delayed_until: None,
+    })
 }
 
 fn sub(placement: &PlacementFacts<'_>, index: Index, subindex: Index, resources: &[EmbeddedObject]) -> Write {
@@ -160,15 +172,15 @@ fn snapshot_name(placement: &PlacementFacts<'_>, index: Index, part: SnapshotPar
     ResourceSnapshotName { placement: placement.key.name.clone(), index, part }.to_string()
 }
 
-/// Which content a staged run rolls out.
+/// The content that a staged run rolls out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WantedSnapshot {
-    /// What is selected now, whatever was frozen before.
+    /// The selected content, whatever the existing snapshots are.
     Current,
     Index(Index),
 }
 
-/// The snapshot for a staged run, and what must be written before it is there.
+/// The snapshot for a staged run, and the writes that create it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSnapshot {
     pub writes: Vec<Write>,
@@ -186,8 +198,8 @@ pub enum NoRunSnapshot {
     Stopped(Fault),
 }
 
-/// The snapshot that a staged run asks for. Current content is frozen at once, without regard to the pace that changes
-/// otherwise keep. Index 0 of a placement that was never frozen is its current content.
+/// The snapshot that a staged run requests. Current content is snapshotted immediately, without the snapshot
+/// intervals. Index 0 of a placement without snapshots is its current content.
 pub fn snapshot_for_run(observed: &Observed<'_>, wanted: WantedSnapshot) -> Result<RunSnapshot, NoRunSnapshot> {
     let groups = Groups::new(&observed.resource_snapshots).map_err(NoRunSnapshot::Stopped)?;
     let requested = match wanted {
@@ -198,30 +210,31 @@ pub fn snapshot_for_run(observed: &Observed<'_>, wanted: WantedSnapshot) -> Resu
             None => return Err(NoRunSnapshot::Missing { index }),
         },
     };
-    let captured = || observed.captured().into_owned().map_err(NoRunSnapshot::Selection);
+    let selected_content = || observed.selected_content().into_owned().map_err(NoRunSnapshot::Selection);
     if let Some(master) = requested {
-        let writes = repair(observed, &groups, master, captured)?;
+        let writes = repair(observed, &groups, master, selected_content)?;
         return Ok(RunSnapshot { writes, index: master.index, master: master.snapshot.name.to_owned() });
     }
-    // Without a pace, time decides nothing.
-    let (pace, now) = (SnapshotPace::AT_ONCE, Timestamp::UNIX_EPOCH);
-    let kept = keep_up(&observed.placement, &groups, &captured()?, pace, now).map_err(NoRunSnapshot::Stopped)?;
+    // Without intervals, the time does not matter.
+    let (snapshot_intervals, now) = (SnapshotIntervals::NONE, Timestamp::UNIX_EPOCH);
+    let kept = plan(&observed.placement, &groups, &selected_content()?, snapshot_intervals, now)
+        .map_err(NoRunSnapshot::Stopped)?;
     Ok(RunSnapshot { writes: kept.writes, index: kept.index, master: kept.master })
 }
 
-/// Pieces that are missing from a group can be made as long as the content is still the same.
+/// Creates missing snapshots of a group while the content is still the same.
 fn repair(
     observed: &Observed<'_>,
     groups: &Groups<'_>,
     master: Master<'_>,
-    captured: impl FnOnce() -> Result<Captured, NoRunSnapshot>,
+    selected_content: impl FnOnce() -> Result<SelectedContent, NoRunSnapshot>,
 ) -> Result<Vec<Write>, NoRunSnapshot> {
     let Some(group) = groups.get(master.index).filter(|group| master.facts.snapshots != Some(group.size())) else {
         return Ok(Vec::new());
     };
-    let captured = captured()?;
-    if captured.hash != master.facts.hash {
+    let selected_content = selected_content()?;
+    if selected_content.hash != master.facts.hash {
         return Ok(Vec::new());
     }
-    missing_parts(&observed.placement, group, &captured, master).map_err(NoRunSnapshot::Stopped)
+    missing_parts(&observed.placement, group, &selected_content, master).map_err(NoRunSnapshot::Stopped)
 }

@@ -1,7 +1,6 @@
-//! Which objects a placement's selectors yield.
+//! Which objects a placement's selectors select, in the order of snapshots.
 //!
-//! Decides from the selectors, the inventory and what may leave the hub: the objects, in the order of snapshots, or what is
-//! wrong with the selectors. One object that is chosen twice makes the whole selection invalid. Never copies an object.
+//! An object that is selected twice makes the whole selection invalid.
 
 use std::collections::BTreeSet;
 
@@ -16,15 +15,15 @@ use super::propagation::{GroupVersionKind, Propagation};
 /// Why there is no selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SelectionError {
-    /// Only the user can mend it.
+    /// Only the user can fix it.
     User(InvalidSelector),
-    /// Not all objects of this resource are known yet.
+    /// The cache of this resource is not synced yet.
     Incomplete { resource: String },
-    /// A part of the hub's API does not say which kinds it has, and what is selected depends on that.
-    Silent { part: GroupVersion },
+    /// The selection depends on a group version that could not be discovered.
+    Undiscovered { part: GroupVersion },
 }
 
-/// What is wrong with the selectors. Sentences are those that users know, spelling included.
+/// What is wrong with the selectors. The messages are KubeFleet's, including the spelling.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSelector {
     #[error(
@@ -43,6 +42,10 @@ pub enum InvalidSelector {
         "invalid clusterResourcePlacement {placement}: NamespaceWithResourceSelectors mode requires exactly one namespace, but no namespaces were selected"
     )]
     NoNamespace { placement: String },
+    #[error(
+        "invalid placement {placement}: cannot select Secrets, because the hub agent is not allowed to read them (--place-secrets=false)"
+    )]
+    SecretsStay { placement: String },
     #[error("cannot convert the label selector to a selector: {complaint}")]
     Labels { complaint: String },
     #[error("found duplicate resource {{Group:{} Version:{} Kind:{} Name:{} Namespace:{} Envelope:<nil>}}",
@@ -51,7 +54,7 @@ pub enum InvalidSelector {
 }
 
 impl InvalidSelector {
-    /// The sentence with the prefix that marks errors of the user.
+    /// The message with the prefix for user errors.
     pub fn with_class(&self) -> String {
         format!("failed to process the request due to a client error: {self}")
     }
@@ -65,7 +68,7 @@ impl From<InvalidSelector> for SelectionError {
 
 type Found<'a> = Result<Vec<Selected<'a>>, SelectionError>;
 
-/// The objects that the selectors yield, in the order of snapshots.
+/// The selected objects, in the order of snapshots.
 pub fn select<'a>(
     placement: &PlacementKey,
     selectors: &[ResourceSelectorTerm],
@@ -89,9 +92,9 @@ pub fn select<'a>(
     Ok(selected)
 }
 
-/// The parts of the hub's API that may have something that the selectors would yield, and do not say so: whole namespaces are
-/// taken with objects of all kinds there are.
-pub fn unheard(
+/// The undiscovered group versions that may have objects to select: a selected namespace includes objects of all
+/// kinds.
+pub fn undiscovered(
     placement: &PlacementKey,
     selectors: &[ResourceSelectorTerm],
     inventory: &dyn Inventory,
@@ -106,7 +109,7 @@ pub fn unheard(
     if selection.is_namespaced() || !selectors.iter().any(takes_everything) {
         return Vec::new();
     }
-    inventory.silent().into_iter().filter(|part| !propagation.blocks_part(part)).collect()
+    inventory.undiscovered().into_iter().filter(|part| !propagation.blocks_part(part)).collect()
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -134,7 +137,7 @@ impl<'a> Selection<'a, '_> {
         self.propagation.blocks_kind(GroupVersionKind { group: &term.group, version: &term.version, kind: &term.kind })
     }
 
-    /// The namespace whose content the other selectors pick from, if one is chosen for that.
+    /// The namespace from which the other selectors choose, if one is selected for that.
     fn chosen_namespace(&self, selectors: &[ResourceSelectorTerm]) -> Result<Option<String>, SelectionError> {
         let with_selectors = |term: &&ResourceSelectorTerm| {
             term.is_namespace()
@@ -154,6 +157,10 @@ impl<'a> Selection<'a, '_> {
     }
 
     fn term(&self, term: &ResourceSelectorTerm, chosen_namespace: Option<&str>) -> Found<'a> {
+        let kind = GroupVersionKind { group: &term.group, version: &term.version, kind: &term.kind };
+        if self.propagation.keeps_as_secret(kind) {
+            return Err(InvalidSelector::SecretsStay { placement: self.placement() }.into());
+        }
         if self.blocks(term) {
             return Ok(Vec::new());
         }
@@ -170,11 +177,11 @@ impl<'a> Selection<'a, '_> {
         }
     }
 
-    /// Objects of the kind itself, where the placement may select from.
+    /// Objects of the selected kind itself.
     fn plain(&self, term: &ResourceSelectorTerm, chosen_namespace: Option<&str>) -> Found<'a> {
         let own_namespace = self.placement.namespace.as_ref().map(NamespaceName::as_str);
         let found = self.inventory.kind(&term.group, &term.version, &term.kind);
-        // The chosen namespace stands in for the placement's only where it is used.
+        // The chosen namespace replaces the placement's only where it is used.
         let namespace = match found {
             Some(kind) if kind.is_cluster_scoped() => own_namespace,
             _ => own_namespace.or(chosen_namespace),
@@ -191,7 +198,7 @@ impl<'a> Selection<'a, '_> {
         Ok(found.map(|object| Selected { kind, object }).collect())
     }
 
-    /// Namespaces with everything that is in them.
+    /// Namespaces with all objects in them.
     fn with_content(&self, term: &ResourceSelectorTerm) -> Found<'a> {
         let kind = self.known_kind(term, &self.placement())?;
         let stays = |name: &str| InvalidSelector::NamespaceStays {
@@ -224,9 +231,9 @@ impl<'a> Selection<'a, '_> {
 
     fn known_kind(&self, term: &ResourceSelectorTerm, placement: &str) -> Result<&'a Kind, SelectionError> {
         self.inventory.kind(&term.group, &term.version, &term.kind).ok_or_else(|| {
-            let is_silent = |part: &GroupVersion| part.group == term.group && part.version == term.version;
-            if let Some(part) = self.inventory.silent().into_iter().find(is_silent) {
-                return SelectionError::Silent { part };
+            let is_undiscovered = |part: &GroupVersion| part.group == term.group && part.version == term.version;
+            if let Some(part) = self.inventory.undiscovered().into_iter().find(is_undiscovered) {
+                return SelectionError::Undiscovered { part };
             }
             let api_version = match term.group.as_str() {
                 "" => term.version.clone(),
@@ -244,7 +251,7 @@ impl<'a> Selection<'a, '_> {
         Err(SelectionError::Incomplete { resource: kind.to_string() })
     }
 
-    /// By name, by labels, or all.
+    /// Objects by name, by labels, or all.
     fn look_up(
         &self,
         kind: &Kind,

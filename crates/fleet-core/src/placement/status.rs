@@ -1,7 +1,5 @@
-//! What a placement's status says as a whole.
-//!
-//! Decides the Scheduled condition, whether there is anything to say beyond it, the sums over the picked clusters, and
-//! what is said where staged runs roll out. Sentences come from the conditions' own tables. Never reads a binding itself.
+//! The status of a placement: the Scheduled condition, the sums over the picked clusters, and the texts for staged
+//! runs.
 
 use fleet_api::conditions::per_cluster::{RolloutStep, Tally};
 use fleet_api::conditions::placement::{PlacementRolloutStarted, PlacementScheduled};
@@ -16,23 +14,23 @@ use super::entries::{ALL_STEPS, Entry, EntryContext, Measure, picked, unfilled};
 use super::groups::Groups;
 use super::observed::{BindingFacts, Observed, PlacementFacts};
 use super::policy_snapshots::PolicyInForce;
+use super::progress::PlacementProgress;
 use super::report::{External, Fault, Outcome, Progress};
-use super::standing::Standing;
 
-/// What the status speaks of.
+/// The input of a status.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub observed: &'a Observed<'a>,
     pub policy: &'a PolicyInForce<'a>,
-    /// Master and index of the latest snapshot; absent where staged runs roll out.
+    /// Master and index of the latest snapshot; `None` if staged runs roll out.
     pub latest: Option<(&'a str, Index)>,
-    /// What is selected, or was when the latest snapshot was taken.
+    /// The selected objects, or those in the latest snapshot.
     pub identifiers: Vec<ResourceIdentifier>,
     pub groups: &'a Groups<'a>,
     pub now: Timestamp,
 }
 
-/// A status and what it rests on.
+/// A status and the outcome that follows from it.
 #[derive(Debug)]
 pub(super) struct Summary {
     pub status: PlacementStatus,
@@ -40,17 +38,17 @@ pub(super) struct Summary {
     pub clusters: Vec<(String, Progress)>,
 }
 
-/// The steps that this placement's clusters go through.
+/// The steps that clusters of this placement go through.
 pub(super) fn expected_steps(placement: &PlacementFacts<'_>) -> &'static [RolloutStep] {
     RolloutStep::expected(placement.spec.apply_strategy())
 }
 
-/// Whether everything that is expected of the placement is True in this status.
+/// Whether all expected conditions of the placement are True.
 pub(super) fn is_complete(placement: &PlacementFacts<'_>, status: &PlacementStatus) -> bool {
-    Standing::in_status(placement.spec, placement.scope(), placement.generation, Some(status)).at.is_none()
+    PlacementProgress::in_status(placement.spec, placement.scope(), placement.generation, Some(status)).at.is_none()
 }
 
-/// Whether a step is True for the whole placement in this status.
+/// Whether a step is True for the whole placement.
 pub(super) fn is_true(placement: &PlacementFacts<'_>, status: &PlacementStatus, step: RolloutStep) -> bool {
     let word = step.placement_type_word(placement.scope());
     status.conditions.iter().any(|condition| {
@@ -60,7 +58,7 @@ pub(super) fn is_true(placement: &PlacementFacts<'_>, status: &PlacementStatus, 
     })
 }
 
-pub(super) fn sum_up(subject: Subject<'_>) -> Result<Summary, Fault> {
+pub(super) fn summarize(subject: Subject<'_>) -> Result<Summary, Fault> {
     let mut status = subject.observed.placement.status.cloned().unwrap_or_default();
     status.observed_resource_index = subject.latest.map(|(_, index)| index.to_string()).unwrap_or_default();
     status.selected_resources.clone_from(&subject.identifiers);
@@ -90,7 +88,7 @@ pub(super) fn sum_up(subject: Subject<'_>) -> Result<Summary, Fault> {
     Ok(Summary { status, outcome, clusters })
 }
 
-/// How many clusters the policy names or counts; `None` where it takes what fits.
+/// How many clusters the policy names or counts; `None` if it takes all that fit.
 fn wanted(placement: &PlacementFacts<'_>) -> Option<i64> {
     let policy = placement.spec.policy.as_ref()?;
     match policy.placement_type() {
@@ -149,7 +147,7 @@ impl Subject<'_> {
         self.decisions(true).map(entry).collect()
     }
 
-    /// The binding of a cluster that the policy in force made; the first by name if there should be several.
+    /// The binding of a cluster for the current policy; the first by name if there are several.
     fn binding(&self, cluster: &str) -> Option<&BindingFacts<'_>> {
         let bindings = self.observed.bindings.iter().filter(|binding| {
             binding.cluster == cluster && !binding.deleting && binding.policy_snapshot == self.policy.name
@@ -175,7 +173,7 @@ impl Subject<'_> {
         put(&mut status.conditions, finding, self.now);
     }
 
-    /// Takes away the steps after the first so many of those expected, and those that are not expected at all.
+    /// Removes the conditions of steps after `said` expected ones, and of steps that are not expected.
     fn forget_steps(&self, status: &mut PlacementStatus, said: usize) {
         let said = expected_steps(self.placement()).get(..said).unwrap_or_default();
         for step in ALL_STEPS.iter().filter(|step| !said.contains(step)) {
@@ -183,7 +181,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Sums up step by step. Undecided clusters come before failed ones: they may still fail.
+    /// Sums up step by step. Undecided clusters take precedence over failed ones, because they may still fail.
     fn tally(&self, status: &mut PlacementStatus, entries: &[Entry]) -> Outcome {
         let (scope, generation) = (self.placement().scope(), self.placement().generation);
         let any_override = entries.iter().any(|entry| {
@@ -214,7 +212,7 @@ impl Subject<'_> {
         Outcome::Complete
     }
 
-    /// Where staged runs roll out, the placement speaks of a snapshot only if all clusters have the same.
+    /// With staged runs, the placement reports a snapshot only if all clusters have the same.
     fn external(&self, status: &mut PlacementStatus, entries: &[Entry]) -> Outcome {
         let indices = || entries.iter().map(|entry| entry.status.observed_resource_index.as_str());
         let first = indices().next().unwrap_or_default();
@@ -232,7 +230,7 @@ impl Subject<'_> {
         match undecided {
             Some(entry) => {
                 let cluster = entry.status.cluster_name.clone();
-                self.say_external(status, &External::ClusterUndecided { cluster: cluster.clone() });
+                self.external_state(status, &External::ClusterUndecided { cluster: cluster.clone() });
                 Outcome::LeftToRuns(External::ClusterUndecided { cluster })
             }
             None => self.tally(status, entries),
@@ -242,11 +240,11 @@ impl Subject<'_> {
     fn left_to_runs(&self, status: &mut PlacementStatus, external: External) -> Outcome {
         status.observed_resource_index.clear();
         status.selected_resources.clear();
-        self.say_external(status, &external);
+        self.external_state(status, &external);
         Outcome::LeftToRuns(external)
     }
 
-    fn say_external(&self, status: &mut PlacementStatus, external: &External) {
+    fn external_state(&self, status: &mut PlacementStatus, external: &External) {
         let (scope, generation) = (self.placement().scope(), self.placement().generation);
         let state = match external {
             External::DifferentSnapshots => PlacementRolloutStarted::DifferentSnapshots,

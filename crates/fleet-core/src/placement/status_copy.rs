@@ -1,8 +1,6 @@
-//! The copy of a placement's status in the namespace that it selects, for readers who see only that namespace.
+//! The copy of a placement's status in its selected namespace, for users who can read only that namespace.
 //!
-//! Decides which namespace that is, whether the placement may go on if it names another one, when the copy has to be
-//! written, and what is said of how that went. It is written when the status differs, not on every look, and after the
-//! status: readers of the placement do not wait for somebody who refuses the copy. Never computes the status.
+//! The copy is written after the status, so that a refused copy does not delay the status.
 
 use fleet_api::conditions::placement::PlacementStatusSynced;
 use fleet_api::conditions::{ConditionState, put, remove};
@@ -17,7 +15,7 @@ use super::observed::{Observed, PlacementFacts};
 use super::report::Refusal;
 use crate::plan::Wake;
 
-/// A copy to be created or brought up to date.
+/// A copy to create or update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusCopy {
     pub namespace: String,
@@ -36,19 +34,19 @@ impl StatusCopy {
     }
 }
 
-/// Whether there is a copy to be kept.
+/// Whether the placement wants a copy.
 fn is_wanted(placement: &PlacementFacts<'_>) -> bool {
     placement.scope() == PlacementScope::Cluster
         && placement.spec.status_reporting_scope() == StatusReportingScope::NamespaceAccessible
 }
 
-/// The namespace that the placement selects by name; the copy lives there.
+/// The namespace that the placement selects by name; the copy is created there.
 pub fn copy_namespace<'a>(placement: &PlacementFacts<'a>) -> Option<&'a str> {
     let term = placement.spec.resource_selectors.iter().find(|term| term.is_namespace())?;
     Some(term.name.as_str()).filter(|name| !name.is_empty())
 }
 
-/// Why the placement may not go on: its readers would find the status in another namespace, or nowhere.
+/// Why the placement is refused: its status copy would move to another namespace, or have none.
 pub(super) fn check(placement: &PlacementFacts<'_>) -> Option<Refusal> {
     if !is_wanted(placement) {
         return None;
@@ -60,8 +58,8 @@ pub(super) fn check(placement: &PlacementFacts<'_>) -> Option<Refusal> {
     (chosen != original).then(|| Refusal::NamespaceChanged { chosen: chosen.to_owned(), original: original.clone() })
 }
 
-/// Brings the copy in line with the status, and says in the status how that stands. Where a copy has to be written first,
-/// what was said of the last one stays until it is known how that went.
+/// Updates the copy, and the condition about it in the status. If a copy has to be written first, the condition stays
+/// until the result of the write is known.
 pub(super) fn sync(observed: &Observed<'_>, status: &mut PlacementStatus, now: Timestamp) -> Syncing {
     let placement = &observed.placement;
     let Some(namespace) = copy_namespace(placement).filter(|_| is_wanted(placement)) else { return Syncing::default() };
@@ -80,11 +78,11 @@ pub(super) fn sync(observed: &Observed<'_>, status: &mut PlacementStatus, now: T
     Syncing::default()
 }
 
-/// What is to be done about the copy.
+/// The write of the copy, or when to retry it.
 #[derive(Debug)]
 pub(super) struct Syncing {
     pub copy: Option<StatusCopy>,
-    /// When one that could not be written is tried again.
+    /// When a failed write is retried.
     pub wake: Wake,
 }
 
@@ -94,7 +92,7 @@ impl Default for Syncing {
     }
 }
 
-/// The status with how writing its copy went, in the words of the server; `None` where it says that already.
+/// The status with the result of writing its copy; `None` if it already has that. `went` has the server's error.
 pub fn copied(placement: &PlacementFacts<'_>, went: Result<(), String>, now: Timestamp) -> Option<PlacementStatus> {
     let namespace = copy_namespace(placement)?;
     let synced = match went {
@@ -110,7 +108,7 @@ fn succeeded(namespace: &str) -> PlacementStatusSynced {
     PlacementStatusSynced::Succeeded { namespace: namespace.to_owned() }
 }
 
-/// What the API server would answer if a copy were written into a namespace that is not there or going.
+/// The error of the API server if a copy were written into a namespace that is missing or terminating.
 fn obstacle(observed: &Observed<'_>, namespace: &str) -> Option<String> {
     let kind = observed.inventory.kind("", "v1", "Namespace")?;
     match observed.inventory.get(kind, "", namespace) {

@@ -1,7 +1,4 @@
-//! What each binding needs: nothing, the resources, newer ones, or to go.
-//!
-//! Decides from a binding's state, its neighbours on the same cluster and the wanted content. Never decides whether it gets
-//! that now (see `pick`).
+//! What each binding needs: nothing, first content, an update, or removal. `pick` decides whether it gets that now.
 
 use std::collections::BTreeMap;
 
@@ -21,45 +18,45 @@ pub(super) struct Case<'a> {
     pub binding: &'a BindingFacts<'a>,
     pub health: Health,
     pub need: Need<'a>,
-    /// Its apply strategy is another one than the placement's. Nothing that it reported counts from then on.
+    /// Its apply strategy differs from the placement's. After the change its conditions are outdated.
     pub strategy_changed: bool,
-    /// Whether it stays and its cluster is only compared, with the strategy that it has by the time anybody moves.
+    /// Whether it stays and its strategy after this plan is ReportDiff.
     pub reports_only: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Need<'a> {
     Nothing,
-    /// On its way out already.
-    Leaving,
-    Foreign,
+    /// Being deleted.
+    Deleting,
+    UnknownState,
     /// To be deleted.
     Removal,
-    /// To get the resources for the first time.
+    /// Gets resources for the first time.
     First(Content<'a>),
     Update(Content<'a>, Outdated),
-    /// Whatever it needs, it must wait for something that no limit decides.
-    Held(Wait),
+    /// Must wait for something other than the limits.
+    Blocked(Wait),
 }
 
-/// What a cluster shall have.
+/// The latest content of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Content<'a> {
     pub snapshot: &'a str,
     pub overrides: Pins,
 }
 
-/// Why no cluster's content is known, if that is so.
+/// Why the latest content is unknown, if it is.
 pub(super) fn content_wait(observed: &Observed<'_>) -> Option<ContentWait> {
     match (observed.snapshot, &observed.overrides) {
         (LatestSnapshot::Missing, _) => Some(ContentWait::NoSnapshot),
         (LatestSnapshot::Several(snapshots), _) => Some(ContentWait::AmbiguousSnapshot { snapshots }),
-        (LatestSnapshot::One(_), Overrides::Unsettled) => Some(ContentWait::OverridesUnsettled),
+        (LatestSnapshot::One(_), Overrides::Unknown) => Some(ContentWait::OverridesUnknown),
         (LatestSnapshot::One(_), Overrides::Matched(_)) => None,
     }
 }
 
-/// The apply strategy that every binding shall have.
+/// The apply strategy for every binding.
 pub(super) fn wanted_strategy(observed: &Observed<'_>) -> ApplyStrategy {
     let strategy = observed.placement.spec.strategy.as_ref();
     let mut wanted = strategy.and_then(|strategy| strategy.apply_strategy.clone()).unwrap_or_default();
@@ -67,7 +64,7 @@ pub(super) fn wanted_strategy(observed: &Observed<'_>) -> ApplyStrategy {
     wanted
 }
 
-/// `bindings` in the order in which they are served.
+/// `bindings` are sorted in the order in which they are served.
 pub(super) fn classify<'a>(
     observed: &'a Observed<'a>,
     bindings: &[&'a BindingFacts<'a>],
@@ -81,10 +78,10 @@ pub(super) fn classify<'a>(
         let health = if strategy_changed {
             Health::Unknown
         } else {
-            health(binding.conditions, binding.generation, limits.settling, now)
+            health(binding.conditions, binding.generation, limits.unavailable_period, now)
         };
-        let need = neighbours.wait(binding).map_or_else(|| need(observed, binding), Need::Held);
-        // What a cluster gets for the first time comes with the strategy.
+        let need = neighbours.wait(binding).map_or_else(|| need(observed, binding), Need::Blocked);
+        // A new cluster gets the strategy together with its first content.
         let is_new = binding.spec.state == BindingState::Scheduled;
         let asked_for = Some(strategy).filter(|_| strategy_changed || is_new).or(binding.spec.apply_strategy.as_ref());
         let stays = !binding.deleting && binding.spec.state != BindingState::Unscheduled;
@@ -94,7 +91,7 @@ pub(super) fn classify<'a>(
     bindings.iter().map(case).collect()
 }
 
-/// One that was never given resources gets the strategy together with them.
+/// A binding without resources gets the strategy together with them.
 fn lacks_strategy(binding: &BindingFacts<'_>, wanted: &ApplyStrategy) -> bool {
     if binding.deleting || !matches!(binding.spec.state, BindingState::Bound | BindingState::Unscheduled) {
         return false;
@@ -106,17 +103,18 @@ fn lacks_strategy(binding: &BindingFacts<'_>, wanted: &ApplyStrategy) -> bool {
 
 fn need<'a>(observed: &'a Observed<'a>, binding: &BindingFacts<'_>) -> Need<'a> {
     match binding.spec.state {
-        _ if binding.deleting => Need::Leaving,
+        _ if binding.deleting => Need::Deleting,
+        BindingState::Unscheduled if !observed.scheduled => Need::Blocked(Wait::Scheduling),
         BindingState::Unscheduled => Need::Removal,
-        BindingState::Other(_) => Need::Foreign,
+        BindingState::Other(_) => Need::UnknownState,
         BindingState::Scheduled => match content(observed, binding) {
-            Err(wait) => Need::Held(wait),
-            // Given up and picked again, with what it was before forgotten in between.
-            Ok(content) if binding.carries() => Need::Update(content, Outdated::Snapshot),
+            Err(wait) => Need::Blocked(wait),
+            // The binding was unscheduled and picked again; its previous state is not recorded.
+            Ok(content) if binding.has_content() => Need::Update(content, Outdated::Snapshot),
             Ok(content) => Need::First(content),
         },
         BindingState::Bound => match content(observed, binding) {
-            Err(wait) => Need::Held(wait),
+            Err(wait) => Need::Blocked(wait),
             Ok(content) if !binding.has(content.snapshot) => Need::Update(content, Outdated::Snapshot),
             Ok(content) if !binding.has_overrides(&content.overrides) => Need::Update(content, Outdated::Overrides),
             Ok(_) => Need::Nothing,
@@ -136,7 +134,7 @@ fn content<'a>(observed: &'a Observed<'a>, binding: &BindingFacts<'_>) -> Result
     Ok(Content { snapshot, overrides })
 }
 
-/// Bindings by cluster: normally one each.
+/// Bindings by cluster, normally one each.
 struct Neighbours<'a>(BTreeMap<&'a str, Vec<&'a BindingFacts<'a>>>);
 
 impl<'a> Neighbours<'a> {
@@ -148,16 +146,16 @@ impl<'a> Neighbours<'a> {
         Self(by_cluster)
     }
 
-    /// A cluster gets nothing new while what came through an older binding is still being taken off it, or while nobody can
-    /// say which of two bindings counts. Other clusters go on.
+    /// A cluster gets nothing new while an older binding is being cleaned up, or while it has two bindings. Other
+    /// clusters are not affected.
     fn wait(&self, binding: &BindingFacts<'_>) -> Option<Wait> {
         if binding.deleting {
             return None;
         }
         let others = self.0.get(binding.cluster).into_iter().flatten().filter(|other| other.name != binding.name);
-        let (older, rivals): (Vec<_>, Vec<_>) = others.partition(|other| other.deleting);
+        let (older, duplicates): (Vec<_>, Vec<_>) = others.partition(|other| other.deleting);
         let named = |other: &&&BindingFacts<'_>| other.name.to_owned();
-        let rival = rivals.first().map(|other| Wait::RivalBinding { binding: named(other) });
-        rival.or_else(|| older.first().map(|other| Wait::OlderBinding { binding: named(other) }))
+        let duplicate = duplicates.first().map(|other| Wait::DuplicateBinding { binding: named(other) });
+        duplicate.or_else(|| older.first().map(|other| Wait::OlderBinding { binding: named(other) }))
     }
 }

@@ -1,7 +1,4 @@
-//! How many clusters may be without the resources, and how many may have them beyond those wanted.
-//!
-//! Decides the numbers from the placement and its bindings. Percentages are of the wanted clusters, rounded up. Never
-//! chooses a cluster.
+//! maxUnavailable and maxSurge as numbers. Percentages are of the wanted clusters, rounded up.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,16 +11,16 @@ use jiff::SignedDuration;
 use super::observed::BindingFacts;
 use super::report::Fault;
 
-/// What a rollout keeps to, and how much of it is used.
+/// The limits of a rollout, and how much of them is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// How many clusters are wanted.
+    /// Number of wanted clusters.
     pub target: usize,
     pub max_unavailable: usize,
     pub max_surge: usize,
-    /// Clusters that are ready and stay.
+    /// Clusters that are ready and not being deleted.
     pub ready: usize,
-    /// Clusters that have resources, those that are being removed included.
+    /// Clusters that have resources, including those being removed.
     pub carrying: usize,
 }
 
@@ -33,8 +30,8 @@ impl Budget {
         self.target.saturating_sub(self.max_unavailable)
     }
 
-    /// How many ready clusters may be disturbed. `None` if there are already too few: then nobody is disturbed who might
-    /// be available.
+    /// How many ready clusters may be disturbed. `None` if there are already too few; then only failed clusters may be
+    /// disturbed.
     pub fn spare(&self) -> Option<usize> {
         self.ready.checked_sub(self.needed())
     }
@@ -53,14 +50,14 @@ impl fmt::Display for Budget {
     }
 }
 
-/// The limits themselves.
+/// The limits as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub target: usize,
     pub max_unavailable: usize,
     pub max_surge: usize,
-    /// How long resources that cannot be tracked are not trusted.
-    pub settling: SignedDuration,
+    /// How long untrackable resources do not count as ready.
+    pub unavailable_period: SignedDuration,
 }
 
 impl Limits {
@@ -75,19 +72,19 @@ impl Limits {
             target,
             max_unavailable: share("maxUnavailable", most, RollingUpdateConfig::DEFAULT_MAX_UNAVAILABLE, target)?,
             max_surge: share("maxSurge", surge, RollingUpdateConfig::DEFAULT_MAX_SURGE, target)?,
-            settling: SignedDuration::from_secs(seconds.max(0)),
+            unavailable_period: SignedDuration::from_secs(seconds.max(0)),
         })
     }
 }
 
-/// How many clusters are wanted: as many as the policy says, or where it takes all that fit, those that were picked.
+/// The number of wanted clusters: the number in the policy, or for PickAll the number of picked clusters.
 fn target(spec: &PlacementSpec, bindings: &[&BindingFacts<'_>]) -> usize {
     let policy = spec.policy.as_ref();
     match policy.map(PlacementPolicy::placement_type).unwrap_or_default() {
         PlacementType::PickAll => {
             let wanted = bindings.iter().filter(|binding| match binding.spec.state {
                 BindingState::Scheduled => !binding.deleting,
-                // One that is taken away leaves a gap until another takes its place.
+                // A deleted binding leaves a gap until another one replaces it.
                 BindingState::Bound => true,
                 BindingState::Unscheduled | BindingState::Other(_) => false,
             });
@@ -105,7 +102,7 @@ fn share(field: &'static str, given: Option<&IntOrString>, default: &str, target
     let fallback = IntOrString::from(default);
     let value = given.unwrap_or(&fallback);
     let number = match value {
-        // The schema lets a plain number through as text too.
+        // The schema also accepts a plain number as text.
         IntOrString::String(text) if !text.ends_with('%') => text.parse().ok(),
         _ => value.of(target, Rounding::Up),
     };

@@ -1,7 +1,4 @@
-//! The facts that a rolling update rests on, each read once from its object.
-//!
-//! Decides what an object means to a rollout: which snapshot is meant by "latest", what a binding carries. Objects are
-//! borrowed, never copied. Never decides what to do about them.
+//! The input of a rollout's plan. Objects are borrowed, not copied.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +9,13 @@ use fleet_api::well_known::annotations;
 
 use crate::overrides::Pins;
 
-/// Everything that one plan is made from.
+/// The input of a plan.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
     pub placement: PlacementFacts<'a>,
+    /// Whether the scheduler has decided for the placement's current generation. Until then an unscheduled cluster may
+    /// be picked again.
+    pub scheduled: bool,
     pub snapshot: LatestSnapshot<'a>,
     pub overrides: Overrides<'a>,
     /// All bindings of the placement, in any order.
@@ -43,9 +43,9 @@ impl<'a> PlacementFacts<'a> {
 /// The master snapshot that is marked as the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatestSnapshot<'a> {
-    /// Not written yet.
+    /// Not created yet.
     Missing,
-    /// More than one is marked, as in the middle of a change: which one counts cannot be known.
+    /// More than one has the label, for example during a change.
     Several(usize),
     /// The one of this name.
     One(&'a str),
@@ -67,15 +67,15 @@ impl<'a> LatestSnapshot<'a> {
 /// Which override snapshots apply to the latest content.
 #[derive(Debug, Clone)]
 pub enum Overrides<'a> {
-    /// It cannot be told yet: an override is between two of its snapshots, or the group of resource snapshots is incomplete.
-    Unsettled,
-    /// By cluster; a cluster that is not listed has none.
+    /// Unknown for now: an override has no latest snapshot, or the group of resource snapshots is incomplete.
+    Unknown,
+    /// By cluster. Clusters without overrides are missing.
     Matched(BTreeMap<&'a str, ClusterOverrides>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterOverrides {
-    /// Some override matches the content, but the cluster whose labels decide is no longer in the fleet.
+    /// An override matches the content, but the cluster with the labels is no longer in the fleet.
     ClusterGone,
     Pinned(Pins),
 }
@@ -88,10 +88,10 @@ pub struct BindingFacts<'a> {
     pub generation: i64,
     pub spec: &'a ResourceBindingSpec,
     pub conditions: &'a [Condition],
-    /// Whether it says already that its resources stay on the cluster.
+    /// Whether it has the annotation that its resources stay on the cluster.
     pub abandoned: bool,
-    /// Whether its cluster is no longer in the fleet: whatever was reported, nobody has resources through it.
-    pub gone: bool,
+    /// Whether its cluster has left the fleet. Its conditions then mean nothing.
+    pub cluster_gone: bool,
 }
 
 impl<'a> BindingFacts<'a> {
@@ -105,18 +105,17 @@ impl<'a> BindingFacts<'a> {
             conditions: binding.status.as_ref().map_or(&[], |status| &status.conditions),
             abandoned: annotation(binding, annotations::DELETE_PROPAGATION)
                 == Some(DeletePropagationPolicy::Abandon.as_str()),
-            gone: false,
+            cluster_gone: false,
         }
     }
 
-    /// The same for a cluster that is no longer in the fleet, if that is so.
     #[must_use]
-    pub fn gone_if(self, gone: bool) -> Self {
-        Self { gone, ..self }
+    pub fn with_cluster_gone(self, cluster_gone: bool) -> Self {
+        Self { cluster_gone, ..self }
     }
 
     /// Whether the cluster has, or is about to get, resources through it.
-    pub(super) fn carries(&self) -> bool {
+    pub(super) fn has_content(&self) -> bool {
         self.spec.state == BindingState::Bound || !self.spec.resource_snapshot_name.is_empty()
     }
 

@@ -1,8 +1,5 @@
-//! Who gets what it needs now.
-//!
-//! Decides within the limits: at every moment so many clusters stay ready, and no more than so many have the resources. Whom
-//! an update cannot harm, because it is known not to be available, waits for nobody. Others are served by name, removals
-//! before updates. Never touches a binding.
+//! Picks the bindings that are served now, within maxUnavailable and maxSurge. A cluster that is known to be
+//! unavailable is always served. Others are served by name, removals before updates.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +7,7 @@ use super::classify::{Case, Need};
 use super::health::Health;
 use super::limits::{Budget, Limits};
 
-/// How much of the limits is used before this plan.
+/// The limits and how much of them is used before this plan.
 pub(super) fn budget(limits: &Limits, cases: &[Case<'_>]) -> Budget {
     let clusters = |wanted: fn(&Case<'_>) -> bool| {
         cases.iter().filter(|case| wanted(case)).map(|case| case.binding.cluster).collect::<BTreeSet<_>>().len()
@@ -20,20 +17,20 @@ pub(super) fn budget(limits: &Limits, cases: &[Case<'_>]) -> Budget {
         max_unavailable: limits.max_unavailable,
         max_surge: limits.max_surge,
         ready: clusters(|case| !case.binding.deleting && has_resources(case) && case.health == Health::Ready),
-        carrying: clusters(takes_room),
+        carrying: clusters(counts_against_surge),
     }
 }
 
-/// Where differences are only reported, the cluster has nothing. What the binding asks for counts, not what was reported: a
-/// report is of the past as soon as the binding moves. One that goes takes room until it is gone, however it was applied:
-/// its strategy may have been another one a moment ago.
-fn takes_room(case: &Case<'_>) -> bool {
+/// A cluster with strategy ReportDiff has no resources. The spec of the binding decides, not its conditions, which are
+/// outdated as soon as the binding changes. A binding that is being deleted counts until it is gone, because its
+/// strategy may have changed just before.
+fn counts_against_surge(case: &Case<'_>) -> bool {
     has_resources(case) && !case.reports_only
 }
 
-/// A cluster that left the fleet counts for nothing.
+/// A cluster that left the fleet does not count.
 fn has_resources(case: &Case<'_>) -> bool {
-    case.binding.carries() && !case.binding.gone
+    case.binding.has_content() && !case.binding.cluster_gone
 }
 
 /// For each case, whether it is served now.
@@ -56,13 +53,15 @@ pub(super) fn pick(budget: &Budget, cases: &[Case<'_>]) -> Vec<bool> {
     picked
 }
 
-/// As long as enough clusters are ready, those of which nothing is known add nothing to them and may be disturbed; with
-/// fewer, they may be what keeps the service up.
+/// If enough clusters are ready, clusters in unknown health may be disturbed. With too few ready clusters they may be
+/// the ones that keep the service up. A cluster with untrackable resources is not disturbed before
+/// `unavailablePeriodSeconds` is over, even if no cluster has to be ready: users rely on the period to notice a bad
+/// version.
 fn may_disturb(case: &Case<'_>, spare: &mut Option<usize>) -> bool {
     match (case.health, spare) {
-        (Health::Unavailable(_), _) | (Health::Unknown | Health::Settling { .. }, Some(_)) => true,
+        (Health::Unavailable(_), _) | (Health::Unknown, Some(_)) => true,
         (Health::Ready, Some(spare)) => take(spare),
-        (_, None) => false,
+        (Health::InUnavailablePeriod { .. }, _) | (Health::Ready | Health::Unknown, None) => false,
     }
 }
 

@@ -1,57 +1,54 @@
-//! What a rollout found out, as values: how it stands, what each cluster does or waits for, and what stopped it.
-//!
-//! Decides the vocabulary and the sentence of every wait; events and diagnosis render from here. Never decides which value
-//! holds.
+//! The result of a rollout's plan as values, with the texts of every wait.
 
 use std::fmt;
 
 use super::health::Health;
 use super::limits::Budget;
 
-/// What a plan rests on.
+/// The result of planning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    pub outcome: Outcome,
-    /// Absent where no limits were looked at.
+    pub outcome: RolloutOutcome,
+    /// Absent if the limits were not computed.
     pub budget: Option<Budget>,
     /// One per binding, by the binding's name.
     pub clusters: Vec<ClusterReport>,
 }
 
 impl Report {
-    pub(super) fn without_clusters(outcome: Outcome) -> Self {
+    pub(super) fn without_clusters(outcome: RolloutOutcome) -> Self {
         Self { outcome, budget: None, clusters: Vec::new() }
     }
 }
 
 /// How planning ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// Staged runs move the bindings of this placement.
-    LeftToRuns,
+pub enum RolloutOutcome {
+    /// Staged update runs manage the bindings of this placement.
+    ManagedByRuns,
     /// The placement is being deleted. `abandoned` bindings leave their resources on the clusters.
-    Releasing { abandoned: usize },
-    /// The limits cannot be understood.
+    Deleting { abandoned: usize },
+    /// The limits are invalid.
     Stopped(Fault),
-    /// Nothing moves, because what to move to is not known.
+    /// The latest content is unknown, so no binding changes.
     AwaitingContent(ContentWait),
-    /// So many bindings are moved or removed by this plan; so many others must wait.
+    /// This plan updates or removes `moved` bindings.
     Moving { moved: usize, waiting: usize },
-    /// Nothing moves, and so many bindings wait.
+    /// No binding changes.
     Waiting { waiting: usize },
-    /// Every binding has what it should have, or is on its way out.
+    /// Every binding is up to date or being deleted.
     UpToDate,
 }
 
-/// Why the wanted content is not known.
+/// Why the latest content is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentWait {
-    /// There is no snapshot of the resources yet.
+    /// There is no resource snapshot yet.
     NoSnapshot,
-    /// Several snapshots claim to be the latest.
+    /// Several snapshots have the label of the latest one.
     AmbiguousSnapshot { snapshots: usize },
-    /// Which overrides apply cannot be told yet.
-    OverridesUnsettled,
+    /// The matching overrides are unknown.
+    OverridesUnknown,
 }
 
 impl fmt::Display for ContentWait {
@@ -59,37 +56,37 @@ impl fmt::Display for ContentWait {
         match self {
             ContentWait::NoSnapshot => f.write_str("there is no snapshot of the resources yet"),
             ContentWait::AmbiguousSnapshot { snapshots } => write!(f, "{snapshots} snapshots claim to be the latest"),
-            ContentWait::OverridesUnsettled => f.write_str("which overrides apply cannot be told yet"),
+            ContentWait::OverridesUnknown => f.write_str("the matching overrides are not known yet"),
         }
     }
 }
 
-/// Where one binding stands.
+/// State of one binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterReport {
     pub cluster: String,
     pub binding: String,
     pub health: Health,
-    pub standing: Standing,
+    pub phase: ClusterPhase,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// Being deleted; its resources are taken off the cluster.
-    Leaving,
-    /// No longer wanted, and deleted by this plan.
+pub enum ClusterPhase {
+    /// Being deleted.
+    Deleting,
+    /// Unscheduled, deleted by this plan.
     Removing,
-    /// Gets the resources for the first time by this plan.
+    /// This plan gives it resources for the first time.
     Starting,
-    /// Gets newer content by this plan.
+    /// This plan gives it newer content.
     Updating(Outdated),
     UpToDate,
     Waiting(Wait),
-    /// In a state that this release does not know.
-    Foreign,
+    /// Its state is unknown to this release.
+    UnknownState,
 }
 
-/// In what a binding differs from what its cluster should have.
+/// Which part of a binding is outdated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outdated {
     Snapshot,
@@ -99,27 +96,29 @@ pub enum Outdated {
 /// What a binding waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
-    /// Others must become ready before this one may be updated.
+    /// Other clusters must become ready before this one may be updated.
     UpdateNeedsReady(Outdated),
-    /// Others must become ready before this one, which is no longer wanted, may be removed.
+    /// Other clusters must become ready before this unscheduled one may be removed.
     RemovalNeedsReady,
-    /// Others must be gone before this one may get the resources.
+    /// Other clusters must be cleaned up before this one may get the resources.
     Surge,
     /// An older binding of the same cluster must be gone first.
     OlderBinding {
         binding: String,
     },
-    /// There is another binding of the same cluster; which one counts cannot be known.
-    RivalBinding {
+    /// There is another binding of the same cluster.
+    DuplicateBinding {
         binding: String,
     },
     Content(ContentWait),
+    /// The scheduler must decide for the placement's current generation before an unscheduled binding is removed.
+    Scheduling,
     /// Overrides depend on the labels of a cluster that is no longer in the fleet.
     ClusterGone,
 }
 
 impl Wait {
-    /// Whether it is the rollout strategy that makes it wait.
+    /// Whether the rollout strategy is the reason.
     pub fn is_strategy(&self) -> bool {
         matches!(self, Wait::UpdateNeedsReady(_) | Wait::RemovalNeedsReady | Wait::Surge)
     }
@@ -129,20 +128,21 @@ impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Wait::UpdateNeedsReady(Outdated::Snapshot) => {
-                f.write_str("maxUnavailable allows no update to the latest resources until other clusters are ready")
+                f.write_str("maxUnavailable allows no update to the latest resources until more clusters are ready")
             }
             Wait::UpdateNeedsReady(Outdated::Overrides) => {
-                f.write_str("maxUnavailable allows no update to the latest overrides until other clusters are ready")
+                f.write_str("maxUnavailable allows no update to the latest overrides until more clusters are ready")
             }
-            Wait::RemovalNeedsReady => f.write_str("maxUnavailable allows no removal until other clusters are ready"),
+            Wait::RemovalNeedsReady => f.write_str("maxUnavailable allows no removal until more clusters are ready"),
             Wait::Surge => f.write_str("maxSurge allows no further cluster until another one is cleaned up"),
             Wait::OlderBinding { binding } => {
                 write!(f, "binding {binding:?} of the same cluster is still being cleaned up")
             }
-            Wait::RivalBinding { binding } => {
+            Wait::DuplicateBinding { binding } => {
                 write!(f, "there is another binding of the same cluster, {binding:?}; delete one of the two")
             }
             Wait::Content(wait) => write!(f, "{wait}"),
+            Wait::Scheduling => f.write_str("the scheduler has not decided for the latest placement yet"),
             Wait::ClusterGone => f.write_str("the cluster is no longer in the fleet, so no override can be matched"),
         }
     }

@@ -1,7 +1,5 @@
-//! How a rollout's decisions are written.
-//!
-//! Decides the writes and their order: first what changes bindings, then what their RolloutStarted says, so that leaving the
-//! latter to a later plan is the same as stopping early. Never decides who moves.
+//! The writes of a rollout. Changes of bindings come first, then their RolloutStarted conditions, so that deferring the
+//! conditions is the same as a plan that stopped early.
 
 use fleet_api::conditions::binding::{BindingRolloutStarted, BindingRolloutStartedReason};
 use fleet_api::conditions::{Condition, ConditionState, decode, put};
@@ -15,23 +13,23 @@ use crate::plan::ObjectWrite;
 /// One write to a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Replaces the apply strategy and nothing else.
+    /// Replaces only the apply strategy.
     SetApplyStrategy { binding: String, strategy: ApplyStrategy },
-    /// Deletes it, provided that it is still as observed.
+    /// Deletes the observed version of the binding.
     Remove { binding: String },
-    /// Gives it content, provided that it is still as observed.
+    /// Sets the content of the observed version of the binding.
     Move(Move),
-    /// Notes on it that its resources stay on the cluster (`annotations::DELETE_PROPAGATION`).
+    /// Sets `annotations::DELETE_PROPAGATION`: the resources stay on the cluster.
     Abandon { binding: String },
-    /// Sets RolloutStarted for the generation that the binding then has.
-    Announce { binding: String, started: BindingRolloutStarted },
+    /// Sets RolloutStarted for the binding's generation after this plan.
+    SetRolloutStarted { binding: String, started: BindingRolloutStarted },
 }
 
 impl Write {
-    /// Whether it only tells how things stand. Such writes come last, and a caller may leave them to a plan a moment later,
-    /// when they may have become needless.
-    pub fn may_wait(&self) -> bool {
-        matches!(self, Write::Announce { .. })
+    /// Whether the write only sets a condition. Such writes come last. A caller may defer them; a later plan may no
+    /// longer need them.
+    pub fn is_deferrable(&self) -> bool {
+        matches!(self, Write::SetRolloutStarted { .. })
     }
 }
 
@@ -42,7 +40,7 @@ impl ObjectWrite for Write {
                 ("binding", binding)
             }
             Write::Move(change) => ("binding", &change.binding),
-            Write::Announce { binding, .. } => ("status of binding", binding),
+            Write::SetRolloutStarted { binding, .. } => ("status of binding", binding),
         }
     }
 
@@ -51,7 +49,7 @@ impl ObjectWrite for Write {
     }
 }
 
-/// What a binding shall have.
+/// The new content of a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
     pub binding: String,
@@ -71,8 +69,8 @@ impl Move {
     }
 }
 
-/// Sets RolloutStarted in a list of conditions. Says whether anything changed.
-pub fn announce(
+/// Sets RolloutStarted in a list of conditions. Returns whether anything changed.
+pub fn set_rollout_started(
     conditions: &mut Vec<Condition>,
     started: &BindingRolloutStarted,
     generation: i64,
@@ -81,19 +79,19 @@ pub fn announce(
     put(conditions, started.finding(generation), now)
 }
 
-/// `picked` says for each case whether it is served now.
+/// `picked` tells for each case whether it is served now.
 pub(super) fn writes(cases: &[Case<'_>], picked: &[bool], strategy: &ApplyStrategy) -> Vec<Write> {
     let served = || cases.iter().zip(picked);
     let mut writes: Vec<Write> = Vec::new();
-    // All strategies come first: whoever gets another one has nothing current to say afterwards, and the rest of the plan
-    // takes that for given.
+    // Strategies come first: a binding with a new strategy has no current conditions, and the rest of the plan relies
+    // on that.
     let kept = served().filter(|(case, picked)| case.strategy_changed && !**picked).map(|(case, _)| case);
     writes.extend(kept.map(|case| Write::SetApplyStrategy { binding: name(case), strategy: strategy.clone() }));
     for wanted in [is_removal, is_update, is_first] {
         let those = served().filter(|(case, picked)| **picked && wanted(&case.need)).map(|(case, _)| case);
         writes.extend(those.filter_map(|case| change(case, strategy)));
     }
-    writes.extend(served().filter_map(|(case, picked)| announcement(case, *picked)));
+    writes.extend(served().filter_map(|(case, picked)| rollout_started_write(case, *picked)));
     writes
 }
 
@@ -112,12 +110,12 @@ fn is_first(need: &Need<'_>) -> bool {
 fn change(case: &Case<'_>, strategy: &ApplyStrategy) -> Option<Write> {
     match &case.need {
         Need::Removal => Some(Write::Remove { binding: name(case) }),
-        Need::First(content) | Need::Update(content, _) => Some(Write::Move(moved(case, content, strategy))),
-        Need::Nothing | Need::Leaving | Need::Foreign | Need::Held(_) => None,
+        Need::First(content) | Need::Update(content, _) => Some(Write::Move(binding_move(case, content, strategy))),
+        Need::Nothing | Need::Deleting | Need::UnknownState | Need::Blocked(_) => None,
     }
 }
 
-fn moved(case: &Case<'_>, content: &Content<'_>, strategy: &ApplyStrategy) -> Move {
+fn binding_move(case: &Case<'_>, content: &Content<'_>, strategy: &ApplyStrategy) -> Move {
     Move {
         binding: name(case),
         snapshot: content.snapshot.to_owned(),
@@ -126,22 +124,22 @@ fn moved(case: &Case<'_>, content: &Content<'_>, strategy: &ApplyStrategy) -> Mo
     }
 }
 
-/// A binding that is written has a new generation, for which nothing has been said yet. One whose content is not known now
-/// has been given what it names.
-fn announcement(case: &Case<'_>, picked: bool) -> Option<Write> {
-    let said = decode::<BindingRolloutStarted>(case.binding.conditions, case.binding.generation);
-    let said_held_back = said.reason() == Some(BindingRolloutStartedReason::NotStartedYet);
+/// A changed binding has a new generation without a RolloutStarted condition. A bound binding whose latest content is
+/// unknown counts as started with the content that it has.
+fn rollout_started_write(case: &Case<'_>, picked: bool) -> Option<Write> {
+    let reported = decode::<BindingRolloutStarted>(case.binding.conditions, case.binding.generation);
+    let is_reported_held_back = reported.reason() == Some(BindingRolloutStartedReason::NotStartedYet);
     let changed = picked || case.strategy_changed;
-    let (started, said) = match &case.need {
-        Need::Nothing => (BindingRolloutStarted::Started, said.is_true()),
+    let (started, reported) = match &case.need {
+        Need::Nothing => (BindingRolloutStarted::Started, reported.is_true()),
         Need::First(_) | Need::Update(..) if picked => (BindingRolloutStarted::Started, false),
-        Need::First(_) | Need::Update(..) => (BindingRolloutStarted::HeldBack, said_held_back),
-        Need::Held(_) if case.binding.spec.state == BindingState::Bound => {
-            (BindingRolloutStarted::Started, said.is_true() || said.is_false())
+        Need::First(_) | Need::Update(..) => (BindingRolloutStarted::HeldBack, is_reported_held_back),
+        Need::Blocked(_) if case.binding.spec.state == BindingState::Bound => {
+            (BindingRolloutStarted::Started, reported.is_true() || reported.is_false())
         }
-        Need::Removal | Need::Leaving | Need::Foreign | Need::Held(_) => return None,
+        Need::Removal | Need::Deleting | Need::UnknownState | Need::Blocked(_) => return None,
     };
-    (changed || !said).then(|| Write::Announce { binding: name(case), started })
+    (changed || !reported).then(|| Write::SetRolloutStarted { binding: name(case), started })
 }
 
 fn name(case: &Case<'_>) -> String {

@@ -1,21 +1,48 @@
-//! Which clusters the policy requires, and what its preferences are worth for each.
+//! Required and preferred cluster affinity: which clusters are allowed, and how each scores.
 //!
-//! Decides from labels and properties. Ranges of ranked properties are taken over the whole fleet, whoever is eligible.
-//! Terms and expressions are tried in order and only as far as needed, so a malformed one may go unnoticed. Never looks
-//! at bindings.
+//! Ranges of ranked properties cover the whole fleet, eligible or not. Terms and expressions are evaluated in order
+//! and only as far as needed, so a malformed one may go unnoticed.
+
+use std::collections::BTreeSet;
 
 use fleet_api::selector::Selector;
-use fleet_api::types::{ClusterAffinity, LabelSelector, PlacementPolicy, PreferredClusterSelector, SortOrder};
+use fleet_api::types::{
+    ClusterAffinity, ClusterSelectorTerm, LabelSelector, PlacementPolicy, PlacementType, PreferredClusterSelector,
+    SortOrder,
+};
 
 use super::observed::ClusterFacts;
-use super::properties::{Expression, Property};
+use super::properties::{Expression, Holds, Property, Reading};
 use super::report::Fault;
 
 fn cluster_affinity(policy: Option<&PlacementPolicy>) -> Option<&ClusterAffinity> {
     policy?.affinity.as_ref()?.cluster_affinity.as_ref()
 }
 
-/// A label selector where an absent one matches every cluster.
+fn required_terms(policy: Option<&PlacementPolicy>) -> &[ClusterSelectorTerm] {
+    let required = cluster_affinity(policy)
+        .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    required.map_or(&[], |selector| &selector.cluster_selector_terms)
+}
+
+fn preferences(policy: Option<&PlacementPolicy>) -> &[PreferredClusterSelector] {
+    cluster_affinity(policy).map_or(&[], |affinity| &affinity.preferred_during_scheduling_ignored_during_execution)
+}
+
+/// Properties that the policy compares or ranks by, and that the cluster reports with unusable values. Depends only
+/// on the policy and the reported values.
+pub fn unusable_properties<'p>(policy: Option<&'p PlacementPolicy>, cluster: &ClusterFacts<'_>) -> BTreeSet<&'p str> {
+    let expressions = required_terms(policy).iter().filter_map(|term| term.property_selector.as_ref());
+    let compared = expressions.flat_map(|selector| &selector.match_expressions).map(|one| one.name.as_str());
+    let compared = compared.filter(|name| matches!(Property::named(name).of(cluster), Ok(Reading::Unusable(_))));
+    let ranks = policy.is_some_and(|policy| policy.placement_type() == PlacementType::PickN);
+    let sorters = preferences(policy).iter().filter(|_| ranks);
+    let ranked = sorters.filter_map(|term| term.preference.property_sorter.as_ref()).map(|sorter| sorter.name.as_str());
+    let ranked = ranked.filter(|name| matches!(Property::named(name).rank(cluster), Ok(Err(_))));
+    compared.chain(ranked).collect()
+}
+
+/// A label selector; an absent one matches every cluster.
 #[derive(Debug)]
 struct Labels(Option<Result<Selector, Fault>>);
 
@@ -33,7 +60,7 @@ impl Labels {
     }
 }
 
-/// What a cluster must have: one of these terms.
+/// The required terms, one of which must match.
 #[derive(Debug)]
 pub(super) struct Required<'p>(Vec<RequiredTerm<'p>>);
 
@@ -45,10 +72,7 @@ struct RequiredTerm<'p> {
 
 impl<'p> Required<'p> {
     pub(super) fn new(policy: Option<&'p PlacementPolicy>) -> Self {
-        let selector = cluster_affinity(policy)
-            .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
-        let terms = selector.map_or(&[][..], |selector| &selector.cluster_selector_terms);
-        let read = terms.iter().map(|term| RequiredTerm {
+        let read = required_terms(policy).iter().map(|term| RequiredTerm {
             labels: Labels::new(term.label_selector.as_ref()),
             expressions: term
                 .property_selector
@@ -60,65 +84,70 @@ impl<'p> Required<'p> {
         Self(read.collect())
     }
 
-    /// Whether the cluster has what is required; no terms require nothing.
-    pub(super) fn admits(&self, cluster: &ClusterFacts<'_>) -> Result<bool, Fault> {
+    /// Whether a required term matches; without terms, every cluster does.
+    pub(super) fn admits(&self, cluster: &ClusterFacts<'_>) -> Result<Holds, Fault> {
+        let mut unusable = None;
         for term in &self.0 {
-            if term.matches(cluster)? {
-                return Ok(true);
+            match term.matches(cluster)? {
+                Holds::Yes => return Ok(Holds::Yes),
+                Holds::No => {}
+                Holds::Unusable(value) => unusable = unusable.or(Some(value)),
             }
         }
-        Ok(self.0.is_empty())
+        Ok(match unusable {
+            Some(value) => Holds::Unusable(value),
+            None if self.0.is_empty() => Holds::Yes,
+            None => Holds::No,
+        })
     }
 }
 
 impl RequiredTerm<'_> {
-    fn matches(&self, cluster: &ClusterFacts<'_>) -> Result<bool, Fault> {
+    fn matches(&self, cluster: &ClusterFacts<'_>) -> Result<Holds, Fault> {
         if !self.labels.match_cluster(cluster)? {
-            return Ok(false);
+            return Ok(Holds::No);
         }
         for expression in &self.expressions {
-            if !expression.holds(cluster)? {
-                return Ok(false);
+            match expression.holds(cluster)? {
+                Holds::Yes => {}
+                other => return Ok(other),
             }
         }
-        Ok(true)
+        Ok(Holds::Yes)
     }
 }
 
-/// What makes a cluster better than another.
+/// The preferred terms.
 #[derive(Debug)]
-pub(super) struct Preferred<'p>(Vec<PreferredTerm<'p>>);
+pub(super) struct Preferred(Vec<PreferredTerm>);
 
 #[derive(Debug)]
-struct PreferredTerm<'p> {
+struct PreferredTerm {
     weight: i32,
     labels: Labels,
-    ranking: Option<Ranking<'p>>,
+    ranking: Option<Ranking>,
 }
 
 /// A property of all clusters, in the order of the fleet, with its range.
 #[derive(Debug)]
-struct Ranking<'p> {
-    property: &'p str,
+struct Ranking {
     order: SortOrder,
     values: Vec<Option<f64>>,
     least: f64,
     most: f64,
 }
 
-impl<'p> Preferred<'p> {
-    pub(super) fn new(policy: Option<&'p PlacementPolicy>, fleet: &[&ClusterFacts<'_>]) -> Result<Self, Fault> {
-        let terms = cluster_affinity(policy)
-            .map_or(&[][..], |affinity| &affinity.preferred_during_scheduling_ignored_during_execution);
-        terms.iter().map(|term| PreferredTerm::new(term, fleet)).collect::<Result<_, _>>().map(Self)
+impl Preferred {
+    pub(super) fn new(policy: Option<&PlacementPolicy>, fleet: &[&ClusterFacts<'_>]) -> Result<Self, Fault> {
+        preferences(policy).iter().map(|term| PreferredTerm::new(term, fleet)).collect::<Result<_, _>>().map(Self)
     }
 
-    /// What the preferences are worth for the cluster at `position` in the fleet.
+    /// The score of the cluster at `position` in the fleet.
     pub(super) fn score(&self, position: usize, cluster: &ClusterFacts<'_>) -> Result<i32, Fault> {
         let mut score = 0_i32;
         for term in self.0.iter().filter(|term| term.weight != 0) {
             if term.labels.match_cluster(cluster)? {
-                let worth = term.ranking.as_ref().map_or(Ok(term.weight), |it| it.share(position, term.weight))?;
+                let worth = term.ranking.as_ref().map_or(term.weight, |it| it.share(position, term.weight));
                 score = score.saturating_add(worth);
             }
         }
@@ -126,8 +155,8 @@ impl<'p> Preferred<'p> {
     }
 }
 
-impl<'p> PreferredTerm<'p> {
-    fn new(term: &'p PreferredClusterSelector, fleet: &[&ClusterFacts<'_>]) -> Result<Self, Fault> {
+impl PreferredTerm {
+    fn new(term: &PreferredClusterSelector, fleet: &[&ClusterFacts<'_>]) -> Result<Self, Fault> {
         let sorter = term.preference.property_sorter.as_ref();
         Ok(Self {
             weight: term.weight,
@@ -137,33 +166,30 @@ impl<'p> PreferredTerm<'p> {
     }
 }
 
-impl<'p> Ranking<'p> {
-    fn new(name: &'p str, order: SortOrder, fleet: &[&ClusterFacts<'_>]) -> Result<Self, Fault> {
+impl Ranking {
+    fn new(name: &str, order: SortOrder, fleet: &[&ClusterFacts<'_>]) -> Result<Self, Fault> {
         let property = Property::named(name);
-        let read = |cluster: &&ClusterFacts<'_>| Ok(property.of(cluster)?.map(|quantity| quantity.as_f64()));
+        let read = |cluster: &&ClusterFacts<'_>| Ok(property.rank(cluster)?.unwrap_or_default());
         let values: Vec<Option<f64>> = fleet.iter().map(read).collect::<Result<_, Fault>>()?;
         let least = values.iter().flatten().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
-        Ok(Self { property: name, order, values, least, most })
+        Ok(Self { order, values, least, most })
     }
 
-    /// The part of `weight` that the cluster's place between the least and the most value earns.
-    fn share(&self, position: usize, weight: i32) -> Result<i32, Fault> {
-        let Some(value) = self.values.get(position).copied().flatten() else { return Ok(0) };
-        if !(self.least.is_finite() && self.most.is_finite()) {
-            return Err(Fault::Unrankable { property: self.property.to_owned() });
-        }
+    /// The share of `weight` for the position of the value between the least and the greatest.
+    #[allow(clippy::cast_possible_truncation, reason = "a share of an i32 is no larger than the i32")]
+    fn share(&self, position: usize, weight: i32) -> i32 {
+        let Some(value) = self.values.get(position).copied().flatten() else { return 0 };
         let range = self.most - self.least;
         if range <= 0.0 {
-            return Ok(0);
+            return 0;
         }
         let place = (value - self.least) / range;
         let share = match self.order {
             SortOrder::Descending => place,
             SortOrder::Ascending => 1.0 - place,
         };
-        #[allow(clippy::cast_possible_truncation, reason = "a share of an i32 is no larger than the i32")]
-        Ok((share * f64::from(weight)).round() as i32)
+        (share * f64::from(weight)).round() as i32
     }
 }
 
@@ -222,15 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn values_that_cannot_be_ranked() {
+    fn audit_08_values_that_cannot_be_ranked_count_as_absent() {
         let sorter =
             "{weight: 5, preference: {propertySorter: {name: kubernetes-fleet.io/node-count, sortOrder: Descending}}}";
-        let too_large = r#"values of property "kubernetes-fleet.io/node-count" are too large to be ranked"#;
-        assert_eq!(scores("a nodes=1\nb nodes=1e999\nc", sorter), format!("a: {too_large} b: {too_large} c=0"));
-        assert_eq!(
-            scores("a nodes=1\nb nodes=x", sorter),
-            r#"property "kubernetes-fleet.io/node-count" of cluster "b" has the value "x", which is no quantity"#
-        );
+        assert_eq!(scores("a nodes=1\nb nodes=1e999\nc\nd nodes=2", sorter), "a=0 b=0 c=0 d=5");
+        assert_eq!(scores("a nodes=1\nb nodes=x\nc nodes=2", sorter), "a=0 b=0 c=5");
+        // A range that does not fit a floating point number ranks no cluster and causes no error.
+        assert_eq!(scores("a nodes=-1e308\nb nodes=1e308", sorter), "a=0 b=0");
     }
 
     #[test]
@@ -255,8 +279,8 @@ mod tests {
         ));
         let required = Required::new(Some(&policy));
         let verdict = |cluster: &ClusterFacts<'_>| match required.admits(cluster) {
-            Ok(true) => Some(cluster.name.to_string()),
-            Ok(false) => None,
+            Ok(Holds::Yes) => Some(cluster.name.to_string()),
+            Ok(Holds::No | Holds::Unusable(_)) => None,
             Err(fault) => Some(format!("{}: {fault}", cluster.name)),
         };
         fleet.facts().iter().filter_map(verdict).collect::<Vec<_>>().join(" ")

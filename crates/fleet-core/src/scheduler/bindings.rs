@@ -1,6 +1,4 @@
-//! What becomes of a placement's bindings: what each one means now, and how picked clusters get theirs.
-//!
-//! Decides the class of every binding, reuses bindings where there are any, and names new ones. Never picks a cluster.
+//! Classifies the bindings of a placement, and reuses or creates bindings for picked clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +12,15 @@ use super::observed::{BindingFacts, Observed, PolicyFacts};
 use super::report::Fault;
 use super::{Fleet, Write};
 
-/// The bindings of a placement by what they mean now, each class by name.
+/// The bindings of a placement by class, each sorted by name.
 #[derive(Debug, Default)]
 pub(super) struct Classified<'a> {
-    /// Count for nothing; the scheduler lets them go.
+    /// Being deleted: not counted; the scheduler removes its finalizer.
     pub deleting: Vec<&'a BindingFacts<'a>>,
     pub unscheduled: Vec<&'a BindingFacts<'a>>,
     /// Their cluster is gone or leaving.
     pub dangling: Vec<&'a BindingFacts<'a>>,
-    /// Made under another policy.
+    /// Created under another policy.
     pub obsolete: Vec<&'a BindingFacts<'a>>,
     pub scheduled: Vec<&'a BindingFacts<'a>>,
     pub bound: Vec<&'a BindingFacts<'a>>,
@@ -42,7 +40,7 @@ impl<'a> Classified<'a> {
                 _ if binding.policy_snapshot != policy.name => &mut classes.obsolete,
                 BindingState::Scheduled => &mut classes.scheduled,
                 BindingState::Bound => &mut classes.bound,
-                // A state of another release: neither counted nor touched.
+                // A state of another release: neither counted nor changed.
                 BindingState::Other(_) => continue,
             };
             class.push(binding);
@@ -50,12 +48,12 @@ impl<'a> Classified<'a> {
         classes
     }
 
-    /// How many clusters are selected under the latest policy.
+    /// The number of clusters selected under the latest policy.
     pub(super) fn present(&self) -> usize {
         self.scheduled.len() + self.bound.len()
     }
 
-    /// Those selected under the latest policy.
+    /// The bindings under the latest policy.
     pub(super) fn selected(&self) -> impl Iterator<Item = &'a BindingFacts<'a>> {
         self.scheduled.iter().chain(&self.bound).copied()
     }
@@ -65,7 +63,7 @@ pub(super) fn unschedule(binding: &BindingFacts<'_>) -> Write {
     Write::Unschedule { binding: binding.name.to_owned(), previous: binding.state.clone() }
 }
 
-/// A binding to be created.
+/// A binding to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBinding {
     pub name: BindingName,
@@ -79,13 +77,14 @@ impl NewBinding {
         object.metadata.namespace = placement.namespace.as_ref().map(ToString::to_string);
         let parent = (labels::PARENT_PLACEMENT.to_owned(), placement.name.to_string());
         object.metadata.labels = Some(BTreeMap::from([parent]));
-        // The work generator's comes with it: that saves a write per cluster, and nobody can forget the Works.
+        // The work generator's finalizer is set at creation, which saves a write per cluster and protects the Works
+        // from the start.
         object.metadata.finalizers = Some([finalizers::SCHEDULER_BINDING, finalizers::WORK].map(str::to_owned).into());
         object
     }
 }
 
-/// An existing binding to be brought under the latest policy.
+/// An existing binding to update for the latest policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Association {
     pub binding: String,
@@ -131,7 +130,7 @@ impl Booking {
     }
 }
 
-/// Gives bindings to picked clusters: those they have, or new ones.
+/// Assigns existing or new bindings to picked clusters.
 #[derive(Debug)]
 pub(super) struct Bookkeeper<'a> {
     observed: &'a Observed<'a>,
@@ -154,8 +153,8 @@ impl<'a> Bookkeeper<'a> {
         }
     }
 
-    /// The bindings for clusters that are picked together: new ones first, then those of an older policy, then those that
-    /// were given up and are taken back.
+    /// The bindings for clusters that are picked together: new ones first, then those of an older policy, then
+    /// unscheduled ones.
     pub(super) fn book(&mut self, picked: Vec<(&ClusterName, ClusterDecision)>) -> Result<Vec<Booking>, Fault> {
         let mut created = Vec::new();
         let mut kept = Vec::new();
@@ -229,13 +228,13 @@ fn by_cluster<'a>(bindings: &[&'a BindingFacts<'a>]) -> BTreeMap<&'a str, Vec<&'
     map
 }
 
-/// Every cluster draws from a sequence of its own, so that its binding gets the same name whoever else is picked: a
-/// creation whose answer was lost is then found to be done, instead of being done twice.
+/// Every cluster has its own sequence of names, so that its binding gets the same name whatever else is picked: a
+/// creation whose answer was lost is then recognised instead of repeated.
 fn seed_of(seed: u64, cluster: &ClusterName) -> u64 {
     bits::hashed(seed, cluster.as_str())
 }
 
-/// The counter runs through all values, so a name that is taken is always followed by one that is not.
+/// The counter runs through all values, so that every taken name is followed by a free one.
 fn next_bits(state: &mut u64) -> u32 {
     *state = state.wrapping_add(bits::STEP);
     u32::try_from(bits::mixed(*state) >> 32).unwrap_or_default()

@@ -1,9 +1,7 @@
-//! Whether a cluster can take resources at all: it belongs to the fleet, its agent is heard of, joined and not unhealthy for
-//! long.
+//! Whether a cluster is eligible: not leaving, joined, with recent heartbeats, and not unhealthy for long.
 //!
-//! Decides from the agent's reports and the time. Time alone can only end eligibility, never bring it, and a cluster that
-//! has been picked keeps what it has, so nothing needs to be looked at again when a heartbeat grows old. Never looks at a
-//! policy.
+//! Time can only end eligibility, and picked clusters stay picked, so no requeue is needed when a heartbeat grows
+//! old.
 
 use std::fmt;
 
@@ -11,12 +9,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::observed::{ClusterFacts, Health};
 
-/// How long bad news may last before a cluster is left out.
+/// How long heartbeats may be missing, and health bad, before a cluster is not eligible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EligibilityLimits {
-    /// A heartbeat older than this means that the cluster is out of reach. Heartbeats come each minute by default.
+    /// Maximum age of a heartbeat. Heartbeats are sent every minute by default.
     pub heartbeat_timeout: SignedDuration,
-    /// An agent may report bad health for so long; shorter spells are restarts and upgrades.
+    /// How long an agent may report bad health; shorter times are restarts and upgrades.
     pub health_timeout: SignedDuration,
 }
 
@@ -26,12 +24,12 @@ impl Default for EligibilityLimits {
     }
 }
 
-/// Why a cluster can take nothing.
+/// Why a cluster is not eligible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ineligible {
     Left,
     AgentNotOnline,
-    /// `None`: there never was a heartbeat.
+    /// `None` if there was never a heartbeat.
     NoRecentHeartbeat {
         since: Option<SignedDuration>,
     },
@@ -42,7 +40,7 @@ pub enum Ineligible {
     },
 }
 
-/// The first thing that keeps the cluster from taking resources, if any.
+/// The first reason why the cluster is not eligible, if any.
 pub fn eligibility(cluster: &ClusterFacts<'_>, now: Timestamp, limits: EligibilityLimits) -> Result<(), Ineligible> {
     if cluster.leaving {
         return Err(Ineligible::Left);
@@ -65,11 +63,11 @@ pub fn eligibility(cluster: &ClusterFacts<'_>, now: Timestamp, limits: Eligibili
     }
 }
 
-/// Minutes that stand for "never": what the longest duration of the other agents' clocks amounts to.
+/// The number of minutes that stands for "never": the longest duration in Go.
 const NEVER_MINUTES: f64 = 153_722_867.28;
 
 impl Ineligible {
-    /// What stands before the part of a sentence that says how long ago something was.
+    /// The text before the part of a reason that gives the age.
     pub(super) const AGE_OPENS: &str = " (last ";
 }
 

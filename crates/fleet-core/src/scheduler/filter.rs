@@ -1,7 +1,7 @@
-//! Which clusters of the fleet fit, before anything is scored.
+//! The filter: which clusters fit, before scoring. The first rule that rejects a cluster decides: affinity,
+//! eligibility, namespaces, taints.
 //!
-//! Decides per cluster by the first rule that says no: affinity, eligibility, namespaces, taints; last whether it has been
-//! picked already. The spread, which changes with every pick, is not looked at here. Never decides who is better.
+//! Topology spread is checked later, because it changes with every pick.
 
 use fleet_api::names::NamespaceName;
 
@@ -9,10 +9,11 @@ use super::Cycle;
 use super::affinity::Required;
 use super::eligibility::eligibility;
 use super::observed::{ClusterFacts, Namespaces};
+use super::properties::Holds;
 use super::report::{Fault, Rejection};
 use super::taints::untolerated;
 
-/// How far a cluster gets.
+/// The result of filtering one cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Screening {
     Fits,
@@ -40,8 +41,10 @@ fn rejection(
     required: &Required<'_>,
     cluster: &ClusterFacts<'_>,
 ) -> Result<Option<Rejection>, Fault> {
-    if !required.admits(cluster)? {
-        return Ok(Some(Rejection::NoTermMatches));
+    match required.admits(cluster)? {
+        Holds::Yes => {}
+        Holds::No => return Ok(Some(Rejection::NoTermMatches)),
+        Holds::Unusable(value) => return Ok(Some(Rejection::Unusable(value))),
     }
     if let Err(why) = eligibility(cluster, cycle.now, cycle.observed.limits) {
         return Ok(Some(Rejection::Ineligible(why)));
@@ -52,8 +55,8 @@ fn rejection(
     Ok(untolerated(cluster.taints, cycle.policy.policy).map(|taint| Rejection::Taint(taint.clone())))
 }
 
-/// A namespaced placement goes only where its namespace is. Members that do not collect namespaces get the benefit of the
-/// doubt.
+/// A namespaced placement is scheduled only on clusters that have its namespace. Members that do not collect
+/// namespaces are accepted.
 fn namespace_rejection(wanted: Option<&NamespaceName>, known: Namespaces<'_>) -> Option<Rejection> {
     let wanted = wanted?;
     match known {

@@ -1,18 +1,16 @@
-//! Which clusters a placement goes to.
+//! Picks the clusters of a placement.
 //!
-//! Decides from the placement's latest policy, the fleet and the placement's bindings: which bindings to create, bring under
-//! the policy or give up, and what the policy snapshot's status says. Time only ever makes clusters ineligible, and those
-//! that were picked stay, so there is never an instant to wait for. Never rolls anything out.
+//! Time can only make clusters ineligible, and picked clusters stay picked, so a plan never wakes by time.
 //!
 //! | file | step |
 //! |---|---|
 //! | `observed` | the facts |
-//! | `bindings` | what each binding means now; how a picked cluster gets one |
-//! | `filter` | who fits: `affinity`, `properties`, `eligibility`, `taints` |
-//! | `score`, `topology` | who is better |
-//! | `pick_all`, `pick_fixed`, `pick_n` | who is picked |
-//! | `decisions` | what the status says |
-//! | `report` | what was found out, as values |
+//! | `bindings` | classes of bindings; bindings for picked clusters |
+//! | `filter` | which clusters fit: `affinity`, `properties`, `eligibility`, `taints` |
+//! | `score`, `topology` | which clusters are better |
+//! | `pick_all`, `pick_fixed`, `pick_n` | which clusters are picked |
+//! | `decisions` | the status of the policy snapshot |
+//! | `report` | the result of a plan as values |
 
 mod affinity;
 mod bindings;
@@ -35,16 +33,17 @@ mod tests;
 use fleet_api::types::{BindingState, PlacementPolicy, PlacementType, SchedulingPolicySnapshotStatus};
 use jiff::Timestamp;
 
+pub use affinity::unusable_properties;
 pub use bindings::{Association, NewBinding};
 pub use eligibility::{EligibilityLimits, Ineligible, eligibility};
 pub use observed::{
     AgentFacts, BindingFacts, ClusterFacts, Health, LatestPolicy, Namespaces, Observed, PlacementFacts, PolicyFacts,
 };
-pub use report::{Fault, Outcome, Rejection, Report, Verdict};
+pub use report::{Fault, Outcome, Rejection, Report, Unusable, UnusableWhy, Verdict};
 pub use score::Score;
 
 use crate::plan::{self, ObjectWrite, Wake};
-use crate::rollout::abandonment_is_settled;
+use crate::rollout::is_abandonment_recorded;
 use bindings::{Classified, unschedule};
 use decisions::Findings;
 
@@ -54,20 +53,22 @@ pub type Plan = plan::Plan<Write, SchedulingPolicySnapshotStatus, Report>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
     /// Adds the scheduler's finalizer to the placement.
-    HoldPlacement,
-    /// Takes the scheduler's finalizer from the placement.
-    ReleasePlacement,
-    /// Takes the scheduler's finalizer from a binding.
-    ReleaseBinding {
+    AddPlacementFinalizer,
+    /// Removes the scheduler's finalizer from the placement.
+    RemovePlacementFinalizer,
+    /// Removes the scheduler's finalizer from a binding.
+    RemoveBindingFinalizer {
         binding: String,
     },
     DeleteBinding {
         binding: String,
     },
+    /// Writes the decisions into the status of the policy snapshot, before the bindings.
+    Explain(SchedulingPolicySnapshotStatus),
     CreateBinding(NewBinding),
-    /// Sets state, policy snapshot and decision, provided that the binding is still as observed.
+    /// Sets state, policy snapshot and decision, if the binding is still as observed.
     AssociateBinding(Association),
-    /// Sets the state to Unscheduled, and notes `previous` in an annotation.
+    /// Sets the state to Unscheduled, and records `previous` in an annotation.
     Unschedule {
         binding: String,
         previous: BindingState,
@@ -77,10 +78,11 @@ pub enum Write {
 impl ObjectWrite for Write {
     fn object(&self) -> (&'static str, &str) {
         match self {
-            Write::HoldPlacement | Write::ReleasePlacement => ("placement", ""),
-            Write::ReleaseBinding { binding }
+            Write::AddPlacementFinalizer | Write::RemovePlacementFinalizer => ("placement", ""),
+            Write::RemoveBindingFinalizer { binding }
             | Write::DeleteBinding { binding }
             | Write::Unschedule { binding, .. } => ("binding", binding),
+            Write::Explain(_) => ("policy snapshot", ""),
             Write::CreateBinding(new) => ("binding", new.name.as_str()),
             Write::AssociateBinding(association) => ("binding", &association.binding),
         }
@@ -90,12 +92,12 @@ impl ObjectWrite for Write {
         matches!(self, Write::DeleteBinding { .. })
     }
 
-    fn lets_subject_go(&self) -> bool {
-        matches!(self, Write::ReleasePlacement)
+    fn removes_finalizer(&self) -> bool {
+        matches!(self, Write::RemovePlacementFinalizer)
     }
 }
 
-/// What to do so that the placement has the clusters that its policy asks for.
+/// Gives the placement the clusters that its policy asks for.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let plan = if observed.placement.deleting {
         release(observed)
@@ -112,14 +114,15 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     plan
 }
 
-/// Lets go of everything, without waiting for the bindings to vanish: what is on the clusters is others' business.
+/// Removes the scheduler's finalizers. Does not wait until the bindings are gone: their resources are handled by
+/// other controllers.
 fn release(observed: &Observed<'_>) -> Plan {
-    let mut plan = Plan::nothing(Report::without_clusters(Outcome::Releasing));
-    if !observed.placement.held {
+    let mut plan = Plan::nothing(Report::without_clusters(Outcome::Deleting));
+    if !observed.placement.has_finalizer {
         return plan;
     }
     let marks = observed.bindings.iter().map(|binding| (binding.deleting, binding.abandoned));
-    if !abandonment_is_settled(observed.placement.abandons, marks) {
+    if !is_abandonment_recorded(observed.placement.abandons, marks) {
         plan.report.outcome = Outcome::AwaitingAbandonment;
         return plan;
     }
@@ -127,19 +130,19 @@ fn release(observed: &Observed<'_>) -> Plan {
     bindings.sort_unstable_by_key(|binding| binding.name);
     for binding in bindings {
         let name = || binding.name.to_owned();
-        plan.writes.extend(binding.held.then(|| Write::ReleaseBinding { binding: name() }));
+        plan.writes.extend(binding.has_finalizer.then(|| Write::RemoveBindingFinalizer { binding: name() }));
         plan.writes.extend((!binding.deleting).then(|| Write::DeleteBinding { binding: name() }));
     }
-    plan.writes.push(Write::ReleasePlacement);
+    plan.writes.push(Write::RemovePlacementFinalizer);
     plan
 }
 
 fn schedule<'a>(observed: &'a Observed<'a>, policy: &'a PolicyFacts<'a>, now: Timestamp) -> Plan {
     let cycle = Cycle::new(observed, policy, now);
     let mut writes = Vec::new();
-    writes.extend((!observed.placement.held).then_some(Write::HoldPlacement));
-    let released = cycle.bindings.deleting.iter().filter(|binding| binding.held);
-    writes.extend(released.map(|binding| Write::ReleaseBinding { binding: binding.name.to_owned() }));
+    writes.extend((!observed.placement.has_finalizer).then_some(Write::AddPlacementFinalizer));
+    let released = cycle.bindings.deleting.iter().filter(|binding| binding.has_finalizer);
+    writes.extend(released.map(|binding| Write::RemoveBindingFinalizer { binding: binding.name.to_owned() }));
     writes.extend(cycle.bindings.dangling.iter().map(|binding| unschedule(binding)));
     let decided = match policy.policy.map_or(PlacementType::PickAll, PlacementPolicy::placement_type) {
         PlacementType::PickAll => pick_all::decide(&cycle),
@@ -150,7 +153,7 @@ fn schedule<'a>(observed: &'a Observed<'a>, policy: &'a PolicyFacts<'a>, now: Ti
     Plan { writes, status: decided.status, wake: Wake::OnChange, report: decided.report }
 }
 
-/// The members by name.
+/// The members, sorted by name.
 #[derive(Debug)]
 struct Fleet<'a> {
     clusters: Vec<&'a ClusterFacts<'a>>,
@@ -175,7 +178,7 @@ struct Cycle<'a> {
     policy: &'a PolicyFacts<'a>,
     fleet: Fleet<'a>,
     bindings: Classified<'a>,
-    /// Per cluster of the fleet, whether it is selected under the latest policy.
+    /// For each cluster, whether it is selected under the latest policy.
     selected: Vec<bool>,
     now: Timestamp,
 }
@@ -192,7 +195,7 @@ impl<'a> Cycle<'a> {
     }
 }
 
-/// What one way of picking came to.
+/// The result of picking.
 #[derive(Debug)]
 struct Decided {
     writes: Vec<Write>,
@@ -213,7 +216,7 @@ impl Decided {
         Self { writes, ..Self::stopped(fault) }
     }
 
-    /// A policy snapshot that does not say what it reflects gets no status, but its bindings.
+    /// A policy snapshot without a readable generation gets no status, but its bindings are written.
     fn with_status(cycle: &Cycle<'_>, writes: Vec<Write>, findings: &Findings<'_>, report: Report) -> Self {
         match decisions::status(cycle.policy, findings, cycle.now) {
             Ok(status) => Self { writes, status, report },

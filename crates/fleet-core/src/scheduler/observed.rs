@@ -1,7 +1,4 @@
-//! The facts that scheduling rests on, each read once from its object.
-//!
-//! Decides what an object means to the scheduler: which agent counts, what a malformed annotation is. Objects are borrowed,
-//! never copied. Never decides anything about a placement.
+//! The facts for scheduling, borrowed from the objects.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +17,7 @@ use jiff::Timestamp;
 use super::eligibility::EligibilityLimits;
 use crate::rollout;
 
-/// Everything that one plan is made from.
+/// Everything that a plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
     pub placement: PlacementFacts<'a>,
@@ -30,8 +27,8 @@ pub struct Observed<'a> {
     /// All bindings of the placement, in any order.
     pub bindings: Vec<BindingFacts<'a>>,
     pub limits: EligibilityLimits,
-    /// Random bits from which the ends of new bindings' names are drawn. The same for every plan of one placement, so that
-    /// a creation of which nobody knows whether it took place is tried again under the same name.
+    /// Random bits for the name suffixes of new bindings. Equal for every plan of one placement, so that a creation
+    /// with an unknown result is retried under the same name.
     pub suffix_seed: u64,
 }
 
@@ -39,8 +36,8 @@ pub struct Observed<'a> {
 pub struct PlacementFacts<'a> {
     pub key: &'a PlacementKey,
     pub deleting: bool,
-    /// Whether the scheduler's finalizer is on it.
-    pub held: bool,
+    /// Whether the placement has the scheduler's finalizer.
+    pub has_finalizer: bool,
     /// Whether its resources stay on the clusters when it is deleted.
     pub abandons: bool,
 }
@@ -50,30 +47,30 @@ impl<'a> PlacementFacts<'a> {
         Self {
             key,
             deleting: is_deleting(placement),
-            held: has_finalizer(placement, finalizers::SCHEDULER),
+            has_finalizer: has_finalizer(placement, finalizers::SCHEDULER),
             abandons: rollout::PlacementFacts::of(placement).abandons(),
         }
     }
 
-    /// Whether the placement is let go, for which its bindings must be known as the server has them: one that a cache has
-    /// not heard of yet would stay behind for good.
-    pub fn is_let_go(&self) -> bool {
-        self.deleting && self.held
+    /// Whether the placement is deleted and still has our finalizer. Its bindings must then be read from the server:
+    /// one that is missing in the cache would be left behind for good.
+    pub fn is_released(&self) -> bool {
+        self.deleting && self.has_finalizer
     }
 }
 
 /// The policy snapshot that is marked as the latest.
 #[derive(Debug, Clone, Copy)]
 pub enum LatestPolicy<'a> {
-    /// Not written yet.
+    /// Not created yet.
     Missing,
-    /// More than one is marked, as in the middle of a change: which one counts cannot be known.
+    /// More than one is marked, as in the middle of a change.
     Several(usize),
     One(PolicyFacts<'a>),
 }
 
 impl<'a> LatestPolicy<'a> {
-    /// From all snapshots of the placement that are marked as the latest.
+    /// From all snapshots of the placement that are marked as latest.
     pub fn of<S: Scope>(marked: &[&'a Obj<PolicySnapshot, S>]) -> Self {
         match marked {
             [] => LatestPolicy::Missing,
@@ -87,11 +84,11 @@ impl<'a> LatestPolicy<'a> {
 pub struct PolicyFacts<'a> {
     pub name: &'a str,
     pub generation: i64,
-    /// Absent means every cluster.
+    /// `None` means every cluster.
     pub policy: Option<&'a PlacementPolicy>,
-    /// How many clusters are wanted; `None` if that is not said in a usable way.
+    /// The number of wanted clusters; `None` if the annotation is missing or unreadable.
     pub number_of_clusters: Option<usize>,
-    /// Generation of the placement that the snapshot reflects; `None` if that is not said in a usable way.
+    /// Generation of the placement that the snapshot reflects; `None` if the annotation is missing or unreadable.
     pub placement_generation: Option<i64>,
     pub status: Option<&'a SchedulingPolicySnapshotStatus>,
 }
@@ -119,7 +116,7 @@ pub struct ClusterFacts<'a> {
     pub taints: &'a [Taint],
     pub properties: &'a BTreeMap<String, PropertyValue>,
     pub usage: Option<&'a ResourceUsage>,
-    /// What the member agent reported; `None` before its first report.
+    /// The report of the member agent; `None` before its first report.
     pub agent: Option<AgentFacts>,
     pub namespaces: Namespaces<'a>,
 }
@@ -148,7 +145,7 @@ impl<'a> ClusterFacts<'a> {
     }
 }
 
-/// The member agent's word. Generations are not compared: an older report still says that the agent is there.
+/// The report of the member agent. Generations are not compared: an older report still shows that the agent is alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentFacts {
     pub heartbeat: Option<Timestamp>,
@@ -175,12 +172,12 @@ impl AgentFacts {
     }
 }
 
-/// What is known of a member's namespaces.
+/// The namespaces of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Namespaces<'a> {
     /// The member does not collect them.
     NotCollected,
-    /// It does, but none came; no namespaces at all looks the same on the wire.
+    /// The member collects them but has reported none; an empty list looks the same on the wire.
     Unknown,
     Known(&'a BTreeMap<String, String>),
 }
@@ -202,12 +199,12 @@ pub struct BindingFacts<'a> {
     pub state: &'a BindingState,
     pub policy_snapshot: &'a str,
     pub decision: &'a ClusterDecision,
-    /// What a binding that is now unscheduled was before.
+    /// The state of an unscheduled binding before that.
     pub previous_state: Option<BindingState>,
     pub deleting: bool,
-    /// Whether the scheduler's finalizer is on it.
-    pub held: bool,
-    /// Whether it says that its resources stay on the cluster.
+    /// Whether the binding has the scheduler's finalizer.
+    pub has_finalizer: bool,
+    /// Whether it records that its resources stay on the cluster.
     pub abandoned: bool,
 }
 
@@ -221,14 +218,14 @@ impl<'a> BindingFacts<'a> {
             decision: &binding.spec.cluster_decision,
             previous_state: annotation(binding, annotations::PREVIOUS_BINDING_STATE).and_then(previous_state),
             deleting: is_deleting(binding),
-            held: has_finalizer(binding, finalizers::SCHEDULER_BINDING),
+            has_finalizer: has_finalizer(binding, finalizers::SCHEDULER_BINDING),
             abandoned: rollout::BindingFacts::of(binding).abandoned,
         }
     }
 }
 
-/// Other releases may record `Unscheduled` when they repeat a write; what was there before is then lost, and the state
-/// that every binding begins with loses nothing, because the rollout goes on from it.
+/// Other releases may record `Unscheduled` when they repeat a write, which loses the previous state. Scheduled, the
+/// first state of every binding, is then safe, because the rollout continues from it.
 fn previous_state(word: &str) -> Option<BindingState> {
     match BindingState::from(word.to_owned()) {
         BindingState::Scheduled | BindingState::Unscheduled => Some(BindingState::Scheduled),

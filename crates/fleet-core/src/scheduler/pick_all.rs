@@ -1,13 +1,9 @@
-//! PickAll: every cluster that fits.
-//!
-//! Decides from the rules that need no scores. Always finds "all": no number is asked for. A cluster that was picked once
-//! stays, whatever becomes of it.
+//! PickAll: every cluster that fits. A picked cluster stays picked, whatever happens to it.
 
-use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
 use fleet_api::types::ClusterDecision;
 
 use super::bindings::{Booking, Bookkeeper};
-use super::decisions::{Findings, explanations, picked};
+use super::decisions::{Explained, Findings, explanations, picked, scheduled};
 use super::filter::{Screening, screen};
 use super::report::{Fault, Outcome, Report, Verdict};
 use super::score::Score;
@@ -34,11 +30,8 @@ fn plan(cycle: &Cycle<'_>) -> Result<Decided, Fault> {
         Screening::Fits | Screening::AlreadySelected => None,
     });
     let explained = explanations(&selected, std::iter::empty(), rejected);
-    let findings = Findings {
-        scheduled: PolicySnapshotScheduled::Fulfilled { clusters: found },
-        selected,
-        explained: Some(explained),
-    };
+    let findings =
+        Findings { scheduled: scheduled(cycle, found, found), selected, explained: Explained::Anew(explained) };
     let report = Report { clusters: verdicts(cycle, screening), ..outcome(found) };
     Ok(Decided::with_status(cycle, writes, &findings, report))
 }

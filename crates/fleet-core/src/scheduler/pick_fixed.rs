@@ -1,7 +1,5 @@
-//! PickFixed: the clusters that the policy names.
-//!
-//! Decides only by whether a named cluster is there and eligible; labels, taints, namespaces and scores do not matter. A
-//! policy that names none says nothing at all.
+//! PickFixed: the clusters that the policy names, if they exist and are eligible. Labels, taints, namespaces and
+//! scores do not matter.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +8,7 @@ use fleet_api::names::ClusterName;
 use fleet_api::types::ClusterDecision;
 
 use super::bindings::{Booking, Bookkeeper};
-use super::decisions::{Findings, not_eligible, not_found, picked};
+use super::decisions::{Explained, Findings, not_eligible, not_found, picked};
 use super::eligibility::{Ineligible, eligibility};
 use super::report::{Fault, Outcome, Rejection, Report, Verdict};
 use super::{Cycle, Decided};
@@ -23,7 +21,7 @@ pub(super) fn decide(cycle: &Cycle<'_>) -> Decided {
     plan(cycle, &targets).unwrap_or_else(Decided::stopped)
 }
 
-/// The named clusters by what can be done with them, each in the order of the policy.
+/// The named clusters by whether they can be used, in the order of the policy.
 struct Targets<'c> {
     wanted: usize,
     /// Positions in the fleet.
@@ -59,7 +57,7 @@ fn plan(cycle: &Cycle<'_>, targets: &Targets<'_>) -> Result<Decided, Fault> {
     let mut bookkeeper = Bookkeeper::new(cycle.observed, cycle.policy, &cycle.bindings);
     let booked = bookkeeper.book(fresh.map(|(&index, decision)| (name(index), decision.clone())).collect())?;
     let mut writes: Vec<_> = booked.iter().map(Booking::write).collect();
-    // A cluster may have a binding of this policy besides an older one; the older one is then left alone.
+    // A cluster may have a binding of this policy besides an older one; the older one stays.
     let valid: BTreeSet<&str> = targets.valid.iter().map(|&index| name(index).as_str()).collect();
     let given_up = cycle.bindings.obsolete.iter().filter(|binding| !valid.contains(binding.cluster));
     writes.extend(given_up.map(|binding| super::bindings::unschedule(binding)));
@@ -72,8 +70,8 @@ fn plan(cycle: &Cycle<'_>, targets: &Targets<'_>) -> Result<Decided, Fault> {
     };
     let invalid = targets.invalid.iter().map(|&(index, why)| not_eligible(name(index).as_str(), why));
     let missing = targets.not_found.iter().map(|name| not_found(name));
-    let findings =
-        Findings { scheduled, selected: decisions.iter().collect(), explained: Some(invalid.chain(missing).collect()) };
+    let explained = invalid.chain(missing).collect();
+    let findings = Findings { scheduled, selected: decisions.iter().collect(), explained: Explained::Anew(explained) };
     let report = Report {
         outcome: Outcome::Decided { found, wanted: Some(wanted) },
         clusters: verdicts(cycle, targets),

@@ -1,24 +1,23 @@
-//! PickN: so many clusters, the best that fit.
+//! PickN: a number of clusters, the best that fit.
 //!
-//! Decides whether clusters are missing, too many or as many as wanted. What was picked stays until fewer are wanted;
-//! better clusters that come later displace nothing. Under spread constraints every pick changes what the next one is
-//! worth, so they are made one after the other, each as a round of its own; otherwise one round picks all.
+//! Picked clusters stay until fewer are wanted; better clusters that appear later displace none. With topology spread
+//! constraints every pick changes the scores of the next, so each pick is a round of its own; otherwise one round
+//! picks all.
 
 use std::collections::BTreeSet;
 
-use fleet_api::conditions::policy_snapshot::PolicySnapshotScheduled;
 use fleet_api::names::ClusterName;
 use fleet_api::types::{BindingState, ClusterDecision};
 
 use super::affinity::Preferred;
 use super::bindings::{Booking, Bookkeeper, unschedule};
-use super::decisions::{Findings, explanations, picked};
+use super::decisions::{Explained, Findings, explanations, picked, scheduled, status_before_picks};
 use super::filter::{Screening, screen};
 use super::observed::BindingFacts;
 use super::report::{Fault, Outcome, Rejection, Report, Verdict};
-use super::score::{Race, Rest, Score, Standing};
+use super::score::{GroupScores, Race, Rest, Score};
 use super::topology::Spread;
-use super::{Cycle, Decided};
+use super::{Cycle, Decided, Write};
 
 pub(super) fn decide(cycle: &Cycle<'_>) -> Decided {
     let Some(wanted) = cycle.policy.number_of_clusters else {
@@ -32,18 +31,18 @@ pub(super) fn decide(cycle: &Cycle<'_>) -> Decided {
     }
 }
 
-/// As many as wanted or more: gives up `surplus` clusters and whatever is left of older policies.
+/// As many as wanted or more: removes `surplus` clusters and the bindings of older policies.
 fn keep(cycle: &Cycle<'_>, wanted: usize, surplus: usize) -> Decided {
     let bindings = &cycle.bindings;
-    let (given_up, scheduled, bound) = {
+    let (given_up, kept, bound) = {
         let from_scheduled = surplus.min(bindings.scheduled.len());
-        let (mut given_up, scheduled) = drop_worst(&bindings.scheduled, from_scheduled);
+        let (mut given_up, kept) = drop_worst(&bindings.scheduled, from_scheduled);
         let (more, bound) = drop_worst(&bindings.bound, surplus - from_scheduled);
         given_up.extend(more);
-        (given_up, scheduled, bound)
+        (given_up, kept, bound)
     };
     let writes: Vec<_> = bindings.obsolete.iter().chain(&given_up).map(|binding| unschedule(binding)).collect();
-    let mut selected: Vec<&ClusterDecision> = scheduled.iter().map(|binding| binding.decision).collect();
+    let mut selected: Vec<&ClusterDecision> = kept.iter().map(|binding| binding.decision).collect();
     let of_bound = bound.iter().map(|binding| binding.decision);
     if writes.is_empty() {
         selected.splice(..0, of_bound);
@@ -55,13 +54,14 @@ fn keep(cycle: &Cycle<'_>, wanted: usize, surplus: usize) -> Decided {
     let verdict = |name: &ClusterName| if dropped.contains(name.as_str()) { Verdict::Dropped } else { Verdict::Kept };
     let clusters = present.map(|(cluster, _)| (cluster.name.clone(), verdict(&cluster.name))).collect();
     let report = Report { clusters, ..outcome(selected.len(), wanted) };
-    let findings = Findings { scheduled: condition(selected.len(), wanted), selected, explained: None };
+    let explained = Explained::AsBefore(&cycle.fleet);
+    let findings = Findings { scheduled: scheduled(cycle, selected.len(), wanted), selected, explained };
     Decided::with_status(cycle, writes, &findings, report)
 }
 
 type Split<'a> = (Vec<&'a BindingFacts<'a>>, Vec<&'a BindingFacts<'a>>);
 
-/// The `count` worst of these bindings by the scores recorded in them, unscored ones first, and the others by name.
+/// The `count` worst of these bindings by their recorded scores, unscored ones first, and the others by name.
 fn drop_worst<'a>(bindings: &[&'a BindingFacts<'a>], count: usize) -> Split<'a> {
     let rank = |binding: &BindingFacts<'a>| {
         let recorded = binding.decision.cluster_score.map(|score| Score {
@@ -77,14 +77,6 @@ fn drop_worst<'a>(bindings: &[&'a BindingFacts<'a>], count: usize) -> Split<'a> 
     (worst_first, kept)
 }
 
-fn condition(found: usize, wanted: usize) -> PolicySnapshotScheduled {
-    if found >= wanted {
-        PolicySnapshotScheduled::Fulfilled { clusters: found }
-    } else {
-        PolicySnapshotScheduled::Unfulfilled { clusters: found }
-    }
-}
-
 fn outcome(found: usize, wanted: usize) -> Report {
     Report::without_clusters(Outcome::Decided { found, wanted: Some(wanted) })
 }
@@ -97,15 +89,14 @@ fn pick_more(cycle: &Cycle<'_>, wanted: usize) -> Result<Decided, Fault> {
     let rounds = run(cycle, &mut race, &mut bookkeeper, wanted - cycle.bindings.present())?;
     let picks = rounds.earlier.iter().chain(&rounds.last).map(Booking::write);
     let left_over = bookkeeper.left_over();
-    let standing = match rounds.end {
-        End::Complete(standing) => standing,
-        // The rounds before the fault count. Giving up comes first here, because a plan made after some of the picks
-        // would stop before it.
+    let group_scores = match rounds.end {
+        End::Complete(group_scores) => group_scores,
+        // The rounds before the fault count. Removals come first here, because a plan made after some of the picks
+        // would stop before them.
         End::Stopped(fault) => return Ok(Decided::stopped_after(left_over.into_iter().chain(picks).collect(), fault)),
     };
-    let writes = picks.chain(left_over).collect();
     let selected = in_status_order(cycle, &rounds.earlier, &rounds.last);
-    let examined = Examined::new(screening, race, &standing);
+    let examined = Examined::new(screening, race, &group_scores);
     let name = |index: usize| cycle.fleet.clusters[index].name.as_str();
     let explained = explanations(
         &selected,
@@ -113,7 +104,11 @@ fn pick_more(cycle: &Cycle<'_>, wanted: usize) -> Result<Decided, Fault> {
         examined.rejected.iter().map(|(index, rejection)| (name(*index), rejection)),
     );
     let report = Report { clusters: examined.verdicts(cycle, &rounds.scores), ..outcome(selected.len(), wanted) };
-    let findings = Findings { scheduled: condition(selected.len(), wanted), selected, explained: Some(explained) };
+    let explained = Explained::Anew(explained);
+    let findings = Findings { scheduled: scheduled(cycle, selected.len(), wanted), selected, explained };
+    let picks: Vec<_> = picks.collect();
+    let first = (!picks.is_empty()).then(|| status_before_picks(cycle.policy, &findings)).flatten();
+    let writes = first.map(Write::Explain).into_iter().chain(picks).chain(left_over).collect();
     Ok(Decided::with_status(cycle, writes, &findings, report))
 }
 
@@ -121,8 +116,8 @@ fn line_up<'a>(cycle: &Cycle<'a>, screening: &[Screening]) -> Result<Race<'a>, F
     let clusters = &cycle.fleet.clusters;
     let preferred = Preferred::new(cycle.policy.policy, clusters)?;
     let spread = Spread::new(cycle.policy.policy, clusters, &cycle.selected);
-    // After the first of several rounds nothing carries an older policy any more. A plan that was cut short there must
-    // go on in the same way.
+    // After the first of several rounds no binding has an older policy any more. A plan that was interrupted there
+    // must continue in the same way.
     let first_round = spread.is_unconstrained() || cycle.bindings.present() == 0;
     let mut carries_older_policy = vec![false; clusters.len()];
     for binding in cycle.bindings.obsolete.iter().filter(|_| first_round) {
@@ -138,20 +133,20 @@ fn line_up<'a>(cycle: &Cycle<'a>, screening: &[Screening]) -> Result<Race<'a>, F
     Ok(race)
 }
 
-/// What came of picking.
+/// The result of picking.
 struct Rounds {
-    /// Bindings of all rounds but the last, and of the last one.
+    /// Bindings of all rounds except the last.
     earlier: Vec<Booking>,
     last: Vec<Booking>,
-    /// The clusters picked.
+    /// The picked clusters.
     scores: Vec<(usize, Score)>,
     end: End,
 }
 
 enum End {
-    /// How the groups stood in the last round.
-    Complete(Standing),
-    /// A later round than the first failed.
+    /// The scores of the groups in the last round.
+    Complete(GroupScores),
+    /// A round after the first failed.
     Stopped(Fault),
 }
 
@@ -167,13 +162,13 @@ fn run(
     loop {
         let first = rounds.scores.is_empty();
         match round(cycle, race, bookkeeper, per_round.min(missing)) {
-            Ok(Round { standing, picks, booked }) => {
+            Ok(Round { group_scores, picks, booked }) => {
                 let goes_on = missing > per_round && picks.len() == per_round;
                 missing = missing.saturating_sub(booked.len());
                 rounds.scores.extend(picks);
                 if !goes_on || missing == 0 {
                     rounds.last = booked;
-                    rounds.end = End::Complete(standing);
+                    rounds.end = End::Complete(group_scores);
                     return Ok(rounds);
                 }
                 rounds.earlier.extend(booked);
@@ -189,7 +184,7 @@ fn run(
 }
 
 struct Round {
-    standing: Standing,
+    group_scores: GroupScores,
     picks: Vec<(usize, Score)>,
     booked: Vec<Booking>,
 }
@@ -200,17 +195,17 @@ fn round(
     bookkeeper: &mut Bookkeeper<'_>,
     count: usize,
 ) -> Result<Round, Fault> {
-    let standing = race.standing()?;
-    let picks: Vec<(usize, Score)> = std::iter::from_fn(|| race.take_best(&standing)).take(count).collect();
+    let group_scores = race.group_scores()?;
+    let picks: Vec<(usize, Score)> = std::iter::from_fn(|| race.take_best(&group_scores)).take(count).collect();
     let decided = picks.iter().map(|&(index, score)| {
         let cluster = &cycle.fleet.clusters[index].name;
         (cluster, picked(cluster.as_str(), Some(score)))
     });
     let booked = bookkeeper.book(decided.collect())?;
-    Ok(Round { standing, picks, booked })
+    Ok(Round { group_scores, picks, booked })
 }
 
-/// Decisions of the last round first, then all that are scheduled, then all that are bound.
+/// Decisions of the last round first, then all scheduled ones, then all bound ones.
 fn in_status_order<'d>(cycle: &Cycle<'d>, earlier: &'d [Booking], last: &'d [Booking]) -> Vec<&'d ClusterDecision> {
     let in_state = |state: &BindingState, present: &[&BindingFacts<'d>]| {
         let booked = earlier.iter().filter(|booking| booking.state() == state);
@@ -225,7 +220,7 @@ fn in_status_order<'d>(cycle: &Cycle<'d>, earlier: &'d [Booking], last: &'d [Boo
     last.iter().map(Booking::decision).chain(scheduled).chain(bound).collect()
 }
 
-/// What the last round says about the clusters that were not picked.
+/// The clusters that the last round did not pick.
 struct Examined {
     /// The best first.
     too_low: Vec<(usize, Score)>,
@@ -234,8 +229,8 @@ struct Examined {
 }
 
 impl Examined {
-    fn new(screening: Vec<Screening>, race: Race<'_>, standing: &Standing) -> Self {
-        let Rest { too_low, turned_away: mut rejected } = race.rest(standing);
+    fn new(screening: Vec<Screening>, race: Race<'_>, group_scores: &GroupScores) -> Self {
+        let Rest { too_low, turned_away: mut rejected } = race.rest(group_scores);
         rejected.extend(screening.into_iter().enumerate().filter_map(|(index, one)| match one {
             Screening::Rejected(rejection) => Some((index, rejection)),
             Screening::Fits | Screening::AlreadySelected => None,

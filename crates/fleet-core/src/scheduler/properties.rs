@@ -1,7 +1,6 @@
-//! What a cluster's properties are worth, and how they compare with what a policy asks.
+//! Reads properties of clusters by name, and compares them exactly with the expressions of a policy.
 //!
-//! Decides where a property is found by its name, and whether an expression holds, exactly. A malformed policy is an error
-//! only where a cluster gets as far as to be measured by it. Never ranks clusters.
+//! A malformed expression is an error only if a cluster is evaluated by it.
 
 use std::cmp::Ordering;
 
@@ -10,7 +9,7 @@ use fleet_api::types::{IntOrString, PropertySelectorRequirement};
 use fleet_api::well_known::properties::RESOURCE_PREFIX;
 
 use super::observed::ClusterFacts;
-use super::report::Fault;
+use super::report::{Fault, Unusable, UnusableWhy};
 
 /// Where a property is found.
 #[derive(Debug)]
@@ -33,7 +32,7 @@ impl<'p> Property<'p> {
         let Some(rest) = name.strip_prefix(RESOURCE_PREFIX).and_then(|rest| rest.strip_prefix('/')) else {
             return Property::Reported(name);
         };
-        // A resource whose own name has a dash cannot be asked for.
+        // A resource whose name contains a dash cannot be selected.
         let (amount, resource) = match rest.split_once('-') {
             Some((amount, resource)) if !resource.is_empty() && !resource.contains('-') => (amount, resource),
             _ => return Property::Malformed(name),
@@ -53,12 +52,12 @@ impl<'p> Property<'p> {
         }
     }
 
-    /// The amount that the cluster reports, if any.
-    pub(super) fn of(&self, cluster: &ClusterFacts<'_>) -> Result<Option<Quantity>, Fault> {
+    /// The value that the cluster reports.
+    pub(super) fn of(&self, cluster: &ClusterFacts<'_>) -> Result<Reading, Fault> {
         match *self {
             Property::Malformed(name) => Err(Fault::PropertyName { name: name.to_owned() }),
             Property::Reported(name) => {
-                cluster.properties.get(name).map(|found| self.read(cluster, &found.value)).transpose()
+                Ok(cluster.properties.get(name).map_or(Reading::Absent, |found| self.read(&found.value)))
             }
             Property::Resource { amount, resource, .. } => {
                 let listed = cluster.usage.and_then(|usage| {
@@ -69,31 +68,59 @@ impl<'p> Property<'p> {
                     };
                     list.get(resource)
                 });
-                let read = |found: &IntOrString| match found {
-                    IntOrString::String(text) => self.read(cluster, text),
-                    IntOrString::Int(number) => Ok(Quantity::from_i64(*number, Format::DecimalSi)),
-                };
-                listed.map(read).transpose()
+                Ok(match listed {
+                    None => Reading::Absent,
+                    Some(IntOrString::String(text)) => self.read(text),
+                    Some(IntOrString::Int(number)) => Reading::Amount(Quantity::from_i64(*number, Format::DecimalSi)),
+                })
             }
         }
     }
 
-    fn read(&self, cluster: &ClusterFacts<'_>, text: &str) -> Result<Quantity, Fault> {
-        text.parse().map_err(|source| Fault::ObservedQuantity {
-            cluster: cluster.name.clone(),
-            property: self.name().to_owned(),
-            value: text.to_owned(),
-            source,
+    /// The value by which clusters are ranked, if the cluster reports it.
+    pub(super) fn rank(&self, cluster: &ClusterFacts<'_>) -> Result<Result<Option<f64>, Unusable>, Fault> {
+        Ok(match self.of(cluster)? {
+            Reading::Absent => Ok(None),
+            Reading::Unusable(value) => Err(value),
+            Reading::Amount(quantity) => match quantity.as_f64() {
+                value if value.is_finite() => Ok(Some(value)),
+                _ => Err(Unusable::new(self.name(), &quantity.to_string(), UnusableWhy::TooLargeToRank)),
+            },
         })
+    }
+
+    fn read(&self, text: &str) -> Reading {
+        match text.parse() {
+            Ok(quantity) => Reading::Amount(quantity),
+            Err(_) => Reading::Unusable(Unusable::new(self.name(), text, UnusableWhy::NotAQuantity)),
+        }
     }
 }
 
-/// One comparison of a property with a quantity, read once for all clusters.
+/// The reported value of a property.
+#[derive(Debug)]
+pub(super) enum Reading {
+    Absent,
+    Amount(Quantity),
+    /// Treated as absent.
+    Unusable(Unusable),
+}
+
+/// One comparison of a property with a quantity, parsed once for all clusters.
 #[derive(Debug)]
 pub(super) struct Expression<'p> {
     property: Property<'p>,
-    /// Looked at only once a cluster has the property.
+    /// Checked only when a cluster has the property.
     test: Result<(Comparison, Quantity), Fault>,
+}
+
+/// Whether an expression holds for a cluster.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    Yes,
+    No,
+    /// It does not hold because of this value.
+    Unusable(Unusable),
 }
 
 type Comparison = fn(Ordering) -> bool;
@@ -103,10 +130,14 @@ impl<'p> Expression<'p> {
         Self { property: Property::named(&requirement.name), test: test(requirement) }
     }
 
-    pub(super) fn holds(&self, cluster: &ClusterFacts<'_>) -> Result<bool, Fault> {
-        let Some(found) = self.property.of(cluster)? else { return Ok(false) };
+    pub(super) fn holds(&self, cluster: &ClusterFacts<'_>) -> Result<Holds, Fault> {
+        let found = match self.property.of(cluster)? {
+            Reading::Absent => return Ok(Holds::No),
+            Reading::Unusable(value) => return Ok(Holds::Unusable(value)),
+            Reading::Amount(found) => found,
+        };
         let (comparison, expected) = self.test.as_ref().map_err(Clone::clone)?;
-        Ok(comparison(found.cmp(expected)))
+        Ok(if comparison(found.cmp(expected)) { Holds::Yes } else { Holds::No })
     }
 }
 
@@ -149,7 +180,12 @@ mod tests {
             values: values.iter().map(|&value| value.to_owned()).collect(),
         };
         let verdict = Expression::new(&requirement).holds(&fleet.facts()[0]);
-        expected.assert_eq(&verdict.map_or_else(|fault| fault.to_string(), |holds| holds.to_string()));
+        expected.assert_eq(&match verdict {
+            Ok(Holds::Yes) => "true".to_owned(),
+            Ok(Holds::No) => "false".to_owned(),
+            Ok(Holds::Unusable(value)) => format!("false: {value}"),
+            Err(fault) => fault.to_string(),
+        });
     }
 
     #[test]
@@ -171,7 +207,7 @@ mod tests {
                     values: vec![value.to_owned()],
                 };
                 let holds = Expression::new(&requirement).holds(&fleet.facts()[0]).unwrap();
-                assert_eq!(holds.to_string(), expected, "2500m {operator} {value}");
+                assert_eq!((holds == Holds::Yes).to_string(), expected, "2500m {operator} {value}");
             }
         }
     }
@@ -213,12 +249,18 @@ mod tests {
                 r#"property "kubernetes-fleet.io/node-count" is compared by "gt", which is none of Gt, Ge, Lt, Le, Eq and Ne"#
             ]],
         );
-        check(
-            "k8s.io/k8s-version",
-            "Gt",
-            &["1"],
-            expect![[r#"property "k8s.io/k8s-version" of cluster "m" has the value "v1.30", which is no quantity"#]],
-        );
+    }
+
+    #[test]
+    fn audit_08_a_value_that_is_not_a_quantity_counts_as_absent() {
+        for (operator, values) in [("Gt", &["1"][..]), ("What", &[])] {
+            check(
+                "k8s.io/k8s-version",
+                operator,
+                values,
+                expect![[r#"false: property "k8s.io/k8s-version" has the value "v1.30", which is not a quantity"#]],
+            );
+        }
     }
 
     #[test]

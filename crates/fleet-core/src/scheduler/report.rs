@@ -1,7 +1,5 @@
-//! What the scheduler found out, as values: the outcome, the verdict on each cluster, and what stopped it.
-//!
-//! Decides the vocabulary and the sentence of every reason; decisions in statuses, events and diagnosis all render from
-//! here. Never decides which verdict a cluster gets.
+//! The result of scheduling as values: the outcome, the verdict on each cluster, and faults. Decisions, events and
+//! `diagnose` render them.
 
 use std::fmt;
 
@@ -13,13 +11,12 @@ use fleet_api::types::Taint;
 use super::eligibility::Ineligible;
 use super::score::Score;
 
-/// What a plan rests on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     pub outcome: Outcome,
-    /// The verdict on each cluster that was looked at, by name.
+    /// The verdict on each examined cluster, by name.
     pub clusters: Vec<(ClusterName, Verdict)>,
-    /// Clusters that the policy names and the fleet does not have.
+    /// Clusters that the policy names and that do not exist.
     pub not_found: Vec<String>,
 }
 
@@ -29,56 +26,99 @@ impl Report {
     }
 }
 
-/// How planning ended.
+/// The outcome of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The placement is being deleted; its bindings are let go.
-    Releasing,
-    /// The placement is being deleted and leaves its resources; not every binding says so yet. Once a binding is gone nobody
-    /// could note on it what becomes of its resources.
+    /// The placement is being deleted; the finalizers of its bindings are removed.
+    Deleting,
+    /// The placement is being deleted and leaves its resources; not every binding records that yet. After a binding
+    /// is gone it could not be recorded any more.
     AwaitingAbandonment,
     /// There is no policy snapshot yet.
     AwaitingPolicy,
-    /// Several snapshots claim to be the latest.
+    /// Several snapshots are marked as latest.
     AmbiguousPolicy { snapshots: usize },
-    /// The policy names no cluster, which says nothing about those picked before.
+    /// The policy names no cluster, so that clusters picked before are not changed.
     NothingNamed,
-    /// `wanted` is absent where every cluster that fits is.
+    /// `wanted` is `None` if every cluster that fits is wanted.
     Decided { found: usize, wanted: Option<usize> },
-    /// Scheduling stopped at something that only a change of policy, cluster or binding can mend.
+    /// Only a change of policy, cluster or binding can fix the fault.
     Stopped(Fault),
 }
 
-/// What was decided about one cluster.
+/// The decision about one cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// Chosen by this plan; named clusters have no score.
+    /// Picked by this plan; named clusters have no score.
     Picked(Option<Score>),
-    /// Chosen earlier under this policy, and kept whatever became of the cluster.
+    /// Picked earlier under this policy, and kept whatever happened to the cluster.
     Kept,
-    /// Chosen earlier and no longer wanted, because fewer clusters are.
+    /// Picked earlier and no longer wanted, because fewer clusters are.
     Dropped,
-    /// It fits, but others fit better.
+    /// It fits, but others score better.
     NotPicked(Score),
     Rejected(Rejection),
+}
+
+/// Longest part of a value that a status repeats, in characters. Members may report anything.
+const SHOWN_VALUE_CHARACTERS: usize = 64;
+
+/// A reported value that is not a usable number. The cluster counts as one without the property, so that a member can
+/// mislead placements only about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    pub property: String,
+    /// At most the beginning of the value.
+    pub value: String,
+    pub why: UnusableWhy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnusableWhy {
+    NotAQuantity,
+    /// Clusters are ranked by floating point numbers.
+    TooLargeToRank,
+}
+
+impl Unusable {
+    pub(super) fn new(property: &str, value: &str, why: UnusableWhy) -> Self {
+        let value = value.chars().take(SHOWN_VALUE_CHARACTERS).collect();
+        Self { property: property.to_owned(), value, why }
+    }
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { property, value, why } = self;
+        let why = match why {
+            UnusableWhy::NotAQuantity => "not a quantity",
+            UnusableWhy::TooLargeToRank => "too large to be ranked",
+        };
+        write!(f, "property {property:?} has the value {value:?}, which is {why}")
+    }
 }
 
 /// Why a cluster does not fit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rejection {
     NoTermMatches,
+    /// No term matches, but one might if this were a quantity.
+    Unusable(Unusable),
     Ineligible(Ineligible),
     NamespacesUnknown,
     NamespaceMissing,
     Taint(Taint),
-    Spread { topology_key: String, max_skew: i32 },
+    Spread {
+        topology_key: String,
+        max_skew: i32,
+    },
 }
 
 impl Rejection {
-    /// Name of the rule that turned the cluster away.
+    /// Name of the plugin that rejected the cluster.
     pub fn plugin(&self) -> &'static str {
         match self {
-            Rejection::NoTermMatches => "ClusterAffinity",
+            Rejection::NoTermMatches | Rejection::Unusable(_) => "ClusterAffinity",
             Rejection::Ineligible(_) => "ClusterEligibility",
             Rejection::NamespacesUnknown | Rejection::NamespaceMissing => "NamespaceAffinity",
             Rejection::Taint(_) => "TaintToleration",
@@ -87,12 +127,13 @@ impl Rejection {
     }
 }
 
+const NO_TERM_MATCHES: &str = "cluster does not match with any of the required cluster affinity terms";
+
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Rejection::NoTermMatches => {
-                f.write_str("cluster does not match with any of the required cluster affinity terms")
-            }
+            Rejection::NoTermMatches => f.write_str(NO_TERM_MATCHES),
+            Rejection::Unusable(value) => write!(f, "{NO_TERM_MATCHES}: {value}"),
             Rejection::Ineligible(why) => write!(f, "{why}"),
             Rejection::NamespacesUnknown => f.write_str("cluster has no namespace information available"),
             Rejection::NamespaceMissing => f.write_str("target namespace does not exist on cluster"),
@@ -121,16 +162,12 @@ pub enum Fault {
     Selector(#[source] SelectorError),
     #[error("{name:?} names no property; one of a resource is <total|allocatable|available>-<resource>")]
     PropertyName { name: String },
-    #[error("property {property:?} of cluster {cluster:?} has the value {value:?}, which is no quantity")]
-    ObservedQuantity { cluster: ClusterName, property: String, value: String, source: QuantityError },
     #[error("property {property:?} is compared with {count} values instead of one")]
     ValueCount { property: String, count: usize },
     #[error("property {property:?} is compared with {value:?}, which is no quantity")]
     ExpectedQuantity { property: String, value: String, source: QuantityError },
     #[error("property {property:?} is compared by {operator:?}, which is none of Gt, Ge, Lt, Le, Eq and Ne")]
     Operator { property: String, operator: String },
-    #[error("values of property {property:?} are too large to be ranked")]
-    Unrankable { property: String },
 }
 
 #[cfg(test)]

@@ -1,22 +1,20 @@
-//! Which of several clusters is better, and in what order they are taken.
-//!
-//! Decides the order: spread first, then preferences, then who carries the placement under an older policy, then the name,
-//! the last of the alphabet winning. Never decides who may take part.
+//! The ranking of clusters: by spread, then preferences, then an existing binding of an older policy, then the name
+//! in reverse alphabetical order.
 
 use std::collections::BTreeMap;
 
 use super::report::{Fault, Rejection};
 use super::topology::{Spread, Violation};
 
-/// What a cluster is worth. Greater is better; the order of the fields is the order of comparison.
+/// The score of a cluster. Greater is better; the order of the fields is the order of comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Score {
     pub topology_spread: i32,
     pub affinity: i32,
 }
 
-/// A cluster that may be picked, apart from the spread. The derived order is that of rank within a group, because
-/// positions in the fleet are those of the sorted names.
+/// A cluster that may be picked, without the spread. The derived order is the rank within a group, because the fleet
+/// is sorted by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     affinity: i32,
@@ -24,7 +22,7 @@ struct Candidate {
     cluster: usize,
 }
 
-/// Clusters waiting to be picked, the best one first.
+/// The candidates, ranked.
 #[derive(Debug)]
 pub(super) struct Race<'p> {
     spread: Spread<'p>,
@@ -32,7 +30,7 @@ pub(super) struct Race<'p> {
     groups: Vec<Group>,
     /// The best candidate of each group, side by side because all of them are compared for every pick.
     fronts: Vec<Option<Candidate>>,
-    /// Why the first cluster of a group cannot be scored. It matters once the group is scored at all.
+    /// Why the first cluster of a group cannot be scored. It matters only when the group is scored.
     faults: BTreeMap<usize, Fault>,
     any_carries_older_policy: bool,
 }
@@ -45,10 +43,10 @@ struct Group {
     unscorable: Vec<usize>,
 }
 
-/// What the spread says about each group for the next pick.
-pub(super) type Standing = Vec<Result<i32, Violation>>;
+/// The spread score of each group for the next pick.
+pub(super) type GroupScores = Vec<Result<i32, Violation>>;
 
-/// Those that were not picked, by position in the fleet.
+/// The clusters that were not picked, by position in the fleet.
 #[derive(Debug)]
 pub(super) struct Rest {
     /// The best first.
@@ -89,7 +87,7 @@ impl<'p> Race<'p> {
         }
     }
 
-    /// From here on it counts for nothing to carry the placement under an older policy.
+    /// From here on, an existing binding of an older policy does not count.
     pub(super) fn forget_older_policy(&mut self) {
         if !std::mem::take(&mut self.any_carries_older_policy) {
             return;
@@ -101,18 +99,18 @@ impl<'p> Race<'p> {
         self.line_up();
     }
 
-    /// How the groups stand before the next pick.
-    pub(super) fn standing(&self) -> Result<Standing, Fault> {
-        let standing: Standing = (0..self.groups.len()).map(|group| self.spread.score(group)).collect();
-        match self.faults.iter().find(|(group, _)| standing[**group].is_ok()) {
+    /// The spread scores before the next pick.
+    pub(super) fn group_scores(&self) -> Result<GroupScores, Fault> {
+        let group_scores: GroupScores = (0..self.groups.len()).map(|group| self.spread.score(group)).collect();
+        match self.faults.iter().find(|(group, _)| group_scores[**group].is_ok()) {
             Some((_, fault)) => Err(fault.clone()),
-            None => Ok(standing),
+            None => Ok(group_scores),
         }
     }
 
-    /// Takes out the best cluster.
-    pub(super) fn take_best(&mut self, standing: &Standing) -> Option<(usize, Score)> {
-        let fronts = self.fronts.iter().zip(standing).enumerate();
+    /// Removes and returns the best cluster.
+    pub(super) fn take_best(&mut self, group_scores: &GroupScores) -> Option<(usize, Score)> {
+        let fronts = self.fronts.iter().zip(group_scores).enumerate();
         let best = fronts.filter_map(|(group, (front, score))| Some((score.ok()?, (*front)?, group))).max();
         let (topology_spread, candidate, group) = best?;
         self.fronts[group] = self.groups[group].candidates.pop();
@@ -120,11 +118,11 @@ impl<'p> Race<'p> {
         Some((candidate.cluster, Score { topology_spread, affinity: candidate.affinity }))
     }
 
-    /// Those that are left: scored too low, or turned away by the spread.
-    pub(super) fn rest(self, standing: &Standing) -> Rest {
+    /// The remaining clusters: scored too low, or rejected by the spread.
+    pub(super) fn rest(self, group_scores: &GroupScores) -> Rest {
         let mut scored = Vec::new();
         let mut turned_away = Vec::new();
-        for ((group, front), verdict) in self.groups.into_iter().zip(self.fronts).zip(standing) {
+        for ((group, front), verdict) in self.groups.into_iter().zip(self.fronts).zip(group_scores) {
             let candidates = group.candidates.into_iter().chain(front);
             match *verdict {
                 Ok(score) => scored.extend(candidates.map(|candidate| (score, candidate))),

@@ -1,6 +1,4 @@
-//! Which taints keep a placement away from a cluster.
-//!
-//! Decides from the cluster's taints and the policy's tolerations. Never takes away what a cluster already has.
+//! Taints and tolerations. They never affect clusters that are already picked.
 
 use fleet_api::types::{PlacementPolicy, Taint, Toleration, TolerationOperator};
 

@@ -1,8 +1,7 @@
-//! How evenly picked clusters are spread over the values of labels.
+//! Topology spread: how evenly picked clusters are distributed over the values of labels.
 //!
-//! Decides, for one more copy in a place, whether a constraint is broken and how much better or worse the spread gets. The
-//! places are those of the whole fleet, whoever is eligible. Clusters with the same places are one group: all of them
-//! always fare the same. Never looks at anything but labels and the number of copies.
+//! Domains are taken from the whole fleet, eligible or not. Clusters with the same domains form a group, because they
+//! always score the same.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +10,18 @@ use fleet_api::types::{PlacementPolicy, TopologySpreadConstraint, UnsatisfiableC
 use super::observed::ClusterFacts;
 use super::report::Rejection;
 
-/// What breaking a constraint that may be broken costs.
+/// The score for violating a soft constraint.
 const BROKEN_SOFT_CONSTRAINT: i32 = -1000;
 
-/// All constraints of a policy and how many copies each place has.
+/// All constraints of a policy, and the number of copies in each domain.
 #[derive(Debug)]
 pub(super) struct Spread<'p> {
-    /// Those that must hold first, each kind in the order of the policy.
+    /// Hard constraints first, each kind in the order of the policy.
     constraints: Vec<Constraint<'p>>,
-    /// The place that a group's clusters are in: all constraints of the first group, then of the next.
+    /// The domains of each group: those of all constraints for the first group, then for the next.
     places: Vec<Option<usize>>,
     group_count: usize,
-    /// Per cluster of the fleet, its group.
+    /// The group of each cluster in the fleet.
     groups: Vec<usize>,
 }
 
@@ -31,30 +30,30 @@ struct Constraint<'p> {
     key: &'p str,
     max_skew: i32,
     must_hold: bool,
-    /// Copies per place.
+    /// Copies per domain.
     copies: Vec<usize>,
-    /// How many places have so many copies.
+    /// The number of domains with a given number of copies.
     places_by_copies: BTreeMap<usize, usize>,
     extremes: Extremes,
 }
 
-/// The ends of `places_by_copies`, kept because every group asks for them before every pick.
+/// The ends of `places_by_copies`, cached because every group needs them before every pick.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extremes {
     least: usize,
     most: usize,
-    /// Whether no other place has as few copies as the emptiest.
+    /// Whether only one domain has the fewest copies.
     one_emptiest: bool,
 }
 
-/// A constraint that must hold and would not.
+/// A violated hard constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Violation {
     constraint: usize,
 }
 
 impl<'p> Spread<'p> {
-    /// `selected` says which clusters have a copy already.
+    /// `selected` are the clusters that already have a copy.
     pub(super) fn new(policy: Option<&'p PlacementPolicy>, fleet: &[&ClusterFacts<'_>], selected: &[bool]) -> Self {
         let given = policy.and_then(|policy| policy.topology_spread_constraints.as_deref()).unwrap_or_default();
         let (must, may): (Vec<_>, Vec<_>) = given.iter().map(Constraint::new).partition(|one| one.must_hold);
@@ -105,7 +104,7 @@ impl<'p> Spread<'p> {
         &self.places[group * width..][..width]
     }
 
-    /// What one more copy on a cluster of this group would be worth.
+    /// The score of one more copy on a cluster of this group.
     pub(super) fn score(&self, group: usize) -> Result<i32, Violation> {
         let mut score = 0_i32;
         for (index, (constraint, place)) in self.constraints.iter().zip(self.places_of(group)).enumerate() {
@@ -136,7 +135,7 @@ impl<'p> Spread<'p> {
     }
 }
 
-/// The skew would exceed what is allowed.
+/// The skew would exceed the maximum.
 #[derive(Debug, PartialEq, Eq)]
 struct Broken;
 
@@ -186,7 +185,7 @@ impl<'p> Constraint<'p> {
         self.find_extremes();
     }
 
-    /// How the distance between the fullest and the emptiest place would change.
+    /// How the difference between the fullest and the emptiest domain would change.
     fn change_by_one_more(&self, place: usize) -> Result<i32, Broken> {
         let Extremes { least, most, one_emptiest } = self.extremes;
         let here = self.copies[place];
@@ -206,7 +205,7 @@ impl<'p> Constraint<'p> {
 mod tests {
     use super::*;
 
-    /// Copies per place, in order.
+    /// Copies per domain, in order.
     fn change(copies: &[usize], place: usize, max_skew: i32) -> Result<i32, Broken> {
         let given = TopologySpreadConstraint {
             max_skew: Some(max_skew),

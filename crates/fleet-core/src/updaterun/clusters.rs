@@ -1,187 +1,190 @@
-//! The clusters of one stage: who is done, who is taken away, who may start now.
+//! The clusters of one stage: which are done, preempted or stuck, and which may start now.
 //!
-//! Decides, in the recorded order, which bindings get the run's content so that no more than the stage allows are being
-//! updated at once. A cluster is done only on evidence of this content. Never skips a gate: those are passed before and after.
+//! Never updates more clusters at once than the stage allows, and counts a cluster as done only by conditions of this
+//! content.
 
+use fleet_api::conditions::binding::BindingRolloutStarted;
 use fleet_api::conditions::run_fault::{Preemption, RunFailure, RunFault};
 use fleet_api::conditions::update_run::{ClusterUpdateStarted, ClusterUpdateSucceeded, StageProgressing};
+use fleet_api::conditions::{decode, decode_ignoring_generation};
 use fleet_api::time::Time;
 use fleet_api::types::{ClusterUpdatingStatus, StageUpdatingStatus};
 use jiff::{SignedDuration, Timestamp};
 
-use super::evidence::{Progress, Wanted, has_rollout_started, is_bound};
-use super::ground::Targets;
-use super::note::Note;
-use super::observed::BindingFacts;
-use super::pass::{Pass, Pen};
+use super::binding::{MovedBy, Progress, RunContent, has_rollout_started, is_bound};
+use super::context::{ConditionWriter, PlanContext};
+use super::observed::{BindingFacts, ConcurrentRunFacts};
+use super::prerequisites::Targets;
 use super::report::{Blocker, Cause};
-use super::{BindingChange, Write, rivals};
+use super::status::DEFER_MAX;
+use super::{BindingChange, Write};
 
-/// What a look at a stage's clusters gave.
+/// Progress of the clusters of one stage.
 #[derive(Debug, Default)]
-pub(super) struct Round {
-    /// Clusters that are not done.
+pub(super) struct StageProgress {
+    /// Number of clusters that are not done.
     pub unfinished: usize,
     /// In stage order.
     pub stuck: Vec<String>,
 }
 
-/// Looks at clusters that are being updated, then starts others where there is room.
+/// Checks the clusters that are being updated, then starts others up to `limit`, in the recorded order.
 pub(super) fn update(
-    pass: &mut Pass<'_>,
+    context: &mut PlanContext<'_>,
     targets: &Targets<'_>,
     stage: &mut StageUpdatingStatus,
     limit: usize,
-) -> Result<Round, RunFailure> {
-    let wanted = Wanted::of(pass)?;
-    look(pass, targets, stage, &wanted, RunFaultOf::EXECUTION)?;
+) -> Result<StageProgress, RunFailure> {
+    let content = RunContent::of(context)?;
+    check_started(context, targets, stage, &content, FaultTexts::EXECUTION)?;
     let mut updating = 0;
-    for place in 0..stage.clusters.len() {
+    for index in 0..stage.clusters.len() {
         if updating >= limit {
             break;
         }
-        let cluster = &stage.clusters[place];
-        if is_done(pass.pen, cluster) {
+        let cluster = &stage.clusters[index];
+        if is_done(context.writer, cluster) {
             continue;
         }
-        if !is_started(pass.pen, cluster) {
-            start(pass, targets, stage, place, &wanted)?;
+        if !is_started(context.writer, cluster) {
+            start(context, targets, stage, index, &content)?;
         }
-        updating += usize::from(!is_done(pass.pen, &stage.clusters[place]));
+        updating += usize::from(!is_done(context.writer, &stage.clusters[index]));
     }
-    Ok(sum_up(pass, targets, stage))
+    Ok(summarize(context, targets, stage))
 }
 
-/// Only looks; what runs may finish. A cluster whose start could not be recorded any more is recognised by the note on
-/// its binding.
-pub(super) fn let_finish(
-    pass: &mut Pass<'_>,
+/// Checks the started clusters without starting others. If a crash lost the record of a start, the annotation of the
+/// binding shows that this run updated it.
+pub(super) fn finish_started(
+    context: &mut PlanContext<'_>,
     targets: &Targets<'_>,
     stage: &mut StageUpdatingStatus,
-) -> Result<Round, RunFailure> {
-    let wanted = Wanted::of(pass)?;
-    let run = pass.observed.run;
+) -> Result<StageProgress, RunFailure> {
+    let content = RunContent::of(context)?;
+    let run = context.observed.run;
     for cluster in &mut stage.clusters {
         let binding = targets.selected.get(cluster.cluster_name.as_str());
         let moved_by_us = |binding: &&&BindingFacts<'_>| {
             is_bound(binding)
-                && wanted.is_in(binding, cluster)
-                && binding.note.as_ref().is_some_and(|note| note.is_of(run.name.as_str(), run.uid))
+                && content.is_in(binding, cluster)
+                && binding.moved_by.as_ref().is_some_and(|moved_by| moved_by.is_of(run.name.as_str(), run.uid))
         };
-        if !is_started(pass.pen, cluster) && binding.as_ref().is_some_and(moved_by_us) {
-            pass.pen.put(&mut cluster.conditions, &ClusterUpdateStarted::Started);
-            stage.start_time.get_or_insert(pass.pen.time());
+        if !is_started(context.writer, cluster) && binding.as_ref().is_some_and(moved_by_us) {
+            context.writer.put(&mut cluster.conditions, &ClusterUpdateStarted::Started);
+            stage.start_time.get_or_insert(context.writer.time());
         }
     }
-    look(pass, targets, stage, &wanted, RunFaultOf::STOPPING)?;
-    let pen = pass.pen;
-    let mut round = sum_up(pass, targets, stage);
-    round.unfinished = stage.clusters.iter().filter(|one| is_started(pen, one) && !is_done(pen, one)).count();
-    Ok(round)
+    check_started(context, targets, stage, &content, FaultTexts::STOPPING)?;
+    let writer = context.writer;
+    let mut progress = summarize(context, targets, stage);
+    progress.unfinished = stage.clusters.iter().filter(|one| is_started(writer, one) && !is_done(writer, one)).count();
+    Ok(progress)
 }
 
-/// The faults that have one sentence while executing and another while stopping.
-struct RunFaultOf {
+/// Faults whose message differs between executing and stopping.
+struct FaultTexts {
     missing: fn(String, String) -> RunFault,
 }
 
-impl RunFaultOf {
+impl FaultTexts {
     const EXECUTION: Self = Self { missing: |cluster, stage| RunFault::BindingMissing { cluster, stage } };
     const STOPPING: Self = Self { missing: |cluster, stage| RunFault::BindingMissingWhileStopping { cluster, stage } };
 }
 
-/// Settles clusters that have been started: done, taken away, or still at it. All faults of the stage come together.
-fn look(
-    pass: &mut Pass<'_>,
+/// Updates the conditions of started clusters: done, preempted, or still updating. Collects all faults of the stage.
+fn check_started(
+    context: &mut PlanContext<'_>,
     targets: &Targets<'_>,
     stage: &mut StageUpdatingStatus,
-    wanted: &Wanted,
-    faults_of: RunFaultOf,
+    content: &RunContent,
+    texts: FaultTexts,
 ) -> Result<(), RunFailure> {
-    let pen = pass.pen;
+    let writer = context.writer;
     let mut faults = Vec::new();
-    for cluster in stage.clusters.iter_mut().filter(|cluster| is_started(pen, cluster) && !is_done(pen, cluster)) {
+    for cluster in stage.clusters.iter_mut().filter(|cluster| is_started(writer, cluster) && !is_done(writer, cluster))
+    {
         let (name, stage_name) = (cluster.cluster_name.clone(), stage.stage_name.clone());
-        if pen.read::<ClusterUpdateSucceeded>(&cluster.conditions).is_false() {
+        if writer.read::<ClusterUpdateSucceeded>(&cluster.conditions).is_false() {
             faults.push(RunFault::ClusterFailed { cluster: name, stage: stage_name });
             continue;
         }
         let Some(binding) = targets.selected.get(name.as_str()) else {
-            faults.push((faults_of.missing)(name, stage_name));
+            faults.push((texts.missing)(name, stage_name));
             continue;
         };
-        if !is_bound(binding) || !wanted.is_in(binding, cluster) {
-            let binding = pass.observed.run.reference_to(binding.name);
+        if !is_bound(binding) || !content.is_in(binding, cluster) {
+            let binding = context.observed.run.reference_to(binding.name);
             let by_other_run = Preemption { cluster: name, stage: stage_name, binding };
             let state = ClusterUpdateSucceeded::Preempted { by_other_run: by_other_run.clone() };
-            pen.put(&mut cluster.conditions, &state);
+            writer.put(&mut cluster.conditions, &state);
             faults.push(RunFault::Preempted { by_other_run });
             continue;
         }
-        if Progress::of(binding) == Progress::Arrived {
-            pen.put(&mut cluster.conditions, &ClusterUpdateSucceeded::Succeeded);
+        if Progress::of(binding) == Progress::Done {
+            writer.put(&mut cluster.conditions, &ClusterUpdateSucceeded::Succeeded);
         } else if !has_rollout_started(binding) {
-            renew_note(pass, binding);
+            renew_moved_by(context, binding);
         }
     }
     if faults.is_empty() { Ok(()) } else { Err(RunFailure(faults)) }
 }
 
-/// Gives a cluster the content, or recognises that it has it.
+/// Starts a cluster: updates its binding, unless the binding already has the content.
 fn start(
-    pass: &mut Pass<'_>,
+    context: &mut PlanContext<'_>,
     targets: &Targets<'_>,
     stage: &mut StageUpdatingStatus,
-    place: usize,
-    wanted: &Wanted,
+    index: usize,
+    content: &RunContent,
 ) -> Result<(), RunFault> {
-    let pen = pass.pen;
-    let cluster = &mut stage.clusters[place];
+    let writer = context.writer;
+    let cluster = &mut stage.clusters[index];
     let name = cluster.cluster_name.clone();
     let missing = || RunFault::BindingMissing { cluster: name.clone(), stage: stage.stage_name.clone() };
     let binding = targets.selected.get(name.as_str()).ok_or_else(missing)?;
-    let in_place = is_bound(binding) && wanted.is_in(binding, cluster);
+    let in_place = is_bound(binding) && content.is_in(binding, cluster);
     if !in_place && binding.deleting {
-        // Nothing good comes of moving what is on its way out; it goes, or another one takes its place.
+        // Do not update a binding that is being deleted. It disappears, or the scheduler replaces it.
         return Ok(());
     }
-    if !in_place && let Some(mover) = rivals::unrecorded_mover(pass, binding) {
-        mover.until.into_iter().for_each(|until| pass.wake_at(until));
+    if !in_place && let Some(owner) = unrecorded_owner(context, binding) {
+        owner.until.into_iter().for_each(|until| context.wake_at(until));
         return Ok(());
     }
     if !in_place {
-        pass.writes.push(Write::MoveBinding(Box::new(change(pass, binding, cluster, wanted))));
+        context.writes.push(Write::MoveBinding(Box::new(binding_change(context, binding, cluster, content))));
     } else if !has_rollout_started(binding) {
-        renew_note(pass, binding);
+        renew_moved_by(context, binding);
     }
-    pen.put(&mut cluster.conditions, &ClusterUpdateStarted::Started);
-    if in_place && Progress::of(binding) == Progress::Arrived {
-        pen.put(&mut cluster.conditions, &ClusterUpdateSucceeded::Succeeded);
+    writer.put(&mut cluster.conditions, &ClusterUpdateStarted::Started);
+    if in_place && Progress::of(binding) == Progress::Done {
+        writer.put(&mut cluster.conditions, &ClusterUpdateSucceeded::Succeeded);
     }
-    stage.start_time.get_or_insert(pen.time());
-    pen.put(&mut stage.conditions, &StageProgressing::Started);
+    stage.start_time.get_or_insert(writer.time());
+    writer.put(&mut stage.conditions, &StageProgressing::Started);
     Ok(())
 }
 
-fn change(
-    pass: &Pass<'_>,
+fn binding_change(
+    context: &PlanContext<'_>,
     binding: &BindingFacts<'_>,
     cluster: &ClusterUpdatingStatus,
-    wanted: &Wanted,
+    content: &RunContent,
 ) -> BindingChange {
     BindingChange {
         binding: binding.name.to_owned(),
-        resource_snapshot: wanted.snapshot.clone(),
+        resource_snapshot: content.snapshot.clone(),
         overrides: cluster.resource_override_snapshots.clone(),
         cluster_overrides: cluster.cluster_resource_override_snapshots.clone(),
-        apply_strategy: wanted.apply_strategy.clone(),
-        note: note(pass, binding.generation + 1),
+        apply_strategy: content.apply_strategy.clone(),
+        moved_by: moved_by(context, binding.generation + 1),
     }
 }
 
-fn note(pass: &Pass<'_>, generation: i64) -> Note {
-    let run = &pass.observed.run;
-    Note {
+fn moved_by(context: &PlanContext<'_>, generation: i64) -> MovedBy {
+    let run = &context.observed.run;
+    MovedBy {
         snapshot_index: run.spec.resource_snapshot_index().to_owned(),
         run: run.name.to_string(),
         generation,
@@ -189,70 +192,105 @@ fn note(pass: &Pass<'_>, generation: i64) -> Note {
     }
 }
 
-/// Has it said that the rollout has started: the work generator does where a note of the binding's generation asks for
-/// it. If the scheduler has touched the binding since it was moved, that takes a new one.
-fn renew_note(pass: &mut Pass<'_>, binding: &BindingFacts<'_>) {
-    if binding.note.as_ref().is_some_and(|noted| noted.generation == binding.generation) {
+/// Makes the work generator set `RolloutStarted`, which it does if the annotation names the binding's current
+/// generation. If the scheduler has changed the binding since, the annotation is outdated and must be renewed.
+fn renew_moved_by(context: &mut PlanContext<'_>, binding: &BindingFacts<'_>) {
+    if binding.moved_by.as_ref().is_some_and(|moved_by| moved_by.generation == binding.generation) {
         return;
     }
-    let note = note(pass, binding.generation);
-    pass.writes.push(Write::RenewNote { binding: binding.name.to_owned(), note });
+    let moved_by = moved_by(context, binding.generation);
+    context.writes.push(Write::RenewMovedBy { binding: binding.name.to_owned(), moved_by });
 }
 
-/// Counts what is left, finds who takes too long, and says what is waited for.
-fn sum_up(pass: &mut Pass<'_>, targets: &Targets<'_>, stage: &StageUpdatingStatus) -> Round {
-    let pen = pass.pen;
-    let mut round = Round::default();
-    for cluster in stage.clusters.iter().filter(|cluster| !is_done(pen, cluster)) {
-        round.unfinished += 1;
+/// Counts unfinished clusters, finds stuck ones and reports a blocker for each.
+fn summarize(context: &mut PlanContext<'_>, targets: &Targets<'_>, stage: &StageUpdatingStatus) -> StageProgress {
+    let writer = context.writer;
+    let mut total = StageProgress::default();
+    for cluster in stage.clusters.iter().filter(|cluster| !is_done(writer, cluster)) {
+        total.unfinished += 1;
         let binding = targets.selected.get(cluster.cluster_name.as_str());
-        let Some(since) = started_at(pen, cluster) else {
+        let Some(since) = started_at(writer, cluster) else {
             if let Some(binding) = binding {
-                say_why_not_started(pass, binding);
+                report_start_blocker(context, binding);
             }
             continue;
         };
-        let deadline = stuck_at(since, pass);
-        let stuck = pen.now >= deadline;
+        let deadline = stuck_at(since, context);
+        let stuck = writer.now >= deadline;
         if stuck {
-            round.stuck.push(cluster.cluster_name.clone());
+            total.stuck.push(cluster.cluster_name.clone());
         } else {
-            pass.wake_at(deadline);
+            context.wake_at(deadline);
         }
-        let progress = binding.map_or(Progress::Arrived, |binding| Progress::of(binding));
+        let progress = binding.map_or(Progress::Done, |binding| Progress::of(binding));
         let (cluster, stage) = (cluster.cluster_name.clone(), stage.stage_name.clone());
-        pass.blockers.push(Blocker::about_cluster(Cause::Updating { cluster, stage, progress, stuck }));
+        context.blockers.push(Blocker::about_cluster(Cause::Updating { cluster, stage, progress, stuck }));
     }
-    round
+    total
 }
 
-fn say_why_not_started(pass: &mut Pass<'_>, binding: &BindingFacts<'_>) {
+fn report_start_blocker(context: &mut PlanContext<'_>, binding: &BindingFacts<'_>) {
     let cluster = binding.cluster.to_owned();
     let cause = if binding.deleting {
-        Cause::BindingGoing { cluster }
-    } else if let Some(mover) = rivals::unrecorded_mover(pass, binding) {
-        Cause::MoveNotRecorded { cluster, run: mover.run.to_owned() }
+        Cause::BindingDeleting { cluster }
+    } else if let Some(owner) = unrecorded_owner(context, binding) {
+        Cause::MoveNotRecorded { cluster, run: owner.run.to_owned() }
     } else {
         return;
     };
-    pass.blockers.push(Blocker::about_binding(cause, pass.observed.run.reference_to(binding.name)));
+    context.blockers.push(Blocker::about_binding(cause, context.observed.run.reference_to(binding.name)));
 }
 
-/// Strictly more than the limit, in the whole seconds that a status has.
-fn stuck_at(since: Time, pass: &Pass<'_>) -> Timestamp {
-    let limit = pass.observed.settings.stuck_after.saturating_add(SignedDuration::from_secs(1));
+/// One second later than the limit, because times in a status have whole seconds.
+fn stuck_at(since: Time, context: &PlanContext<'_>) -> Timestamp {
+    let limit = context.observed.settings.stuck_after.saturating_add(SignedDuration::from_secs(1));
     since.instant().checked_add(limit).unwrap_or(Timestamp::MAX)
 }
 
-pub(super) fn is_started(pen: Pen, cluster: &ClusterUpdatingStatus) -> bool {
-    pen.read::<ClusterUpdateStarted>(&cluster.conditions).is_true()
+pub(super) fn is_started(writer: ConditionWriter, cluster: &ClusterUpdatingStatus) -> bool {
+    writer.read::<ClusterUpdateStarted>(&cluster.conditions).is_true()
 }
 
-fn started_at(pen: Pen, cluster: &ClusterUpdatingStatus) -> Option<Time> {
-    let started = pen.read::<ClusterUpdateStarted>(&cluster.conditions);
+fn started_at(writer: ConditionWriter, cluster: &ClusterUpdatingStatus) -> Option<Time> {
+    let started = writer.read::<ClusterUpdateStarted>(&cluster.conditions);
     started.current().filter(|_| started.is_true()).map(|condition| condition.last_transition_time)
 }
 
-pub(super) fn is_done(pen: Pen, cluster: &ClusterUpdatingStatus) -> bool {
-    pen.read::<ClusterUpdateSucceeded>(&cluster.conditions).is_true()
+pub(super) fn is_done(writer: ConditionWriter, cluster: &ClusterUpdatingStatus) -> bool {
+    writer.read::<ClusterUpdateSucceeded>(&cluster.conditions).is_true()
+}
+
+/// Times in a status have whole seconds.
+const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
+
+/// A run that has updated a binding but has not stored that in its status.
+#[derive(Debug, Clone, Copy)]
+struct UnrecordedOwner<'a> {
+    run: &'a str,
+    /// The latest time at which the other run writes a deferred status; after it, this run no longer waits. `None`
+    /// until the work generator has seen the update.
+    until: Option<Timestamp>,
+}
+
+/// The last run to update a binding owns it, and a run fails if it loses a binding that it has started. So the owner
+/// must store its start before another run may take the binding over. Otherwise an owner that crashed in between would
+/// take the binding back, and the other run would fail.
+fn unrecorded_owner<'a>(context: &PlanContext<'a>, binding: &BindingFacts<'_>) -> Option<UnrecordedOwner<'a>> {
+    let moved_by = binding.moved_by.as_ref().filter(|moved_by| moved_by.generation == binding.generation)?;
+    let owner = context.observed.concurrent_runs.iter().find(|other| moved_by.is_of(other.name, other.uid))?;
+    if has_recorded(owner, binding.cluster) {
+        return None;
+    }
+    let started = decode::<BindingRolloutStarted>(binding.conditions, binding.generation).current();
+    let later = |since: Timestamp| since.checked_add(DEFER_MAX.saturating_add(ROUNDING)).unwrap_or(Timestamp::MAX);
+    let until = started.map(|condition| later(condition.last_transition_time.instant()));
+    let is_over = until.is_some_and(|until| context.writer.now >= until);
+    (!is_over).then_some(UnrecordedOwner { run: owner.name, until })
+}
+
+fn has_recorded(other: &ConcurrentRunFacts<'_>, cluster: &str) -> bool {
+    let clusters = other.status.into_iter().flat_map(|status| &status.stages_status).flat_map(|stage| &stage.clusters);
+    let is_started =
+        |entry: &ClusterUpdatingStatus| decode_ignoring_generation::<ClusterUpdateStarted>(&entry.conditions).is_true();
+    clusters.filter(|entry| entry.cluster_name == cluster).any(is_started)
 }

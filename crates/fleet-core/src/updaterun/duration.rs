@@ -1,10 +1,8 @@
-//! Durations as strategies spell them and as a run's status repeats them.
-//!
-//! Decides how long `1h30m` is, and that it is written `1h30m0s` in a status, as Go does. Never waits.
+//! Parses and prints Go durations: `1h30m` in a strategy is `1h30m0s` in a status.
 
 use jiff::SignedDuration;
 
-/// Units that Go reads, longest spelling first so that `m` does not hide `ms`. Nanoseconds each.
+/// Units of Go durations in nanoseconds; longer names first, so that `m` does not match `ms`.
 const UNITS: &[(&str, i128)] = &[
     ("ns", 1),
     ("us", 1_000),
@@ -15,7 +13,7 @@ const UNITS: &[(&str, i128)] = &[
     ("h", 3_600 * 1_000_000_000),
 ];
 
-/// Reads a sum of numbers with units, such as `1h30m` or `1.5h`. The schema lets no sign through, so none is read.
+/// Parses a Go duration such as `1h30m` or `1.5h`. Signs are not accepted; the schema rejects them too.
 pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
     if text == "0" {
         return Some(SignedDuration::ZERO);
@@ -30,7 +28,6 @@ pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
         rest = after.strip_prefix(unit)?;
     }
     let second = 1_000_000_000;
-    // An empty text has no number in it.
     (!text.is_empty()).then_some(())?;
     Some(SignedDuration::new(i64::try_from(total / second).ok()?, i32::try_from(total % second).ok()?))
 }
@@ -50,7 +47,7 @@ fn scaled(number: &str, unit: i128) -> Option<i128> {
     Some(total)
 }
 
-/// The form in which Go prints it: hours, minutes and seconds, with smaller units only below a second.
+/// Prints a duration as Go does: hours, minutes and seconds, with smaller units only below a second.
 pub(crate) fn print(duration: SignedDuration) -> String {
     let nanoseconds = duration.subsec_nanos();
     match duration.as_secs() {

@@ -1,88 +1,89 @@
-//! A run that goes on: stage after stage, then the removal of what is no longer wanted.
-//!
-//! Decides the order: gate before, clusters, gates after, next stage at once. What stops at a gate or at unfinished clusters
-//! says so in the run's condition. Never looks past the first stage that is not complete.
+//! Executes stages in order: before-stage tasks, clusters, after-stage tasks. The delete stage comes last.
 
 use fleet_api::conditions::run_fault::{RunFailure, RunFault};
 use fleet_api::conditions::update_run::{StageProgressing, StageSucceeded, StuckClusters, UpdateRunProgressing};
 use fleet_api::types::{StageConfig, StageUpdatingStatus};
 
-use super::ground::Targets;
-use super::pass::Pass;
-use super::report::Outcome;
-use super::{clusters, concurrency, delete_stage, gates};
+use super::context::PlanContext;
+use super::prerequisites::Targets;
+use super::report::RunOutcome;
+use super::{clusters, gates, remove, stages};
 
-/// Where a stage stands after a look at it.
+/// Result of planning one stage.
 enum Step {
     Complete,
-    Halted(Outcome),
+    Halted(RunOutcome),
 }
 
-/// Goes on from stage `first`, which is the number of stages where only the removal is left.
-pub(super) fn run(pass: &mut Pass<'_>, targets: &Targets<'_>, first: usize) -> Result<Outcome, RunFailure> {
-    for index in first..pass.status.stages_status.len() {
-        // Taken out for the time of the look, so that the rest of the pass can be written to.
-        let mut stage = std::mem::take(&mut pass.status.stages_status[index]);
-        let step = config_of(pass, index).and_then(|config| look_at(pass, targets, &mut stage, &config));
+/// Continues from stage `first`. If `first` is the number of stages, only the delete stage is left.
+pub(super) fn run(
+    context: &mut PlanContext<'_>,
+    targets: &Targets<'_>,
+    first: usize,
+) -> Result<RunOutcome, RunFailure> {
+    for index in first..context.status.stages_status.len() {
+        // Taken out so that the context can be borrowed mutably meanwhile.
+        let mut stage = std::mem::take(&mut context.status.stages_status[index]);
+        let step = config_of(context, index).and_then(|config| execute_stage(context, targets, &mut stage, &config));
         if let Err(cause) = &step {
-            pass.pen.fail_stage(&mut stage, cause);
+            context.writer.fail_stage(&mut stage, cause);
         }
-        pass.status.stages_status[index] = stage;
+        context.status.stages_status[index] = stage;
         if let Step::Halted(outcome) = step? {
             return Ok(outcome);
         }
     }
-    delete_stage::run(pass, targets)
+    remove::delete_stage(context, targets)
 }
 
-pub(super) fn config_of(pass: &Pass<'_>, index: usize) -> Result<StageConfig, RunFailure> {
-    let recorded = pass.status.staged_update_strategy_snapshot.as_ref();
+pub(super) fn config_of(context: &PlanContext<'_>, index: usize) -> Result<StageConfig, RunFailure> {
+    let recorded = context.status.staged_update_strategy_snapshot.as_ref();
     let config = recorded.and_then(|strategy| strategy.stages.get(index)).cloned();
     config.ok_or_else(|| RunFault::NoStrategyRecorded.into())
 }
 
-fn look_at(
-    pass: &mut Pass<'_>,
+fn execute_stage(
+    context: &mut PlanContext<'_>,
     targets: &Targets<'_>,
     stage: &mut StageUpdatingStatus,
     config: &StageConfig,
 ) -> Result<Step, RunFailure> {
     let name = stage.stage_name.clone();
     if stage.clusters.is_empty() {
-        skip(pass, stage);
+        skip(context, stage);
         return Ok(Step::Complete);
     }
-    if !gates::before(pass, stage)? {
-        pass.pen.put(&mut stage.conditions, &StageProgressing::WaitingBeforeStage);
-        pass.say(&UpdateRunProgressing::WaitingBeforeStage { stage: name });
-        return Ok(Step::Halted(Outcome::Waiting));
+    if !gates::before(context, stage)? {
+        context.writer.put(&mut stage.conditions, &StageProgressing::WaitingBeforeStage);
+        context.set_condition(&UpdateRunProgressing::WaitingBeforeStage { stage: name });
+        return Ok(Step::Halted(RunOutcome::Waiting));
     }
-    let limit = concurrency::of_stage(config, stage.clusters.len())?;
-    let round = clusters::update(pass, targets, stage, limit)?;
-    if round.unfinished > 0 {
-        return Ok(Step::Halted(say_how_it_goes(pass, name, round.stuck)));
+    let limit = stages::concurrency(config, stage.clusters.len())?;
+    let progress = clusters::update(context, targets, stage, limit)?;
+    if progress.unfinished > 0 {
+        return Ok(Step::Halted(report_progress(context, name, progress.stuck)));
     }
-    if !gates::after(pass, stage, config)? {
-        pass.say(&UpdateRunProgressing::WaitingAfterStage { stage: name });
-        return Ok(Step::Halted(Outcome::Waiting));
+    if !gates::after(context, stage, config)? {
+        context.set_condition(&UpdateRunProgressing::WaitingAfterStage { stage: name });
+        return Ok(Step::Halted(RunOutcome::Waiting));
     }
-    pass.pen.complete_stage(stage);
+    context.writer.complete_stage(stage);
     Ok(Step::Complete)
 }
 
-fn skip(pass: &mut Pass<'_>, stage: &mut StageUpdatingStatus) {
-    let pen = pass.pen;
-    stage.start_time.get_or_insert(pen.time());
-    stage.end_time = Some(pen.time());
-    pen.put(&mut stage.conditions, &StageProgressing::SkippedNoClusters);
-    pen.put(&mut stage.conditions, &StageSucceeded::SkippedNoClusters);
+fn skip(context: &mut PlanContext<'_>, stage: &mut StageUpdatingStatus) {
+    let writer = context.writer;
+    stage.start_time.get_or_insert(writer.time());
+    stage.end_time = Some(writer.time());
+    writer.put(&mut stage.conditions, &StageProgressing::SkippedNoClusters);
+    writer.put(&mut stage.conditions, &StageSucceeded::SkippedNoClusters);
 }
 
-fn say_how_it_goes(pass: &mut Pass<'_>, stage: String, stuck: Vec<String>) -> Outcome {
+fn report_progress(context: &mut PlanContext<'_>, stage: String, stuck: Vec<String>) -> RunOutcome {
     if stuck.is_empty() {
-        pass.say(&UpdateRunProgressing::Progressing);
-        return Outcome::Progressing;
+        context.set_condition(&UpdateRunProgressing::Progressing);
+        return RunOutcome::Progressing;
     }
-    pass.say(&UpdateRunProgressing::Stuck { clusters: StuckClusters(stuck), stage });
-    Outcome::Stuck
+    context.set_condition(&UpdateRunProgressing::Stuck { clusters: StuckClusters(stuck), stage });
+    RunOutcome::Stuck
 }

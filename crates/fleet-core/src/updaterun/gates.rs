@@ -1,7 +1,6 @@
-//! What a stage waits for before its first cluster and after its last.
+//! Approvals and timed waits before and after a stage.
 //!
-//! Decides which approval requests are made, which count, and when a timed wait is over. A gate that was passed stays
-//! passed; until then what stands in the request at this moment counts. Never starts a cluster.
+//! A passed gate stays passed. Until then the current content of the approval request decides.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +16,12 @@ use fleet_api::types::{ApprovalRequestSpec, StageConfig, StageTaskStatus, StageT
 use fleet_api::well_known::{label_values, labels};
 use jiff::{SignedDuration, Timestamp};
 
+use super::context::PlanContext;
 use super::observed::ApprovalFacts;
-use super::pass::Pass;
 use super::report::{Blocker, Cause};
 use super::{Write, duration};
 
-/// An approval request that is to be created.
+/// An approval request to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRequest {
     pub name: String,
@@ -54,101 +53,101 @@ impl NewRequest {
 }
 
 /// Whether the stage may start.
-pub(super) fn before(pass: &mut Pass<'_>, stage: &mut StageUpdatingStatus) -> Result<bool, RunFault> {
+pub(super) fn before(context: &mut PlanContext<'_>, stage: &mut StageUpdatingStatus) -> Result<bool, RunFault> {
     let mut open = true;
     for task in &mut stage.before_stage_task_status {
         if task.type_ != StageTaskType::Approval {
             return Err(RunFault::UnsupportedBeforeStageTask { task_type: task.type_.to_string() });
         }
-        open &= is_approved(pass, task, &stage.stage_name, GatePosition::Before)?;
+        open &= is_approved(context, task, &stage.stage_name, GatePosition::Before)?;
     }
     Ok(open)
 }
 
-/// Whether the stage, whose clusters are all done, may end. Tasks run side by side.
+/// Whether the stage may end. All its clusters are done; its tasks run in parallel.
 pub(super) fn after(
-    pass: &mut Pass<'_>,
+    context: &mut PlanContext<'_>,
     stage: &mut StageUpdatingStatus,
     config: &StageConfig,
 ) -> Result<bool, RunFault> {
     if stage.after_stage_task_status.is_empty() {
         return Ok(true);
     }
-    // A wait begins at this condition's transition.
-    pass.pen.put(&mut stage.conditions, &StageProgressing::WaitingAfterStage);
-    let progressing = pass.pen.read::<StageProgressing>(&stage.conditions).current();
-    let since = progressing.map_or(pass.pen.now, |condition| condition.last_transition_time.instant());
+    // A timed wait starts at the transition of this condition.
+    context.writer.put(&mut stage.conditions, &StageProgressing::WaitingAfterStage);
+    let progressing = context.writer.read::<StageProgressing>(&stage.conditions).current();
+    let since = progressing.map_or(context.writer.now, |condition| condition.last_transition_time.instant());
     let mut open = true;
     for (index, task) in stage.after_stage_task_status.iter_mut().enumerate() {
         open &= match task.type_ {
-            StageTaskType::Approval => is_approved(pass, task, &stage.stage_name, GatePosition::After)?,
+            StageTaskType::Approval => is_approved(context, task, &stage.stage_name, GatePosition::After)?,
             StageTaskType::TimedWait => {
-                let wait = wait_of(pass, config, index)?;
-                has_elapsed(pass, task, &stage.stage_name, since.checked_add(wait).unwrap_or(Timestamp::MAX))
+                let wait = wait_of(context, config, index)?;
+                has_elapsed(context, task, &stage.stage_name, since.checked_add(wait).unwrap_or(Timestamp::MAX))
             }
         };
     }
     Ok(open)
 }
 
-fn wait_of(pass: &Pass<'_>, config: &StageConfig, index: usize) -> Result<SignedDuration, RunFault> {
+fn wait_of(context: &PlanContext<'_>, config: &StageConfig, index: usize) -> Result<SignedDuration, RunFault> {
     let given = config.after_stage_tasks.get(index).and_then(|task| task.wait_time.as_deref());
     given.and_then(duration::parse).ok_or_else(|| RunFault::InvalidAfterStageTasks {
-        strategy: pass.observed.run.key_of(&pass.observed.run.spec.staged_update_strategy_name),
+        strategy: context.observed.run.key_of(&context.observed.run.spec.staged_update_strategy_name),
         stage: config.name.clone(),
         problem: AfterStageTasksProblem::WaitMissing { index },
     })
 }
 
-fn has_elapsed(pass: &mut Pass<'_>, task: &mut StageTaskStatus, stage: &str, until: Timestamp) -> bool {
-    if pass.pen.read::<TaskWaitTimeElapsed>(&task.conditions).is_true() {
+fn has_elapsed(context: &mut PlanContext<'_>, task: &mut StageTaskStatus, stage: &str, until: Timestamp) -> bool {
+    if context.writer.read::<TaskWaitTimeElapsed>(&task.conditions).is_true() {
         return true;
     }
-    if pass.pen.now >= until {
-        pass.pen.put(&mut task.conditions, &TaskWaitTimeElapsed::Elapsed);
+    if context.writer.now >= until {
+        context.writer.put(&mut task.conditions, &TaskWaitTimeElapsed::Elapsed);
         return true;
     }
-    pass.wake_at(until);
-    pass.blockers.push(Blocker::about_stage(Cause::TimedWait { stage: stage.to_owned(), until }, stage));
+    context.wake_at(until);
+    context.blockers.push(Blocker::about_stage(Cause::TimedWait { stage: stage.to_owned(), until }, stage));
     false
 }
 
 fn is_approved(
-    pass: &mut Pass<'_>,
+    context: &mut PlanContext<'_>,
     task: &mut StageTaskStatus,
     stage: &str,
     position: GatePosition,
 ) -> Result<bool, RunFault> {
-    if pass.pen.read::<TaskApprovalRequestApproved>(&task.conditions).is_true() {
+    if context.writer.read::<TaskApprovalRequestApproved>(&task.conditions).is_true() {
         return Ok(true);
     }
     let name = task.approval_request_name.as_str();
-    let found = pass.observed.approvals.iter().find(|request| request.name == name && !request.deleting);
-    pass.pen.put(&mut task.conditions, &TaskApprovalRequestCreated::Created);
+    let found = context.observed.approvals.iter().find(|request| request.name == name && !request.deleting);
+    context.writer.put(&mut task.conditions, &TaskApprovalRequestCreated::Created);
     let Some(request) = found else {
-        pass.writes.push(Write::RequestApproval(new_request(pass, name, stage, position)));
-        // A new object has generation 1, and its spec cannot be changed.
+        context.writes.push(Write::RequestApproval(new_request(context, name, stage, position)));
+        // A new object has generation 1, and its spec is immutable.
         let cause = Cause::ApprovalPending { stage: stage.to_owned(), generation: 1 };
-        pass.blockers.push(Blocker::about_request(cause, name));
+        context.blockers.push(Blocker::about_request(cause, name));
         return Ok(false);
     };
-    check_target(pass, request, stage)?;
+    check_target(context, request, stage)?;
     let accepted = decode::<ApprovalAccepted>(request.conditions, request.generation).is_true();
     if !accepted && !decode::<Approved>(request.conditions, request.generation).is_true() {
-        pass.blockers.push(Blocker::about_request(pending(request, stage), name));
+        context.blockers.push(Blocker::about_request(pending(request, stage), name));
         return Ok(false);
     }
     let acceptance = Write::AcceptApproval { request: request.name.to_owned(), generation: request.generation };
-    // Two stages of one name share a request.
-    if !accepted && !pass.writes.contains(&acceptance) {
-        pass.writes.push(acceptance);
+    // Two stages with the same name share a request.
+    if !accepted && !context.writes.contains(&acceptance) {
+        context.writes.push(acceptance);
     }
-    pass.pen.put(&mut task.conditions, &TaskApprovalRequestApproved::Approved);
+    context.writer.put(&mut task.conditions, &TaskApprovalRequestApproved::Approved);
     Ok(true)
 }
 
-fn new_request(pass: &Pass<'_>, name: &str, stage: &str, position: GatePosition) -> NewRequest {
-    let run = &pass.observed.run;
+fn new_request(context: &PlanContext<'_>, name: &str, stage: &str, position: GatePosition) -> NewRequest {
+    let run = &context.observed.run;
     NewRequest {
         name: name.to_owned(),
         namespace: run.namespace.map(str::to_owned),
@@ -158,9 +157,9 @@ fn new_request(pass: &Pass<'_>, name: &str, stage: &str, position: GatePosition)
     }
 }
 
-/// A request that somebody else made under our name must at least be about this stage of this run.
-fn check_target(pass: &Pass<'_>, request: &ApprovalFacts<'_>, stage: &str) -> Result<(), RunFault> {
-    let run = &pass.observed.run;
+/// A request that already existed under this name must be about this stage of this run.
+fn check_target(context: &PlanContext<'_>, request: &ApprovalFacts<'_>, stage: &str) -> Result<(), RunFault> {
+    let run = &context.observed.run;
     if request.run == run.name.as_str() && request.stage == stage {
         return Ok(());
     }

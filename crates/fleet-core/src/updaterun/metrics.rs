@@ -1,6 +1,4 @@
-//! What is measured of a run: where it stands, how long approvals took, how long stages took.
-//!
-//! Decides labels and values from statuses. Never keeps a counter.
+//! Metric values of a run: its status, approval latencies and stage durations, derived from statuses.
 
 use fleet_api::conditions::run_fault::RunFailure;
 use fleet_api::conditions::update_run::{
@@ -13,7 +11,7 @@ use fleet_api::names::GatePosition;
 use fleet_api::types::{ClusterUpdatingStatus, StageTaskStatus, StageUpdatingStatus, UpdateRunStatus};
 use jiff::{SignedDuration, Timestamp};
 
-/// Labels of the gauge that says where a run stands.
+/// Labels of the status gauge of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusSeries {
     pub condition: String,
@@ -40,7 +38,7 @@ impl FailureType {
     }
 }
 
-/// The condition that says most: how the run ended, else whether it moves, else whether it was initialized.
+/// The most significant condition: Succeeded, else Progressing, else Initialized.
 pub fn status_series(status: &UpdateRunStatus) -> Option<StatusSeries> {
     let condition = any::<UpdateRunSucceeded>(&status.conditions)
         .or_else(|| any::<UpdateRunProgressing>(&status.conditions))
@@ -74,7 +72,7 @@ pub struct ApprovalLatency {
     pub latency: SignedDuration,
 }
 
-/// The approvals that a change of status brought.
+/// The approvals that were accepted between two statuses.
 pub fn approval_latencies(before: Option<&UpdateRunStatus>, after: &UpdateRunStatus) -> Vec<ApprovalLatency> {
     let mut latencies = Vec::new();
     for (index, stage) in after.stages_status.iter().enumerate() {
@@ -100,7 +98,7 @@ fn latency(task: &StageTaskStatus) -> Option<SignedDuration> {
     Some(approved.duration_since(created))
 }
 
-/// For each stage whose last cluster is done with this change of status, the time since the stage started.
+/// For each stage whose last cluster finished between the two statuses, the time since the stage started.
 pub fn stage_durations(
     before: Option<&UpdateRunStatus>,
     after: &UpdateRunStatus,

@@ -1,48 +1,40 @@
-//! Staged update runs: what a placement has captured goes to its clusters stage by stage, through gates that people open.
+//! Staged update runs: roll out a placement's resource snapshot stage by stage, with approvals and timed waits between
+//! stages.
 //!
-//! Decides from the run, its placement, policy snapshot, bindings, strategy, member clusters and approval requests: which
-//! bindings are moved or deleted, which approvals are asked for and accepted, and what the run's status says. One code for both
-//! scopes: a run with a namespace is a StagedUpdateRun. A plan wakes by time only for timed waits and for clusters that take too
-//! long. Never schedules, and never touches a placement that is not External.
+//! [`plan`] reads the run, its placement, policy snapshot, bindings, strategy, member clusters and approval requests.
+//! It returns the bindings to update or delete, the approval requests to create or accept, and the new status of the
+//! run. A run with a namespace is a StagedUpdateRun, one without is a ClusterStagedUpdateRun; both use this code. A
+//! plan asks for a requeue at a given time only for timed waits and for the deadlines of slow clusters.
 //!
 //! | file | step |
 //! |---|---|
-//! | `observed`, `note` | the facts; what a run notes on a binding |
-//! | `ground`, `stages`, `task_rules`, `concurrency` | what a run stands on; who is updated when; how many at a time |
-//! | `initialize`, `content` | the first look: everything is recorded, the content is fixed |
-//! | `validate` | every later look: does it still hold? |
-//! | `execute`, `gates`, `clusters`, `evidence` | stages, approvals and waits, clusters and what proves that they are done |
-//! | `rivals` | other runs of the same placement |
-//! | `delete_stage`, `stop` | removal of what is no longer wanted; coming to rest |
-//! | `deletion` | what happens in the end |
-//! | `pass`, `halt`, `changes` | one look, why it ends early, what it changes |
-//! | `report`, `remedy`, `outline`, `metrics` | what was found out, as values |
+//! | `observed` | the input of a plan |
+//! | `context` | state of one planning call, the condition writer, errors |
+//! | `prerequisites` | placement, policy, bindings and tasks that a run needs |
+//! | `stages` | which cluster is in which stage, how many are updated at once |
+//! | `initialize` | first plan: record stages, snapshot and overrides |
+//! | `validate` | every later plan: does the recorded status still match? |
+//! | `execute`, `gates`, `clusters`, `binding` | stages, approvals and waits, clusters, what a binding proves |
+//! | `remove`, `stop` | delete stage and deletion of the run; stopping |
+//! | `status` | events, when a status write may be deferred, overview of stages |
+//! | `report`, `remedy`, `metrics` | results as values |
 
-mod changes;
+mod binding;
 mod clusters;
-mod concurrency;
-mod content;
-mod delete_stage;
-mod deletion;
+mod context;
 pub(crate) mod duration;
-mod evidence;
 mod execute;
 mod gates;
-mod ground;
-mod halt;
 mod initialize;
 mod metrics;
-mod note;
-mod numbers;
 mod observed;
-mod outline;
-mod pass;
+mod prerequisites;
 mod remedy;
+mod remove;
 mod report;
-mod rivals;
 mod stages;
+mod status;
 mod stop;
-mod task_rules;
 mod validate;
 
 #[cfg(test)]
@@ -53,23 +45,21 @@ use fleet_api::conditions::update_run::UpdateRunProgressingReason;
 use fleet_api::types::{ApplyStrategy, NamespacedName, UpdateRunState, UpdateRunStatus};
 use jiff::Timestamp;
 
-pub use evidence::Progress;
+pub use binding::{MovedBy, Progress};
 pub use gates::NewRequest;
 pub use metrics::{ApprovalLatency, FailureType, StatusSeries, approval_latencies, stage_durations, status_series};
-pub use note::Note;
 pub use observed::{
-    ApprovalFacts, BindingFacts, MatchedOverrides, MemberFacts, NoOverrides, Observed, Overrides, PolicySnapshotFacts,
-    RivalFacts, RunFacts, Settings, Unmatched,
+    ApprovalFacts, BindingFacts, ConcurrentRunFacts, MatchedOverrides, MemberFacts, NoOverrides, Observed, Overrides,
+    PolicySnapshotFacts, RunFacts, Settings, Unmatched,
 };
-pub use outline::outline;
 pub use remedy::Remedy;
-pub use report::{Blocker, Cause, ClusterStep, Object, Outcome, Report, StageReport, StageStep};
+pub use report::{Blocker, Cause, ClusterStep, Object, Report, RunOutcome, StageReport, StageStep};
+pub use status::outline;
 
 use crate::placement;
 use crate::plan::{self, ObjectWrite, Wake};
-use ground::Targets;
-use halt::Halt;
-use pass::Pass;
+use context::{PlanContext, StepError};
+use prerequisites::Targets;
 use validate::Position;
 
 pub type Plan = plan::Plan<Write, NewStatus, Report>;
@@ -77,26 +67,27 @@ pub type Plan = plan::Plan<Write, NewStatus, Report>;
 /// One write to the run or to something that it directs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// Adds our finalizer to the run, and stores that it names no index where it names none.
-    HoldRun,
-    /// Takes our finalizer from the run.
-    ReleaseRun,
-    /// Captures the placement's content, as the placement itself would.
+    /// Adds our finalizer. If the run names no snapshot index, also stores the empty index.
+    AddFinalizer,
+    /// Removes our finalizer.
+    RemoveFinalizer,
+    /// Creates the resource snapshots of the placement, as the placement controller would.
     Content(placement::Write),
     /// Stores the run's status before the first binding moves, so that a restart finds the same content and stages.
     Record(Box<UpdateRunStatus>),
-    /// To be carried out on the version of the binding that was observed: if another run was faster, the plan is void.
+    /// Must use the observed resourceVersion of the binding: if another run was faster, the write must conflict.
     MoveBinding(Box<BindingChange>),
-    /// Asks the work generator to say `RolloutStarted` of a binding that has the content already.
-    RenewNote {
+    /// Updates the annotation of a binding that already has the content, so that the work generator sets
+    /// `RolloutStarted`.
+    RenewMovedBy {
         binding: String,
-        note: Note,
+        moved_by: MovedBy,
     },
     DeleteBinding {
         binding: String,
     },
     RequestApproval(NewRequest),
-    /// Puts `ApprovalAccepted` on a request.
+    /// Sets `ApprovalAccepted` on a request.
     AcceptApproval {
         request: String,
         generation: i64,
@@ -106,7 +97,7 @@ pub enum Write {
     },
 }
 
-/// What a binding asks for from now on. Its state becomes Bound; one write for all of it.
+/// The new spec of a binding, in one write. Its state becomes Bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindingChange {
     pub binding: String,
@@ -114,27 +105,28 @@ pub struct BindingChange {
     pub overrides: Vec<NamespacedName>,
     pub cluster_overrides: Vec<String>,
     pub apply_strategy: ApplyStrategy,
-    /// Goes into the binding's annotations.
-    pub note: Note,
+    /// Stored as an annotation of the binding.
+    pub moved_by: MovedBy,
 }
 
 /// A status to write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewStatus {
     pub status: UpdateRunStatus,
-    /// Given where more is sure to follow by itself: such a status may be held back until then, counted from the first one
-    /// that was held. Until it is written, plans are made on it as if it had been (see [`RunFacts::stored`]).
-    pub interim: Option<Timestamp>,
+    /// The write may be deferred until then, because further changes will follow without outside help. The deadline of
+    /// the first deferred status counts. Until the write, later plans start from the deferred status (see
+    /// [`RunFacts::stored`]).
+    pub defer_until: Option<Timestamp>,
 }
 
 impl ObjectWrite for Write {
     fn object(&self) -> (&'static str, &str) {
         match self {
-            Write::HoldRun | Write::ReleaseRun => ("run", ""),
+            Write::AddFinalizer | Write::RemoveFinalizer => ("run", ""),
             Write::Content(write) => write.object(),
             Write::Record(_) => ("run status", ""),
             Write::MoveBinding(change) => ("binding", &change.binding),
-            Write::RenewNote { binding, .. } | Write::DeleteBinding { binding } => ("binding", binding),
+            Write::RenewMovedBy { binding, .. } | Write::DeleteBinding { binding } => ("binding", binding),
             Write::RequestApproval(new) => ("approval request", &new.name),
             Write::AcceptApproval { request, .. } => ("approval request status", request),
             Write::DeleteRequest { request } => ("approval request", request),
@@ -149,144 +141,155 @@ impl ObjectWrite for Write {
         }
     }
 
-    fn lets_subject_go(&self) -> bool {
-        matches!(self, Write::ReleaseRun)
+    fn removes_finalizer(&self) -> bool {
+        matches!(self, Write::RemoveFinalizer)
     }
 }
 
-/// What to do so that the run gets as far as it may at this moment.
+/// Plans the next step of a run.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
-    let plan = if observed.run.deleting { deletion::plan(observed) } else { keep_going(observed, now) };
+    let plan = if observed.run.deleting { remove::delete_run(observed) } else { plan_existing(observed, now) };
     debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
     plan
 }
 
-fn keep_going(observed: &Observed<'_>, now: Timestamp) -> Plan {
-    let mut pass = Pass::new(observed, now);
-    pass.writes.extend((!observed.run.held).then_some(Write::HoldRun));
-    if let Some(outcome) = ended(&pass) {
-        let report = Report { stages: outline(&pass.status), ..Report::of(outcome) };
-        return Plan { writes: pass.writes, ..Plan::nothing(report) };
+fn plan_existing(observed: &Observed<'_>, now: Timestamp) -> Plan {
+    let mut context = PlanContext::new(observed, now);
+    context.writes.extend((!observed.run.has_finalizer).then_some(Write::AddFinalizer));
+    if let Some(outcome) = terminal_outcome(&context) {
+        let report = Report { stages: outline(&context.status), ..Report::of(outcome) };
+        return Plan { writes: context.writes, ..Plan::nothing(report) };
     }
-    let started = if pass.initialized().is_true() { go_on(&mut pass) } else { begin(&mut pass) };
+    let started = if context.initialized().is_true() { continue_run(&mut context) } else { start_run(&mut context) };
     match started {
-        Ok((outcome, ahead)) => conclude(pass, outcome, None, ahead),
-        Err(Stop::Failed(outcome, failure)) => conclude(pass, outcome, Some(failure), None),
-        Err(Stop::Unknown(halt)) => {
+        Ok((outcome, failure_preview)) => finish_plan(context, outcome, None, failure_preview),
+        Err(PlanError::Failed(outcome, failure)) => finish_plan(context, outcome, Some(failure), None),
+        Err(PlanError::Unknown(error)) => {
             let mut report =
-                Report { stages: observed.run.status.map_or(Vec::new(), outline), ..Report::of(Outcome::Retrying) };
-            report.blockers.push(halt.blocker());
-            let hold = pass.writes.into_iter().filter(|write| *write == Write::HoldRun).collect();
-            Plan { writes: hold, ..Plan::nothing(report) }
+                Report { stages: observed.run.status.map_or(Vec::new(), outline), ..Report::of(RunOutcome::Retrying) };
+            report.blockers.push(error.blocker());
+            let finalizer = context.writes.into_iter().filter(|write| *write == Write::AddFinalizer).collect();
+            Plan { writes: finalizer, ..Plan::nothing(report) }
         }
     }
 }
 
-/// Why a look at a run did not come to a regular end.
-enum Stop {
-    /// The run is over.
-    Failed(Outcome, RunFailure),
-    /// Nothing can be said yet, so nothing is.
-    Unknown(Halt),
+/// Why planning ended early.
+enum PlanError {
+    /// The run has failed for good.
+    Failed(RunOutcome, RunFailure),
+    /// A retryable error. The status does not change.
+    Unknown(StepError),
 }
 
-/// What a run that rests would fail on.
-type Ahead = Option<RunFailure>;
+/// The failure that an idle or stopped run would have if it were resumed.
+type FailurePreview = Option<RunFailure>;
 
-fn ended(pass: &Pass<'_>) -> Option<Outcome> {
-    if pass.initialized().is_false() {
-        return Some(Outcome::InitializationFailed);
+fn terminal_outcome(context: &PlanContext<'_>) -> Option<RunOutcome> {
+    if context.initialized().is_false() {
+        return Some(RunOutcome::InitializationFailed);
     }
-    let succeeded = pass.succeeded();
-    let over = pass.initialized().is_true() && succeeded.current().is_some();
-    over.then(|| if succeeded.is_true() { Outcome::Succeeded } else { Outcome::Failed })
+    let succeeded = context.succeeded();
+    let over = context.initialized().is_true() && succeeded.current().is_some();
+    over.then(|| if succeeded.is_true() { RunOutcome::Succeeded } else { RunOutcome::Failed })
 }
 
-fn begin(pass: &mut Pass<'_>) -> Result<(Outcome, Ahead), Stop> {
-    let targets =
-        initialize::initialize(pass).map_err(|halt| final_or_not(pass, Outcome::InitializationFailed, halt))?;
-    if pass.observed.run.spec.state() == UpdateRunState::Run {
-        pass.writes.push(Write::Record(Box::new(pass.status.clone())));
+fn start_run(context: &mut PlanContext<'_>) -> Result<(RunOutcome, FailurePreview), PlanError> {
+    let targets = initialize::initialize(context)
+        .map_err(|error| terminal_or_retry(context, RunOutcome::InitializationFailed, error))?;
+    if context.observed.run.spec.state() == UpdateRunState::Run {
+        context.writes.push(Write::Record(Box::new(context.status.clone())));
     }
-    act(pass, &targets, Position::At(0)).map(|outcome| (outcome, None))
+    execute_state(context, &targets, Position::At(0)).map(|outcome| (outcome, None))
 }
 
-fn go_on(pass: &mut Pass<'_>) -> Result<(Outcome, Ahead), Stop> {
-    let valid = validate::validate(pass);
-    if let Some(outcome) = at_rest(pass) {
-        let ahead = valid.err().and_then(|halt| match halt {
-            Halt::Fault(fault) if fault.is_terminal() => Some(fault.into()),
-            Halt::Fault(_) | Halt::Unknown(_) => None,
+fn continue_run(context: &mut PlanContext<'_>) -> Result<(RunOutcome, FailurePreview), PlanError> {
+    let valid = validate::validate(context);
+    if let Some(outcome) = idle_outcome(context) {
+        let failure_preview = valid.err().and_then(|error| match error {
+            StepError::Fault(fault) if fault.is_terminal() => Some(fault.into()),
+            StepError::Fault(_) | StepError::Unknown(_) => None,
         });
-        return Ok((outcome, ahead));
+        return Ok((outcome, failure_preview));
     }
-    let (targets, position) = valid.map_err(|halt| final_or_not(pass, Outcome::Failed, halt))?;
-    act(pass, &targets, position).map(|outcome| (outcome, None))
+    let (targets, position) = valid.map_err(|error| terminal_or_retry(context, RunOutcome::Failed, error))?;
+    execute_state(context, &targets, position).map(|outcome| (outcome, None))
 }
 
-/// A run that was not asked to run, or has stopped, is left alone until it is: what changes meanwhile may change back.
-fn at_rest(pass: &mut Pass<'_>) -> Option<Outcome> {
-    match pass.observed.run.spec.state() {
+/// The outcome of a run that is not started or is stopped. Such a run does not fail: an invalid change may be undone
+/// before it is resumed.
+fn idle_outcome(context: &mut PlanContext<'_>) -> Option<RunOutcome> {
+    match context.observed.run.spec.state() {
         UpdateRunState::Initialize => {
-            pass.blockers.push(Blocker::about_run(Cause::NotAskedToRun));
-            Some(Outcome::Idle)
+            context.blockers.push(Blocker::about_run(Cause::NotAskedToRun));
+            Some(RunOutcome::Idle)
         }
-        UpdateRunState::Stop if pass.progressing().reason() == Some(UpdateRunProgressingReason::Stopped) => {
-            pass.blockers.push(Blocker::about_run(Cause::AskedToStop));
-            Some(Outcome::Stopped)
+        UpdateRunState::Stop if context.progressing().reason() == Some(UpdateRunProgressingReason::Stopped) => {
+            context.blockers.push(Blocker::about_run(Cause::AskedToStop));
+            Some(RunOutcome::Stopped)
         }
         UpdateRunState::Stop | UpdateRunState::Run => None,
     }
 }
 
-fn final_or_not(pass: &Pass<'_>, outcome: Outcome, halt: Halt) -> Stop {
-    match halt {
-        Halt::Fault(fault) if fault.is_terminal() => final_if_settled(pass, outcome, fault.into()),
-        halt => Stop::Unknown(halt),
+fn terminal_or_retry(context: &PlanContext<'_>, outcome: RunOutcome, error: StepError) -> PlanError {
+    match error {
+        StepError::Fault(fault) if fault.is_terminal() => fail_if_confirmed(context, outcome, fault.into()),
+        error => PlanError::Unknown(error),
     }
 }
 
-/// What does not fit may be what is not known yet: no run ends on facts that lag.
-fn final_if_settled(pass: &Pass<'_>, outcome: Outcome, failure: RunFailure) -> Stop {
-    if pass.observed.settled {
-        return Stop::Failed(outcome, failure);
+/// Fails the run only if the observation was confirmed against the API server: a mismatch may come from a lagging
+/// watch.
+fn fail_if_confirmed(context: &PlanContext<'_>, outcome: RunOutcome, failure: RunFailure) -> PlanError {
+    if context.observed.confirmed {
+        return PlanError::Failed(outcome, failure);
     }
-    Stop::Unknown(Halt::Unknown(Cause::FactsBehind))
+    PlanError::Unknown(StepError::Unknown(Cause::ObservationStale))
 }
 
-fn act(pass: &mut Pass<'_>, targets: &Targets<'_>, position: Position) -> Result<Outcome, Stop> {
+fn execute_state(
+    context: &mut PlanContext<'_>,
+    targets: &Targets<'_>,
+    position: Position,
+) -> Result<RunOutcome, PlanError> {
     let Position::At(stage) = position else {
-        pass.succeed();
-        return Ok(Outcome::Succeeded);
+        context.succeed();
+        return Ok(RunOutcome::Succeeded);
     };
-    let done = match pass.observed.run.spec.state() {
+    let done = match context.observed.run.spec.state() {
         UpdateRunState::Initialize => {
-            pass.blockers.push(Blocker::about_run(Cause::NotAskedToRun));
-            Ok(Outcome::Idle)
+            context.blockers.push(Blocker::about_run(Cause::NotAskedToRun));
+            Ok(RunOutcome::Idle)
         }
-        UpdateRunState::Run => execute::run(pass, targets, stage),
-        UpdateRunState::Stop => stop::stop(pass, targets, stage),
+        UpdateRunState::Run => execute::run(context, targets, stage),
+        UpdateRunState::Stop => stop::stop(context, targets, stage),
     };
-    done.map_err(|failure| final_if_settled(pass, Outcome::Failed, failure))
+    done.map_err(|failure| fail_if_confirmed(context, RunOutcome::Failed, failure))
 }
 
-fn conclude(mut pass: Pass<'_>, outcome: Outcome, failure: Option<RunFailure>, ahead: Ahead) -> Plan {
+fn finish_plan(
+    mut context: PlanContext<'_>,
+    outcome: RunOutcome,
+    failure: Option<RunFailure>,
+    failure_preview: FailurePreview,
+) -> Plan {
     if let Some(failure) = &failure {
-        if outcome == Outcome::Failed {
-            pass.fail(failure);
+        if outcome == RunOutcome::Failed {
+            context.fail(failure);
         }
-        pass.blockers = failure.0.iter().map(Blocker::of_fault).collect();
-        pass.wake = Wake::OnChange;
+        context.blockers = failure.0.iter().map(Blocker::of_fault).collect();
+        context.wake = Wake::OnChange;
     }
     let report = Report {
         outcome,
-        stages: outline(&pass.status),
-        ahead,
-        events: changes::events(&pass, failure.as_ref()),
-        blockers: std::mem::take(&mut pass.blockers),
+        stages: outline(&context.status),
+        failure_preview,
+        events: status::events(&context, failure.as_ref()),
+        blockers: std::mem::take(&mut context.blockers),
     };
-    let interim = changes::held_until(pass.observed.run.stored, &pass.status, pass.pen.now);
-    let is_new = pass.observed.run.status != Some(&pass.status);
-    let status = is_new.then_some(NewStatus { status: pass.status, interim });
-    Plan { writes: pass.writes, status, wake: pass.wake, report }
+    let defer_until = status::defer_until(context.observed.run.stored, &context.status, context.writer.now);
+    let is_new = context.observed.run.status != Some(&context.status);
+    let status = is_new.then_some(NewStatus { status: context.status, defer_until });
+    Plan { writes: context.writes, status, wake: context.wake, report }
 }

@@ -1,7 +1,4 @@
-//! The facts that a run's plan rests on, each read once from its object.
-//!
-//! Decides what labels, annotations and spec fields mean to a run. Objects are borrowed, never copied. Never decides what to
-//! do about them.
+//! The input of a run's plan: what labels, annotations and spec fields mean to a run. Objects are borrowed, not copied.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,12 +14,12 @@ use fleet_api::types::{
 use fleet_api::well_known::{annotations, finalizers, label_values, labels};
 use jiff::SignedDuration;
 
-use super::note::Note;
+use super::binding::MovedBy;
 /// The override snapshots that a run pins on one cluster.
 pub use crate::overrides::Pins as MatchedOverrides;
 use crate::placement::{self, PlacementFacts};
 
-/// Everything that one plan is made from. Lists are in any order; all objects are of the run's scope and namespace.
+/// The input of a plan. Lists are in any order; all objects are in the run's scope and namespace.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
     pub run: RunFacts<'a>,
@@ -36,31 +33,31 @@ pub struct Observed<'a> {
     pub strategy: Option<&'a UpdateStrategySpec>,
     /// All member clusters.
     pub members: Vec<MemberFacts<'a>>,
-    /// All approval requests that are labelled with the run or have the name of one of its gates.
+    /// All approval requests that are labelled with the run or have the name of one of its approvals.
     pub approvals: Vec<ApprovalFacts<'a>>,
-    /// The other runs of that placement that are not over.
-    pub rivals: Vec<RivalFacts<'a>>,
-    /// The placement's own facts, from which the content is chosen. Needed until the run is initialized, see
-    /// [`RunFacts::is_initialized`].
+    /// The other unfinished runs of that placement.
+    pub concurrent_runs: Vec<ConcurrentRunFacts<'a>>,
+    /// The input of the placement controller, from which the snapshot is chosen. Needed until the run is initialized,
+    /// see [`RunFacts::is_initialized`].
     pub content: Option<&'a placement::Observed<'a>>,
     pub overrides: &'a dyn Overrides,
-    /// Whether every other fact is at least as recent as the run. Until then what is missing proves nothing, and no
-    /// run ends.
-    pub settled: bool,
+    /// Whether the other facts were confirmed to be at least as recent as the run. No run fails before that, because an
+    /// object may be missing only from a cache.
+    pub confirmed: bool,
     pub settings: Settings,
 }
 
-/// What an operator may choose.
+/// Options of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// A cluster that takes longer than this makes the run stuck.
     pub stuck_after: SignedDuration,
-    /// Whether a run goes on when its strategy is deleted or edited into something invalid.
+    /// Whether a run continues when its strategy is deleted or becomes invalid.
     pub tolerate_strategy_changes: bool,
 }
 
 impl Settings {
-    /// Longer than a healthy Deployment takes to pull its images, short enough for somebody who waits.
+    /// Longer than a healthy Deployment takes to pull its images, short enough for a waiting user.
     pub const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(5);
 }
 
@@ -70,18 +67,18 @@ impl Default for Settings {
     }
 }
 
-/// Which overrides apply; whoever calls looks them up in a cache.
+/// Looks up which overrides apply. The caller implements it over its caches.
 pub trait Overrides: fmt::Debug {
     /// For each of `clusters`, in their order, the snapshots that match the resources there.
     fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, Unmatched>;
 }
 
-/// Why it cannot be told which overrides apply.
+/// Why the overrides cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unmatched {
-    /// One that matches has no snapshot yet. `name` has its namespace before a slash, if it has one.
-    NotFrozen { name: String },
-    /// Something that the user must mend, in words.
+    /// A matching override has no snapshot yet. `name` is `namespace/name` for namespaced overrides.
+    NotSnapshotted { name: String },
+    /// An error that the user must fix.
     Invalid(String),
 }
 
@@ -103,12 +100,11 @@ pub struct RunFacts<'a> {
     pub uid: Option<&'a str>,
     pub generation: i64,
     pub deleting: bool,
-    /// Whether our finalizer is on it.
-    pub held: bool,
+    pub has_finalizer: bool,
     pub spec: &'a UpdateRunSpec,
-    /// The newest status, be it stored or still held back.
+    /// The newest status, stored or deferred.
     pub status: Option<&'a UpdateRunStatus>,
-    /// The status that is stored; differs from `status` only while one is held back.
+    /// The stored status. Differs from `status` only while a status write is deferred.
     pub stored: Option<&'a UpdateRunStatus>,
 }
 
@@ -120,51 +116,51 @@ impl<'a> RunFacts<'a> {
             uid: run.metadata.uid.as_deref(),
             generation: run.generation(),
             deleting: is_deleting(run),
-            held: run.metadata.finalizers.iter().flatten().any(|one| one == finalizers::UPDATE_RUN),
+            has_finalizer: run.metadata.finalizers.iter().flatten().any(|one| one == finalizers::UPDATE_RUN),
             spec: &run.spec,
             status: run.status.as_ref(),
             stored: run.status.as_ref(),
         }
     }
 
-    /// Whether the content has been chosen, so that `Observed::content` is no longer asked for.
+    /// Whether the snapshot has been chosen, so that `Observed::content` is no longer needed.
     pub fn is_initialized(&self) -> bool {
         let conditions = self.status.map_or(&[][..], |status| &status.conditions);
         decode_ignoring_generation::<UpdateRunInitialized>(conditions).current().is_some()
     }
 
-    /// Whether the write that holds the run also has to store that it names no index. An empty text is as immutable as a
-    /// number; a field that is absent could still be given one while the run goes on.
+    /// Whether the write that adds the finalizer must also store an empty index. A set field is immutable, even if it
+    /// is empty; an absent field could still be set while the run progresses.
     pub fn is_index_to_be_stored(&self) -> bool {
-        !self.held && self.spec.resource_snapshot_index.is_none()
+        !self.has_finalizer && self.spec.resource_snapshot_index.is_none()
     }
 
-    /// The generation that everything is said about: the one after the write that holds the run, which may change the spec.
-    pub(super) fn generation_to_be(&self) -> i64 {
+    /// The generation for conditions: the one after the finalizer write, which may change the spec.
+    pub(super) fn condition_generation(&self) -> i64 {
         self.generation + i64::from(self.is_index_to_be_stored())
     }
 
-    /// `namespace/name`, with nothing before the slash for a cluster-scoped object, as messages have it.
+    /// `namespace/name` as in messages; `/name` for a cluster-scoped object.
     pub(super) fn key_of(&self, name: &str) -> String {
         format!("{}/{name}", self.namespace.unwrap_or_default())
     }
 
-    /// As `key_of`, but without a slash for a cluster-scoped object.
+    /// Like `key_of`, but without a slash for a cluster-scoped object.
     pub(super) fn reference_to(&self, name: &str) -> String {
         self.namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
     }
 }
 
-/// Another run that may want the same bindings.
+/// Another run that may update the same bindings.
 #[derive(Debug, Clone, Copy)]
-pub struct RivalFacts<'a> {
+pub struct ConcurrentRunFacts<'a> {
     pub name: &'a str,
     pub uid: Option<&'a str>,
-    /// As it is stored.
+    /// The stored status.
     pub status: Option<&'a UpdateRunStatus>,
 }
 
-impl<'a> RivalFacts<'a> {
+impl<'a> ConcurrentRunFacts<'a> {
     pub fn of<S: Scope>(run: &'a Obj<UpdateRun, S>) -> Self {
         Self { name: name(run), uid: run.metadata.uid.as_deref(), status: run.status.as_ref() }
     }
@@ -175,10 +171,10 @@ pub struct PolicySnapshotFacts<'a> {
     pub name: &'a str,
     /// The label, absent if empty.
     pub index: Option<&'a str>,
-    /// Whether it is marked as the latest.
+    /// Whether it is labelled as the latest.
     pub latest: bool,
     pub policy: Option<&'a PlacementPolicy>,
-    /// The annotation, as it stands.
+    /// The annotation, unparsed.
     pub number_of_clusters: Option<&'a str>,
     pub generation: i64,
     pub conditions: &'a [Condition],
@@ -210,8 +206,8 @@ pub struct BindingFacts<'a> {
     pub overrides: &'a [NamespacedName],
     pub cluster_overrides: &'a [String],
     pub apply_strategy: Option<&'a ApplyStrategy>,
-    /// Which run moved it last, as far as that is noted.
-    pub note: Option<Note>,
+    /// The run that updated it last.
+    pub moved_by: Option<MovedBy>,
     pub conditions: &'a [Condition],
 }
 
@@ -229,7 +225,7 @@ impl<'a> BindingFacts<'a> {
             overrides: spec.resource_override_snapshots.as_deref().unwrap_or_default(),
             cluster_overrides: spec.cluster_resource_override_snapshots.as_deref().unwrap_or_default(),
             apply_strategy: spec.apply_strategy.as_ref(),
-            note: annotation(binding, annotations::MOVED_BY_RUN).and_then(Note::parse),
+            moved_by: annotation(binding, annotations::MOVED_BY_RUN).and_then(MovedBy::parse),
             conditions: binding.status.as_ref().map_or(&[], |status| &status.conditions),
         }
     }
@@ -253,9 +249,9 @@ pub struct ApprovalFacts<'a> {
     pub name: &'a str,
     pub generation: i64,
     pub deleting: bool,
-    /// The run that its label names; deletion goes by the label.
+    /// The run in its label, which decides about deletion.
     pub labelled_with: Option<&'a str>,
-    /// The run that its spec names; approval goes by the spec.
+    /// The run in its spec, which decides about approval.
     pub run: &'a str,
     pub stage: &'a str,
     pub conditions: &'a [Condition],

@@ -1,38 +1,36 @@
-//! What a person can do about a run that waits or failed.
-//!
-//! Decides one remedy per cause. Never decides that something is wrong.
+//! What a user can do about a run that waits or failed: one remedy per cause.
 
 use std::fmt;
 
 use fleet_api::conditions::run_fault::RunFault;
 
-use super::evidence::Progress;
+use super::binding::Progress;
 use super::report::Cause;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// It passes by itself.
+    /// Resolves without action.
     Wait,
     SetStateRun,
     Approve {
         /// What `observedGeneration` of the approval must be.
         generation: i64,
     },
-    /// Look at what the placement's status says about the cluster, then mend it there or in the manifests.
+    /// See the placement's status for the cluster, then fix the cluster or the manifests.
     CheckPlacementStatus,
     CheckWorksOfCluster,
     CreatePlacement,
     MakePlacementExternal,
     CreateStrategy,
-    MendStrategy,
+    FixStrategy,
     /// Labels of member clusters and the stages' selectors do not fit.
-    MendClusterLabels,
-    MendSelectors,
+    FixClusterLabels,
+    FixSelectors,
     WaitForScheduling,
     UseOtherSnapshotIndex,
     LetOtherRunFinish,
     DeleteForeignRequest,
-    /// The run ended because the world changed; a new one takes it as it is now.
+    /// The run ended because its inputs changed; a new run uses the current ones.
     NewRun,
     ReportBug,
 }
@@ -42,13 +40,13 @@ impl Remedy {
         match cause {
             Cause::Fault(fault) => Self::of_fault(fault),
             Cause::NotAskedToRun | Cause::AskedToStop => Remedy::SetStateRun,
-            Cause::FactsBehind
+            Cause::ObservationStale
             | Cause::ContentUnknown { .. }
-            | Cause::OverrideNotFrozen { .. }
+            | Cause::OverrideNotSnapshotted { .. }
             | Cause::MoveNotRecorded { .. }
             | Cause::TimedWait { .. }
-            | Cause::BindingGoing { .. }
-            | Cause::Updating { stuck: false, progress: Progress::Arrived | Progress::Underway(_), .. } => Remedy::Wait,
+            | Cause::BindingDeleting { .. }
+            | Cause::Updating { stuck: false, progress: Progress::Done | Progress::InProgress(_), .. } => Remedy::Wait,
             Cause::ApprovalPending { generation, .. } | Cause::ApprovalOfOtherGeneration { generation, .. } => {
                 Remedy::Approve { generation: *generation }
             }
@@ -64,10 +62,10 @@ impl Remedy {
             "I-03" | "I-04" | "I-07" | "I-09" | "I-10" => Remedy::WaitForScheduling,
             "I-08" | "-" => Remedy::Wait,
             "I-11" => Remedy::CreateStrategy,
-            "I-12" | "I-13" | "I-14" | "V-10" => Remedy::MendStrategy,
-            "I-15" | "I-16" | "I-17" => Remedy::MendClusterLabels,
+            "I-12" | "I-13" | "I-14" | "V-10" => Remedy::FixStrategy,
+            "I-15" | "I-16" | "I-17" => Remedy::FixClusterLabels,
             "I-18" | "I-19" | "I-21" => Remedy::UseOtherSnapshotIndex,
-            "I-20" | "I-22" => Remedy::MendSelectors,
+            "I-20" | "I-22" => Remedy::FixSelectors,
             "V-01" | "V-02" | "V-03" | "V-06" | "V-07" | "V-08" | "V-09" | "V-19" => Remedy::NewRun,
             "E-04" => Remedy::LetOtherRunFinish,
             "E-06" => Remedy::DeleteForeignRequest,
@@ -79,7 +77,7 @@ impl Remedy {
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Remedy::Wait => "nothing to do: it passes by itself",
+            Remedy::Wait => "nothing to do: it resolves by itself",
             Remedy::SetStateRun => "set spec.state of the run to Run",
             Remedy::Approve { generation } => {
                 return write!(f, "approve the request with observedGeneration {generation}");
@@ -89,11 +87,11 @@ impl fmt::Display for Remedy {
             Remedy::CreatePlacement => "create the placement, then a new run",
             Remedy::MakePlacementExternal => "set the placement's strategy type to External, then create a new run",
             Remedy::CreateStrategy => "create the strategy, then a new run",
-            Remedy::MendStrategy => "mend the strategy, then create a new run",
-            Remedy::MendClusterLabels => {
+            Remedy::FixStrategy => "fix the strategy, then create a new run",
+            Remedy::FixClusterLabels => {
                 "make each selected cluster match one stage and carry the sorting label, then create a new run"
             }
-            Remedy::MendSelectors => "mend the placement's selectors or the overrides, then create a new run",
+            Remedy::FixSelectors => "fix the placement's selectors or the overrides, then create a new run",
             Remedy::WaitForScheduling => "wait until the placement is scheduled, then create a new run",
             Remedy::UseOtherSnapshotIndex => "create a new run with an index that exists, or without one",
             Remedy::LetOtherRunFinish => "let the other run finish, or stop it and create a new one",

@@ -1,8 +1,5 @@
-//! What a run's plan found out, as values: how far the run is, and for everything that makes it fail or wait the cause,
-//! the object it is about and what a person can do.
-//!
-//! Decides the vocabulary; condition messages, events, `diagnose` and metric labels render from the same values. Never
-//! decides which value holds.
+//! The result of a run's plan as values: the outcome, the stages, and for each blocker its cause, object and remedy.
+//! Condition messages, events and metric labels are rendered from these values.
 
 use std::fmt;
 
@@ -12,38 +9,38 @@ use fleet_api::conditions::run_fault::{RunFailure, RunFault};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::evidence::Progress;
+use super::binding::Progress;
 use super::remedy::Remedy;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    pub outcome: Outcome,
-    /// Everything that is waited for or went wrong, in stage order.
+    pub outcome: RunOutcome,
+    /// Everything that the run waits for or failed on, in stage order.
     pub blockers: Vec<Blocker>,
-    /// The stages in order, the one that removes what is no longer wanted last.
+    /// The stages in order, the delete stage last.
     pub stages: Vec<StageReport>,
-    /// What would end a run that rests (not started, or stopped) as soon as it went on.
-    pub ahead: Option<RunFailure>,
-    /// What happened with this plan, in the order in which it did.
+    /// The failure that a run in state Initialize or Stop would have as soon as it is resumed.
+    pub failure_preview: Option<RunFailure>,
+    /// The events of this plan, in order.
     pub events: Vec<RunEvent>,
 }
 
 impl Report {
-    pub(super) fn of(outcome: Outcome) -> Self {
-        Self { outcome, blockers: Vec::new(), stages: Vec::new(), ahead: None, events: Vec::new() }
+    pub(super) fn of(outcome: RunOutcome) -> Self {
+        Self { outcome, blockers: Vec::new(), stages: Vec::new(), failure_preview: None, events: Vec::new() }
     }
 }
 
-/// How far the run is.
+/// State of the run after this plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Outcome {
-    /// It is being deleted; its approval requests go.
+pub enum RunOutcome {
+    /// The run and its approval requests are being deleted.
     Releasing,
-    /// It cannot be initialized or looked at yet.
+    /// It cannot be initialized or continued yet.
     Retrying,
     InitializationFailed,
-    /// Initialized, and not asked to run.
+    /// Initialized; the state is not Run.
     Idle,
     Progressing,
     /// A gate is closed.
@@ -55,8 +52,8 @@ pub enum Outcome {
     Succeeded,
 }
 
-impl Outcome {
-    /// Whether nothing can change it any more.
+impl RunOutcome {
+    /// Whether the run is over.
     pub fn is_final(self) -> bool {
         matches!(self, Self::InitializationFailed | Self::Failed | Self::Succeeded)
     }
@@ -110,28 +107,27 @@ impl Blocker {
 /// Why a run waits or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// A message of the catalogue: the run ended, or the look at it is repeated.
+    /// The run failed, or planning is retried, as the fault says.
     Fault(RunFault),
     /// The state is Initialize.
     NotAskedToRun,
-    /// The state is Stop and everything has come to rest.
+    /// The state is Stop and no cluster is being updated.
     AskedToStop,
-    /// Not everything that was true when the run was made is known yet.
-    FactsBehind,
-    /// Not all objects of this resource are known yet, so the current content cannot be captured.
+    /// The caches may be older than the run.
+    ObservationStale,
+    /// Not all objects of this resource are known yet, so the placement cannot be snapshotted.
     ContentUnknown {
         resource: String,
     },
-    /// An override that concerns the run has no snapshot yet, so what clusters get of it cannot be fixed. `name` has its
-    /// namespace before a slash, if it has one.
-    OverrideNotFrozen {
+    /// An override that applies to the run has no snapshot yet. `name` is `namespace/name` for namespaced overrides.
+    OverrideNotSnapshotted {
         name: String,
     },
     ApprovalPending {
         stage: String,
         generation: i64,
     },
-    /// Somebody approved, but not what stands there now.
+    /// The request was approved for another generation.
     ApprovalOfOtherGeneration {
         stage: String,
         approved: i64,
@@ -147,16 +143,16 @@ pub enum Cause {
         progress: Progress,
         stuck: bool,
     },
-    /// The binding is being deleted by others before its turn came.
-    BindingGoing {
+    /// The binding is being deleted by another controller before the run reached it.
+    BindingDeleting {
         cluster: String,
     },
-    /// Another run has moved the binding and has not stored that it did.
+    /// Another run has updated the binding and has not stored that in its status yet.
     MoveNotRecorded {
         cluster: String,
         run: String,
     },
-    /// The binding was deleted by the run and has not gone yet.
+    /// The run has deleted the binding; it still has finalizers.
     Removing {
         cluster: String,
         binding: String,
@@ -164,16 +160,16 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The entry of the troubleshooting catalogue that explains it in a run that got so far, if there is one.
-    pub fn entry(&self, outcome: Outcome) -> Option<&'static str> {
+    /// The entry of the troubleshooting catalogue for this cause.
+    pub fn entry(&self, outcome: RunOutcome) -> Option<&'static str> {
         Some(match self {
             Cause::Fault(fault) => {
-                let late = if outcome == Outcome::Failed { late_fault_entry(fault) } else { None };
+                let late = if outcome == RunOutcome::Failed { late_fault_entry(fault) } else { None };
                 late.or_else(|| fault_entry(fault))?
             }
             Cause::NotAskedToRun => "UR-02",
             Cause::AskedToStop => "UR-60",
-            Cause::FactsBehind | Cause::ContentUnknown { .. } | Cause::OverrideNotFrozen { .. } => "UR-16",
+            Cause::ObservationStale | Cause::ContentUnknown { .. } | Cause::OverrideNotSnapshotted { .. } => "UR-16",
             Cause::ApprovalPending { .. } => "UR-50",
             Cause::ApprovalOfOtherGeneration { .. } => "UR-51",
             Cause::TimedWait { .. } => "UR-55",
@@ -183,13 +179,13 @@ impl Cause {
                 _ => "UR-41",
             },
             Cause::Updating { stuck: true, .. } => "UR-40",
-            Cause::Updating { .. } | Cause::BindingGoing { .. } | Cause::MoveNotRecorded { .. } => return None,
+            Cause::Updating { .. } | Cause::BindingDeleting { .. } | Cause::MoveNotRecorded { .. } => return None,
             Cause::Removing { .. } => "UR-62",
         })
     }
 }
 
-/// What fails a run that was initialized has entries of its own: something has changed since then.
+/// Faults of an initialized run have their own entries: an object has changed since the initialization.
 fn late_fault_entry(fault: &RunFault) -> Option<&'static str> {
     Some(match fault.id() {
         "I-01" => "UR-20",
@@ -229,7 +225,7 @@ fn fault_entry(fault: &RunFault) -> Option<&'static str> {
     })
 }
 
-/// What a cause is about; names are those of the run's own namespace.
+/// The object that a cause is about. Names are in the run's namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
     Run,
@@ -237,7 +233,7 @@ pub enum Object {
     Strategy,
     Stage(String),
     Cluster(String),
-    /// With its namespace before a slash, if it has one.
+    /// `namespace/name` for namespaced bindings.
     Binding(String),
     PolicySnapshot(String),
     ResourceSnapshot,
@@ -319,10 +315,10 @@ pub struct StageReport {
 #[serde(rename_all = "camelCase")]
 pub enum StageStep {
     NotReached,
-    /// Its gate before the first cluster is closed.
+    /// Waits for its before-stage task.
     AwaitingStart,
     Updating,
-    /// Its clusters are done, its gates after them are not all open.
+    /// Its clusters are done; it waits for its after-stage tasks.
     AwaitingEnd,
     Stopping,
     Stopped,

@@ -1,7 +1,4 @@
-//! A run that is asked to stop: what has been started may finish, nothing else is started.
-//!
-//! Decides when the run has come to rest. Gates are not looked at, no content is moved. Never forgets where it was: the same
-//! stage goes on when the run is resumed.
+//! A run in state Stop: started clusters may finish, others are not started. The run resumes in the same stage.
 
 use fleet_api::conditions::run_fault::RunFailure;
 use fleet_api::conditions::update_run::{
@@ -9,50 +6,54 @@ use fleet_api::conditions::update_run::{
 };
 use fleet_api::types::StageUpdatingStatus;
 
-use super::ground::Targets;
-use super::pass::Pass;
-use super::report::{Blocker, Cause, Outcome};
-use super::{clusters, delete_stage};
+use super::context::PlanContext;
+use super::prerequisites::Targets;
+use super::report::{Blocker, Cause, RunOutcome};
+use super::{clusters, remove};
 
-/// Stops in stage `index`, which is the number of stages where only the removal is left.
-pub(super) fn stop(pass: &mut Pass<'_>, targets: &Targets<'_>, index: usize) -> Result<Outcome, RunFailure> {
-    if index >= pass.status.stages_status.len() {
-        return delete_stage::stop(pass, targets);
+/// Stops in stage `index`. If `index` is the number of stages, only the delete stage is left.
+pub(super) fn stop(
+    context: &mut PlanContext<'_>,
+    targets: &Targets<'_>,
+    index: usize,
+) -> Result<RunOutcome, RunFailure> {
+    if index >= context.status.stages_status.len() {
+        return remove::stop_delete_stage(context, targets);
     }
-    let mut stage = std::mem::take(&mut pass.status.stages_status[index]);
-    let round = clusters::let_finish(pass, targets, &mut stage);
-    match &round {
-        Err(cause) => pass.pen.fail_stage(&mut stage, cause),
-        Ok(round) => say_stopping(pass, &mut stage, round.unfinished > 0),
+    let mut stage = std::mem::take(&mut context.status.stages_status[index]);
+    let progress = clusters::finish_started(context, targets, &mut stage);
+    match &progress {
+        Err(cause) => context.writer.fail_stage(&mut stage, cause),
+        Ok(progress) => set_stage_stopping(context, &mut stage, progress.unfinished > 0),
     }
     let name = stage.stage_name.clone();
-    pass.status.stages_status[index] = stage;
-    let round = round?;
-    if round.stuck.is_empty() {
-        return Ok(say(pass, round.unfinished > 0));
+    context.status.stages_status[index] = stage;
+    let progress = progress?;
+    if progress.stuck.is_empty() {
+        return Ok(set_run_stopping(context, progress.unfinished > 0));
     }
-    pass.say(&UpdateRunProgressing::Stuck { clusters: StuckClusters(round.stuck), stage: name });
-    Ok(Outcome::Stuck)
+    context.set_condition(&UpdateRunProgressing::Stuck { clusters: StuckClusters(progress.stuck), stage: name });
+    Ok(RunOutcome::Stuck)
 }
 
-/// A stage that comes to rest passes through Stopping even if nothing has to finish: a timed wait starts anew from there.
-pub(super) fn say_stopping(pass: &Pass<'_>, stage: &mut StageUpdatingStatus, unfinished: bool) {
-    let reason = pass.pen.read::<StageProgressing>(&stage.conditions).reason();
+/// Sets Stopping before Stopped even if no cluster is unfinished: the transition restarts timed waits after a resume.
+pub(super) fn set_stage_stopping(context: &PlanContext<'_>, stage: &mut StageUpdatingStatus, unfinished: bool) {
+    let reason = context.writer.read::<StageProgressing>(&stage.conditions).reason();
     if reason == Some(StageProgressingReason::Stopped) && !unfinished {
         return;
     }
-    pass.pen.put(&mut stage.conditions, &StageProgressing::Stopping);
+    context.writer.put(&mut stage.conditions, &StageProgressing::Stopping);
     if !unfinished {
-        pass.pen.put(&mut stage.conditions, &StageProgressing::Stopped);
+        context.writer.put(&mut stage.conditions, &StageProgressing::Stopped);
     }
 }
 
-pub(super) fn say(pass: &mut Pass<'_>, unfinished: bool) -> Outcome {
+pub(super) fn set_run_stopping(context: &mut PlanContext<'_>, unfinished: bool) -> RunOutcome {
     if unfinished {
-        pass.say(&UpdateRunProgressing::Stopping);
-        return Outcome::Stopping;
+        context.set_condition(&UpdateRunProgressing::Stopping);
+        return RunOutcome::Stopping;
     }
-    pass.say(&UpdateRunProgressing::Stopped);
-    pass.blockers.push(Blocker::about_run(Cause::AskedToStop));
-    Outcome::Stopped
+    context.set_condition(&UpdateRunProgressing::Stopped);
+    context.blockers.push(Blocker::about_run(Cause::AskedToStop));
+    RunOutcome::Stopped
 }

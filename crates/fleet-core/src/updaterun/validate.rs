@@ -1,46 +1,43 @@
-//! Every later look at a run begins here: does what was recorded still hold?
-//!
-//! Decides, in the order in which faults are reported, whether the run may go on and where. The world is computed anew
-//! from the recorded strategy, the labels and bindings of this moment, and compared; finished stages count too. Never
-//! changes what was recorded.
+//! Checks before every plan after the first that the recorded status still matches the objects: stages are computed
+//! again from the recorded strategy and the current labels and bindings, and compared. Checks run in the order in which
+//! faults are reported.
 
 use fleet_api::conditions::run_fault::RunFault;
 use fleet_api::conditions::update_run::{ClusterUpdateSucceeded, StageProgressing, StageSucceeded};
 use fleet_api::types::{ApplyStrategy, ClusterUpdatingStatus, StageUpdatingStatus, UpdateRunStatus};
 
 use super::clusters::{is_done, is_started};
-use super::ground::{self, Policy, Targets};
-use super::halt::Halt;
+use super::context::{ConditionWriter, PlanContext, StepError};
 use super::observed::Observed;
-use super::pass::{Pass, Pen};
-use super::{concurrency, stages, task_rules};
+use super::prerequisites::{self, Policy, Targets};
+use super::stages;
 
-/// Where the run goes on.
+/// Where the run continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Position {
-    /// In this stage; the number of stages means the removal.
+    /// In this stage; the number of stages means the delete stage.
     At(usize),
     Finished,
 }
 
-pub(super) fn validate<'a>(pass: &Pass<'a>) -> Result<(Targets<'a>, Position), Halt> {
-    let (observed, status) = (pass.observed, &pass.status);
+pub(super) fn validate<'a>(context: &PlanContext<'a>) -> Result<(Targets<'a>, Position), StepError> {
+    let (observed, status) = (context.observed, &context.status);
     check_apply_strategy(observed, status)?;
-    let policy = ground::latest_policy(observed)?;
+    let policy = prerequisites::latest_policy(observed)?;
     let wanted = check_policy(observed, status, policy)?;
     let targets = Targets::of(observed, policy)?;
-    if !is_removal_done(pass, &targets) {
+    if !is_removal_done(context, &targets) {
         targets.check_any(observed, policy)?;
     }
     targets.check_count(wanted)?;
     check_live_strategy(observed)?;
-    let progress = check_stages(pass, &targets)?;
-    let position = check_delete_stage(pass, &targets, progress)?;
+    let progress = check_stages(context, &targets)?;
+    let position = check_delete_stage(context, &targets, progress)?;
     Ok((targets, position))
 }
 
 fn check_apply_strategy(observed: &Observed<'_>, status: &UpdateRunStatus) -> Result<(), RunFault> {
-    let latest = ground::apply_strategy(observed)?;
+    let latest = prerequisites::apply_strategy(observed)?;
     if status.apply_strategy.as_ref() == Some(&latest) {
         return Ok(());
     }
@@ -48,12 +45,13 @@ fn check_apply_strategy(observed: &Observed<'_>, status: &UpdateRunStatus) -> Re
     Err(RunFault::ApplyStrategyOutdated { latest: dump(Some(&latest)), recorded })
 }
 
-/// Readers only look whether the two differ, and where.
+/// For messages: readers only compare the two texts.
 fn dump(strategy: Option<&ApplyStrategy>) -> String {
     serde_json::to_string(&strategy).unwrap_or_default()
 }
 
-/// A changed policy is said to be changed, also while the scheduler is still at work on it.
+/// Checks the index before the schedule, so that a changed policy is reported as changed even while it is not scheduled
+/// yet.
 fn check_policy(
     observed: &Observed<'_>,
     status: &UpdateRunStatus,
@@ -72,36 +70,36 @@ fn check_policy(
     Ok(wanted)
 }
 
-/// A run that only removes has nothing to stand on any more when it has removed everything.
-fn is_removal_done(pass: &Pass<'_>, targets: &Targets<'_>) -> bool {
-    let removal = pass.status.deletion_stage_status.as_ref();
-    let begun = removal.is_some_and(|stage| pass.pen.read::<StageProgressing>(&stage.conditions).any().is_some());
-    begun && targets.leaving.is_empty() && pass.status.stages_status.iter().all(|stage| stage.clusters.is_empty())
+/// A run that only removes bindings has no bindings left once it is done, which is not a fault.
+fn is_removal_done(context: &PlanContext<'_>, targets: &Targets<'_>) -> bool {
+    let removal = context.status.deletion_stage_status.as_ref();
+    let begun = removal.is_some_and(|stage| context.writer.read::<StageProgressing>(&stage.conditions).any().is_some());
+    begun && targets.to_remove.is_empty() && context.status.stages_status.iter().all(|stage| stage.clusters.is_empty())
 }
 
-/// The recorded copy counts, but a strategy that is gone or has become invalid ends the run all the same.
+/// The recorded copy is used, but a deleted or invalid strategy still ends the run.
 fn check_live_strategy(observed: &Observed<'_>) -> Result<(), RunFault> {
     if observed.settings.tolerate_strategy_changes {
         return Ok(());
     }
     let strategy = observed.run.key_of(&observed.run.spec.staged_update_strategy_name);
     match observed.strategy {
-        Some(spec) => task_rules::check_all(&strategy, spec),
+        Some(spec) => prerequisites::check_all_tasks(&strategy, spec),
         None => Err(RunFault::StrategyNotFound { strategy }),
     }
 }
 
-/// How far the stages got, counted as messages count: -1 for none.
+/// Progress of all stages as recorded, with -1 for none, as in messages.
 #[derive(Debug, Clone, Copy)]
-struct StageProgress {
+struct RecordedProgress {
     last_finished: i64,
     updating: Option<usize>,
 }
 
-fn check_stages(pass: &Pass<'_>, targets: &Targets<'_>) -> Result<StageProgress, RunFault> {
-    let status = &pass.status;
+fn check_stages(context: &PlanContext<'_>, targets: &Targets<'_>) -> Result<RecordedProgress, RunFault> {
+    let status = &context.status;
     let strategy = status.staged_update_strategy_snapshot.as_ref().ok_or(RunFault::NoStrategyRecorded)?;
-    let computed = stages::compute(pass.observed, strategy, targets)?;
+    let computed = stages::compute(context.observed, strategy, targets)?;
     stages::check_all_placed(&computed, targets)?;
     let (new, existing) = (computed.len(), status.stages_status.len());
     if existing == 0 && new > 0 {
@@ -110,12 +108,12 @@ fn check_stages(pass: &Pass<'_>, targets: &Targets<'_>) -> Result<StageProgress,
     if new != existing {
         return Err(RunFault::StageCountChanged { new, existing });
     }
-    let mut progress = StageProgress { last_finished: -1, updating: None };
+    let mut progress = RecordedProgress { last_finished: -1, updating: None };
     for (index, (new, existing)) in computed.iter().zip(&status.stages_status).enumerate() {
         check_members(index, new, existing)?;
         let config = strategy.stages.get(index).ok_or(RunFault::NoStrategyRecorded)?;
-        let limit = concurrency::of_stage(config, existing.clusters.len())?;
-        check_order(pass.pen, index, existing, limit, &mut progress)?;
+        let limit = stages::concurrency(config, existing.clusters.len())?;
+        check_order(context.writer, index, existing, limit, &mut progress)?;
     }
     Ok(progress)
 }
@@ -139,20 +137,20 @@ fn check_members(index: usize, new: &StageUpdatingStatus, existing: &StageUpdati
 }
 
 fn check_order(
-    pen: Pen,
+    writer: ConditionWriter,
     index: usize,
     stage: &StageUpdatingStatus,
     limit: usize,
-    progress: &mut StageProgress,
+    progress: &mut RecordedProgress,
 ) -> Result<(), RunFault> {
     let name = || stage.stage_name.clone();
     let place = i64::try_from(index).unwrap_or(i64::MAX);
-    let succeeded = pen.read::<StageSucceeded>(&stage.conditions);
+    let succeeded = writer.read::<StageSucceeded>(&stage.conditions);
     if succeeded.is_true() {
         if let Some(updating) = progress.updating {
             return Err(RunFault::FinishedAfterUpdating { finished: index, updating });
         }
-        if let Some(cluster) = stage.clusters.iter().find(|cluster| !is_done(pen, cluster)) {
+        if let Some(cluster) = stage.clusters.iter().find(|cluster| !is_done(writer, cluster)) {
             return Err(RunFault::FinishedStageUnfinished { cluster: cluster.cluster_name.clone(), stage: name() });
         }
         if place != progress.last_finished + 1 {
@@ -165,7 +163,7 @@ fn check_order(
         let message = succeeded.current().map(|condition| condition.message.clone()).unwrap_or_default();
         return Err(RunFault::StageFailed { stage: name(), message });
     }
-    if pen.read::<StageProgressing>(&stage.conditions).current().is_none() {
+    if writer.read::<StageProgressing>(&stage.conditions).current().is_none() {
         return Ok(());
     }
     if let Some(updating) = progress.updating {
@@ -176,7 +174,7 @@ fn check_order(
     }
     progress.updating = Some(index);
     let is_updating = |cluster: &&ClusterUpdatingStatus| {
-        is_started(pen, cluster) && !pen.read::<ClusterUpdateSucceeded>(&cluster.conditions).is_true()
+        is_started(writer, cluster) && !writer.read::<ClusterUpdateSucceeded>(&cluster.conditions).is_true()
     };
     let updating = stage.clusters.iter().filter(is_updating).count();
     if updating > limit {
@@ -185,18 +183,23 @@ fn check_order(
     Ok(())
 }
 
-fn check_delete_stage(pass: &Pass<'_>, targets: &Targets<'_>, progress: StageProgress) -> Result<Position, RunFault> {
-    let stage = pass.status.deletion_stage_status.as_ref().ok_or(RunFault::NoDeleteStageRecorded)?;
-    for cluster in targets.leaving.keys().copied() {
+fn check_delete_stage(
+    context: &PlanContext<'_>,
+    targets: &Targets<'_>,
+    progress: RecordedProgress,
+) -> Result<Position, RunFault> {
+    let stage = context.status.deletion_stage_status.as_ref().ok_or(RunFault::NoDeleteStageRecorded)?;
+    for cluster in targets.to_remove.keys().copied() {
         if !stage.clusters.iter().any(|entry| entry.cluster_name == cluster) {
             return Err(RunFault::NotInDeleteStage { cluster: cluster.to_owned() });
         }
     }
-    let succeeded = pass.pen.read::<StageSucceeded>(&stage.conditions);
-    let stages = pass.status.stages_status.len();
+    let succeeded = context.writer.read::<StageSucceeded>(&stage.conditions);
+    let stages = context.status.stages_status.len();
     let finished = usize::try_from(progress.last_finished + 1).unwrap_or(0);
     if finished < stages {
-        let active = pass.pen.read::<StageProgressing>(&stage.conditions).is_true() || succeeded.current().is_some();
+        let active =
+            context.writer.read::<StageProgressing>(&stage.conditions).is_true() || succeeded.current().is_some();
         if active {
             let updating = progress.updating.map_or(-1, |index| i64::try_from(index).unwrap_or(i64::MAX));
             return Err(RunFault::DeletingTooEarly { updating, last_finished: progress.last_finished });

@@ -1,7 +1,7 @@
-//! Which Works a binding needs, and what is in each.
-//!
-//! Decides from the snapshots that the binding names: one Work per snapshot, be it empty, and one per envelope in it. The
-//! bytes of a manifest are changed by nothing but an override. Never looks at what existing Works contain.
+//! Which Works a binding needs, and their manifests: one Work per snapshot, even an empty one, and one per envelope.
+//! Only overrides change the bytes of a manifest.
+
+use std::collections::BTreeSet;
 
 use fleet_api::go_json;
 use fleet_api::grammar;
@@ -23,7 +23,7 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// `None` if the master is not there.
+    /// `None` if the master snapshot is missing.
     pub(super) fn find(observed: &'a Observed<'a>) -> Result<Option<Self>, SyncError> {
         let named = observed.snapshots.iter().find(|one| one.name == observed.binding.resource_snapshot);
         let Some(master) = named else { return Ok(None) };
@@ -45,21 +45,27 @@ impl<'a> Group<'a> {
     }
 
     /// The Works that are needed, in order.
-    pub(super) fn slots(&self, observed: &'a Observed<'a>) -> Result<Vec<Slot<'a>>, SyncError> {
-        let mut slots = Vec::new();
+    pub(super) fn needed_works(&self, observed: &'a Observed<'a>) -> Result<Vec<NeededWork<'a>>, SyncError> {
+        let mut needed_works = Vec::new();
         for &(part, snapshot) in &self.parts {
             let name = WorkName::of_snapshot(observed.placement, part).to_string();
-            slots.push(Slot { name, snapshot, envelope: None });
+            needed_works.push(NeededWork { name, snapshot, envelope: None });
             for envelope in snapshot.resources.iter().filter_map(Envelope::of) {
                 let name = envelope_work_name(observed, part, &envelope)?;
-                slots.push(Slot { name, snapshot, envelope: Some(envelope) });
+                needed_works.push(NeededWork { name, snapshot, envelope: Some(envelope) });
             }
         }
-        Ok(slots)
+        // Two sources for one Work would overwrite each other: an envelope selected in two versions, or a Work with
+        // wrong labels.
+        let mut names = BTreeSet::new();
+        if let Some(needed) = needed_works.iter().find(|needed| !names.insert(needed.name.as_str())) {
+            return Err(SyncError::RepeatedWork { work: needed.name.clone() });
+        }
+        Ok(needed_works)
     }
 }
 
-/// An envelope's Work is known by its labels and keeps its name, whatever snapshot the envelope is in.
+/// The Work of an envelope is found by its labels and keeps its name, even if the envelope moves to another snapshot.
 fn envelope_work_name(
     observed: &Observed<'_>,
     part: SnapshotPart,
@@ -89,18 +95,18 @@ fn new_envelope_work_name(placement: &PlacementKey, part: SnapshotPart, envelope
     WorkName::of_envelope(placement, part, envelope.kind, envelope.namespace, envelope.name).to_string()
 }
 
-/// A Work that is needed.
+/// A Work that the binding needs.
 #[derive(Debug)]
-pub(super) struct Slot<'a> {
+pub(super) struct NeededWork<'a> {
     pub name: String,
-    /// The snapshot that it is made from.
+    /// The snapshot with its content.
     snapshot: &'a ResourceSnapshotFacts<'a>,
-    /// The envelope in that snapshot, if it is made from one.
+    /// The envelope in that snapshot, if the Work is for one.
     pub envelope: Option<Envelope<'a>>,
 }
 
-impl Slot<'_> {
-    /// What is in the Work for this cluster.
+impl NeededWork<'_> {
+    /// The manifests of the Work for this cluster.
     pub(super) fn manifests(
         &self,
         pinned: &Pinned<'_>,
@@ -147,7 +153,7 @@ impl AsRef<EmbeddedObject> for Resource<'_> {
     }
 }
 
-/// Why an envelope cannot be opened. Sentences are those that users know, slips included.
+/// Why an envelope cannot be opened. The texts equal those of the Go agents, including their errors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     #[error("a namespaced object {key} ({object}) has been wrapped in a cluster resource envelope {envelope}")]
@@ -164,7 +170,7 @@ pub enum EnvelopeError {
     NoLabel { envelope: String, what: &'static str, text: String },
 }
 
-/// What is in the envelope, by its JSON text in descending order.
+/// The objects in the envelope, sorted by their JSON text in descending order.
 fn open<'a>(envelope: &Envelope<'a>) -> Result<Vec<Resource<'a>>, EnvelopeError> {
     let mut entries = Vec::new();
     for (key, value) in envelope.entries() {
@@ -176,6 +182,11 @@ fn open<'a>(envelope: &Envelope<'a>) -> Result<Vec<Resource<'a>>, EnvelopeError>
     }
     entries.sort_by(|one, another| another.0.cmp(&one.0));
     Ok(entries.into_iter().map(|(_, object)| Resource::Unwrapped(object)).collect())
+}
+
+/// Why an envelope cannot be opened; `None` if it can, or if the resource is not an envelope.
+pub(crate) fn envelope_error(resource: &EmbeddedObject) -> Option<EnvelopeError> {
+    open(&Envelope::of(resource)?).err()
 }
 
 fn misplaced(envelope: &Envelope<'_>, key: &str, object: &EmbeddedObject) -> Option<EnvelopeError> {

@@ -1,7 +1,4 @@
-//! What is listed resource by resource: what failed, drifted or differs on the member.
-//!
-//! Decides what of the Works' statuses is listed, in which order, and how much. The order is always the same, so that a
-//! list that is cut shows the same entries every time. Never decides whether anything failed.
+//! The lists of failed, drifted and diffed resources in a binding's status.
 
 use fleet_api::conditions::work::{ManifestApplied, ManifestAvailable, WorkApplied, WorkAvailable};
 use fleet_api::conditions::{Condition, decode, decode_ignoring_generation};
@@ -58,14 +55,14 @@ pub(super) fn diffed(works: &[&WorkFacts<'_>]) -> Vec<DiffedResourcePlacement> {
     })
 }
 
-/// The first [`FINDINGS_PER_LIST`] of what `entry` finds, in the order of [`place`].
+/// The first [`FINDINGS_PER_LIST`] entries in the order of [`sort_key`], so that a truncated list is stable.
 fn listed<T>(works: &[&WorkFacts<'_>], entry: impl Fn(ResourceIdentifier, &ManifestCondition) -> Option<T>) -> Vec<T> {
     let mut found = Vec::new();
     for work in works {
         for manifest in work.manifests() {
             let resource = resource(manifest, work.envelope.as_ref());
-            let place = place(&resource);
-            found.extend(entry(resource, manifest).map(|entry| (place, entry)));
+            let key = sort_key(&resource);
+            found.extend(entry(resource, manifest).map(|entry| (key, entry)));
         }
     }
     found.sort_by(|one, another| one.0.cmp(&another.0));
@@ -84,8 +81,8 @@ fn resource(manifest: &ManifestCondition, envelope: Option<&EnvelopeIdentifier>)
     }
 }
 
-/// One text, as other agents compare.
-fn place(resource: &ResourceIdentifier) -> String {
+/// The sort key, the same as in the Go agents.
+fn sort_key(resource: &ResourceIdentifier) -> String {
     let ResourceIdentifier { group, version, kind, namespace, name, envelope } = resource;
     let inside = envelope.as_ref().map(|envelope| {
         let kind = envelope.type_.map(EnvelopeType::as_str).unwrap_or_default();

@@ -1,17 +1,16 @@
-//! From a binding to Works, and from what members say of them back to the binding.
+//! The work generator: makes Works from a binding, and the binding's status from the status of its Works.
 //!
-//! Decides from the binding, the snapshots that it names, its Works and the member's labels: which Works there shall be,
-//! what is in them, and what the binding's status says. One code for both scopes. Never moves a binding to another
-//! snapshot, never applies anything on a member, and never wakes by time.
+//! [`plan`] reads the binding, the snapshots that it names, its Works and the member's labels. It handles both scopes
+//! and never requeues by time.
 //!
 //! | file | step |
 //! |---|---|
-//! | `observed` | the facts |
-//! | `contents` | which Works are needed, and what is in each |
-//! | `sync`, `work` | what to write so that they are there |
-//! | `status`, `findings` | what the binding's status says |
-//! | `report_back` | which statuses are copied to the resources on the hub |
-//! | `report` | what was found out, as values |
+//! | `observed` | the input of a plan |
+//! | `contents` | which Works are needed, and their manifests |
+//! | `sync`, `work` | the writes |
+//! | `status`, `findings` | the binding's status |
+//! | `report_back` | statuses that are copied to the resources on the hub |
+//! | `report` | the result as values |
 
 mod contents;
 mod findings;
@@ -32,16 +31,17 @@ use fleet_api::types::BindingState;
 use jiff::Timestamp;
 
 pub use contents::EnvelopeError;
-pub use observed::{BindingFacts, Content, Observed, ReportBack, Start, WorkFacts};
-pub use report::{Outcome, Report, SyncError};
+pub(crate) use contents::envelope_error;
+pub use observed::{BindingFacts, ContentDepth, Observed, ReportBack, RolloutStart, WorkFacts};
+pub use report::{REJECTED_WORK_RETRY_MAX, Report, SyncError, SyncOutcome};
 pub use status::NewStatus;
-pub use work::{NewContent, NewWork, Stamp, Strategies, WorkChange};
+pub use work::{NewContent, NewWork, Strategies, WorkChange, WorkSource};
 
 use crate::overrides::Target;
 use crate::placement::PartFacts;
 use crate::plan::{self, ObjectWrite};
-use crate::updaterun::Note;
-use status::{Draft, is_interim};
+use crate::updaterun::MovedBy;
+use status::{Draft, is_deferrable};
 use sync::{SyncResult, own_works, sync};
 
 pub type Plan = plan::Plan<Write, NewStatus, Report>;
@@ -50,12 +50,12 @@ pub type Plan = plan::Plan<Write, NewStatus, Report>;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     /// Adds our finalizer to the binding.
-    HoldBinding,
-    /// Takes our finalizer from the binding.
-    ReleaseBinding,
+    AddFinalizer,
+    /// Removes our finalizer from the binding.
+    RemoveFinalizer,
     CreateWork(NewWork),
     ChangeWork(WorkChange),
-    /// Notes on a Work that what it applied stays on the member (`annotations::DELETE_PROPAGATION`).
+    /// Sets `annotations::DELETE_PROPAGATION` on a Work: its objects stay on the member.
     AbandonWork {
         work: String,
     },
@@ -65,10 +65,10 @@ pub enum Write {
 }
 
 impl Write {
-    /// The Work that it is about.
+    /// The Work that is written, if any.
     pub fn work(&self) -> Option<&str> {
         match self {
-            Write::HoldBinding | Write::ReleaseBinding => None,
+            Write::AddFinalizer | Write::RemoveFinalizer => None,
             Write::CreateWork(new) => Some(&new.name),
             Write::ChangeWork(change) => Some(&change.name),
             Write::AbandonWork { work } | Write::DeleteWork { work } => Some(work),
@@ -85,61 +85,63 @@ impl ObjectWrite for Write {
         matches!(self, Write::DeleteWork { .. })
     }
 
-    fn lets_subject_go(&self) -> bool {
-        matches!(self, Write::ReleaseBinding)
+    fn removes_finalizer(&self) -> bool {
+        matches!(self, Write::RemoveFinalizer)
     }
 }
 
-/// What to do so that the member is told what the binding says, and the binding what the member says.
+/// Plans the Works of a binding and the binding's status.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
-    let plan = if observed.binding.deleting { release(observed) } else { keep_up(observed, now) };
+    let plan = if observed.binding.deleting { delete_works(observed) } else { reconcile_works(observed, now) };
     debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
     plan
 }
 
-/// Whether a plan needs the whole content of the snapshots, which is read only then.
+/// Whether a plan needs the whole content of the snapshots. It is read only then.
 pub fn needs_content(observed: &Observed<'_>) -> bool {
-    let without = Observed { content: Content::Identities, ..observed.clone() };
-    plan(&without, Timestamp::UNIX_EPOCH).report.outcome == Outcome::AwaitingContent
+    let without = Observed { content: ContentDepth::Identities, ..observed.clone() };
+    plan(&without, Timestamp::UNIX_EPOCH).report.outcome == SyncOutcome::AwaitingContent
 }
 
-/// Lets the binding go once every Work is told to go; one that is stuck on its member does not keep the binding. What
-/// shall stay on the member is noted on the Work first: nobody reads the binding once it is gone. The Works of a member that
-/// leaves go with its namespace, after it has let go of them: told to go before, they would take with them what it keeps.
-fn release(observed: &Observed<'_>) -> Plan {
-    let mut plan = Plan::nothing(Report::of(Outcome::Releasing));
-    if observed.binding.held {
+/// Deletes the Works, then removes the finalizer. A Work that is stuck on its member does not block the binding.
+///
+/// If the objects stay on the member, the Work is annotated first, because the binding may be gone before the member
+/// agent acts. The Works of a leaving member are deleted with its namespace, after the member has released them.
+/// Deleting them earlier would remove the workloads that a leaving member is meant to keep.
+fn delete_works(observed: &Observed<'_>) -> Plan {
+    let mut plan = Plan::nothing(Report::of(SyncOutcome::Deleting));
+    if observed.binding.has_finalizer {
         for work in own_works(observed).into_iter().filter(|_| !observed.leaving) {
             let name = || work.name.to_owned();
             let unmarked = observed.binding.abandoned && !work.abandoned;
             plan.writes.extend(unmarked.then(|| Write::AbandonWork { work: name() }));
             plan.writes.push(Write::DeleteWork { work: name() });
         }
-        plan.writes.push(Write::ReleaseBinding);
+        plan.writes.push(Write::RemoveFinalizer);
     }
     plan
 }
 
-fn keep_up(observed: &Observed<'_>, now: Timestamp) -> Plan {
-    // An Unscheduled binding is served until it is deleted, unless it never was bound to anything.
+fn reconcile_works(observed: &Observed<'_>, now: Timestamp) -> Plan {
+    // An Unscheduled binding keeps its Works until it is deleted, unless it never had content.
     let is_bound = match observed.binding.state {
         BindingState::Bound => true,
         BindingState::Unscheduled => !observed.binding.resource_snapshot.is_empty(),
         _ => false,
     };
     if !is_bound {
-        return Plan::nothing(Report::of(Outcome::NotBound));
+        return Plan::nothing(Report::of(SyncOutcome::NotBound));
     }
-    let Some(target) = &observed.cluster else { return Plan::nothing(Report::of(Outcome::ClusterGone)) };
-    let mut plan = Plan::nothing(Report::of(Outcome::AwaitingRollout));
-    plan.writes.extend((!observed.binding.held).then_some(Write::HoldBinding));
+    let Some(target) = &observed.cluster else { return Plan::nothing(Report::of(SyncOutcome::ClusterGone)) };
+    let mut plan = Plan::nothing(Report::of(SyncOutcome::AwaitingRollout));
+    plan.writes.extend((!observed.binding.has_finalizer).then_some(Write::AddFinalizer));
     match gate(observed) {
         Gate::Closed => {}
-        Gate::Open => serve(observed, target, Draft::new(observed, now), &mut plan),
-        Gate::OpenUnsaid(started) => {
+        Gate::Open => synchronize(observed, target, Draft::new(observed, now), &mut plan),
+        Gate::OpenUnreported(started) => {
             let mut draft = Draft::new(observed, now);
-            draft.say_started(&started);
-            serve(observed, target, draft, &mut plan);
+            draft.set_rollout_started(&started);
+            synchronize(observed, target, draft, &mut plan);
         }
     }
     plan
@@ -148,11 +150,11 @@ fn keep_up(observed: &Observed<'_>, now: Timestamp) -> Plan {
 enum Gate {
     Closed,
     Open,
-    /// Nobody said that the rollout has started, but the binding means it.
-    OpenUnsaid(BindingRolloutStarted),
+    /// The rollout has started, but the condition is missing.
+    OpenUnreported(BindingRolloutStarted),
 }
 
-/// That a rollout is held back is good enough: what the cluster has must be kept in order.
+/// RolloutStarted=False also opens the gate: the Works of the current content must be kept in order.
 fn gate(observed: &Observed<'_>) -> Gate {
     let binding = &observed.binding;
     let started = decode::<BindingRolloutStarted>(binding.conditions(), binding.generation).status();
@@ -162,20 +164,21 @@ fn gate(observed: &Observed<'_>) -> Gate {
     let names_the_latest = observed.snapshots.iter().any(|snapshot| {
         snapshot.name == binding.resource_snapshot && matches!(&snapshot.part, PartFacts::Master(facts) if facts.latest)
     });
-    let note = binding.moved_by_run.and_then(Note::parse).filter(|note| note.generation == binding.generation);
-    match (observed.start, note) {
-        (Start::MeantByBinding, _) if names_the_latest => Gate::OpenUnsaid(BindingRolloutStarted::Started),
-        (Start::SaidByRollout, Some(note)) => Gate::OpenUnsaid(note.rollout_started()),
+    let moved_by =
+        binding.moved_by_run.and_then(MovedBy::parse).filter(|moved_by| moved_by.generation == binding.generation);
+    match (observed.start, moved_by) {
+        (RolloutStart::ImpliedByBinding, _) if names_the_latest => Gate::OpenUnreported(BindingRolloutStarted::Started),
+        (RolloutStart::SetByRollout, Some(moved_by)) => Gate::OpenUnreported(moved_by.rollout_started()),
         _ => Gate::Closed,
     }
 }
 
-fn serve(observed: &Observed<'_>, target: &Target<'_>, draft: Draft<'_>, plan: &mut Plan) {
+fn synchronize(observed: &Observed<'_>, target: &Target<'_>, draft: Draft<'_>, plan: &mut Plan) {
     let sync = sync(observed, target);
     plan.writes.extend(sync.writes);
     let (status, outcome) = match sync.result {
         SyncResult::NeedsContent => {
-            plan.report.outcome = Outcome::AwaitingContent;
+            plan.report.outcome = SyncOutcome::AwaitingContent;
             return;
         }
         SyncResult::Failed(error) => {
@@ -185,7 +188,7 @@ fn serve(observed: &Observed<'_>, target: &Target<'_>, draft: Draft<'_>, plan: &
         SyncResult::Synchronized(works) => draft.synchronized(&works),
     };
     if observed.binding.status != Some(&status) {
-        plan.status = Some(NewStatus { status, interim: is_interim(&outcome) });
+        plan.status = Some(NewStatus { status, deferrable: is_deferrable(&outcome) });
     }
     plan.report.outcome = outcome;
 }

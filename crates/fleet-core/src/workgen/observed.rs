@@ -1,7 +1,5 @@
-//! The facts that a binding's plan rests on, each read once from its object.
-//!
-//! Decides what labels and annotations of Works mean. Objects are borrowed, never copied; of a Work everything but its
-//! manifests is looked at, so these need not be kept. Never decides what to do about them.
+//! The input of a binding's plan. Objects are borrowed, not copied. The manifests of Works are not read, so caches need
+//! not keep them.
 
 use fleet_api::conditions::Condition;
 use fleet_api::kinds::{Binding, Obj, Scope, Work};
@@ -16,56 +14,56 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::overrides::{Scopes, SnapshotFacts, Target};
 use crate::placement::ResourceSnapshotFacts;
 
-/// Everything that one plan is made from. Lists are in any order.
+/// The input of a plan. Lists are in any order.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
     pub placement: &'a PlacementKey,
     pub binding: BindingFacts<'a>,
     /// The member that the binding is for; `None` if there is no such MemberCluster.
     pub cluster: Option<Target<'a>>,
-    /// Whether that member is on its way out of the fleet: what it has, it keeps.
+    /// Whether that member is leaving the fleet. It keeps its workloads.
     pub leaving: bool,
-    /// Where the member's Works live.
+    /// The namespace of the member's Works.
     pub namespace: &'a MemberNamespace,
-    /// All Works of the placement in that namespace: those of this binding, and those that another one left there.
+    /// All Works of the placement in that namespace, including those of earlier bindings.
     pub works: Vec<WorkFacts<'a>>,
     /// At least the resource snapshots of the group that the binding names.
     pub snapshots: Vec<ResourceSnapshotFacts<'a>>,
-    pub content: Content,
+    pub content: ContentDepth,
     /// At least the override snapshots that the binding names.
     pub overrides: Vec<SnapshotFacts<'a>>,
     pub report_back: ReportBack,
-    pub start: Start,
-    /// What the API server answered when it refused the Works of the plan before this one.
-    pub refusal: Option<&'a str>,
+    pub start: RolloutStart,
+    /// The API server's message if it rejected the Works of the previous plan.
+    pub rejection: Option<&'a str>,
     pub scopes: &'a dyn Scopes,
 }
 
-/// How much of the snapshots' resources is there.
+/// How much of the snapshots' resources was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
-    /// Kinds and names only: enough as long as no Work has to be made.
+pub enum ContentDepth {
+    /// Only kinds and names, which is enough if no Work must be written.
     Identities,
     Whole,
 }
 
-/// Whether members send the status of what they applied back.
+/// Whether members report back the status of applied objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportBack {
-    /// The placement is not there, so nobody says: Works stay as they are.
+    /// The placement does not exist; Works keep their strategy.
     Unknown,
     As(Option<ReportBackStrategy>),
 }
 
-/// Who says that a binding's rollout has started.
+/// Who sets the RolloutStarted condition of a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// Whoever rolls out; until then nothing is done for a Bound binding. A staged run may also leave a note on the
-    /// binding (`annotations::MOVED_BY_RUN`) that asks the plan to say it for this generation: one write less.
-    SaidByRollout,
-    /// A rolling update that moved the binding to the latest snapshot, which is the same as saying so. The plan then
-    /// says it, together with all else that it has to say: one write less.
-    MeantByBinding,
+pub enum RolloutStart {
+    /// The rollout. Until then a Bound binding gets no Works. A staged run may instead annotate the binding
+    /// (`annotations::MOVED_BY_RUN`), and this plan sets the condition, which saves a write.
+    SetByRollout,
+    /// A rolling update that set the latest snapshot implies it. This plan sets the condition together with the rest of
+    /// the status, which saves a write.
+    ImpliedByBinding,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -73,11 +71,10 @@ pub struct BindingFacts<'a> {
     pub name: &'a str,
     pub generation: i64,
     pub deleting: bool,
-    /// Whether our finalizer is on it.
-    pub held: bool,
-    /// Whether it says that its resources stay on the cluster.
+    pub has_finalizer: bool,
+    /// Whether it has the annotation that its resources stay on the cluster.
     pub abandoned: bool,
-    /// The note of the staged run that moved it, as it stands.
+    /// The annotation of the staged run that updated it, unparsed.
     pub moved_by_run: Option<&'a str>,
     pub state: &'a BindingState,
     pub resource_snapshot: &'a str,
@@ -94,9 +91,9 @@ impl<'a> BindingFacts<'a> {
             name: binding.metadata.name.as_deref().unwrap_or_default(),
             generation: binding.generation(),
             deleting: binding.metadata.deletion_timestamp.is_some(),
-            held: binding.metadata.finalizers.iter().flatten().any(|one| one == finalizers::WORK),
-            abandoned: says_abandon(&binding.metadata),
-            moved_by_run: note_of(&binding.metadata),
+            has_finalizer: binding.metadata.finalizers.iter().flatten().any(|one| one == finalizers::WORK),
+            abandoned: is_abandoned(&binding.metadata),
+            moved_by_run: moved_by_annotation(&binding.metadata),
             state: &spec.state,
             resource_snapshot: &spec.resource_snapshot_name,
             overrides: spec.resource_override_snapshots.as_deref().unwrap_or_default(),
@@ -110,7 +107,7 @@ impl<'a> BindingFacts<'a> {
         self.status.map_or(&[], |status| &status.conditions)
     }
 
-    /// Whether the member only compares, and applies nothing.
+    /// Whether the strategy is ReportDiff.
     pub(super) fn only_reports_diff(&self) -> bool {
         self.apply_strategy.is_some_and(|strategy| strategy.strategy_type() == ApplyStrategyType::ReportDiff)
     }
@@ -121,9 +118,9 @@ pub struct WorkFacts<'a> {
     pub name: &'a str,
     pub generation: i64,
     pub deleting: bool,
-    /// Whether it says that what it applied stays on the member.
+    /// Whether it has the annotation that its objects stay on the member.
     pub abandoned: bool,
-    /// Name of the binding that it was written for; empty if it does not say.
+    /// Name of its binding; empty if the label is missing.
     pub binding: &'a str,
     /// Index of the snapshot that it was made from.
     pub index: Option<Index>,
@@ -149,7 +146,7 @@ impl<'a> WorkFacts<'a> {
             name: metadata.name.as_deref().unwrap_or_default(),
             generation: work.generation(),
             deleting: metadata.deletion_timestamp.is_some(),
-            abandoned: says_abandon(metadata),
+            abandoned: is_abandoned(metadata),
             binding: label(labels::PARENT_BINDING).unwrap_or_default(),
             index: label(labels::PARENT_RESOURCE_SNAPSHOT_INDEX).and_then(Index::parse),
             snapshot: annotation(annotations::PARENT_RESOURCE_SNAPSHOT),
@@ -175,16 +172,16 @@ impl<'a> WorkFacts<'a> {
     }
 }
 
-fn note_of(metadata: &ObjectMeta) -> Option<&str> {
+fn moved_by_annotation(metadata: &ObjectMeta) -> Option<&str> {
     metadata.annotations.as_ref()?.get(annotations::MOVED_BY_RUN).map(String::as_str)
 }
 
-fn says_abandon(metadata: &ObjectMeta) -> bool {
-    let said = metadata.annotations.as_ref().and_then(|all| all.get(annotations::DELETE_PROPAGATION));
-    said.is_some_and(|word| word == DeletePropagationPolicy::Abandon.as_str())
+fn is_abandoned(metadata: &ObjectMeta) -> bool {
+    let policy = metadata.annotations.as_ref().and_then(|all| all.get(annotations::DELETE_PROPAGATION));
+    policy.is_some_and(|word| word == DeletePropagationPolicy::Abandon.as_str())
 }
 
-/// A strategy that brings nothing back is none.
+/// The strategy, if it reports a status back.
 pub(super) fn mirroring(strategy: Option<ReportBackStrategy>) -> Option<ReportBackStrategy> {
     strategy.filter(|strategy| strategy.type_ == ReportBackStrategyType::Mirror)
 }

@@ -1,7 +1,6 @@
-//! What a binding's plan found out, as values: what is waited for, what failed and at which step.
-//!
-//! Decides the vocabulary and the sentences of failures; conditions, events and `diagnose` render from here. Never
-//! decides which value holds.
+//! The result of a binding's plan as values, with the texts of failures.
+
+use std::time::Duration;
 
 use fleet_api::conditions::events::BindingEvent;
 use fleet_api::conditions::per_cluster::RolloutStep;
@@ -9,40 +8,44 @@ use fleet_api::conditions::per_cluster::RolloutStep;
 use super::contents::EnvelopeError;
 use crate::overrides::{MissingSnapshot, OverrideFailure};
 
-/// What a plan rests on.
+/// The longest delay before rejected Works are retried. It is long because the same request is nearly always rejected
+/// again. A retry is needed because a changed quota or webhook causes no event.
+pub const REJECTED_WORK_RETRY_MAX: Duration = Duration::from_mins(5);
+
+/// The result of planning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    pub outcome: Outcome,
+    pub outcome: SyncOutcome,
     pub events: Vec<BindingEvent>,
 }
 
 impl Report {
-    pub(super) fn of(outcome: Outcome) -> Self {
+    pub(super) fn of(outcome: SyncOutcome) -> Self {
         Self { outcome, events: Vec::new() }
     }
 }
 
 /// How planning ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The binding is being deleted; its Works are taken back.
-    Releasing,
-    /// The scheduler has picked the cluster and nothing was rolled out yet.
+pub enum SyncOutcome {
+    /// The binding and its Works are being deleted.
+    Deleting,
+    /// The scheduler has picked the cluster; there is no content yet.
     NotBound,
-    /// There is no such member.
+    /// The member does not exist.
     ClusterGone,
-    /// Nobody said yet that the rollout has started.
+    /// The rollout has not started.
     AwaitingRollout,
-    /// Works must be made and the snapshots' content was not given: read it and plan again.
+    /// Works must be written and the content was not read: read it and plan again.
     AwaitingContent,
-    /// The Works are not what the binding asks for.
+    /// The Works cannot be synchronized.
     Failed(SyncError),
-    /// This step is not decided: the member has not said enough about this Work, or the Work is only now written.
+    /// The step is undecided: the member has not reported it for this Work, or this plan writes the Work.
     AwaitingMember {
         step: RolloutStep,
         work: String,
     },
-    /// The member says that this step failed for this Work.
+    /// The member reports that the step failed for this Work.
     Failing {
         step: RolloutStep,
         work: String,
@@ -50,7 +53,7 @@ pub enum Outcome {
     Complete,
 }
 
-/// Why the Works cannot be what the binding asks for.
+/// Why the Works cannot be synchronized.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SyncError {
     #[error("the master resource snapshot is not found")]
@@ -69,12 +72,14 @@ pub enum SyncError {
     Envelope(#[from] EnvelopeError),
     #[error("{} work objects found for the same envelope {envelope}, only one expected", .works.len())]
     DuplicateEnvelopeWorks { envelope: String, works: Vec<String> },
+    #[error("more than one part of the resource snapshots would be in work {work:?}")]
+    RepeatedWork { work: String },
     #[error("work {work:?} of an earlier binding is still being deleted")]
-    WorkStillGoing { work: String },
+    WorkStillDeleting { work: String },
     #[error("work {work:?} belongs to binding {binding:?}")]
     WorkOfAnother { work: String, binding: String },
-    #[error("{answer}")]
-    Refused { answer: String },
+    #[error("{answer}; retried with increasing delays of up to {} minutes", REJECTED_WORK_RETRY_MAX.as_secs() / 60)]
+    Rejected { answer: String },
 }
 
 impl SyncError {
@@ -89,27 +94,29 @@ impl SyncError {
             Self::MalformedResource { .. }
             | Self::Envelope(_)
             | Self::DuplicateEnvelopeWorks { .. }
-            | Self::WorkStillGoing { .. }
+            | Self::RepeatedWork { .. }
+            | Self::WorkStillDeleting { .. }
             | Self::WorkOfAnother { .. }
-            | Self::Refused { .. } => RolloutStep::WorkSynchronized,
+            | Self::Rejected { .. } => RolloutStep::WorkSynchronized,
         }
     }
 
-    /// Whether it may pass in a moment and without anybody's help: what is missed may be on its way, and what is in the
-    /// way may be going.
-    pub fn is_passing(&self) -> bool {
+    /// Whether it may resolve soon without help: the missing object may be about to appear, or the blocking one is
+    /// being deleted.
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::MasterMissing
             | Self::IncompleteGroup { .. }
             | Self::OverrideMissing(_)
-            | Self::WorkStillGoing { .. }
+            | Self::WorkStillDeleting { .. }
             | Self::WorkOfAnother { .. } => true,
             Self::MalformedSnapshot { .. }
             | Self::Override(_)
             | Self::MalformedResource { .. }
             | Self::Envelope(_)
             | Self::DuplicateEnvelopeWorks { .. }
-            | Self::Refused { .. } => false,
+            | Self::RepeatedWork { .. }
+            | Self::Rejected { .. } => false,
         }
     }
 }

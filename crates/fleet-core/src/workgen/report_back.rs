@@ -1,8 +1,7 @@
-//! Which statuses, sent back by a member, are copied to the resources on the hub.
+//! Copies statuses that a member reports back to the resources on the hub, for placements with a single cluster that
+//! enable it. Objects from envelopes have no resource on the hub.
 //!
-//! Decides for a placement that goes to one cluster and asks for it: a resource with a status of many clusters would have
-//! none. What came in an envelope has no resource on the hub to copy to. A status is copied as the member sent it. Never
-//! changes anything of a resource but its status, and never writes one that is there already.
+//! Never changes a resource except for its status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -20,22 +19,22 @@ use super::observed::{BindingFacts, WorkFacts};
 use crate::envelope::reference;
 use crate::plan::{self, ObjectWrite};
 
-/// Everything that one plan is made from. Lists are in any order.
+/// The input of a plan. Lists are in any order.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
     /// The placement's spec.
     pub spec: &'a PlacementSpec,
-    /// What the placement selects, as its status says.
+    /// The selected resources in the placement's status.
     pub selected: &'a [ResourceIdentifier],
     /// All bindings of the placement.
     pub bindings: Vec<BindingFacts<'a>>,
     /// All Works of the placement, of any cluster.
     pub works: Vec<WorkFacts<'a>>,
-    /// The whole resources on the hub, at least those that [`wanted`] names; one that is not here is not on the hub.
+    /// The resources on the hub, at least those of [`resources_to_read`]. A missing one does not exist.
     pub originals: BTreeMap<ResourceIdentifier, &'a Value>,
 }
 
-/// The placement's own status is not touched here.
+/// The placement's own status is not written here.
 pub type Plan = plan::Plan<Write, Infallible, Report>;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +43,7 @@ pub enum Write {
     SetStatus {
         resource: ResourceIdentifier,
         status: Value,
-        /// Kind and name in one text.
+        /// Kind and name.
         text: String,
     },
 }
@@ -60,89 +59,91 @@ impl ObjectWrite for Write {
     }
 }
 
-/// What a plan rests on.
+/// The result of planning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    pub outcome: Outcome,
-    /// Each resource that has a status to be copied, in order.
-    pub resources: Vec<(ResourceIdentifier, Copying)>,
+    pub outcome: ReportBackOutcome,
+    /// Each resource with a reported status, in order.
+    pub resources: Vec<(ResourceIdentifier, CopyResult)>,
 }
 
 /// How planning ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The placement does not ask for it.
+pub enum ReportBackOutcome {
+    /// The placement does not enable it.
     Off,
-    /// The placement may go to several clusters, so there is no status that could stand for all.
+    /// The placement may select several clusters, so there is no single status.
     NotOneCluster,
-    /// No cluster has the resources, or two have them while they move.
+    /// No cluster has the resources, or two have them during a move.
     AwaitingRollout,
     On,
 }
 
-/// What becomes of one resource's status.
+/// Result for one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Copying {
-    /// The resource is not on the hub any more.
+pub enum CopyResult {
+    /// The resource no longer exists on the hub.
     NoOriginal,
     Current,
     Written,
 }
 
-/// Which resources on the hub a plan has to be given.
-pub fn wanted(observed: &Observed<'_>) -> BTreeSet<ResourceIdentifier> {
-    match sent_back(observed) {
+/// The resources on the hub that a plan needs.
+pub fn resources_to_read(observed: &Observed<'_>) -> BTreeSet<ResourceIdentifier> {
+    match reported_statuses(observed) {
         Ok(statuses) => statuses.into_keys().collect(),
         Err(_) => BTreeSet::new(),
     }
 }
 
-/// What to write so that resources on the hub say what the member says. Nothing about it depends on time.
+/// Plans the status writes. The result does not depend on time.
 pub fn plan(observed: &Observed<'_>, _now: Timestamp) -> Plan {
-    let statuses = match sent_back(observed) {
+    let statuses = match reported_statuses(observed) {
         Ok(statuses) => statuses,
         Err(outcome) => return Plan::nothing(Report { outcome, resources: Vec::new() }),
     };
-    let mut plan = Plan::nothing(Report { outcome: Outcome::On, resources: Vec::new() });
+    let mut plan = Plan::nothing(Report { outcome: ReportBackOutcome::On, resources: Vec::new() });
     for (resource, status) in statuses {
-        let copying = match observed.originals.get(&resource) {
-            None => Copying::NoOriginal,
-            Some(original) if original.get("status") == Some(status) => Copying::Current,
+        let result = match observed.originals.get(&resource) {
+            None => CopyResult::NoOriginal,
+            Some(original) if original.get("status") == Some(status) => CopyResult::Current,
             Some(_) => {
                 let text = format!("{} {}", resource.kind, reference(&resource.namespace, &resource.name));
                 plan.writes.push(Write::SetStatus { resource: resource.clone(), status: status.clone(), text });
-                Copying::Written
+                CopyResult::Written
             }
         };
-        plan.report.resources.push((resource, copying));
+        plan.report.resources.push((resource, result));
     }
     plan
 }
 
-/// The statuses to be copied, or why there are none.
-fn sent_back<'a>(observed: &Observed<'a>) -> Result<BTreeMap<ResourceIdentifier, &'a Value>, Outcome> {
-    if !is_asked_for(observed.spec) {
-        return Err(Outcome::Off);
+/// The reported statuses, or why there are none.
+fn reported_statuses<'a>(
+    observed: &Observed<'a>,
+) -> Result<BTreeMap<ResourceIdentifier, &'a Value>, ReportBackOutcome> {
+    if !is_enabled(observed.spec) {
+        return Err(ReportBackOutcome::Off);
     }
-    if !goes_to_one_cluster(observed.spec) {
-        return Err(Outcome::NotOneCluster);
+    if !selects_one_cluster(observed.spec) {
+        return Err(ReportBackOutcome::NotOneCluster);
     }
     let bound: Vec<_> =
         observed.bindings.iter().filter(|one| *one.state == BindingState::Bound && !one.deleting).collect();
-    let [binding] = bound[..] else { return Err(Outcome::AwaitingRollout) };
-    let counts = |work: &&WorkFacts<'_>| {
+    let [binding] = bound[..] else { return Err(ReportBackOutcome::AwaitingRollout) };
+    let is_relevant = |work: &&WorkFacts<'_>| {
         work.binding == binding.name
             && !work.deleting
             && work.envelope.is_none()
             && decode::<WorkApplied>(work.conditions(), work.generation).is_true()
     };
-    let manifests = observed.works.iter().filter(counts).flat_map(WorkFacts::manifests);
+    let manifests = observed.works.iter().filter(is_relevant).flat_map(WorkFacts::manifests);
     let statuses = manifests.filter_map(|manifest| Some((identifier(manifest), status_of(manifest)?)));
     Ok(statuses.filter(|(resource, _)| observed.selected.contains(resource)).collect())
 }
 
-/// Whether a placement asks for statuses to be copied to its resources on the hub.
-pub fn is_asked_for(spec: &PlacementSpec) -> bool {
+/// Whether the placement copies statuses to its resources on the hub.
+pub fn is_enabled(spec: &PlacementSpec) -> bool {
     let strategy = spec.strategy.as_ref().and_then(|strategy| strategy.report_back_strategy);
     strategy.is_some_and(|strategy| {
         strategy.type_ == ReportBackStrategyType::Mirror
@@ -150,7 +151,7 @@ pub fn is_asked_for(spec: &PlacementSpec) -> bool {
     })
 }
 
-fn goes_to_one_cluster(spec: &PlacementSpec) -> bool {
+fn selects_one_cluster(spec: &PlacementSpec) -> bool {
     spec.policy.as_ref().is_some_and(|policy| match policy.placement_type() {
         PlacementType::PickAll => false,
         PlacementType::PickN => policy.number_of_clusters == Some(1),

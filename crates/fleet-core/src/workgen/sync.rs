@@ -1,21 +1,20 @@
-//! From the Works that are there to those that are needed.
+//! Which Works to create, change and delete.
 //!
-//! Decides what to create, change and delete. All content is made before anything is written, so a binding that cannot
-//! be served keeps what it has; only how to apply it may still change. Nothing is deleted before everything that is
-//! needed is known. Never writes a Work that was made from the same before.
+//! Never writes before all manifests are complete, so that a binding that fails keeps its Works; only apply strategies
+//! still change. Never deletes a Work before all needed Works are known.
 
 use fleet_api::names::{Index, ResourceSnapshotName, SnapshotPart};
 use fleet_api::types::EmbeddedObject;
 
 use super::Write;
-use super::contents::{Group, Slot};
-use super::observed::{Content, Observed, WorkFacts};
+use super::contents::{Group, NeededWork};
+use super::observed::{ContentDepth, Observed, WorkFacts};
 use super::report::SyncError;
-use super::work::{NewContent, NewWork, Stamp, Strategies, WorkChange, labels_of};
+use super::work::{NewContent, NewWork, Strategies, WorkChange, WorkSource, labels_of};
 use crate::envelope::Envelope;
 use crate::overrides::{Pinned, Target};
 
-/// What to write, and how the Works stand then.
+/// The writes, and the Works after them.
 #[derive(Debug)]
 pub(super) struct Sync<'a> {
     pub writes: Vec<Write>,
@@ -24,32 +23,32 @@ pub(super) struct Sync<'a> {
 
 #[derive(Debug)]
 pub(super) enum SyncResult<'a> {
-    /// By name.
-    Synchronized(Vec<Standing<'a>>),
+    /// Sorted by name.
+    Synchronized(Vec<WorkState<'a>>),
     NeedsContent,
     Failed(SyncError),
 }
 
 /// A Work of the binding once the writes are done.
 #[derive(Debug, Clone)]
-pub(super) enum Standing<'a> {
-    Same(&'a WorkFacts<'a>),
-    /// What the member said of it no longer counts.
+pub(super) enum WorkState<'a> {
+    Unchanged(&'a WorkFacts<'a>),
+    /// Its status is outdated.
     Written {
         name: String,
     },
 }
 
-impl Standing<'_> {
+impl WorkState<'_> {
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Same(work) => work.name,
+            Self::Unchanged(work) => work.name,
             Self::Written { name } => name,
         }
     }
 }
 
-/// Works of the binding that are not on their way out.
+/// Works of the binding that are not being deleted.
 pub(super) fn own_works<'a>(observed: &'a Observed<'a>) -> Vec<&'a WorkFacts<'a>> {
     let is_own = |work: &&WorkFacts<'_>| work.binding == observed.binding.name && !work.deleting;
     let mut own: Vec<_> = observed.works.iter().filter(is_own).collect();
@@ -60,18 +59,18 @@ pub(super) fn own_works<'a>(observed: &'a Observed<'a>) -> Vec<&'a WorkFacts<'a>
 pub(super) fn sync<'a>(observed: &'a Observed<'a>, target: &Target<'_>) -> Sync<'a> {
     let own = own_works(observed);
     match content_changes(observed, target, &own) {
-        Ok(Changes::Needed(writes)) => with_strategies(observed, own, writes),
-        Ok(Changes::NotKnown) => Sync { writes: Vec::new(), result: SyncResult::NeedsContent },
-        // How to apply does not depend on what could not be made.
+        Ok(Changes::Writes(writes)) => with_strategies(observed, own, writes),
+        Ok(Changes::ContentNeeded) => Sync { writes: Vec::new(), result: SyncResult::NeedsContent },
+        // Apply strategies do not depend on the content that failed.
         Err(error) => Sync { result: SyncResult::Failed(error), ..with_strategies(observed, own, Vec::new()) },
     }
 }
 
 enum Changes {
-    /// Works to create, change and delete for their content; all others stay.
-    Needed(Vec<Write>),
-    /// Some Work has to be made, and from what was not given.
-    NotKnown,
+    /// Works to create, change and delete because of their content.
+    Writes(Vec<Write>),
+    /// A Work must be written, but the content was not read.
+    ContentNeeded,
 }
 
 fn content_changes<'a>(
@@ -80,44 +79,44 @@ fn content_changes<'a>(
     own: &[&WorkFacts<'_>],
 ) -> Result<Changes, SyncError> {
     let Some(group) = Group::find(observed)? else {
-        return if are_made_from_the_binding(observed, own) {
-            Ok(Changes::Needed(Vec::new()))
+        return if are_made_from_snapshot(observed, own) {
+            Ok(Changes::Writes(Vec::new()))
         } else {
             Err(SyncError::MasterMissing)
         };
     };
     let binding = &observed.binding;
-    let stamp = Stamp::of(binding, group.index);
-    let slots = group.slots(observed)?;
-    let find = |slot: &Slot<'_>| own.iter().copied().find(|work| work.name == slot.name);
-    let is_made = |slot: &&Slot<'_>| find(slot).is_some_and(|work| stamp.is_on(work));
-    let missing: Vec<_> = slots.iter().filter(|slot| !is_made(slot)).collect();
+    let source = WorkSource::of(binding, group.index);
+    let needed_works = group.needed_works(observed)?;
+    let find = |needed: &NeededWork<'_>| own.iter().copied().find(|work| work.name == needed.name);
+    let is_made = |needed: &&NeededWork<'_>| find(needed).is_some_and(|work| source.is_on(work));
+    let missing: Vec<_> = needed_works.iter().filter(|needed| !is_made(needed)).collect();
     let mut writes = Vec::new();
     if !missing.is_empty() {
-        // Only now: overrides are deleted and their history is trimmed, and what was made from them stays right.
+        // Only here: override snapshots may be deleted after their Works were written, which is not an error.
         let pinned = Pinned::find(binding.cluster_overrides, binding.overrides, &observed.overrides)?;
-        if observed.content == Content::Identities {
-            return Ok(Changes::NotKnown);
+        if observed.content == ContentDepth::Identities {
+            return Ok(Changes::ContentNeeded);
         }
-        for slot in missing {
-            let existing = find(slot);
+        for needed in missing {
+            let existing = find(needed);
             if existing.is_none() {
-                check_name_is_free(observed, &slot.name)?;
+                check_name_is_free(observed, &needed.name)?;
             }
-            let manifests = slot.manifests(&pinned, target, observed.scopes)?;
-            writes.push(write_of(observed, slot, existing, stamp.clone(), manifests));
+            let manifests = needed.manifests(&pinned, target, observed.scopes)?;
+            writes.push(write_of(observed, needed, existing, source.clone(), manifests));
         }
     }
-    if let Some(answer) = observed.refusal.filter(|_| !writes.is_empty()) {
-        return Err(SyncError::Refused { answer: answer.to_owned() });
+    if let Some(answer) = observed.rejection.filter(|_| !writes.is_empty()) {
+        return Err(SyncError::Rejected { answer: answer.to_owned() });
     }
-    let stale = own.iter().filter(|work| slots.iter().all(|slot| slot.name != work.name));
+    let stale = own.iter().filter(|work| needed_works.iter().all(|needed| needed.name != work.name));
     writes.extend(stale.map(|work| Write::DeleteWork { work: work.name.to_owned() }));
-    Ok(Changes::Needed(writes))
+    Ok(Changes::Writes(writes))
 }
 
-/// Whether the Works have what the binding names although that is gone: history is trimmed.
-fn are_made_from_the_binding(observed: &Observed<'_>, own: &[&WorkFacts<'_>]) -> bool {
+/// Whether the Works were made from the snapshot that the binding names, which may have been deleted since.
+fn are_made_from_snapshot(observed: &Observed<'_>, own: &[&WorkFacts<'_>]) -> bool {
     let wanted = observed.binding.resource_snapshot;
     let is_made_from_it = |work: &&WorkFacts<'_>| match (work.snapshot, work.index) {
         (Some(snapshot), _) => snapshot == wanted,
@@ -132,12 +131,12 @@ fn master_name(observed: &Observed<'_>, index: Index) -> String {
     ResourceSnapshotName { placement: observed.placement.name.clone(), index, part }.to_string()
 }
 
-/// A Work of an earlier binding has the same name; it has to be gone first.
+/// A Work of an earlier binding may have the same name; it must be gone first.
 fn check_name_is_free(observed: &Observed<'_>, name: &str) -> Result<(), SyncError> {
     let Some(other) = observed.works.iter().find(|work| work.name == name) else { return Ok(()) };
     let work = name.to_owned();
     if other.deleting {
-        Err(SyncError::WorkStillGoing { work })
+        Err(SyncError::WorkStillDeleting { work })
     } else {
         Err(SyncError::WorkOfAnother { work, binding: other.binding.to_owned() })
     }
@@ -145,41 +144,41 @@ fn check_name_is_free(observed: &Observed<'_>, name: &str) -> Result<(), SyncErr
 
 fn write_of(
     observed: &Observed<'_>,
-    slot: &Slot<'_>,
+    needed: &NeededWork<'_>,
     existing: Option<&WorkFacts<'_>>,
-    stamp: Stamp,
+    source: WorkSource,
     manifests: Vec<EmbeddedObject>,
 ) -> Write {
     let strategies = Strategies::wanted(observed, existing);
     if existing.is_some() {
-        let content = Some(NewContent { stamp, manifests });
-        return Write::ChangeWork(WorkChange { name: slot.name.clone(), strategies, content });
+        let content = Some(NewContent { source, manifests });
+        return Write::ChangeWork(WorkChange { name: needed.name.clone(), strategies, content });
     }
-    let envelope = slot.envelope.as_ref().map(Envelope::identifier);
+    let envelope = needed.envelope.as_ref().map(Envelope::identifier);
     Write::CreateWork(NewWork {
-        name: slot.name.clone(),
+        name: needed.name.clone(),
         namespace: observed.namespace.to_string(),
         labels: labels_of(observed, envelope.as_ref()),
-        stamp,
+        source,
         strategies,
         manifests,
     })
 }
 
-/// Adds to the writes what changes only in how Works are applied, first: that concerns what is there already.
+/// Adds the changes of apply strategies before the content writes, because they affect existing Works.
 fn with_strategies<'a>(observed: &Observed<'_>, own: Vec<&'a WorkFacts<'a>>, content_writes: Vec<Write>) -> Sync<'a> {
     let mut writes = Vec::new();
     let mut works = Vec::new();
     for work in own {
         match content_writes.iter().find(|write| write.work() == Some(work.name)) {
             Some(Write::DeleteWork { .. }) => {}
-            Some(_) => works.push(Standing::Written { name: work.name.to_owned() }),
+            Some(_) => works.push(WorkState::Written { name: work.name.to_owned() }),
             None => {
                 let strategies = Strategies::wanted(observed, Some(work));
                 if strategies.are_on(work) {
-                    works.push(Standing::Same(work));
+                    works.push(WorkState::Unchanged(work));
                 } else {
-                    works.push(Standing::Written { name: work.name.to_owned() });
+                    works.push(WorkState::Written { name: work.name.to_owned() });
                     let name = work.name.to_owned();
                     writes.push(Write::ChangeWork(WorkChange { name, strategies, content: None }));
                 }
@@ -188,7 +187,7 @@ fn with_strategies<'a>(observed: &Observed<'_>, own: Vec<&'a WorkFacts<'a>>, con
     }
     for write in &content_writes {
         if let Write::CreateWork(new) = write {
-            works.push(Standing::Written { name: new.name.clone() });
+            works.push(WorkState::Written { name: new.name.clone() });
         }
     }
     works.sort_by(|one, another| one.name().cmp(another.name()));

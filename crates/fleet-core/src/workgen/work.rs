@@ -1,6 +1,5 @@
-//! A Work as it is to be: the object to create, or the patch that makes an existing one say the same.
-//!
-//! Decides labels and annotations. Never decides what is in a Work, and leaves labels that others put there.
+//! Labels, annotations and spec of a Work: the object to create, or the patch for an existing one. Labels of other
+//! writers are kept.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::observed::{BindingFacts, Observed, ReportBack, WorkFacts, mirroring};
 
-/// What a Work was made from. One that is stamped with what the binding names is not made again.
+/// What a Work was made from. A Work with the same source as the binding is not written again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stamp {
+pub struct WorkSource {
     /// Master snapshot of the group.
     pub snapshot: String,
     pub index: Index,
@@ -23,9 +22,9 @@ pub struct Stamp {
     pub cluster_overrides_hash: String,
 }
 
-impl Stamp {
+impl WorkSource {
     pub(super) fn of(binding: &BindingFacts<'_>, index: Index) -> Self {
-        // An empty list is none at all: that is how other agents write it.
+        // The Go agents write an empty list as null.
         let overrides = Some(binding.overrides).filter(|list| !list.is_empty());
         let cluster_overrides = Some(binding.cluster_overrides).filter(|list| !list.is_empty());
         Self {
@@ -36,7 +35,7 @@ impl Stamp {
         }
     }
 
-    /// Snapshots never change, so a Work that says it was made from these has their content.
+    /// Snapshots are immutable, so a Work with this source has the same content.
     pub(super) fn is_on(&self, work: &WorkFacts<'_>) -> bool {
         work.index == Some(self.index)
             && work.overrides_hash == Some(&self.overrides_hash)
@@ -56,7 +55,7 @@ impl Stamp {
     }
 }
 
-/// How the member shall treat a Work.
+/// How the member treats a Work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strategies {
     pub apply: Option<ApplyStrategy>,
@@ -64,7 +63,7 @@ pub struct Strategies {
 }
 
 impl Strategies {
-    /// `existing` decides where nobody says.
+    /// Uses the report-back strategy of `existing` if the placement is unknown.
     pub(super) fn wanted(observed: &Observed<'_>, existing: Option<&WorkFacts<'_>>) -> Self {
         Self {
             apply: observed.binding.apply_strategy.cloned(),
@@ -80,7 +79,7 @@ impl Strategies {
     }
 }
 
-/// An apply strategy with its defaults spelled out: the server adds these to what is stored.
+/// An apply strategy with defaults, which the API server adds to the stored object.
 fn meaning(strategy: Option<&ApplyStrategy>) -> impl PartialEq + use<> {
     let strategy = strategy.cloned().unwrap_or_default();
     (
@@ -89,15 +88,15 @@ fn meaning(strategy: Option<&ApplyStrategy>) -> impl PartialEq + use<> {
     )
 }
 
-/// A Work to be created.
+/// A Work to create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewWork {
     pub name: String,
     /// The member's namespace.
     pub namespace: String,
-    /// Those that never change.
+    /// The labels that never change.
     pub labels: BTreeMap<String, String>,
-    pub stamp: Stamp,
+    pub source: WorkSource,
     pub strategies: Strategies,
     pub manifests: Vec<EmbeddedObject>,
 }
@@ -110,15 +109,15 @@ impl NewWork {
             report_back_strategy: self.strategies.report_back,
         };
         let mut object = Obj::named(self.name, spec).in_namespace(self.namespace);
-        object.metadata.labels = Some(self.labels.into_iter().chain([self.stamp.label()]).collect());
-        object.metadata.annotations = Some(self.stamp.annotations());
-        // The member's agent holds every Work that it applies: one that is held already costs it a write less.
+        object.metadata.labels = Some(self.labels.into_iter().chain([self.source.label()]).collect());
+        object.metadata.annotations = Some(self.source.annotations());
+        // The member agent needs this finalizer; adding it here saves a write.
         object.metadata.finalizers = Some(vec![finalizers::WORK.to_owned()]);
         object
     }
 }
 
-/// Labels by which a binding's Works are found.
+/// Labels for finding the Works of a binding.
 pub(super) fn labels_of(observed: &Observed<'_>, envelope: Option<&EnvelopeIdentifier>) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
         (labels::PARENT_PLACEMENT.to_owned(), observed.placement.name.to_string()),
@@ -138,33 +137,32 @@ pub(super) fn labels_of(observed: &Observed<'_>, envelope: Option<&EnvelopeIdent
     all
 }
 
-/// What is to be changed of a Work that exists.
+/// A change of an existing Work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkChange {
     pub name: String,
     pub strategies: Strategies,
-    /// `None` if the manifests and what they were made from stay.
+    /// `None` if the manifests do not change.
     pub content: Option<NewContent>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewContent {
-    pub stamp: Stamp,
+    pub source: WorkSource,
     pub manifests: Vec<EmbeddedObject>,
 }
 
 impl WorkChange {
-    /// As a JSON merge patch. It says everything that is to be so, not a difference: the manifests that are stored need
-    /// not be known.
+    /// A JSON merge patch with complete values instead of a diff, so that the stored manifests need not be known.
     pub fn into_merge_patch(self) -> Value {
         let Strategies { apply: apply_strategy, report_back: report_back_strategy } = self.strategies;
-        let Some(NewContent { stamp, manifests }) = self.content else {
+        let Some(NewContent { source, manifests }) = self.content else {
             let spec = WorkSpec { workload: None, apply_strategy, report_back_strategy };
             return json!({"spec": spec.replacing_strategies()});
         };
         let spec = WorkSpec { workload: Some(Workload { manifests }), apply_strategy, report_back_strategy };
-        let (index_label, index) = stamp.label();
-        let mut patch = json!({"metadata": {"labels": {index_label: index}, "annotations": stamp.annotations()}});
+        let (index_label, index) = source.label();
+        let mut patch = json!({"metadata": {"labels": {index_label: index}, "annotations": source.annotations()}});
         patch["spec"] = spec.replacing();
         patch
     }

@@ -1,7 +1,5 @@
-//! What dashboards see of evictions: which are decided, and since when.
-//!
-//! Decides the labels of `fleet_workload_eviction_complete` from the evictions that there are, at every scrape: a restart
-//! changes nothing, and a deleted eviction leaves no series behind. Never counts anything itself.
+//! The metric `fleet_workload_eviction_complete`. It is computed from the cached evictions at every scrape, so a
+//! restart changes nothing and a deleted eviction leaves no series.
 
 use std::fmt;
 
@@ -17,16 +15,16 @@ use prometheus_client::metrics::MetricType;
 
 use crate::meta::name;
 
-/// Shows the evictions of a cache.
+/// Exports the evictions of a cache.
 #[derive(Debug)]
-pub(crate) struct Completions(pub(crate) Cache<ClusterResourcePlacementEviction>);
+pub(crate) struct EvictionMetrics(pub(crate) Cache<ClusterResourcePlacementEviction>);
 
-impl Collector for Completions {
+impl Collector for EvictionMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let help = "When an eviction was decided, or since when it waits";
         let mut series = encoder.encode_descriptor(metrics::EVICTION_COMPLETE, help, None, MetricType::Gauge)?;
         for eviction in self.0.list() {
-            let Shown { completed, valid, at } = Shown::of(&eviction);
+            let Sample { completed, valid, at } = Sample::of(&eviction);
             let labels = [("name", name(&*eviction)), ("isCompleted", completed), ("isValid", valid)];
             series.encode_family(&labels)?.encode_gauge(&at)?;
         }
@@ -35,14 +33,14 @@ impl Collector for Completions {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Shown {
+struct Sample {
     completed: &'static str,
     valid: &'static str,
     /// In seconds since 1970.
     at: i64,
 }
 
-impl Shown {
+impl Sample {
     fn of(eviction: &ClusterResourcePlacementEviction) -> Self {
         let conditions = eviction.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let decided = conditions.iter().map(|condition| condition.last_transition_time.instant().as_second()).max();
@@ -77,16 +75,16 @@ mod tests {
             json!({"type": type_, "status": status, "reason": reason, "message": "", "observedGeneration": 1,
                 "lastTransitionTime": "1970-01-01T00:02:00Z"})
         };
-        let shown = |conditions| {
-            let Shown { completed, valid, at } = Shown::of(&eviction(conditions));
+        let sample = |conditions| {
+            let Sample { completed, valid, at } = Sample::of(&eviction(conditions));
             (completed, valid, at)
         };
         let valid = condition("Valid", "True", "ClusterResourcePlacementEvictionValid");
         let executed = condition("Executed", "False", "ClusterResourcePlacementEvictionNotExecuted");
-        assert_eq!(shown(json!([])), ("false", "unknown", 60));
-        assert_eq!(shown(json!([valid])), ("false", "unknown", 60), "begun is not decided");
-        assert_eq!(shown(json!([valid, executed])), ("true", "true", 120));
+        assert_eq!(sample(json!([])), ("false", "unknown", 60));
+        assert_eq!(sample(json!([valid])), ("false", "unknown", 60), "recorded is not decided");
+        assert_eq!(sample(json!([valid, executed])), ("true", "true", 120));
         let invalid = condition("Valid", "False", "ClusterResourcePlacementEvictionInvalid");
-        assert_eq!(shown(json!([invalid])), ("true", "false", 120));
+        assert_eq!(sample(json!([invalid])), ("true", "false", 120));
     }
 }

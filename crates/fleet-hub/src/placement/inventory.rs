@@ -1,7 +1,7 @@
-//! What selectors choose from: metadata from the caches, and the content of what was read.
+//! The objects from which selectors choose: metadata from the caches, and the content that was read.
 //!
-//! Decides how an object of which only metadata is known looks to selection. Once read, an object is what was read, or gone,
-//! and a list is what was listed. Remembers what was asked for, so that it can be read. Never reads from a server.
+//! It remembers what selection asked for, so that the caller can read it. Content that was read replaces cached
+//! metadata.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,9 @@ use fleet_runtime::{KindId, MetadataCaches, MetadataObject, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
-use super::frozen::Frozen;
-use super::kinds::Kinds;
-use super::tokens::Tokens;
+use super::append_only_map::AppendOnlyMap;
+use super::token_secrets::TokenSecrets;
+use super::watched_kinds::Kinds;
 
 /// An object on the hub.
 pub(super) type Reference = (KindId, ObjectKey);
@@ -26,24 +26,24 @@ pub(super) type Range = (KindId, Option<String>);
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     objects: BTreeMap<Reference, Option<Arc<Value>>>,
-    /// By their metadata.
+    /// Lists with the metadata of their objects.
     lists: BTreeMap<Range, Vec<Arc<MetadataObject>>>,
 }
 
 impl Contents {
-    /// Takes in what a read gave; `None` for an object that is gone.
+    /// Stores the result of a read; `None` for an object that does not exist.
     pub(super) fn put(&mut self, reference: Reference, found: Option<Value>) {
         self.objects.insert(reference, found.map(Arc::new));
     }
 
-    /// What is not said by then to be there is gone.
+    /// Marks an object as missing unless it was read.
     pub(super) fn put_gone_unless_there(&mut self, reference: Reference) {
         if let Entry::Vacant(vacant) = self.objects.entry(reference) {
             vacant.insert(None);
         }
     }
 
-    /// Takes in what a list gave.
+    /// Stores the result of a list.
     pub(super) fn put_list(&mut self, range: Range, found: Vec<MetadataObject>) {
         self.lists.insert(range, found.into_iter().map(Arc::new).collect());
     }
@@ -57,7 +57,7 @@ impl Contents {
     }
 }
 
-/// What selection asked for and nobody has read.
+/// What selection asked for and was not read from the server.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     pub(super) objects: BTreeSet<Reference>,
@@ -72,39 +72,46 @@ impl Unread {
 
 /// An object as selection sees it.
 #[derive(Debug)]
-enum Held {
+enum KnownObject {
     Metadata(Value),
     Content(Arc<Value>),
 }
 
-impl Held {
+impl KnownObject {
     fn live(&self) -> LiveObject<'_> {
         match self {
-            Held::Metadata(value) => LiveObject(value),
-            Held::Content(value) => LiveObject(value),
+            KnownObject::Metadata(value) => LiveObject(value),
+            KnownObject::Content(value) => LiveObject(value),
         }
     }
 }
 
-/// The inventory of one reconcile: what was looked up once stays the same.
+/// The inventory of one reconcile. Repeated lookups return the same object.
 #[derive(Debug)]
-pub(super) struct Live<'c> {
+pub(super) struct CachedInventory<'c> {
     kinds: Arc<Kinds>,
     metadata: MetadataCaches,
-    tokens: Arc<Tokens>,
+    token_secrets: Arc<TokenSecrets>,
     contents: Option<&'c Contents>,
-    lists: Frozen<Range, Vec<Held>>,
-    objects: Frozen<Reference, Option<Held>>,
+    lists: AppendOnlyMap<Range, Vec<KnownObject>>,
+    objects: AppendOnlyMap<Reference, Option<KnownObject>>,
 }
 
-impl<'c> Live<'c> {
+impl<'c> CachedInventory<'c> {
     pub(super) fn new(
         kinds: Arc<Kinds>,
         metadata: MetadataCaches,
-        tokens: Arc<Tokens>,
+        token_secrets: Arc<TokenSecrets>,
         contents: Option<&'c Contents>,
     ) -> Self {
-        Self { kinds, metadata, tokens, contents, lists: Frozen::default(), objects: Frozen::default() }
+        Self {
+            kinds,
+            metadata,
+            token_secrets,
+            contents,
+            lists: AppendOnlyMap::default(),
+            objects: AppendOnlyMap::default(),
+        }
     }
 
     pub(super) fn id(&self, kind: &Kind) -> Option<&KindId> {
@@ -115,7 +122,7 @@ impl<'c> Live<'c> {
         self.kinds.find(&id.group, &id.version, &id.kind).map(|(kind, _)| kind)
     }
 
-    /// What was asked for so far and comes from caches alone.
+    /// What selection asked for so far and came only from caches.
     pub(super) fn unread(&self) -> Unread {
         let is_read = |reference: &Reference| self.contents.is_some_and(|contents| contents.has(reference));
         let is_listed = |range: &Range| self.contents.is_some_and(|contents| contents.lists.contains_key(range));
@@ -125,16 +132,23 @@ impl<'c> Live<'c> {
         }
     }
 
-    /// An object as it was read, or else as it is `known`.
-    fn read_or(&self, id: &KindId, key: &ObjectKey, known: impl FnOnce() -> Option<Held>) -> Option<Held> {
+    /// The object that was read, or else the `known` one.
+    fn read_or(
+        &self,
+        id: &KindId,
+        key: &ObjectKey,
+        known: impl FnOnce() -> Option<KnownObject>,
+    ) -> Option<KnownObject> {
         if let Some(found) = self.contents.and_then(|contents| contents.objects.get(&(id.clone(), key.clone()))) {
-            return found.clone().map(Held::Content);
+            return found.clone().map(KnownObject::Content);
         }
         known()
     }
 
-    fn held(&self, id: &KindId, object: &MetadataObject) -> Option<Held> {
-        self.read_or(id, &ObjectKey::of(object), || Some(Held::Metadata(value_of(id, &object.metadata, &self.tokens))))
+    fn known(&self, id: &KindId, object: &MetadataObject) -> Option<KnownObject> {
+        self.read_or(id, &ObjectKey::of(object), || {
+            Some(KnownObject::Metadata(value_of(id, &object.metadata, &self.token_secrets)))
+        })
     }
 
     fn listed(&self, range: &Range) -> Vec<Arc<MetadataObject>> {
@@ -148,7 +162,7 @@ impl<'c> Live<'c> {
     }
 }
 
-impl Inventory for Live<'_> {
+impl Inventory for CachedInventory<'_> {
     fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Kind> {
         self.kinds.find(group, version, kind).map(|(kind, _)| kind)
     }
@@ -157,8 +171,8 @@ impl Inventory for Live<'_> {
         self.kinds.namespaced().map(|(kind, _)| kind).collect()
     }
 
-    fn silent(&self) -> Vec<GroupVersion> {
-        self.kinds.silent().to_vec()
+    fn undiscovered(&self) -> Vec<GroupVersion> {
+        self.kinds.undiscovered().to_vec()
     }
 
     fn is_complete(&self, kind: &Kind) -> bool {
@@ -168,22 +182,22 @@ impl Inventory for Live<'_> {
     fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<LiveObject<'_>> {
         let Some(id) = self.id(kind) else { return Vec::new() };
         let list = self.lists.get((id.clone(), namespace.map(str::to_owned)), |range| {
-            self.listed(range).iter().filter_map(|object| self.held(id, object)).collect()
+            self.listed(range).iter().filter_map(|object| self.known(id, object)).collect()
         });
-        list.iter().map(Held::live).collect()
+        list.iter().map(KnownObject::live).collect()
     }
 
     fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<LiveObject<'_>> {
         let id = self.id(kind)?;
         let found = self.objects.get((id.clone(), ObjectKey::new(Some(namespace), name)), |(_, key)| {
-            self.read_or(id, key, || self.held(id, &*self.metadata.get(id, key)?))
+            self.read_or(id, key, || self.known(id, &*self.metadata.get(id, key)?))
         });
-        found.as_ref().map(Held::live)
+        found.as_ref().map(KnownObject::live)
     }
 }
 
-/// What selection needs to know of an object of which only the metadata is at hand.
-pub(super) fn value_of(kind: &KindId, metadata: &ObjectMeta, tokens: &Tokens) -> Value {
+/// The fields of an object that selection needs, from its metadata.
+pub(super) fn value_of(kind: &KindId, metadata: &ObjectMeta, token_secrets: &TokenSecrets) -> Value {
     let mut kept = Map::new();
     let texts = [
         ("name", &metadata.name),
@@ -199,7 +213,7 @@ pub(super) fn value_of(kind: &KindId, metadata: &ObjectMeta, tokens: &Tokens) ->
     let owners = metadata.owner_references.as_ref().filter(|owners| !owners.is_empty());
     kept.extend(owners.map(|owners| ("ownerReferences".to_owned(), json!(owners))));
     let mut object = json!({"metadata": kept});
-    if let Some(type_) = tokens.type_of(kind, metadata.uid.as_deref()) {
+    if let Some(type_) = token_secrets.type_of(kind, metadata.uid.as_deref()) {
         object["type"] = json!(type_);
     }
     object
@@ -218,7 +232,7 @@ mod tests {
         .unwrap();
         let kind = KindId::new("", "v1", "ConfigMap", "configmaps");
         assert_eq!(
-            value_of(&kind, &metadata, &Tokens::default()),
+            value_of(&kind, &metadata, &TokenSecrets::default()),
             json!({"metadata": {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "labels": {"x": "y"}}})
         );
     }

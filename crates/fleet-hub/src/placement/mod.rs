@@ -1,33 +1,30 @@
-//! Runs the placement controller for placements of one scope.
-//!
-//! Decides when a plan is made, from what, and how it is carried out. Never decides what is selected, frozen or reported:
-//! that is `fleet_core::placement`.
+//! The placement controller for one scope; `fleet_core::placement` plans.
 //!
 //! | file | what |
 //! |---|---|
-//! | `kinds` | which kinds there are, and which are watched |
-//! | `interest`, `changes`, `waits` | which placements a change concerns |
-//! | `inventory`, `frozen`, `tokens` | what selectors choose from |
-//! | `content` | what is read, and when |
-//! | `perform` | from a plan's writes to requests |
-//! | `copying` | when copies of statuses that failed are tried again |
-//! | `unnameable` | placements that nothing can be done for |
+//! | `watched_kinds` | which kinds are served, and which are watched |
+//! | `selector_index`, `triggers`, `sync_waiters` | which placements a change enqueues |
+//! | `inventory`, `append_only_map`, `token_secrets` | the objects from which selectors choose |
+//! | `observe` | the selection, and what has to be read for it |
+//! | `execute` | requests for the writes of a plan |
+//! | `status_copy_backoff` | when failed status copies are retried |
+//! | `invalid_names` | placements with invalid names |
 
-mod changes;
-mod content;
-mod copying;
-mod frozen;
-mod interest;
+mod append_only_map;
+mod execute;
+mod invalid_names;
 mod inventory;
-mod kinds;
-mod perform;
-mod tokens;
-mod unnameable;
-mod waits;
+mod observe;
+mod selector_index;
+mod status_copy_backoff;
+mod sync_waiters;
+mod token_secrets;
+mod triggers;
+mod watched_kinds;
 
-pub(crate) use content::{Facts, capture};
-pub(crate) use interest::interests;
-pub(crate) use perform::Performer;
+pub(crate) use execute::Executor;
+pub(crate) use observe::{Facts, select_content};
+pub(crate) use selector_index::selector_index_keys;
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -37,13 +34,12 @@ use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, Sc
 use fleet_api::names::PlacementKey;
 use fleet_core::overrides::Scopes;
 use fleet_core::placement::{
-    BindingFacts, CopyFacts, Fault, Inventory, Observed, Outcome as Stand, PlacementFacts, PolicySnapshotFacts,
-    Propagation, ResourceSnapshotFacts, SnapshotPace, copied, copy_namespace, plan,
+    BindingFacts, CopyFacts, Fault, Inventory, Observed, Outcome as PlacementOutcome, PlacementFacts,
+    PolicySnapshotFacts, Propagation, ResourceSnapshotFacts, SnapshotIntervals, copied, copy_namespace, plan,
 };
-use fleet_core::plan::Wake;
 use fleet_runtime::{
-    Actions, Cache, Controller, Discovery, Error, KindId, KubeEvent, Look, Marks, MetadataCaches, Moment, Next,
-    ObjectKey, Outcome, Reader, Runtime, Triggers,
+    Actions, Cache, Controller, Discovery, Enqueuer, Error, KindId, KubeEvent, MetadataCaches, ObjectKey, PlanInput,
+    PlanResult, Reader, Runtime, Triggers, Wake, WriteResult,
 };
 
 use crate::caches::{PlacementCaches, by};
@@ -51,38 +47,38 @@ use crate::keys::object_key;
 use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
-use crate::standing::Standings;
-use changes::ObjectChanges;
-use content::Memory;
-use copying::Copying;
-use inventory::{Contents, Live};
-use kinds::Wanted;
-use tokens::Tokens;
-use waits::Waits;
+use crate::placement_metrics::PlacementStatusMetrics;
+use inventory::{CachedInventory, Contents};
+use observe::Memory;
+use status_copy_backoff::StatusCopyBackoff;
+use sync_waiters::SyncWaiters;
+use token_secrets::TokenSecrets;
+use triggers::ObjectTriggers;
+use watched_kinds::WatchedKinds;
 
-/// Bindings change in crowds while a rollout runs, and a placement looks at all of its own each time. It does so at most
-/// once in so long; readers of its status do not notice.
+/// Bindings change often during a rollout, and a placement reads all of them in each reconcile. This window limits
+/// how often that happens.
 const BINDINGS_WINDOW: Duration = Duration::from_millis(100);
 
-/// What both scopes share: what is on the hub besides fleets' own objects.
+/// The objects of users on the hub, shared by the controllers of both scopes.
 #[derive(Debug, Clone)]
-pub(crate) struct World {
+pub(crate) struct ClusterView {
     metadata: MetadataCaches,
     discovery: Discovery,
-    wanted: Arc<Wanted>,
-    tokens: Arc<Tokens>,
+    watched_kinds: Arc<WatchedKinds>,
+    token_secrets: Arc<TokenSecrets>,
     propagation: Arc<Propagation>,
 }
 
-impl World {
+impl ClusterView {
     pub(crate) fn new(metadata: MetadataCaches, discovery: Discovery, propagation: Propagation) -> Self {
         let propagation = Arc::new(propagation);
-        let wanted = Wanted::new(discovery.clone(), metadata.clone(), propagation.clone());
-        Self { metadata, discovery, wanted: Arc::new(wanted), tokens: Arc::default(), propagation }
+        let watched_kinds = WatchedKinds::new(discovery.clone(), metadata.clone(), propagation.clone());
+        Self { metadata, discovery, watched_kinds: Arc::new(watched_kinds), token_secrets: Arc::default(), propagation }
     }
 
-    /// What there is, by its metadata.
-    pub(crate) fn catalogue(&self) -> impl Inventory {
+    /// All objects by their metadata.
+    pub(crate) fn metadata_inventory(&self) -> impl Inventory {
         self.inventory(None)
     }
 
@@ -94,82 +90,82 @@ impl World {
         &self.metadata
     }
 
-    /// Which kinds have no namespaces.
+    /// Which kinds are cluster-scoped.
     pub(crate) fn scopes(&self) -> impl Scopes {
         self.inventory(None)
     }
 
-    /// The resource of this kind, if the server has it.
+    /// The resource of a kind, if the server serves it.
     pub(crate) fn kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {
-        self.wanted.kinds().find(group, version, kind).map(|(_, id)| id.clone())
+        self.watched_kinds.kinds().find(group, version, kind).map(|(_, id)| id.clone())
     }
 
     pub(crate) fn discovery(&self) -> &Discovery {
         &self.discovery
     }
 
-    fn inventory<'c>(&self, contents: Option<&'c Contents>) -> Live<'c> {
-        Live::new(self.wanted.kinds(), self.metadata.clone(), self.tokens.clone(), contents)
+    fn inventory<'c>(&self, contents: Option<&'c Contents>) -> CachedInventory<'c> {
+        CachedInventory::new(self.watched_kinds.kinds(), self.metadata.clone(), self.token_secrets.clone(), contents)
     }
 }
 
-/// Starts the controller for one scope. Statuses are copied for cluster-scoped placements only.
+/// Starts the controller for one scope. Only statuses of cluster-scoped placements are copied.
 pub(crate) fn start<S: Scope>(
     runtime: &mut Runtime,
     options: &HubOptions,
     caches: &PlacementCaches<S>,
     status_copies: Option<&Cache<ClusterResourcePlacementStatus>>,
-    world: &World,
-    standings: &Standings,
-) -> Marks<PlacementKey> {
-    let (wanted, placements) = (world.wanted.clone(), caches.placements.clone());
-    let waits = Arc::new(Waits::default());
-    let waiting = waits.clone();
-    let changes = || ObjectChanges { world: world.clone(), placements: caches.placements.clone() };
+    view: &ClusterView,
+    status_metrics: &PlacementStatusMetrics,
+) -> Enqueuer<PlacementKey> {
+    let (watched_kinds, placements) = (view.watched_kinds.clone(), caches.placements.clone());
+    let sync_waiters = Arc::new(SyncWaiters::default());
+    let waiting = sync_waiters.clone();
+    let changes = || ObjectTriggers { view: view.clone(), placements: caches.placements.clone() };
     let (of_objects, of_kinds) = (changes(), changes());
     let mut triggers = Triggers::new()
         .on(&caches.placements, move |event| {
-            wanted.follow(&placements, &event.key());
-            changes::on_placement(event)
+            watched_kinds.update(&placements, &event.key());
+            triggers::on_placement(event)
         })
-        .on(&caches.policy_snapshots, changes::on_snapshot)
-        .on(&caches.resource_snapshots, changes::on_snapshot)
-        .on_gathered(&caches.bindings, BINDINGS_WINDOW, changes::on_binding)
-        .on_metadata(&world.metadata, move |kind, event| of_objects.on_object(kind, event))
-        .on_complete(&world.metadata, move |kind| waiting.take(kind))
-        .on_discovery(&world.discovery, move || of_kinds.on_discovery());
+        .on(&caches.policy_snapshots, triggers::on_snapshot)
+        .on(&caches.resource_snapshots, triggers::on_snapshot)
+        .on_batched(&caches.bindings, BINDINGS_WINDOW, triggers::on_binding)
+        .on_metadata(&view.metadata, move |kind, event| of_objects.on_object(kind, event))
+        .on_complete(&view.metadata, move |kind| waiting.take(kind))
+        .on_discovery(&view.discovery, move || of_kinds.on_discovery());
     if let Some(copies) = status_copies {
-        triggers = triggers.on(copies, changes::on_status_copy);
+        triggers = triggers.on(copies, triggers::on_status_copy);
     }
     let controller = Placements {
         caches: caches.clone(),
         status_copies: status_copies.cloned(),
-        world: world.clone(),
+        view: view.clone(),
         memory: Memory::default(),
-        copying: Copying::default(),
-        waits,
-        standings: standings.clone(),
-        marks: Arc::default(),
-        pace: options.snapshot_pace,
+        copy_backoff: StatusCopyBackoff::default(),
+        sync_waiters,
+        status_metrics: status_metrics.clone(),
+        enqueuer: Arc::default(),
+        snapshot_intervals: options.snapshot_intervals,
     };
-    unnameable::start(runtime, &caches.placements);
-    let again = controller.marks.clone();
-    let marks = runtime.controller(controller, triggers, options.placement_workers());
-    again.get_or_init(|| marks).clone()
+    invalid_names::start(runtime, &caches.placements);
+    let again = controller.enqueuer.clone();
+    let enqueuer = runtime.controller(controller, triggers, options.placement_workers());
+    again.get_or_init(|| enqueuer).clone()
 }
 
 struct Placements<S: Scope> {
     caches: PlacementCaches<S>,
     status_copies: Option<Cache<ClusterResourcePlacementStatus>>,
-    world: World,
+    view: ClusterView,
     memory: Memory,
-    copying: Copying,
-    waits: Arc<Waits>,
-    /// Where placements stand, for dashboards.
-    standings: Standings,
-    /// Asks for another look at a placement that is in hand.
-    marks: Arc<OnceLock<Marks<PlacementKey>>>,
-    pace: SnapshotPace,
+    copy_backoff: StatusCopyBackoff,
+    sync_waiters: Arc<SyncWaiters>,
+    /// The progress of placements, for metrics.
+    status_metrics: PlacementStatusMetrics,
+    /// Enqueues a placement again during its own reconcile.
+    enqueuer: Arc<OnceLock<Enqueuer<PlacementKey>>>,
+    snapshot_intervals: SnapshotIntervals,
 }
 
 impl<S: Scope> Controller for Placements<S> {
@@ -184,63 +180,63 @@ impl<S: Scope> Controller for Placements<S> {
         let live = self.caches.placements.get(&object_key(key)).filter(|placement| !meta::is_deleting(&**placement));
         async move {
             match live {
-                Some(placement) => content::find_out(&self.world, &self.memory, key, &placement, reader).await,
+                Some(placement) => observe::observe_selection(&self.view, &self.memory, key, &placement, reader).await,
                 None => Ok(Facts::default()),
             }
         }
     }
 
-    fn plan(&self, key: &PlacementKey, facts: Facts, moment: Moment) -> Actions {
+    fn plan(&self, key: &PlacementKey, facts: Facts, input: PlanInput) -> Actions {
         let Some(placement) = self.caches.placements.get(&object_key(key)) else {
             self.forget(key);
-            self.standings.forget(key);
+            self.status_metrics.forget(key);
             return Actions::none();
         };
         if meta::is_deleting(&*placement) {
             self.forget(key);
         } else if facts.of != Some((placement.metadata.uid.clone(), placement.generation())) {
-            // It changed while its content was read, and that change has asked for another look.
+            // The placement changed while its content was read; that change has enqueued it again.
             return Actions::none();
         }
-        self.carry_out(key, &placement, &facts, moment)
+        self.execute(key, &placement, &facts, input)
     }
 
-    /// How writing the copy of a status went: nothing else is observed.
-    fn conclude(&self, key: &PlacementKey, outcomes: Vec<Outcome>, moment: Moment) -> Option<Actions> {
-        // The next look finds when a copy that failed is tried again.
-        let again = Actions::none().then(Next::At(moment.now));
-        let went = match outcomes.into_iter().next()? {
+    /// The result of writing the status copy; no other write is best-effort.
+    fn on_results(&self, key: &PlacementKey, results: Vec<WriteResult>, input: PlanInput) -> Option<Actions> {
+        // The next reconcile computes when a failed copy is retried.
+        let again = Actions::none().with_wake(Wake::At(input.now));
+        let went = match results.into_iter().next()? {
             Ok(_) => {
-                self.copying.forget(key);
+                self.copy_backoff.forget(key);
                 Ok(())
             }
             Err(error) => {
-                self.copying.failed(key, moment.now);
-                // Somebody else was faster, which is nothing to tell.
+                self.copy_backoff.failed(key, input.now);
+                // After a conflict the copy is retried without a report.
                 if error.is_conflict() {
                     return Some(again);
                 }
-                tracing::warn!(error = error.with_causes(), "the copy of a status cannot be written");
+                tracing::warn!(error = error.with_causes(), "failed to write the copy of a status");
                 Err(error.answer())
             }
         };
         let is_written = went.is_ok();
         let placement = self.caches.placements.get(&object_key(key))?;
-        match copied(&PlacementFacts::of(key, &*placement), went, moment.now) {
-            Some(status) => Some(again.with(perform::say(&*placement, &status))),
+        match copied(&PlacementFacts::of(key, &*placement), went, input.now) {
+            Some(status) => Some(again.with(execute::status_write(&*placement, &status))),
             None => (!is_written).then_some(again),
         }
     }
 }
 
 impl<S: Scope> Placements<S> {
-    fn carry_out(&self, key: &PlacementKey, placement: &Obj<Placement, S>, facts: &Facts, moment: Moment) -> Actions {
+    fn execute(&self, key: &PlacementKey, placement: &Obj<Placement, S>, facts: &Facts, input: PlanInput) -> Actions {
         let parent = key.to_string();
         let policy_snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &parent);
         let resource_snapshots = self.caches.resource_snapshots.by(by::PLACEMENT, &parent);
         let bindings = self.caches.bindings.by(by::PLACEMENT, &parent);
         let status_copy = self.status_copy(key, placement);
-        let inventory = self.world.inventory(None);
+        let inventory = self.view.inventory(None);
         let observed = Observed {
             placement: PlacementFacts::of(key, placement),
             policy_snapshots: policy_snapshots.iter().map(|one| PolicySnapshotFacts::of(&**one)).collect(),
@@ -248,66 +244,65 @@ impl<S: Scope> Placements<S> {
             bindings: bindings.iter().map(|one| BindingFacts::of(&**one)).collect(),
             status_copy: CopyFacts {
                 found: status_copy.as_ref().map(|copy| &copy.spec),
-                failed_until: self.copying.failed_until(key),
+                failed_until: self.copy_backoff.failed_until(key),
             },
             selection: facts.selection.as_ref(),
             inventory: &inventory,
-            propagation: &self.world.propagation,
-            pace: self.pace,
+            propagation: &self.view.propagation,
+            snapshot_intervals: self.snapshot_intervals,
         };
-        let plan = plan(&observed, moment.now);
-        if plan.report.outcome == Stand::Stopped(Fault::ContentNotRead) {
+        let plan = plan(&observed, input.now);
+        if plan.report.outcome == PlacementOutcome::Stopped(Fault::ContentNotRead) {
             self.memory.forget(key);
-            self.look_again(key);
+            self.enqueue_again(key);
             return Actions::none();
         }
-        if let Stand::AwaitingInventory { resource } = &plan.report.outcome
-            && self.waits.add(resource, key, &self.world.metadata)
+        if let PlacementOutcome::AwaitingSync { resource } = &plan.report.outcome
+            && self.sync_waiters.add(resource, key, &self.view.metadata)
         {
-            self.look_again(key);
+            self.enqueue_again(key);
         }
-        if let Stand::AwaitingAnswer { part } = &plan.report.outcome {
+        if let PlacementOutcome::AwaitingDiscovery { part } = &plan.report.outcome {
             tracing::warn!(
                 placement = %key, api = %part,
-                "a placement waits for an API of the hub to answer; if that is gone for good, delete its APIService or \
-                 leave it out by --skipped-propagating-apis"
+                "placement waits for the discovery of an API; if the API is gone for good, delete its APIService or \
+                 exclude it with --skipped-propagating-apis"
             );
         }
-        let performer = Performer {
+        let executor = Executor {
             key,
             placement,
             policy_snapshots: policy_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
             resource_snapshots: resource_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
         };
-        let mut actions = Actions::none().then(match plan.wake {
-            Wake::OnChange => Next::OnChange,
-            Wake::At(instant) => Next::At(instant),
-        });
-        actions.writes.extend(plan.writes.into_iter().filter_map(|write| performer.write(write)));
-        let telling = plan.status.iter();
-        actions.writes.extend(telling.flat_map(|one| perform::tell(one, key, placement, status_copy.as_deref())));
+        let mut actions = Actions::none().with_wake(plan.wake);
+        actions.writes.extend(plan.writes.into_iter().filter_map(|write| executor.write(write)));
+        let update = plan.status.iter();
+        actions
+            .writes
+            .extend(update.flat_map(|one| execute::status_writes(one, key, placement, status_copy.as_deref())));
         actions.events.extend(plan.report.events.iter().map(|event| KubeEvent::about(placement, event)));
         actions.note = Some(format!("{:?}, {:?}", plan.report.outcome, plan.report.content));
-        if let Stand::Stopped(fault) = &plan.report.outcome {
-            actions.look = Look::stopped(fault);
+        if let PlacementOutcome::Stopped(fault) = &plan.report.outcome {
+            actions.result = PlanResult::blocked(fault);
         }
         if !meta::is_deleting(placement) {
-            let told = plan.status.as_ref().and_then(|telling| telling.status.as_ref());
-            let status = told.or(placement.status.as_ref());
-            self.standings.seen(key, placement, status, moment.now);
+            let new_status = plan.status.as_ref().and_then(|update| update.status.as_ref());
+            let status = new_status.or(placement.status.as_ref());
+            self.status_metrics.observe(key, placement, status, input.now);
         }
         actions
     }
 
     fn forget(&self, key: &PlacementKey) {
         self.memory.forget(key);
-        self.copying.forget(key);
+        self.copy_backoff.forget(key);
     }
 
-    /// As soon as this look is over.
-    fn look_again(&self, key: &PlacementKey) {
-        if let Some(marks) = self.marks.get() {
-            marks.mark(key.clone());
+    /// Enqueues the placement after the current reconcile.
+    fn enqueue_again(&self, key: &PlacementKey) {
+        if let Some(enqueuer) = self.enqueuer.get() {
+            enqueuer.enqueue(key.clone());
         }
     }
 

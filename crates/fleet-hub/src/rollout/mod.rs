@@ -1,12 +1,10 @@
-//! Runs rolling updates for placements of one scope.
+//! The rolling update controller for placements of one scope. `fleet_core::rollout` plans; `triggers` maps events to
+//! placements, `overrides` looks up overrides.
 //!
-//! Decides what is observed, what is read for it and how each write of a plan becomes a request; `changes` has what wakes
-//! it. A binding is moved or removed only as it was observed. That a rollout has started or is held back is told only if
-//! it stays so for a moment: the work generator says the former itself, together with all else it has to say. Never decides
-//! who moves: that is `fleet_core::rollout`.
+//! Never updates or deletes a binding without the observed resourceVersion.
 
-mod changes;
-pub(crate) mod overriding;
+pub(crate) mod overrides;
+mod triggers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -18,30 +16,33 @@ use fleet_api::names::PlacementKey;
 use fleet_api::types::{DeletePropagationPolicy, RolloutStrategyType};
 use fleet_api::well_known::annotations;
 use fleet_core::overrides::{Candidates, Scopes};
-use fleet_core::plan::{ObjectWrite as _, Wake};
+use fleet_core::plan::ObjectWrite as _;
 use fleet_core::rollout::{
-    BindingFacts, LatestSnapshot, Observed, Outcome, Overrides, PlacementFacts, Plan, Write as Planned, announce, plan,
+    BindingFacts, LatestSnapshot, Observed, Overrides, PlacementFacts, Plan, RolloutOutcome, Write as Planned, plan,
+    set_rollout_started,
 };
 use fleet_runtime::{
-    Actions, Cache, Controller, Error, Look, Marks, Moment, Next, ObjectKey, Reader, Runtime, Triggers, Write,
+    Actions, Cache, Controller, Enqueuer, Error, ObjectKey, PlanInput, PlanResult, Reader, Runtime, Triggers, Write,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::caches::{Caches, PlacementCaches, by};
-use crate::contents::{Contents, GroupId, group_of, is_complete};
 use crate::keys::object_key;
 use crate::membership::changed;
 use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
-use crate::placement::World;
-use changes::{MemberChanges, OverrideChanges, on_binding, on_placement, on_snapshot};
-use overriding::{Held, Overriding};
+use crate::placement::ClusterView;
+use crate::snapshot_content::{GroupId, SnapshotContentCache, group_of, is_complete};
+use overrides::{OverrideLookup, PlacementOverrides};
+use triggers::{
+    MemberTriggers, OverrideTriggers, decided_for, on_binding, on_placement, on_policy_snapshot, on_snapshot,
+};
 
-/// How long it may take until a binding says how its rollout stands. A step that takes no longer is not told of. Longer than
-/// the work generator waits (`INTERIM_WINDOW`): what that tells says by the way that the rollout has started.
-pub(crate) const ANNOUNCEMENT_WINDOW: Duration = Duration::from_secs(2);
+/// How long the RolloutStarted condition may be deferred. Longer than the window of the work generator
+/// (`STATUS_WINDOW`), whose status write usually sets RolloutStarted too.
+pub(crate) const ROLLOUT_STARTED_WINDOW: Duration = Duration::from_secs(2);
 
 /// Starts the controller for one scope.
 pub(crate) fn start<S: Scope>(
@@ -49,30 +50,35 @@ pub(crate) fn start<S: Scope>(
     options: &HubOptions,
     caches: &Caches,
     scope: &PlacementCaches<S>,
-    world: &World,
-) -> Marks<PlacementKey> {
-    let members = MemberChanges { members: caches.members.clone(), bindings: scope.bindings.clone() };
-    let changes = || OverrideChanges { placements: scope.placements.clone() };
-    let (frozen_cluster, frozen, live_cluster, live) = (changes(), changes(), changes(), changes());
-    let memory = Memory::default();
-    let (remembered, kinds) = (memory.clone(), world.clone());
+    view: &ClusterView,
+) -> Enqueuer<PlacementKey> {
+    let members = MemberTriggers { members: caches.members.clone(), bindings: scope.bindings.clone() };
+    let override_triggers = || OverrideTriggers { placements: scope.placements.clone() };
+    let (cluster_snapshots, snapshots, cluster_overrides, namespaced_overrides) =
+        (override_triggers(), override_triggers(), override_triggers(), override_triggers());
+    let candidate_cache = CandidateCache::default();
+    let (candidates, kinds) = (candidate_cache.clone(), view.clone());
     let triggers = Triggers::new()
         .on(&scope.placements, on_placement)
+        .on(&scope.policy_snapshots, on_policy_snapshot)
         .on(&scope.resource_snapshots, on_snapshot)
         .on(&scope.bindings, on_binding)
-        .on(&caches.members, move |event| members.concerned(event))
-        .on(&caches.cluster_overrides.snapshots, move |event| frozen_cluster.on_snapshot(event))
-        .on(&caches.overrides.snapshots, move |event| frozen.on_snapshot(event))
-        .on(&caches.cluster_overrides.overrides, move |event| live_cluster.on_override(event))
-        .on(&caches.overrides.overrides, move |event| live.on_override(event))
-        .on_discovery(world.discovery(), move || remembered.outdated(&kinds.scopes()));
+        .on(&caches.members, move |event| members.on_member(event))
+        .on(&caches.cluster_overrides.snapshots, move |event| cluster_snapshots.on_snapshot(event))
+        .on(&caches.overrides.snapshots, move |event| snapshots.on_snapshot(event))
+        .on(&caches.cluster_overrides.overrides, move |event| cluster_overrides.on_override(event))
+        .on(&caches.overrides.overrides, move |event| namespaced_overrides.on_override(event))
+        .on_discovery(view.discovery(), move || candidates.outdated(&kinds.scopes()));
     let rollouts = Rollouts {
         caches: scope.clone(),
         members: caches.members.clone(),
-        overriding: Overriding { cluster: caches.cluster_overrides.clone(), namespaced: caches.overrides.clone() },
-        world: world.clone(),
-        contents: Contents::default(),
-        memory,
+        override_lookup: OverrideLookup {
+            cluster: caches.cluster_overrides.clone(),
+            namespaced: caches.overrides.clone(),
+        },
+        view: view.clone(),
+        contents: SnapshotContentCache::default(),
+        candidate_cache,
     };
     runtime.controller(rollouts, triggers, options.rollout_workers())
 }
@@ -80,48 +86,48 @@ pub(crate) fn start<S: Scope>(
 struct Rollouts<S: Scope> {
     caches: PlacementCaches<S>,
     members: Cache<MemberCluster>,
-    overriding: Overriding,
-    world: World,
-    contents: Contents<S>,
-    memory: Memory,
+    override_lookup: OverrideLookup,
+    view: ClusterView,
+    contents: SnapshotContentCache<S>,
+    candidate_cache: CandidateCache,
 }
 
-/// What overrides may select in the latest snapshots. Names only.
+/// Override candidates of the latest snapshots, by placement. Only names are kept.
 #[derive(Debug, Clone, Default)]
-struct Memory(Arc<Mutex<BTreeMap<PlacementKey, Selectable>>>);
+struct CandidateCache(Arc<Mutex<BTreeMap<PlacementKey, KnownCandidates>>>);
 
-impl Memory {
-    fn keep(&self, key: &PlacementKey, selectable: &Selectable) {
-        self.0.lock().insert(key.clone(), selectable.clone());
+impl CandidateCache {
+    fn keep(&self, key: &PlacementKey, known: &KnownCandidates) {
+        self.0.lock().insert(key.clone(), known.clone());
     }
 
     fn forget(&self, key: &PlacementKey) {
         self.0.lock().remove(key);
     }
 
-    /// What is remembered of this group, unless it was found out with other kinds on the hub.
-    fn of(&self, key: &PlacementKey, group: &GroupId, scopes: &dyn Scopes) -> Option<Selectable> {
-        self.0.lock().get(key).filter(|known| known.group == *group && known.candidates.hold_for(scopes)).cloned()
+    /// The remembered candidates of this group, unless the kinds on the hub have changed.
+    fn of(&self, key: &PlacementKey, group: &GroupId, scopes: &dyn Scopes) -> Option<KnownCandidates> {
+        self.0.lock().get(key).filter(|known| known.group == *group && known.candidates.are_current(scopes)).cloned()
     }
 
-    /// Placements of which something else would be found out now that the hub has other kinds.
+    /// Placements whose candidates are outdated because the kinds on the hub have changed.
     fn outdated(&self, scopes: &dyn Scopes) -> Vec<PlacementKey> {
         let known = self.0.lock();
-        known.iter().filter(|(_, one)| !one.candidates.hold_for(scopes)).map(|(key, _)| key.clone()).collect()
+        known.iter().filter(|(_, one)| !one.candidates.are_current(scopes)).map(|(key, _)| key.clone()).collect()
     }
 }
 
-/// What overrides may select in one group of snapshots.
+/// Override candidates of one group of snapshots.
 #[derive(Debug, Clone)]
-struct Selectable {
+struct KnownCandidates {
     group: GroupId,
     candidates: Arc<Candidates>,
 }
 
-/// What it takes to know what overrides may select.
-enum Need {
+/// How to get the override candidates.
+enum CandidateSource {
     Nothing,
-    Known(Selectable),
+    Known(KnownCandidates),
     Read(GroupId),
 }
 
@@ -131,138 +137,147 @@ impl<S: Scope> Controller for Rollouts<S> {
         ScopeKind::Namespaced => names::NAMESPACED_ROLLOUT,
     };
     type Key = PlacementKey;
-    type Facts = Option<Selectable>;
+    type Facts = Option<KnownCandidates>;
 
     fn fetch(
         &self,
         key: &PlacementKey,
         reader: &Reader,
-    ) -> impl Future<Output = Result<Option<Selectable>, Error>> + Send {
-        let need = self.need(key);
+    ) -> impl Future<Output = Result<Option<KnownCandidates>, Error>> + Send {
+        let source = self.candidate_source(key);
         async move {
-            let selectable = match need {
-                Need::Nothing => return Ok(None),
-                Need::Known(selectable) => selectable,
-                Need::Read(group) => {
+            let known = match source {
+                CandidateSource::Nothing => return Ok(None),
+                CandidateSource::Known(known) => known,
+                CandidateSource::Read(group) => {
                     let content = self.contents.read(group.clone(), reader).await?;
                     let resources = content.snapshots().iter().flat_map(|one| &one.spec.selected_resources);
-                    let candidates = Arc::new(Candidates::of(resources, &self.world.scopes()));
-                    Selectable { group, candidates }
+                    let candidates = Arc::new(Candidates::of(resources, &self.view.scopes()));
+                    KnownCandidates { group, candidates }
                 }
             };
-            self.memory.keep(key, &selectable);
-            Ok(Some(selectable))
+            self.candidate_cache.keep(key, &known);
+            Ok(Some(known))
         }
     }
 
-    fn plan(&self, key: &PlacementKey, selectable: Option<Selectable>, moment: Moment) -> Actions {
+    fn plan(&self, key: &PlacementKey, known: Option<KnownCandidates>, input: PlanInput) -> Actions {
         let Some(placement) = self.caches.placements.get(&object_key(key)) else {
-            self.memory.forget(key);
+            self.candidate_cache.forget(key);
             return Actions::none();
         };
         let snapshots = self.caches.resource_snapshots.by(by::PLACEMENT, &key.to_string());
         let bindings = self.caches.bindings.by(by::PLACEMENT, &key.to_string());
-        let marked = marked(&snapshots);
+        let marked = latest_snapshots(&snapshots);
         let latest = LatestSnapshot::of(&marked);
-        let held = self.overriding.hold(key);
+        let placement_overrides = self.override_lookup.of_placement(key);
         let clusters = bindings.iter().map(|binding| binding.spec.target_cluster.as_str());
         let observed = Observed {
             placement: PlacementFacts::of(&*placement),
+            scheduled: self.is_scheduled(key, &placement),
             snapshot: latest,
             overrides: match latest {
-                LatestSnapshot::One(master) if !held.is_empty() => {
-                    self.overrides(key, &held, &group_of(&snapshots, master), selectable.as_ref(), clusters)
+                LatestSnapshot::One(master) if !placement_overrides.is_empty() => {
+                    self.overrides(key, &placement_overrides, &group_of(&snapshots, master), known.as_ref(), clusters)
                 }
                 _ => Overrides::Matched(BTreeMap::new()),
             },
             bindings: bindings.iter().map(|binding| self.facts(binding)).collect(),
         };
-        let plan = plan(&observed, moment.now);
+        let plan = plan(&observed, input.now);
         let bindings = bindings.iter().map(|binding| (meta::name(&**binding), &**binding)).collect();
-        carry_out(&plan, &bindings, moment.now)
+        execute(&plan, &bindings, input.now)
     }
 }
 
 impl<S: Scope> Rollouts<S> {
-    fn need(&self, key: &PlacementKey) -> Need {
-        let rolls = |placement: &Obj<Placement, S>| {
+    fn candidate_source(&self, key: &PlacementKey) -> CandidateSource {
+        let is_rolling = |placement: &Obj<Placement, S>| {
             !meta::is_deleting(placement) && placement.spec.strategy_type() == RolloutStrategyType::RollingUpdate
         };
-        let rolls = self.caches.placements.get(&object_key(key)).is_some_and(|placement| rolls(&placement));
-        if !rolls || self.overriding.hold(key).is_empty() {
-            return Need::Nothing;
+        let is_rolling = self.caches.placements.get(&object_key(key)).is_some_and(|placement| is_rolling(&placement));
+        if !is_rolling || self.override_lookup.of_placement(key).is_empty() {
+            return CandidateSource::Nothing;
         }
         let snapshots = self.caches.resource_snapshots.by(by::PLACEMENT, &key.to_string());
-        let LatestSnapshot::One(master) = LatestSnapshot::of(&marked(&snapshots)) else { return Need::Nothing };
+        let LatestSnapshot::One(master) = LatestSnapshot::of(&latest_snapshots(&snapshots)) else {
+            return CandidateSource::Nothing;
+        };
         let group = group_of(&snapshots, master);
         if !is_complete(&group) {
-            return Need::Nothing;
+            return CandidateSource::Nothing;
         }
         let id = GroupId::of(group.iter().copied());
-        let scopes = self.world.scopes();
-        if let Some(known) = self.memory.of(key, &id, &scopes) {
-            return Need::Known(known);
+        let scopes = self.view.scopes();
+        if let Some(known) = self.candidate_cache.of(key, &id, &scopes) {
+            return CandidateSource::Known(known);
         }
-        // The names that are at hand do, unless something is wrapped.
+        // The cached names are sufficient unless the group has envelopes.
         if meta::annotation(group[0], annotations::NUMBER_OF_ENVELOPES).is_none_or(|count| count != "0") {
-            return Need::Read(id);
+            return CandidateSource::Read(id);
         }
         let resources = group.iter().flat_map(|one| &one.spec.selected_resources);
-        Need::Known(Selectable { group: id, candidates: Arc::new(Candidates::of(resources, &scopes)) })
+        CandidateSource::Known(KnownCandidates { group: id, candidates: Arc::new(Candidates::of(resources, &scopes)) })
     }
 
-    /// A member that cannot be read is there all the same.
+    /// Whether the scheduler has decided for the latest generation of the placement. It reports that after it has
+    /// written the bindings.
+    fn is_scheduled(&self, key: &PlacementKey, placement: &Obj<Placement, S>) -> bool {
+        let snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &key.to_string());
+        let mut latest = snapshots.iter().filter(|one| meta::is_latest(&***one) && !meta::is_deleting(&***one));
+        latest.any(|one| decided_for(one) >= Some(placement.generation()))
+    }
+
+    /// A member that cannot be decoded still exists.
     fn facts<'a>(&self, binding: &'a Obj<Binding, S>) -> BindingFacts<'a> {
         let member = ObjectKey::cluster(binding.spec.target_cluster.as_str());
-        BindingFacts::of(binding).gone_if(self.members.get(&member).is_none() && !self.members.is_broken(&member))
+        BindingFacts::of(binding)
+            .with_cluster_gone(self.members.get(&member).is_none() && !self.members.is_unreadable(&member))
     }
 
-    /// The overrides of each cluster, if it is known what they may select in this group.
+    /// The overrides of each cluster, if the candidates of this group are known.
     fn overrides<'a>(
         &self,
         key: &PlacementKey,
-        held: &'a Held,
+        placement_overrides: &'a PlacementOverrides,
         group: &[&Obj<Snapshot, S>],
-        selectable: Option<&Selectable>,
+        known: Option<&KnownCandidates>,
         clusters: impl Iterator<Item = &'a str>,
     ) -> Overrides<'a> {
-        match selectable.filter(|selectable| selectable.group == GroupId::of(group.iter().copied())) {
-            Some(selectable) => held.matched(key, &selectable.candidates, clusters, &self.members),
-            None => Overrides::Unsettled,
+        match known.filter(|known| known.group == GroupId::of(group.iter().copied())) {
+            Some(known) => placement_overrides.matched(key, &known.candidates, clusters, &self.members),
+            None => Overrides::Unknown,
         }
     }
 }
 
-fn marked<S: Scope>(snapshots: &[Arc<Obj<Snapshot, S>>]) -> Vec<&Obj<Snapshot, S>> {
+fn latest_snapshots<S: Scope>(snapshots: &[Arc<Obj<Snapshot, S>>]) -> Vec<&Obj<Snapshot, S>> {
     let latest = |one: &&Obj<Snapshot, S>| meta::is_latest(*one) && !meta::is_deleting(*one);
     snapshots.iter().map(Arc::as_ref).filter(latest).collect()
 }
 
-/// Turns a plan into requests.
-fn carry_out<S: Scope>(plan: &Plan, bindings: &BTreeMap<&str, &Obj<Binding, S>>, now: Timestamp) -> Actions {
-    let mut actions = Actions::none().then(match plan.wake {
-        Wake::OnChange => Next::OnChange,
-        Wake::At(instant) => Next::At(instant),
-    });
-    let altered: BTreeSet<&str> =
-        plan.writes.iter().filter(|write| !write.may_wait()).map(|write| write.object().1).collect();
+/// Turns a plan into API writes.
+fn execute<S: Scope>(plan: &Plan, bindings: &BTreeMap<&str, &Obj<Binding, S>>, now: Timestamp) -> Actions {
+    let mut actions = Actions::none().with_wake(plan.wake);
+    let changed_bindings: BTreeSet<&str> =
+        plan.writes.iter().filter(|write| !write.is_deferrable()).map(|write| write.object().1).collect();
     for planned in &plan.writes {
-        // What is altered by this plan gets a new generation, of which the next plan tells.
-        if planned.may_wait() && altered.contains(planned.object().1) {
+        // A changed binding gets a new generation; the next plan sets its condition.
+        if planned.is_deferrable() && changed_bindings.contains(planned.object().1) {
             continue;
         }
         if let Some(binding) = bindings.get(planned.object().1) {
-            actions.write(request(planned, binding, now));
+            actions.write(to_write(planned, binding, now));
         }
     }
     actions.note = Some(format!("{:?}", plan.report.outcome));
-    if let Outcome::Stopped(fault) = &plan.report.outcome {
-        actions.look = Look::stopped(fault);
+    if let RolloutOutcome::Stopped(fault) = &plan.report.outcome {
+        actions.result = PlanResult::blocked(fault);
     }
     actions
 }
 
-fn request<S: Scope>(planned: &Planned, binding: &Obj<Binding, S>, now: Timestamp) -> Write {
+fn to_write<S: Scope>(planned: &Planned, binding: &Obj<Binding, S>, now: Timestamp) -> Write {
     match planned {
         Planned::SetApplyStrategy { strategy, .. } => {
             changed(binding, |binding| binding.spec.apply_strategy = Some(strategy.clone()))
@@ -275,11 +290,11 @@ fn request<S: Scope>(planned: &Planned, binding: &Obj<Binding, S>, now: Timestam
             let word = DeletePropagationPolicy::Abandon.as_str().to_owned();
             meta::annotate(binding, annotations::DELETE_PROPAGATION, word);
         }),
-        Planned::Announce { started, .. } => {
-            let mut told = binding.clone();
-            let conditions = &mut told.status.get_or_insert_default().conditions;
-            announce(conditions, started, binding.generation(), now);
-            Write::status(binding, &told).coalesce(ANNOUNCEMENT_WINDOW)
+        Planned::SetRolloutStarted { started, .. } => {
+            let mut updated = binding.clone();
+            let conditions = &mut updated.status.get_or_insert_default().conditions;
+            set_rollout_started(conditions, started, binding.generation(), now);
+            Write::status(binding, &updated).deferrable(ROLLOUT_STARTED_WINDOW)
         }
     }
 }

@@ -1,13 +1,11 @@
-//! Runs the scheduler for placements of one scope.
+//! The scheduler for placements of one scope; `fleet_core::scheduler` plans.
 //!
-//! Decides what is observed and how each write of a plan becomes a request; `changes` has what wakes it. A member that
-//! cannot be read counts as a member that nobody hears of: it keeps what it has. The bindings of a placement that is let go
-//! are read from the server; while one of them cannot be read the placement stays. Never picks a cluster: that is
-//! `fleet_core::scheduler`.
+//! An unreadable member counts as one without heartbeats and keeps its bindings. The bindings of a deleted placement
+//! are read from the server; while one of them cannot be read, the placement keeps its finalizer.
 
-mod changes;
+mod triggers;
 
-pub(crate) use changes::{OPEN, is_open};
+pub(crate) use triggers::{OPEN, is_open};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -16,14 +14,14 @@ use std::sync::Arc;
 use fleet_api::bits;
 use fleet_api::kinds::{Binding, MemberCluster, Obj, Placement, PolicySnapshot, Scope, ScopeKind};
 use fleet_api::names::{ClusterName, NamespaceName, PlacementKey};
-use fleet_api::types::{BindingState, PropertyValue};
+use fleet_api::types::{BindingState, PropertyValue, SchedulingPolicySnapshotStatus};
 use fleet_api::well_known::{annotations, finalizers, labels};
 use fleet_core::scheduler::{
     BindingFacts, ClusterFacts, EligibilityLimits, LatestPolicy, Namespaces, Observed, Outcome, PlacementFacts,
     Write as Planned, plan,
 };
 use fleet_runtime::{
-    Actions, Cache, Controller, Error, Look, Marks, Moment, ObjectKey, Reader, Runtime, Triggers, Write,
+    Actions, Cache, Controller, Enqueuer, Error, ObjectKey, PlanInput, PlanResult, Reader, Runtime, Triggers, Write,
 };
 
 use crate::caches::{Caches, PlacementCaches, by};
@@ -31,7 +29,7 @@ use crate::keys::object_key;
 use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
-use changes::{FleetChanges, on_binding, on_placement, on_policy_snapshot};
+use triggers::{FleetTriggers, on_binding, on_placement, on_policy_snapshot};
 
 /// Starts the scheduler for one scope.
 pub(crate) fn start<S: Scope>(
@@ -39,9 +37,9 @@ pub(crate) fn start<S: Scope>(
     options: &HubOptions,
     caches: &Caches,
     scope: &PlacementCaches<S>,
-) -> Marks<PlacementKey> {
+) -> Enqueuer<PlacementKey> {
     let scheduler = Scheduler { caches: scope.clone(), members: caches.members.clone(), limits: options.eligibility };
-    let fleet = FleetChanges {
+    let fleet = FleetTriggers {
         members: caches.members.clone(),
         policy_snapshots: scope.policy_snapshots.clone(),
         bindings: scope.bindings.clone(),
@@ -68,14 +66,14 @@ impl<S: Scope> Controller for Scheduler<S> {
         ScopeKind::Namespaced => names::NAMESPACED_SCHEDULER,
     };
     type Key = PlacementKey;
-    /// The bindings of a placement that is let go, as the server has them.
+    /// The bindings of a deleted placement, read from the server.
     type Facts = Option<Vec<Arc<Obj<Binding, S>>>>;
 
     fn fetch(&self, key: &PlacementKey, reader: &Reader) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
         let placement = self.caches.placements.get(&object_key(key));
-        let is_let_go = placement.is_some_and(|placement| PlacementFacts::of(key, &*placement).is_let_go());
+        let is_released = placement.is_some_and(|placement| PlacementFacts::of(key, &*placement).is_released());
         async move {
-            if !is_let_go {
+            if !is_released {
                 return Ok(None);
             }
             let namespace = key.namespace.as_ref().map(NamespaceName::as_str);
@@ -85,14 +83,14 @@ impl<S: Scope> Controller for Scheduler<S> {
         }
     }
 
-    fn plan(&self, key: &PlacementKey, on_server: Self::Facts, moment: Moment) -> Actions {
+    fn plan(&self, key: &PlacementKey, on_server: Self::Facts, input: PlanInput) -> Actions {
         let Some(placement) = self.caches.placements.get(&object_key(key)) else {
-            return Actions { look: Look::Passed, ..Actions::none() };
+            return Actions { result: PlanResult::Skipped, ..Actions::none() };
         };
         let facts = PlacementFacts::of(key, &*placement);
-        if facts.is_let_go() && on_server.is_none() {
-            // It was deleted while we looked, and that change has asked for another look.
-            return Actions { look: Look::Passed, ..Actions::none() };
+        if facts.is_released() && on_server.is_none() {
+            // The placement was deleted in the meantime; that change has enqueued it again.
+            return Actions { result: PlanResult::Skipped, ..Actions::none() };
         }
         let snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &key.to_string());
         let marked: Vec<&Obj<PolicySnapshot, S>> = snapshots
@@ -110,45 +108,60 @@ impl<S: Scope> Controller for Scheduler<S> {
             limits: self.limits,
             suffix_seed: suffix_seed(&placement),
         };
-        let plan = plan(&observed, moment.now);
+        let plan = plan(&observed, input.now);
         let by_name = bindings.iter().map(|binding| (meta::name(&**binding), &**binding)).collect();
-        let performer = Performer { key, placement: &placement, bindings: by_name };
+        let executor = Executor { key, placement: &placement, bindings: by_name };
         let mut actions = Actions::none();
+        let mut snapshot = marked.first().map(|snapshot| (*snapshot).clone());
         for write in &plan.writes {
-            actions.writes.extend(performer.write(write));
+            match write {
+                Planned::Explain(status) => report(&mut snapshot, status, &mut actions),
+                write => actions.writes.extend(executor.write(write)),
+            }
         }
-        if let (Some(status), [snapshot]) = (plan.status, &marked[..]) {
-            let mut reported = (*snapshot).clone();
-            reported.status = Some(status);
-            actions.write(Write::status(*snapshot, &reported));
+        if let Some(status) = &plan.status {
+            report(&mut snapshot, status, &mut actions);
         }
         actions.note = Some(format!("{:?}", plan.report.outcome));
-        actions.look = look(&plan.report.outcome);
+        actions.result = look(&plan.report.outcome);
         actions
     }
 }
 
-/// Whether there was a policy to schedule by. That several claim to be the latest is told where they are made.
-fn look(outcome: &Outcome) -> Look {
+/// The write of a policy snapshot's status.
+fn report<S: Scope>(
+    snapshot: &mut Option<Obj<PolicySnapshot, S>>,
+    status: &SchedulingPolicySnapshotStatus,
+    actions: &mut Actions,
+) {
+    let Some(current) = snapshot else { return };
+    let mut reported = current.clone();
+    reported.status = Some(status.clone());
+    actions.write(Write::status(current, &reported));
+    *current = reported;
+}
+
+/// Whether there was a policy to schedule by. Several latest snapshots are reported by the placement controller.
+fn look(outcome: &Outcome) -> PlanResult {
     match outcome {
-        Outcome::Releasing
+        Outcome::Deleting
         | Outcome::AwaitingAbandonment
         | Outcome::AwaitingPolicy
-        | Outcome::AmbiguousPolicy { .. } => Look::Passed,
-        Outcome::NothingNamed | Outcome::Decided { .. } => Look::Decided,
-        Outcome::Stopped(fault) => Look::stopped(fault),
+        | Outcome::AmbiguousPolicy { .. } => PlanResult::Skipped,
+        Outcome::NothingNamed | Outcome::Decided { .. } => PlanResult::Decided,
+        Outcome::Stopped(fault) => PlanResult::blocked(fault),
     }
 }
 
 impl<S: Scope> Scheduler<S> {
-    /// All members. What cannot be read is there all the same, or its bindings would be given up.
+    /// All members, including unreadable ones, whose bindings would otherwise be removed.
     fn clusters<'a>(&self, members: &'a [Arc<MemberCluster>]) -> Vec<ClusterFacts<'a>> {
         let facts = |member: &'a Arc<MemberCluster>| {
             Some(ClusterFacts::of(ClusterName::parse(meta::name(&**member)).ok()?, member))
         };
         let mut clusters: Vec<_> = members.iter().filter_map(facts).collect();
         let known: BTreeSet<&str> = members.iter().map(|member| meta::name(&**member)).collect();
-        let unknown = self.members.broken().into_iter().filter(|(key, _)| !known.contains(key.name()));
+        let unknown = self.members.unreadable().into_iter().filter(|(key, _)| !known.contains(key.name()));
         clusters.extend(unknown.filter_map(|(key, _)| unreadable(&key)));
         clusters
     }
@@ -157,7 +170,7 @@ impl<S: Scope> Scheduler<S> {
 static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
 static NO_PROPERTIES: BTreeMap<String, PropertyValue> = BTreeMap::new();
 
-/// A member of which nothing but the name is known.
+/// An unreadable member, of which only the name is known.
 fn unreadable(key: &ObjectKey) -> Option<ClusterFacts<'static>> {
     Some(ClusterFacts {
         name: ClusterName::parse(key.name()).ok()?,
@@ -171,31 +184,33 @@ fn unreadable(key: &ObjectKey) -> Option<ClusterFacts<'static>> {
     })
 }
 
-/// The same for every plan of one placement, and another one for a placement that is created again.
+/// Equal for every plan of one placement, and different for a recreated placement.
 fn suffix_seed<S: Scope>(placement: &Obj<Placement, S>) -> u64 {
     bits::hashed(0, placement.metadata.uid.as_deref().unwrap_or_default())
 }
 
 /// Turns the writes of a plan into requests.
-struct Performer<'a, S: Scope> {
+struct Executor<'a, S: Scope> {
     key: &'a PlacementKey,
     placement: &'a Obj<Placement, S>,
     bindings: BTreeMap<&'a str, &'a Obj<Binding, S>>,
 }
 
-impl<S: Scope> Performer<'_, S> {
-    /// `None` for a binding that was not observed, of which no plan speaks.
+impl<S: Scope> Executor<'_, S> {
+    /// Returns `None` if the binding is not in the observation; a plan never refers to such a binding.
     fn write(&self, planned: &Planned) -> Option<Write> {
         match planned {
-            Planned::HoldPlacement => {
+            Planned::AddPlacementFinalizer => {
                 Some(Write::change(self.placement, &meta::with_finalizer(self.placement, finalizers::SCHEDULER)))
             }
-            Planned::ReleasePlacement => {
+            Planned::RemovePlacementFinalizer => {
                 Some(Write::change(self.placement, &meta::without_finalizer(self.placement, finalizers::SCHEDULER)))
             }
+            // A write of the policy snapshot, not of a binding.
+            Planned::Explain(_) => None,
             Planned::CreateBinding(new) => Some(Write::create(&new.object::<S>(self.key))),
             Planned::DeleteBinding { binding } => self.binding(binding).map(Write::delete),
-            Planned::ReleaseBinding { binding } => {
+            Planned::RemoveBindingFinalizer { binding } => {
                 let held = self.binding(binding)?;
                 Some(Write::change(held, &meta::without_finalizer(held, finalizers::SCHEDULER_BINDING)))
             }

@@ -1,8 +1,8 @@
-//! Whether what the caches show is what the server has.
+//! Compares the caches with the API server before a run fails.
 //!
-//! Every kind has a watch of its own, so a run may be seen before the placement that was made before it. Before a run ends
-//! on what is missing or does not fit, the objects that this was concluded from are read, and compared with the caches.
-//! Decides what of each object has to be the same. Never ends a run.
+//! Every kind has its own watch, so a run may arrive before the placement that was created earlier. Before a run fails
+//! because an object is missing or does not match, these objects are read from the API server and compared with the
+//! caches.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::serde::Deserialize as _;
 use serde_json::Value;
 
-use super::changes::strategy_of;
-use super::sight::approvals;
+use super::observe::approvals;
+use super::triggers::strategy_of;
 use crate::caches::{PlacementCaches, RunCaches, by};
 use crate::keys::{object_key, placement_of};
 
-/// What must be the same of an object: which one it is, what is asked of it, whether it is going, its labels; of policy
-/// snapshots the version, because their status matters too.
+/// The fields that must be equal in the cache and on the API server. The resourceVersion is compared for policy
+/// snapshots only, because their status matters too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Print {
+struct Fingerprint {
     uid: Option<String>,
     generation: Option<i64>,
     deleting: bool,
@@ -30,7 +30,7 @@ struct Print {
     version: Option<String>,
 }
 
-impl Print {
+impl Fingerprint {
     fn of(metadata: &ObjectMeta) -> Self {
         Self {
             uid: metadata.uid.clone(),
@@ -46,24 +46,24 @@ impl Print {
     }
 }
 
-type Prints = BTreeMap<ObjectKey, Print>;
+type Fingerprints = BTreeMap<ObjectKey, Fingerprint>;
 
-/// What a run stands on, as the server has it or as the caches do.
+/// The objects that a run depends on, from the API server or from the caches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ground {
-    placement: Prints,
-    strategy: Prints,
-    policy_snapshots: Prints,
-    bindings: Prints,
-    members: Prints,
-    /// Those that the caches have: a request with the name of a gate may be somebody else's.
-    approvals: Prints,
-    /// The master of the index that the run names.
-    resource_snapshot: Prints,
+pub(super) struct Prerequisites {
+    placement: Fingerprints,
+    strategy: Fingerprints,
+    policy_snapshots: Fingerprints,
+    bindings: Fingerprints,
+    members: Fingerprints,
+    /// Only the cached ones; a request with the name of an approval may belong to another run.
+    approvals: Fingerprints,
+    /// The master snapshot of the index that the run names.
+    resource_snapshot: Fingerprints,
 }
 
-impl Ground {
-    /// As the server has it now.
+impl Prerequisites {
+    /// Reads from the API server.
     pub(super) async fn read<S: Scope>(
         run: &Obj<UpdateRun, S>,
         runs: &RunCaches<S>,
@@ -72,16 +72,16 @@ impl Ground {
         let placement = placement_of(run);
         let parent = placement.as_ref().map(|key| format!("{}={}", labels::PARENT_PLACEMENT, key.name));
         let namespace = run.metadata.namespace.as_deref();
-        let of_placement = |kind: KindId, print: fn(&ObjectMeta) -> Print| {
+        let of_placement = |kind: KindId, fingerprint: fn(&ObjectMeta) -> Fingerprint| {
             let parent = parent.clone();
             async move {
-                let Some(parent) = parent else { return Ok(Prints::new()) };
+                let Some(parent) = parent else { return Ok(Fingerprints::new()) };
                 let found = reader.list(&kind, namespace, Some(&parent)).await?;
-                Ok::<_, Error>(prints_of(&found, print))
+                Ok::<_, Error>(fingerprints_of(&found, fingerprint))
             }
         };
         let snapshot = snapshot_key(run, placement.as_ref());
-        let mut requests = Prints::new();
+        let mut requests = Fingerprints::new();
         for request in approvals(run, runs) {
             requests.extend(one(reader, runs.approvals.kind().clone(), Some(ObjectKey::of(&*request))).await?);
         }
@@ -89,14 +89,14 @@ impl Ground {
             approvals: requests,
             placement: one(reader, KindId::of::<Obj<Placement, S>>(), placement.as_ref().map(object_key)).await?,
             strategy: one(reader, runs.strategies.kind().clone(), Some(strategy_of(run))).await?,
-            policy_snapshots: of_placement(KindId::of::<Obj<PolicySnapshot, S>>(), Print::with_version).await?,
-            bindings: of_placement(KindId::of::<Obj<Binding, S>>(), Print::of).await?,
-            members: prints_of(&reader.list(&KindId::of::<MemberCluster>(), None, None).await?, Print::of),
+            policy_snapshots: of_placement(KindId::of::<Obj<PolicySnapshot, S>>(), Fingerprint::with_version).await?,
+            bindings: of_placement(KindId::of::<Obj<Binding, S>>(), Fingerprint::of).await?,
+            members: fingerprints_of(&reader.list(&KindId::of::<MemberCluster>(), None, None).await?, Fingerprint::of),
             resource_snapshot: one(reader, KindId::of::<Obj<Snapshot, S>>(), snapshot).await?,
         })
     }
 
-    /// As the caches have it now.
+    /// Reads from the caches.
     pub(super) fn cached<S: Scope>(
         run: &Obj<UpdateRun, S>,
         runs: &RunCaches<S>,
@@ -105,8 +105,8 @@ impl Ground {
     ) -> Self {
         let placement = placement_of(run);
         let parent = placement.as_ref().map(ToString::to_string).unwrap_or_default();
-        let prints = |metadata: Vec<&ObjectMeta>, print: fn(&ObjectMeta) -> Print| -> Prints {
-            metadata.into_iter().map(|one| (key_of(one), print(one))).collect()
+        let fingerprints = |metadata: Vec<&ObjectMeta>, fingerprint: fn(&ObjectMeta) -> Fingerprint| -> Fingerprints {
+            metadata.into_iter().map(|one| (key_of(one), fingerprint(one))).collect()
         };
         let policies = scope.policy_snapshots.by(by::PLACEMENT, &parent);
         let bindings = scope.bindings.by(by::PLACEMENT, &parent);
@@ -114,10 +114,13 @@ impl Ground {
         Self {
             placement: cached_one(&scope.placements, placement.as_ref().map(object_key)),
             strategy: cached_one(&runs.strategies, Some(strategy_of(run))),
-            policy_snapshots: prints(policies.iter().map(|one| &one.metadata).collect(), Print::with_version),
-            bindings: prints(bindings.iter().map(|one| &one.metadata).collect(), Print::of),
-            members: prints(members.iter().map(|one| &one.metadata).collect(), Print::of),
-            approvals: prints(approvals(run, runs).iter().map(|one| &one.metadata).collect(), Print::of),
+            policy_snapshots: fingerprints(
+                policies.iter().map(|one| &one.metadata).collect(),
+                Fingerprint::with_version,
+            ),
+            bindings: fingerprints(bindings.iter().map(|one| &one.metadata).collect(), Fingerprint::of),
+            members: fingerprints(members.iter().map(|one| &one.metadata).collect(), Fingerprint::of),
+            approvals: fingerprints(approvals(run, runs).iter().map(|one| &one.metadata).collect(), Fingerprint::of),
             resource_snapshot: cached_one(&scope.resource_snapshots, snapshot_key(run, placement.as_ref())),
         }
     }
@@ -130,20 +133,20 @@ fn snapshot_key<S: Scope>(run: &Obj<UpdateRun, S>, placement: Option<&PlacementK
     Some(ObjectKey::new(run.metadata.namespace.as_deref(), &name.to_string()))
 }
 
-async fn one(reader: &Reader, kind: KindId, key: Option<ObjectKey>) -> Result<Prints, Error> {
-    let Some(key) = key else { return Ok(Prints::new()) };
+async fn one(reader: &Reader, kind: KindId, key: Option<ObjectKey>) -> Result<Fingerprints, Error> {
+    let Some(key) = key else { return Ok(Fingerprints::new()) };
     let found: Vec<Value> = reader.get(&kind, &key).await?.into_iter().collect();
-    Ok(prints_of(&found, Print::of))
+    Ok(fingerprints_of(&found, Fingerprint::of))
 }
 
-fn cached_one<K: Cached>(cache: &Cache<K>, key: Option<ObjectKey>) -> Prints {
-    let found = key.and_then(|key| cache.get(&key).map(|object| (key, Print::of(object.meta()))));
+fn cached_one<K: Cached>(cache: &Cache<K>, key: Option<ObjectKey>) -> Fingerprints {
+    let found = key.and_then(|key| cache.get(&key).map(|object| (key, Fingerprint::of(object.meta()))));
     found.into_iter().collect()
 }
 
-fn prints_of(objects: &[Value], print: fn(&ObjectMeta) -> Print) -> Prints {
+fn fingerprints_of(objects: &[Value], fingerprint: fn(&ObjectMeta) -> Fingerprint) -> Fingerprints {
     let metadata = objects.iter().filter_map(|object| ObjectMeta::deserialize(object.get("metadata")?).ok());
-    metadata.map(|metadata| (key_of(&metadata), print(&metadata))).collect()
+    metadata.map(|metadata| (key_of(&metadata), fingerprint(&metadata))).collect()
 }
 
 fn key_of(metadata: &ObjectMeta) -> ObjectKey {

@@ -1,7 +1,5 @@
-//! What is remembered of a run between two looks: a status that is not written yet, who waits for it, and a doubt.
-//!
-//! Decides which status is the newest: one that was held back counts as long as what is stored is still what it was held
-//! back over. Lost with the process, and then found out again. Never decides how long a status waits.
+//! In-memory state of runs between reconciles: deferred statuses, flush requests and required confirmations. A restart
+//! loses it and computes it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,107 +10,107 @@ use fleet_runtime::ObjectKey;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::metrics::Measured;
+use super::metrics::Measurements;
 
-/// A status that may wait for more to come.
+/// A status whose write is deferred.
 #[derive(Debug)]
-pub(super) struct Held<S: Scope> {
-    /// The run as it is stored.
-    pub(super) over: Arc<Obj<UpdateRun, S>>,
+pub(super) struct DeferredStatus<S: Scope> {
+    /// The stored run that the status was computed from.
+    pub(super) base: Arc<Obj<UpdateRun, S>>,
     pub(super) status: Arc<UpdateRunStatus>,
-    pub(super) until: Timestamp,
+    pub(super) deadline: Timestamp,
 }
 
-impl<S: Scope> Clone for Held<S> {
+impl<S: Scope> Clone for DeferredStatus<S> {
     fn clone(&self) -> Self {
-        Self { over: self.over.clone(), status: self.status.clone(), until: self.until }
+        Self { base: self.base.clone(), status: self.status.clone(), deadline: self.deadline }
     }
 }
 
-/// What holds once all writes of a plan are made.
+/// Takes effect once all writes of a plan have succeeded.
 #[derive(Debug)]
-pub(super) struct Outlook<S: Scope> {
-    pub(super) held: Option<Held<S>>,
-    pub(super) measured: Measured,
+pub(super) struct PendingEffect<S: Scope> {
+    pub(super) deferred: Option<DeferredStatus<S>>,
+    pub(super) measurements: Measurements,
 }
 
 #[derive(Debug)]
 pub(super) struct Memory<S: Scope> {
-    held: Mutex<BTreeMap<ObjectKey, Held<S>>>,
-    outlooks: Mutex<BTreeMap<ObjectKey, Outlook<S>>>,
-    wanted: Mutex<BTreeSet<ObjectKey>>,
-    doubted: Mutex<BTreeSet<ObjectKey>>,
+    deferred: Mutex<BTreeMap<ObjectKey, DeferredStatus<S>>>,
+    pending: Mutex<BTreeMap<ObjectKey, PendingEffect<S>>>,
+    flush_requested: Mutex<BTreeSet<ObjectKey>>,
+    unconfirmed: Mutex<BTreeSet<ObjectKey>>,
 }
 
 impl<S: Scope> Default for Memory<S> {
     fn default() -> Self {
-        let (wanted, doubted) = Default::default();
-        Self { held: Mutex::default(), outlooks: Mutex::default(), wanted, doubted }
+        let (flush_requested, unconfirmed) = Default::default();
+        Self { deferred: Mutex::default(), pending: Mutex::default(), flush_requested, unconfirmed }
     }
 }
 
 impl<S: Scope> Memory<S> {
-    /// The status that was held back over what is stored now, if any.
-    pub(super) fn held(&self, key: &ObjectKey, stored: &Obj<UpdateRun, S>) -> Option<Held<S>> {
-        let mut all = self.held.lock();
-        let held = all.get(key)?;
-        if held.over.metadata.uid == stored.metadata.uid && held.over.status == stored.status {
-            return Some(held.clone());
+    /// The deferred status. Valid only while the stored status that it was computed from is unchanged.
+    pub(super) fn deferred_status(&self, key: &ObjectKey, stored: &Obj<UpdateRun, S>) -> Option<DeferredStatus<S>> {
+        let mut all = self.deferred.lock();
+        let deferred = all.get(key)?;
+        if deferred.base.metadata.uid == stored.metadata.uid && deferred.base.status == stored.status {
+            return Some(deferred.clone());
         }
         all.remove(key);
         None
     }
 
-    /// What a plan leads to if it is carried out.
-    pub(super) fn expect(&self, key: &ObjectKey, outlook: Outlook<S>) {
-        self.outlooks.lock().insert(key.clone(), outlook);
+    /// Remembers the effect of a plan until its writes have succeeded.
+    pub(super) fn set_pending(&self, key: &ObjectKey, effect: PendingEffect<S>) {
+        self.pending.lock().insert(key.clone(), effect);
     }
 
-    /// The plan was carried out; what it brought to measure is returned.
-    pub(super) fn carried_out(&self, key: &ObjectKey) -> Measured {
-        let Some(outlook) = self.outlooks.lock().remove(key) else { return Measured::default() };
-        let mut held = self.held.lock();
-        if let Some(status) = outlook.held {
-            held.insert(key.clone(), status);
+    /// Applies the pending effect after all writes have succeeded, and returns its measurements.
+    pub(super) fn commit(&self, key: &ObjectKey) -> Measurements {
+        let Some(effect) = self.pending.lock().remove(key) else { return Measurements::default() };
+        let mut deferred = self.deferred.lock();
+        if let Some(status) = effect.deferred {
+            deferred.insert(key.clone(), status);
         } else {
-            held.remove(key);
-            self.wanted.lock().remove(key);
+            deferred.remove(key);
+            self.flush_requested.lock().remove(key);
         }
-        outlook.measured
+        effect.measurements
     }
 
-    /// Somebody waits for the status of this run to be stored: from now on it is not held back, until it is.
-    pub(super) fn want(&self, key: &ObjectKey) {
-        self.wanted.lock().insert(key.clone());
+    /// Requests that the status of this run is written without deferral.
+    pub(super) fn request_flush(&self, key: &ObjectKey) {
+        self.flush_requested.lock().insert(key.clone());
     }
 
-    pub(super) fn is_wanted(&self, key: &ObjectKey) -> bool {
-        self.wanted.lock().contains(key)
+    pub(super) fn is_flush_requested(&self, key: &ObjectKey) -> bool {
+        self.flush_requested.lock().contains(key)
     }
 
-    /// The runs whose status is held back.
-    pub(super) fn holding(&self) -> Vec<ObjectKey> {
-        self.held.lock().keys().cloned().collect()
+    /// The runs with a deferred status.
+    pub(super) fn deferred_keys(&self) -> Vec<ObjectKey> {
+        self.deferred.lock().keys().cloned().collect()
     }
 
-    /// What the caches show is to be compared with the server before the run is ended on it.
-    pub(super) fn doubt(&self, key: &ObjectKey) {
-        self.doubted.lock().insert(key.clone());
+    /// The caches must be compared with the API server before the run may fail.
+    pub(super) fn require_confirmation(&self, key: &ObjectKey) {
+        self.unconfirmed.lock().insert(key.clone());
     }
 
-    pub(super) fn trust(&self, key: &ObjectKey) {
-        self.doubted.lock().remove(key);
+    pub(super) fn set_confirmed(&self, key: &ObjectKey) {
+        self.unconfirmed.lock().remove(key);
     }
 
-    pub(super) fn is_doubted(&self, key: &ObjectKey) -> bool {
-        self.doubted.lock().contains(key)
+    pub(super) fn needs_confirmation(&self, key: &ObjectKey) -> bool {
+        self.unconfirmed.lock().contains(key)
     }
 
     pub(super) fn forget(&self, key: &ObjectKey) {
-        self.held.lock().remove(key);
-        self.outlooks.lock().remove(key);
-        self.wanted.lock().remove(key);
-        self.trust(key);
+        self.deferred.lock().remove(key);
+        self.pending.lock().remove(key);
+        self.flush_requested.lock().remove(key);
+        self.set_confirmed(key);
     }
 }
 
@@ -135,49 +133,51 @@ mod tests {
     }
 
     #[test]
-    fn a_status_counts_once_its_plan_is_carried_out_and_while_nothing_else_was_stored() {
+    fn a_deferred_status_is_valid_after_its_plan_committed_and_while_the_stored_status_is_unchanged() {
         let (memory, key) = (Memory::default(), ObjectKey::cluster("r"));
-        let held = Held { over: run("0"), status: Arc::new(status("1")), until: Timestamp::UNIX_EPOCH };
-        let outlook = |held| Outlook { held, measured: Measured::default() };
-        memory.expect(&key, outlook(Some(held.clone())));
-        assert!(memory.held(&key, &run("0")).is_none(), "a write may still fail");
-        memory.carried_out(&key);
-        assert!(memory.held(&key, &run("0")).is_some());
-        assert!(memory.held(&key, &run("1")).is_none(), "it is stored, or somebody else wrote");
-        assert!(memory.held(&key, &run("0")).is_none(), "and is not taken up again");
-        memory.expect(&key, outlook(Some(held)));
-        memory.carried_out(&key);
-        memory.expect(&key, outlook(None));
-        memory.carried_out(&key);
-        assert!(memory.held(&key, &run("0")).is_none());
+        let deferred =
+            DeferredStatus { base: run("0"), status: Arc::new(status("1")), deadline: Timestamp::UNIX_EPOCH };
+        let effect = |deferred| PendingEffect { deferred, measurements: Measurements::default() };
+        memory.set_pending(&key, effect(Some(deferred.clone())));
+        assert!(memory.deferred_status(&key, &run("0")).is_none(), "a write may still fail");
+        memory.commit(&key);
+        assert!(memory.deferred_status(&key, &run("0")).is_some());
+        assert!(memory.deferred_status(&key, &run("1")).is_none(), "the stored status has changed");
+        assert!(memory.deferred_status(&key, &run("0")).is_none(), "and the deferred status is dropped");
+        memory.set_pending(&key, effect(Some(deferred)));
+        memory.commit(&key);
+        memory.set_pending(&key, effect(None));
+        memory.commit(&key);
+        assert!(memory.deferred_status(&key, &run("0")).is_none());
     }
 
     #[test]
-    fn a_status_is_wanted_until_nothing_is_held_back_any_more() {
+    fn a_flush_request_lasts_until_no_status_is_deferred() {
         let (memory, key) = (Memory::default(), ObjectKey::cluster("r"));
-        let held = Held { over: run("0"), status: Arc::new(status("1")), until: Timestamp::UNIX_EPOCH };
-        memory.expect(&key, Outlook { held: Some(held), measured: Measured::default() });
-        memory.want(&key);
-        memory.carried_out(&key);
+        let deferred =
+            DeferredStatus { base: run("0"), status: Arc::new(status("1")), deadline: Timestamp::UNIX_EPOCH };
+        memory.set_pending(&key, PendingEffect { deferred: Some(deferred), measurements: Measurements::default() });
+        memory.request_flush(&key);
+        memory.commit(&key);
         assert_eq!(
-            (memory.is_wanted(&key), memory.holding()),
+            (memory.is_flush_requested(&key), memory.deferred_keys()),
             (true, vec![key.clone()]),
-            "planned before anybody asked"
+            "planned before the flush request"
         );
-        memory.expect(&key, Outlook { held: None, measured: Measured::default() });
-        memory.carried_out(&key);
-        assert_eq!((memory.is_wanted(&key), memory.holding()), (false, Vec::new()));
+        memory.set_pending(&key, PendingEffect { deferred: None, measurements: Measurements::default() });
+        memory.commit(&key);
+        assert_eq!((memory.is_flush_requested(&key), memory.deferred_keys()), (false, Vec::new()));
     }
 
     #[test]
-    fn a_doubt_lasts_until_it_is_settled_or_the_run_is_gone() {
+    fn confirmation_is_required_until_confirmed_or_the_run_is_gone() {
         let (memory, key) = (Memory::<Cluster>::default(), ObjectKey::cluster("r"));
-        memory.doubt(&key);
-        assert!(memory.is_doubted(&key));
-        memory.trust(&key);
-        assert!(!memory.is_doubted(&key));
-        memory.doubt(&key);
+        memory.require_confirmation(&key);
+        assert!(memory.needs_confirmation(&key));
+        memory.set_confirmed(&key);
+        assert!(!memory.needs_confirmation(&key));
+        memory.require_confirmation(&key);
         memory.forget(&key);
-        assert!(!memory.is_doubted(&key));
+        assert!(!memory.needs_confirmation(&key));
     }
 }

@@ -1,7 +1,5 @@
-//! What is measured of staged runs, under the names that dashboards for the Go agents know.
-//!
-//! Decides names, buckets and labels, and that a run takes its series along when it goes. Never decides what is measured:
-//! that is `fleet_core::updaterun`.
+//! Prometheus metrics of staged runs, under the names that dashboards for the Go agents know. A deleted run leaves no
+//! series.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,9 +18,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// From an approver at the keyboard to one who answers the next day, in seconds.
+/// From one minute to one day, in seconds.
 const APPROVAL_SECONDS: [f64; 9] = [60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 21_600.0, 43_200.0, 86_400.0];
-/// From members that answer at once to a large stage, one cluster after the other, in seconds.
+/// From a single fast cluster to a large stage, one cluster after the other, in seconds.
 const STAGE_SECONDS: [f64; 8] = [15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
 
 type Labels = Vec<(&'static str, String)>;
@@ -36,7 +34,7 @@ struct Families {
     last_status: Family<Labels, Gauge<f64, AtomicU64>>,
     approvals: Histograms,
     stages: Histograms,
-    /// The series that each run has made, to be taken away with it.
+    /// The series of each run, removed together with the run.
     made: Mutex<BTreeMap<ObjectKey, Series>>,
 }
 
@@ -65,7 +63,7 @@ impl fmt::Debug for RunMetrics {
 }
 
 impl RunMetrics {
-    /// Lets a registry show them.
+    /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         let all = &self.0;
         registry.register(
@@ -85,8 +83,8 @@ impl RunMetrics {
         );
     }
 
-    /// A run was looked at and stands so.
-    pub(super) fn seen(&self, run: &ObjectKey, state: UpdateRunState, status: &UpdateRunStatus, now: Timestamp) {
+    /// Sets the status gauge of a run.
+    pub(super) fn set_status(&self, run: &ObjectKey, state: UpdateRunState, status: &UpdateRunStatus, now: Timestamp) {
         let Some(series) = status_series(status) else { return };
         let mut labels = of_run(run);
         labels.extend([
@@ -100,8 +98,8 @@ impl RunMetrics {
         self.0.made.lock().entry(run.clone()).or_default().last_status.insert(labels);
     }
 
-    /// Approvals were accepted, and stages have updated their last cluster.
-    pub(super) fn measured(&self, run: &ObjectKey, measured: &Measured) {
+    /// Adds approval latencies and stage durations to the histograms.
+    pub(super) fn record(&self, run: &ObjectKey, measured: &Measurements) {
         let mut made = self.0.made.lock();
         for approval in &measured.approvals {
             let mut labels = of_run(run);
@@ -120,7 +118,7 @@ impl RunMetrics {
         }
     }
 
-    /// A run is gone.
+    /// Removes the series of a deleted run.
     pub(super) fn forget(&self, run: &ObjectKey) {
         let Some(series) = self.0.made.lock().remove(run) else { return };
         remove(&self.0.last_status, &series.last_status);
@@ -129,9 +127,9 @@ impl RunMetrics {
     }
 }
 
-/// What one plan adds to the histograms once it is carried out.
+/// Values that a plan adds to the histograms once its writes have succeeded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Measured {
+pub(super) struct Measurements {
     pub(super) approvals: Vec<ApprovalLatency>,
     pub(super) stages: Vec<SignedDuration>,
 }
@@ -172,9 +170,9 @@ mod tests {
             "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
         }]}))
         .unwrap();
-        metrics.seen(&run, UpdateRunState::Run, &status, Timestamp::from_second(7).unwrap());
+        metrics.set_status(&run, UpdateRunState::Run, &status, Timestamp::from_second(7).unwrap());
         let approval = ApprovalLatency { position: GatePosition::After, latency: SignedDuration::from_secs(90) };
-        metrics.measured(&run, &Measured { approvals: vec![approval], stages: vec![SignedDuration::from_secs(20)] });
+        metrics.record(&run, &Measurements { approvals: vec![approval], stages: vec![SignedDuration::from_secs(20)] });
         let text = shown(&metrics);
         let expected = [
             r#"fleet_workload_update_run_status_last_timestamp_seconds{namespace="shop",name="run-1",state="Run",condition="Initialized",status="True",reason="UpdateRunInitializedSuccessfully",failureType="none"} 7.0"#,

@@ -1,27 +1,25 @@
-//! Runs staged update runs of one scope.
-//!
-//! Decides when a run is looked at, from what, and how its plan is carried out; a status to which more is sure to follow is
-//! held back for a while. Never decides which cluster is updated when: that is `fleet_core::updaterun`.
+//! The controller of staged update runs of one scope. `fleet_core::updaterun` plans; this module observes, executes and
+//! defers status writes.
 //!
 //! | file | what |
 //! |---|---|
-//! | `changes` | which runs a change concerns |
-//! | `sight`, `overrides` | what a look takes in |
-//! | `confirm` | whether the caches are as recent as the run, asked before one ends |
-//! | `memory` | statuses that are not written yet |
-//! | `perform` | from a plan's writes to requests and events |
-//! | `metrics` | what is measured |
+//! | `triggers` | maps events to runs |
+//! | `observe`, `overrides` | the input of a plan, from the caches |
+//! | `confirm` | compares the caches with the API server before a run fails |
+//! | `memory` | deferred statuses, flush requests, required confirmations |
+//! | `execute` | turns a plan into API writes and events |
+//! | `metrics` | Prometheus metrics |
 
-mod changes;
 mod confirm;
+mod execute;
 mod memory;
 mod metrics;
+mod observe;
 mod overrides;
-mod perform;
-mod sight;
+mod triggers;
 
-pub(crate) use changes::{Stand, strategy_of};
 pub use metrics::RunMetrics;
+pub(crate) use triggers::{Phase, strategy_of};
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -31,29 +29,30 @@ use fleet_api::kinds::{MemberCluster, Obj, Placement, Scope, ScopeKind, Snapshot
 use fleet_api::names::{Index, PlacementKey, ResourceSnapshotName, SnapshotPart};
 use fleet_api::types::UpdateRunStatus;
 use fleet_api::well_known::{finalizers, labels};
-use fleet_core::plan::Wake;
-use fleet_core::updaterun::{Blocker, Cause, Outcome, Plan, Settings, approval_latencies, plan, stage_durations};
-use fleet_runtime::{Actions, Cache, Controller, Error, Marks, Moment, Next, ObjectKey, Reader, Runtime, Triggers};
+use fleet_core::updaterun::{Blocker, Cause, Plan, RunOutcome, Settings, approval_latencies, plan, stage_durations};
+use fleet_runtime::{
+    Actions, Cache, Controller, Enqueuer, Error, ObjectKey, PlanInput, Reader, Runtime, Triggers, Wake,
+};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::caches::{Caches, PlacementCaches, RunCaches, by};
-use crate::contents::{Content, Contents, GroupId, group_of, is_complete};
 use crate::keys::{object_key, placement_of};
 use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
-use crate::placement::{self, World};
-use crate::rollout::overriding::Overriding;
-use changes::{Concerned, on_run};
-use confirm::Ground;
-use memory::{Held, Memory, Outlook};
-use metrics::Measured;
-use overrides::Latest;
-use perform::Performer;
-use sight::Sight;
+use crate::placement::{self, ClusterView};
+use crate::rollout::overrides::OverrideLookup;
+use crate::snapshot_content::{GroupId, SnapshotContent, SnapshotContentCache, group_of, is_complete};
+use confirm::Prerequisites;
+use execute::Executor;
+use memory::{DeferredStatus, Memory, PendingEffect};
+use metrics::Measurements;
+use observe::Observation;
+use overrides::LatestOverrides;
+use triggers::{RunTriggers, on_run};
 
-/// When to compare again with the server if a watch is behind: it brings in a moment what a read has shown already.
-const CATCH_UP: SignedDuration = SignedDuration::from_millis(100);
+/// Delay before the next confirmation if a watch lags behind the API server.
+const CONFIRM_RETRY_DELAY: SignedDuration = SignedDuration::from_millis(100);
 
 /// Starts the controller for one scope.
 pub(crate) fn start<S: Scope>(
@@ -62,25 +61,29 @@ pub(crate) fn start<S: Scope>(
     caches: &Caches,
     scope: &PlacementCaches<S>,
     runs: &RunCaches<S>,
-    world: &World,
+    view: &ClusterView,
     metrics: &RunMetrics,
-) -> Marks<ObjectKey> {
+) -> Enqueuer<ObjectKey> {
     let controller = StagedRuns {
         caches: runs.clone(),
         scope: scope.clone(),
         members: caches.members.clone(),
-        overriding: Overriding { cluster: caches.cluster_overrides.clone(), namespaced: caches.overrides.clone() },
-        contents: Contents::default(),
-        world: world.clone(),
+        override_lookup: OverrideLookup {
+            cluster: caches.cluster_overrides.clone(),
+            namespaced: caches.overrides.clone(),
+        },
+        contents: SnapshotContentCache::default(),
+        view: view.clone(),
         settings: settings(options),
         memory: Memory::default(),
         metrics: metrics.clone(),
-        marks: Arc::default(),
+        enqueuer: Arc::default(),
     };
-    let concerned = Concerned { runs: runs.runs.clone() };
-    let again = controller.marks.clone();
-    let marks = runtime.controller(controller, triggers(&concerned, caches, scope, runs, world), options.run_workers());
-    again.get_or_init(|| marks).clone()
+    let run_triggers = RunTriggers { runs: runs.runs.clone() };
+    let again = controller.enqueuer.clone();
+    let enqueuer =
+        runtime.controller(controller, triggers(&run_triggers, caches, scope, runs, view), options.run_workers());
+    again.get_or_init(|| enqueuer).clone()
 }
 
 fn settings(options: &HubOptions) -> Settings {
@@ -91,22 +94,22 @@ fn settings(options: &HubOptions) -> Settings {
 }
 
 fn triggers<S: Scope>(
-    concerned: &Concerned<S>,
+    run_triggers: &RunTriggers<S>,
     caches: &Caches,
     scope: &PlacementCaches<S>,
     runs: &RunCaches<S>,
-    world: &World,
+    view: &ClusterView,
 ) -> Triggers<ObjectKey> {
-    /// A function of `Concerned` as a trigger.
-    macro_rules! find {
+    /// Makes a trigger from a method of `RunTriggers`.
+    macro_rules! trigger {
         ($method:ident) => {{
-            let concerned = concerned.clone();
-            move |event| concerned.$method(event)
+            let run_triggers = run_triggers.clone();
+            move |event| run_triggers.$method(event)
         }};
     }
     let new = || {
-        let concerned = concerned.clone();
-        move || concerned.new_runs()
+        let run_triggers = run_triggers.clone();
+        move || run_triggers.new_runs()
     };
     let (of_kinds, of_complete) = (new(), new());
     let (cluster_overrides, overrides) = (&caches.cluster_overrides, &caches.overrides);
@@ -114,50 +117,50 @@ fn triggers<S: Scope>(
     let (of_cluster_snapshots, of_snapshots) = (new(), new());
     Triggers::new()
         .on(&runs.runs, on_run)
-        .on(&runs.runs, find!(by_rival))
-        .on(&runs.strategies, find!(by_strategy))
-        .on(&runs.approvals, find!(by_approval))
-        .on(&scope.placements, find!(by_placement))
-        .on(&scope.policy_snapshots, find!(by_policy_snapshot))
-        .on(&scope.resource_snapshots, find!(by_resource_snapshot))
-        .on(&scope.bindings, find!(by_binding))
-        .on(&caches.members, find!(by_member))
+        .on(&runs.runs, trigger!(by_concurrent_run))
+        .on(&runs.strategies, trigger!(by_strategy))
+        .on(&runs.approvals, trigger!(by_approval))
+        .on(&scope.placements, trigger!(by_placement))
+        .on(&scope.policy_snapshots, trigger!(by_policy_snapshot))
+        .on(&scope.resource_snapshots, trigger!(by_resource_snapshot))
+        .on(&scope.bindings, trigger!(by_binding))
+        .on(&caches.members, trigger!(by_member))
         .on(&cluster_overrides.snapshots, move |_| of_cluster_snapshots())
         .on(&overrides.snapshots, move |_| of_snapshots())
         .on(&cluster_overrides.overrides, move |_| of_cluster_overrides())
         .on(&overrides.overrides, move |_| of_overrides())
-        .on_complete(world.metadata(), move |_| of_complete())
-        .on_discovery(world.discovery(), of_kinds)
+        .on_complete(view.metadata(), move |_| of_complete())
+        .on_discovery(view.discovery(), of_kinds)
 }
 
 struct StagedRuns<S: Scope> {
     caches: RunCaches<S>,
     scope: PlacementCaches<S>,
     members: Cache<MemberCluster>,
-    overriding: Overriding,
-    contents: Contents<S>,
-    world: World,
+    override_lookup: OverrideLookup,
+    contents: SnapshotContentCache<S>,
+    view: ClusterView,
     settings: Settings,
     memory: Memory<S>,
     metrics: RunMetrics,
-    /// Asks for another look at a run that is in hand.
-    marks: Arc<OnceLock<Marks<ObjectKey>>>,
+    /// Set after the controller is registered; requeues runs from within a plan.
+    enqueuer: Arc<OnceLock<Enqueuer<ObjectKey>>>,
 }
 
-/// What was read for one look.
+/// Results of API reads for one reconcile.
 #[derive(Debug)]
 struct Facts<S: Scope> {
-    /// What the placement selects, with content, where the run is about to freeze it.
+    /// What the placement selects, with content, if the run is about to snapshot it.
     content: placement::Facts,
-    /// Resource snapshots with their content, where overrides have to look into envelopes.
-    snapshots: Option<Content<S>>,
-    /// What the run stands on, where the caches were in doubt.
-    ground: Option<Ground>,
+    /// Resource snapshots with their content, if overrides must match objects in envelopes.
+    snapshots: Option<SnapshotContent<S>>,
+    /// The run's prerequisites on the API server, if the caches must be confirmed.
+    prerequisites: Option<Prerequisites>,
 }
 
 impl<S: Scope> Default for Facts<S> {
     fn default() -> Self {
-        Self { content: placement::Facts::default(), snapshots: None, ground: None }
+        Self { content: placement::Facts::default(), snapshots: None, prerequisites: None }
     }
 }
 
@@ -174,128 +177,127 @@ impl<S: Scope> Controller for StagedRuns<S> {
         async move {
             let mut facts = Facts::default();
             let Some(run) = run else { return Ok(facts) };
-            if Stand::of(&*run) == Stand::New {
+            if Phase::of(&*run) == Phase::New {
                 self.read_content(&run, reader, &mut facts).await?;
             }
-            if self.memory.is_doubted(key) {
-                facts.ground = Some(Ground::read(&*run, &self.caches, reader).await?);
+            if self.memory.needs_confirmation(key) {
+                facts.prerequisites = Some(Prerequisites::read(&*run, &self.caches, reader).await?);
             }
             Ok(facts)
         }
     }
 
-    fn plan(&self, key: &ObjectKey, facts: Facts<S>, moment: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, facts: Facts<S>, input: PlanInput) -> Actions {
         let Some(run) = self.caches.runs.get(key) else {
             self.memory.forget(key);
             self.metrics.forget(key);
             return Actions::none();
         };
-        if is_left_alone(&run) {
+        if is_finished(&run) {
             self.memory.forget(key);
-            self.measure_standing(key, &run, run.status.as_ref(), moment.now);
+            self.record_status_metric(key, &run, run.status.as_ref(), input.now);
             return Actions::none();
         }
-        let sight = Sight::of(run, &self.caches, &self.scope, &self.members);
-        sight.map_or_else(Actions::none, |sight| self.look(key, &sight, &facts, moment.now))
+        let observation = Observation::of(run, &self.caches, &self.scope, &self.members);
+        observation.map_or_else(Actions::none, |observation| self.reconcile(key, &observation, &facts, input.now))
     }
 
-    fn performed(&self, key: &ObjectKey) {
-        let measured = self.memory.carried_out(key);
-        self.metrics.measured(key, &measured);
+    fn on_committed(&self, key: &ObjectKey) {
+        let measurements = self.memory.commit(key);
+        self.metrics.record(key, &measurements);
     }
 
-    fn before_the_end(&self) -> Vec<ObjectKey> {
-        let holding = self.memory.holding();
-        for key in &holding {
-            self.memory.want(key);
+    fn on_shutdown(&self) -> Vec<ObjectKey> {
+        let deferred = self.memory.deferred_keys();
+        for key in &deferred {
+            self.memory.request_flush(key);
         }
-        holding
+        deferred
     }
 }
 
-/// A run that is over and that nobody deletes.
-fn is_left_alone<S: Scope>(run: &Obj<UpdateRun, S>) -> bool {
-    let is_held = run.metadata.finalizers.iter().flatten().any(|one| one == finalizers::UPDATE_RUN);
-    Stand::of(run) == Stand::Over && is_held && !meta::is_deleting(run)
+/// Whether the run is over, has its finalizer and is not being deleted.
+fn is_finished<S: Scope>(run: &Obj<UpdateRun, S>) -> bool {
+    let has_finalizer = run.metadata.finalizers.iter().flatten().any(|one| one == finalizers::UPDATE_RUN);
+    Phase::of(run) == Phase::Finished && has_finalizer && !meta::is_deleting(run)
 }
 
 impl<S: Scope> StagedRuns<S> {
-    fn look(&self, key: &ObjectKey, sight: &Sight<S>, facts: &Facts<S>, now: Timestamp) -> Actions {
-        let held = self.memory.held(key, &sight.run);
-        let catalogue = self.world.catalogue();
-        let content = sight.content(facts, &catalogue, self.world.propagation());
-        let is_new = Stand::of(&*sight.run) == Stand::New;
-        let overriding = sight.placement_key.as_ref().filter(|_| is_new).map(|key| self.overriding.hold(key));
-        let overrides = Latest {
-            placement: sight.placement_key.as_ref(),
-            held: overriding,
+    fn reconcile(&self, key: &ObjectKey, observation: &Observation<S>, facts: &Facts<S>, now: Timestamp) -> Actions {
+        let deferred = self.memory.deferred_status(key, &observation.run);
+        let catalogue = self.view.metadata_inventory();
+        let content = observation.content(facts, &catalogue, self.view.propagation());
+        let is_new = Phase::of(&*observation.run) == Phase::New;
+        let overriding =
+            observation.placement_key.as_ref().filter(|_| is_new).map(|key| self.override_lookup.of_placement(key));
+        let overrides = LatestOverrides {
+            placement: observation.placement_key.as_ref(),
+            overrides: overriding,
             members: &self.members,
             scopes: &catalogue,
         };
-        let settled = facts.ground.as_ref().is_some_and(|ground| *ground == self.cached_ground(&sight.run));
-        let newest = held.as_ref().map(|held| &*held.status);
-        let observed = sight.observed(newest, content.as_ref(), &overrides, settled, self.settings);
+        let confirmed =
+            facts.prerequisites.as_ref().is_some_and(|read| *read == self.cached_prerequisites(&observation.run));
+        let newest = deferred.as_ref().map(|deferred| &*deferred.status);
+        let observed = observation.observed(newest, content.as_ref(), &overrides, confirmed, self.settings);
         let plan = plan(&observed, now);
-        if settled {
-            self.memory.trust(key);
+        if confirmed {
+            self.memory.set_confirmed(key);
         }
-        let mut actions = self.carry_out(key, sight, held, &plan, now);
-        if !settled && is_behind(&plan) {
-            actions.next = actions.next.or(self.find_out_more(key, facts, now));
+        let mut actions = self.execute(key, observation, deferred, &plan, now);
+        if !confirmed && needs_confirmation(&plan) {
+            actions.wake = actions.wake.earlier(self.require_confirmation(key, facts, now));
         }
         actions
     }
 
-    fn carry_out(
+    fn execute(
         &self,
         key: &ObjectKey,
-        sight: &Sight<S>,
-        held: Option<Held<S>>,
+        observation: &Observation<S>,
+        deferred: Option<DeferredStatus<S>>,
         plan: &Plan,
         now: Timestamp,
     ) -> Actions {
-        let before = held.as_ref().map(|held| &*held.status).or(sight.run.status.as_ref());
-        let measured = plan.status.as_ref().map_or_else(Measured::default, |new| Measured {
+        let before = deferred.as_ref().map(|deferred| &*deferred.status).or(observation.run.status.as_ref());
+        let measurements = plan.status.as_ref().map_or_else(Measurements::default, |new| Measurements {
             approvals: approval_latencies(before, &new.status),
             stages: stage_durations(before, &new.status, now),
         });
         let newest = plan.status.as_ref().map(|new| &new.status).or(before);
-        self.measure_standing(key, &sight.run, newest, now);
-        let (status, still_held) = status_to_write(sight, held, plan, now, self.memory.is_wanted(key));
-        let wake = match plan.wake {
-            Wake::OnChange => Next::OnChange,
-            Wake::At(instant) => Next::At(instant),
-        };
-        let due = still_held.as_ref().map_or(Next::OnChange, |held| Next::At(held.until));
-        let performer = Performer { sight, now };
-        let mut actions = Actions::none().then(wake.or(due));
-        actions.writes = performer.requests(&plan.writes, status.as_deref());
-        actions.events = performer.events(&plan.report.events, &plan.writes);
-        actions.note = Some(note(plan));
-        self.memory.expect(key, Outlook { held: still_held, measured });
-        self.ask_for_records(key, plan);
+        self.record_status_metric(key, &observation.run, newest, now);
+        let (status, still_deferred) =
+            status_to_write(observation, deferred, plan, now, self.memory.is_flush_requested(key));
+        let due = still_deferred.as_ref().map_or(Wake::OnChange, |deferred| Wake::At(deferred.deadline));
+        let executor = Executor { observation, now };
+        let mut actions = Actions::none().with_wake(plan.wake.earlier(due));
+        actions.writes = executor.to_writes(&plan.writes, status.as_deref());
+        actions.events = executor.events(&plan.report.events, &plan.writes);
+        actions.note = Some(log_note(plan));
+        self.memory.set_pending(key, PendingEffect { deferred: still_deferred, measurements });
+        self.flush_owners(key, plan);
         actions
     }
 
-    /// Runs whose record this one waits for store it now.
-    fn ask_for_records(&self, key: &ObjectKey, plan: &Plan) {
-        let movers = plan.report.blockers.iter().filter_map(|blocker| match &blocker.cause {
+    /// Flushes the deferred status of runs that own a binding which this run waits for.
+    fn flush_owners(&self, key: &ObjectKey, plan: &Plan) {
+        let owners = plan.report.blockers.iter().filter_map(|blocker| match &blocker.cause {
             Cause::MoveNotRecorded { run, .. } => Some(ObjectKey::new(key.namespace(), run)),
             _ => None,
         });
-        for mover in movers.collect::<BTreeSet<_>>() {
-            self.memory.want(&mover);
-            self.look_again_at(mover);
+        for owner in owners.collect::<BTreeSet<_>>() {
+            self.memory.request_flush(&owner);
+            self.enqueue(owner);
         }
     }
 
-    fn look_again_at(&self, key: ObjectKey) {
-        if let Some(marks) = self.marks.get() {
-            marks.mark(key);
+    fn enqueue(&self, key: ObjectKey) {
+        if let Some(enqueuer) = self.enqueuer.get() {
+            enqueuer.enqueue(key);
         }
     }
 
-    fn measure_standing(
+    fn record_status_metric(
         &self,
         key: &ObjectKey,
         run: &Obj<UpdateRun, S>,
@@ -303,37 +305,37 @@ impl<S: Scope> StagedRuns<S> {
         now: Timestamp,
     ) {
         if let Some(status) = status {
-            self.metrics.seen(key, run.spec.state(), status, now);
+            self.metrics.set_status(key, run.spec.state(), status, now);
         }
     }
 
-    /// The plan would end the run on facts that may be old: they are compared with the server, at once if they were not
-    /// yet, in a moment if a watch is behind, and not before something changes if an object cannot be read.
-    fn find_out_more(&self, key: &ObjectKey, facts: &Facts<S>, now: Timestamp) -> Next {
-        self.memory.doubt(key);
-        if facts.ground.is_none() {
-            self.look_again_at(key.clone());
-            return Next::OnChange;
+    /// The plan would fail the run on facts that may be outdated, so they must be confirmed first. Requeues at once for
+    /// the first comparison, and after a delay if a watch lags. If an object is undecodable, waits for a change.
+    fn require_confirmation(&self, key: &ObjectKey, facts: &Facts<S>, now: Timestamp) -> Wake {
+        self.memory.require_confirmation(key);
+        if facts.prerequisites.is_none() {
+            self.enqueue(key.clone());
+            return Wake::OnChange;
         }
-        if self.is_something_unreadable() {
-            return Next::OnChange;
+        if self.has_unreadable_objects() {
+            return Wake::OnChange;
         }
-        now.checked_add(CATCH_UP).map_or(Next::OnChange, Next::At)
+        now.checked_add(CONFIRM_RETRY_DELAY).map_or(Wake::OnChange, Wake::At)
     }
 
-    fn is_something_unreadable(&self) -> bool {
-        !(self.scope.placements.broken().is_empty()
-            && self.scope.policy_snapshots.broken().is_empty()
-            && self.scope.bindings.broken().is_empty()
-            && self.caches.strategies.broken().is_empty()
-            && self.members.broken().is_empty())
+    fn has_unreadable_objects(&self) -> bool {
+        !(self.scope.placements.unreadable().is_empty()
+            && self.scope.policy_snapshots.unreadable().is_empty()
+            && self.scope.bindings.unreadable().is_empty()
+            && self.caches.strategies.unreadable().is_empty()
+            && self.members.unreadable().is_empty())
     }
 
-    fn cached_ground(&self, run: &Obj<UpdateRun, S>) -> Ground {
-        Ground::cached(run, &self.caches, &self.scope, &self.members)
+    fn cached_prerequisites(&self, run: &Obj<UpdateRun, S>) -> Prerequisites {
+        Prerequisites::cached(run, &self.caches, &self.scope, &self.members)
     }
 
-    /// What a run that is about to choose its content has to have read.
+    /// Reads what an uninitialized run needs to choose its content.
     async fn read_content(&self, run: &Obj<UpdateRun, S>, reader: &Reader, facts: &mut Facts<S>) -> Result<(), Error> {
         let Some(key) = placement_of(run) else { return Ok(()) };
         let Some(placement) = self.scope.placements.get(&object_key(&key)) else { return Ok(()) };
@@ -341,14 +343,15 @@ impl<S: Scope> StagedRuns<S> {
         let index = Index::parse(run.spec.resource_snapshot_index());
         let is_there = index.is_some_and(|index| is_complete(&group(&snapshots, &key, index)));
         if !is_there {
-            // As it is now: it may have been changed together with the run. Until the cache has it too, the run waits.
+            // Read from the API server: the placement may have changed together with the run. The run waits until the
+            // cache has the same version.
             let newest: Option<Obj<Placement, S>> = reader.get_as(&object_key(&key)).await?;
             let placement = newest.as_ref().unwrap_or(&*placement);
-            facts.content = placement::capture(&self.world, &key, placement, reader).await?;
+            facts.content = placement::select_content(&self.view, &key, placement, reader).await?;
         }
         let newest = || snapshots.iter().filter_map(|one| index_of(one)).max();
         if let Some(index) = index.or_else(newest)
-            && !self.overriding.hold(&key).is_empty()
+            && !self.override_lookup.of_placement(&key).is_empty()
         {
             let group = GroupId::of(group(&snapshots, &key, index));
             facts.snapshots = Some(self.contents.read(group, reader).await?);
@@ -371,36 +374,38 @@ fn index_of<S: Scope>(snapshot: &Obj<Snapshot, S>) -> Option<Index> {
     snapshot.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX).and_then(|index| Index::parse(index))
 }
 
-/// The status that is written now, or else the one that is held back.
+/// The status to write now, or the one to defer.
 fn status_to_write<S: Scope>(
-    sight: &Sight<S>,
-    held: Option<Held<S>>,
+    observation: &Observation<S>,
+    deferred: Option<DeferredStatus<S>>,
     plan: &Plan,
     now: Timestamp,
-    wanted: bool,
-) -> (Option<Arc<UpdateRunStatus>>, Option<Held<S>>) {
-    if meta::is_deleting(&*sight.run) {
+    flush: bool,
+) -> (Option<Arc<UpdateRunStatus>>, Option<DeferredStatus<S>>) {
+    if meta::is_deleting(&*observation.run) {
         return (None, None);
     }
-    let held_since = held.as_ref().map(|held| held.until);
-    let (status, until) = match (&plan.status, held) {
-        (Some(new), _) => (Arc::new(new.status.clone()), new.interim.map(|until| held_since.unwrap_or(until))),
-        (None, Some(held)) => (held.status, Some(held.until)),
+    let first_deadline = deferred.as_ref().map(|deferred| deferred.deadline);
+    let (status, deadline) = match (&plan.status, deferred) {
+        (Some(new), _) => {
+            (Arc::new(new.status.clone()), new.defer_until.map(|deadline| first_deadline.unwrap_or(deadline)))
+        }
+        (None, Some(deferred)) => (deferred.status, Some(deferred.deadline)),
         (None, None) => return (None, None),
     };
-    match until.filter(|until| *until > now && !wanted) {
-        Some(until) => (None, Some(Held { over: sight.run.clone(), status, until })),
+    match deadline.filter(|deadline| *deadline > now && !flush) {
+        Some(deadline) => (None, Some(DeferredStatus { base: observation.run.clone(), status, deadline })),
         None => (Some(status), None),
     }
 }
 
-fn is_behind(plan: &Plan) -> bool {
-    let is_it = |blocker: &Blocker| matches!(blocker.cause, Cause::FactsBehind);
-    plan.report.outcome == Outcome::Retrying && plan.report.blockers.iter().any(is_it)
+fn needs_confirmation(plan: &Plan) -> bool {
+    let is_stale = |blocker: &Blocker| matches!(blocker.cause, Cause::ObservationStale);
+    plan.report.outcome == RunOutcome::Retrying && plan.report.blockers.iter().any(is_stale)
 }
 
 /// One line for the log.
-fn note(plan: &Plan) -> String {
+fn log_note(plan: &Plan) -> String {
     let causes: Vec<String> = plan.report.blockers.iter().map(|blocker| format!("{:?}", blocker.cause)).collect();
     format!("{:?}: {}", plan.report.outcome, causes.join("; "))
 }

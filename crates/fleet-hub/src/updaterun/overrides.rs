@@ -1,7 +1,5 @@
-//! Which overrides a run takes along for which cluster.
-//!
-//! Decides nothing by itself: asks the same as a rolling update does. What the run records stays, whatever is edited later.
-//! If an override that concerns the run is not frozen yet, that is the answer: the run waits for it rather than go without.
+//! Matches overrides with the clusters of a run, in the same way as a rolling update does. If a matching override has
+//! no snapshot yet, the run waits for it.
 
 use fleet_api::kinds::MemberCluster;
 use fleet_api::names::PlacementKey;
@@ -11,27 +9,29 @@ use fleet_core::rollout::{ClusterOverrides, Overrides as Found};
 use fleet_core::updaterun::{MatchedOverrides, Overrides, Unmatched};
 use fleet_runtime::Cache;
 
-use crate::rollout::overriding::Held;
+use crate::rollout::overrides::PlacementOverrides;
 
-/// The latest overrides, and the clusters that they may be for.
+/// The latest override snapshots of the placement, and the clusters to match them with.
 #[derive(Debug)]
-pub(super) struct Latest<'a> {
+pub(super) struct LatestOverrides<'a> {
     pub(super) placement: Option<&'a PlacementKey>,
-    pub(super) held: Option<Held>,
+    pub(super) overrides: Option<PlacementOverrides>,
     pub(super) members: &'a Cache<MemberCluster>,
     pub(super) scopes: &'a dyn Scopes,
 }
 
-impl Overrides for Latest<'_> {
+impl Overrides for LatestOverrides<'_> {
     fn matching(&self, resources: &[&EmbeddedObject], clusters: &[&str]) -> Result<Vec<MatchedOverrides>, Unmatched> {
-        let (Some(placement), Some(held)) = (self.placement, &self.held) else {
+        let (Some(placement), Some(overrides)) = (self.placement, &self.overrides) else {
             return Ok(vec![MatchedOverrides::default(); clusters.len()]);
         };
         let candidates = Candidates::of(resources.iter().copied(), self.scopes);
-        let not_frozen = || Unmatched::NotFrozen { name: held.awaited(placement, &candidates).unwrap_or_default() };
-        let found = match held.matched(placement, &candidates, clusters.iter().copied(), self.members) {
+        let not_snapshotted = || Unmatched::NotSnapshotted {
+            name: overrides.missing_snapshot(placement, &candidates).unwrap_or_default(),
+        };
+        let found = match overrides.matched(placement, &candidates, clusters.iter().copied(), self.members) {
             Found::Matched(found) => found,
-            Found::Unsettled => return Err(not_frozen()),
+            Found::Unknown => return Err(not_snapshotted()),
         };
         let of_cluster = |cluster: &&str| match found.get(cluster) {
             Some(ClusterOverrides::Pinned(pinned)) => pinned.clone(),

@@ -1,19 +1,17 @@
-//! Runs the work generator for bindings of one scope, one key per binding.
+//! The work generator controller for bindings of one scope, one key per binding. `fleet_core::workgen` plans.
 //!
-//! Decides when content is read (only when a Work has to be made), how each write of a plan becomes a request, and what
-//! becomes of a refusal: the server's words go into the binding's status. A status that waits for the member's next word
-//! is held back for a moment. A member that leaves gets nothing any more. Never decides what is in a Work: that is
-//! `fleet_core::workgen`.
+//! Content is read only if a Work must be written. If the API server rejects a Work, its message goes into the
+//! binding's status.
 //!
 //! | file | what |
 //! |---|---|
-//! | `changes` | which bindings a change concerns |
-//! | `seen` | what is observed of a binding |
-//! | `refusals` | which Works the server did not take |
+//! | `triggers` | maps events to bindings |
+//! | `observe` | the input of a plan, from the caches |
+//! | `rejections` | Works that the API server rejected |
 
-mod changes;
-mod refusals;
-mod seen;
+mod observe;
+mod rejections;
+mod triggers;
 
 use std::future::Future;
 use std::time::Duration;
@@ -22,26 +20,26 @@ use fleet_api::kinds::{Scope, ScopeKind, Work};
 use fleet_api::types::DeletePropagationPolicy;
 use fleet_api::well_known::{annotations, finalizers};
 use fleet_core::workgen::{
-    Content as Depth, Observed, Outcome as Stand, Plan, SyncError, WorkChange, Write as Planned, needs_content, plan,
+    ContentDepth, Observed, Plan, SyncError, SyncOutcome, WorkChange, Write as Planned, needs_content, plan,
 };
 use fleet_runtime::{
-    Actions, Controller, Error, KindId, KubeEvent, Marks, Moment, Next, ObjectKey, Outcome, PatchFormat, Reader,
-    Runtime, Triggers, Write,
+    Actions, Controller, Enqueuer, Error, KindId, KubeEvent, ObjectKey, PatchFormat, PlanInput, Reader, Runtime,
+    Triggers, Wake, Write, WriteResult,
 };
 
 use crate::caches::{Caches, PlacementCaches};
-use crate::contents::{Content, Contents, GroupId};
 use crate::membership::changed;
 use crate::meta;
 use crate::names;
 use crate::options::HubOptions;
-use crate::placement::World;
-use changes::Changes;
-use refusals::Refusals;
-use seen::{Observer, Seen};
+use crate::placement::ClusterView;
+use crate::snapshot_content::{GroupId, SnapshotContent, SnapshotContentCache};
+use observe::{Observation, Observer};
+use rejections::Rejections;
+use triggers::BindingTriggers;
 
-/// How long a status may be held back that waits for the member's next word. A step that takes no longer is not told of.
-const INTERIM_WINDOW: Duration = Duration::from_secs(1);
+/// How long a status write may be deferred while the member is about to report more.
+const STATUS_WINDOW: Duration = Duration::from_secs(1);
 
 /// Starts the controller for one scope.
 pub(crate) fn start<S: Scope>(
@@ -49,41 +47,42 @@ pub(crate) fn start<S: Scope>(
     options: &HubOptions,
     caches: &Caches,
     scope: &PlacementCaches<S>,
-    world: &World,
-) -> Marks<ObjectKey> {
-    let changes = || Changes { caches: scope.clone(), members: caches.members.clone() };
-    let (of_works, of_snapshots, of_placements, of_members) = (changes(), changes(), changes(), changes());
-    let (of_cluster_overrides, of_overrides) = (changes(), changes());
+    view: &ClusterView,
+) -> Enqueuer<ObjectKey> {
+    let binding_triggers = || BindingTriggers { caches: scope.clone(), members: caches.members.clone() };
+    let (of_works, of_snapshots, of_placements, of_members) =
+        (binding_triggers(), binding_triggers(), binding_triggers(), binding_triggers());
+    let (of_cluster_overrides, of_overrides) = (binding_triggers(), binding_triggers());
     let triggers = Triggers::new()
-        .on(&scope.bindings, changes::on_binding)
+        .on(&scope.bindings, triggers::on_binding)
         .on(&caches.works, move |event| of_works.on_work(event))
         .on(&scope.resource_snapshots, move |event| of_snapshots.on_resource_snapshot(event))
         .on(&scope.placements, move |event| of_placements.on_placement(event))
         .on(&caches.members, move |event| of_members.on_member(event))
         .on(&caches.cluster_overrides.snapshots, move |event| of_cluster_overrides.on_override_snapshot(event))
         .on(&caches.overrides.snapshots, move |event| of_overrides.on_override_snapshot(event))
-        .on_discovery(world.discovery(), Vec::new);
+        .on_discovery(view.discovery(), Vec::new);
     let generator = WorkGenerator {
         observer: Observer::new(caches, scope),
-        world: world.clone(),
-        contents: Contents::default(),
-        refusals: Refusals::default(),
+        view: view.clone(),
+        contents: SnapshotContentCache::default(),
+        rejections: Rejections::default(),
     };
     runtime.controller(generator, triggers, options.work_generator_workers())
 }
 
 struct WorkGenerator<S: Scope> {
     observer: Observer<S>,
-    world: World,
-    contents: Contents<S>,
-    refusals: Refusals,
+    view: ClusterView,
+    contents: SnapshotContentCache<S>,
+    rejections: Rejections,
 }
 
 /// The content that a binding's Works are made from.
 #[derive(Debug)]
 struct Fetched<S: Scope> {
     group: GroupId,
-    content: Content<S>,
+    content: SnapshotContent<S>,
 }
 
 impl<S: Scope> Controller for WorkGenerator<S> {
@@ -107,97 +106,100 @@ impl<S: Scope> Controller for WorkGenerator<S> {
         }
     }
 
-    fn plan(&self, key: &ObjectKey, fetched: Option<Fetched<S>>, moment: Moment) -> Actions {
-        let Some(seen) = self.observer.see(key) else {
-            self.refusals.forget(key);
+    fn plan(&self, key: &ObjectKey, fetched: Option<Fetched<S>>, input: PlanInput) -> Actions {
+        let Some(observation) = self.observer.observe(key) else {
+            self.rejections.forget(key);
             return Actions::none();
         };
-        let refusal = self.refusals.of(key, seen.binding.generation(), moment.now);
-        let scopes = self.world.scopes();
-        let fetched = fetched.filter(|fetched| fetched.group == seen.group());
+        let rejection = self.rejections.of(key, observation.binding.generation(), input.now);
+        let scopes = self.view.scopes();
+        let fetched = fetched.filter(|fetched| fetched.group == observation.group());
         let observed = Observed {
-            refusal: refusal.as_ref().map(|refusal| refusal.answer.as_str()),
-            ..seen.observed(fetched.as_ref().map(|fetched| fetched.content.snapshots()), &scopes)
+            rejection: rejection.as_ref().map(|rejection| rejection.answer.as_str()),
+            ..observation.observed(fetched.as_ref().map(|fetched| fetched.content.snapshots()), &scopes)
         };
-        let plan = plan(&observed, moment.now);
-        if plan.report.outcome == Stand::AwaitingContent {
-            // What it needs has changed since it was read.
-            return Actions::none().then(Next::At(moment.now));
+        let plan = plan(&observed, input.now);
+        if plan.report.outcome == SyncOutcome::AwaitingContent {
+            // The binding has changed since the content was read.
+            return Actions::none().with_wake(Wake::At(input.now));
         }
-        let mut actions = carry_out(&seen, plan);
-        if let Some(refusal) = refusal {
-            actions.next = actions.next.or(Next::At(refusal.until));
+        if rejection.is_none() && plan.writes.is_empty() {
+            // The API server has accepted all Works.
+            self.rejections.forget(key);
+        }
+        let mut actions = execute(&observation, plan);
+        if let Some(rejection) = rejection {
+            actions.wake = actions.wake.earlier(Wake::At(rejection.until));
         }
         actions
     }
 
-    fn conclude(&self, key: &ObjectKey, outcomes: Vec<Outcome>, moment: Moment) -> Option<Actions> {
-        let refused = outcomes.into_iter().find_map(Result::err)?;
+    fn on_results(&self, key: &ObjectKey, outcomes: Vec<WriteResult>, input: PlanInput) -> Option<Actions> {
+        let rejected = outcomes.into_iter().find_map(Result::err)?;
         let generation = self.observer.generation(key)?;
-        self.refusals.note(key, generation, &refused, moment.now);
-        // The next look finds the refusal and tells of it.
-        Some(Actions::none().then(Next::At(moment.now)))
+        self.rejections.record(key, generation, &rejected, input.now);
+        // The next reconcile writes the rejection into the status.
+        Some(Actions::none().with_wake(Wake::At(input.now)))
     }
 }
 
 impl<S: Scope> WorkGenerator<S> {
     /// The snapshots whose content a plan would need.
     fn missing_content(&self, key: &ObjectKey) -> Option<GroupId> {
-        let seen = self.observer.see(key)?;
-        let scopes = self.world.scopes();
-        needs_content(&seen.observed(None, &scopes)).then(|| seen.group())
+        let observation = self.observer.observe(key)?;
+        let scopes = self.view.scopes();
+        needs_content(&observation.observed(None, &scopes)).then(|| observation.group())
     }
 }
 
-fn carry_out<S: Scope>(seen: &Seen<S>, plan: Plan) -> Actions {
+fn execute<S: Scope>(observation: &Observation<S>, plan: Plan) -> Actions {
     let mut actions = Actions::none();
     for planned in plan.writes {
-        actions.writes.extend(request(seen, planned));
+        actions.writes.extend(to_write(observation, planned));
     }
     if let Some(new) = plan.status {
-        let mut told = (*seen.binding).clone();
-        told.status = Some(new.status);
-        let write = Write::status(&*seen.binding, &told);
-        actions.write(if new.interim { write.coalesce(INTERIM_WINDOW) } else { write });
+        let mut updated = (*observation.binding).clone();
+        updated.status = Some(new.status);
+        let write = Write::status(&*observation.binding, &updated);
+        actions.write(if new.deferrable { write.deferrable(STATUS_WINDOW) } else { write });
     }
-    actions.events.extend(plan.report.events.iter().map(|event| KubeEvent::about(&*seen.binding, event)));
-    if let Stand::Failed(error) = &plan.report.outcome
-        && !matches!(error, SyncError::WorkStillGoing { .. })
+    actions.events.extend(plan.report.events.iter().map(|event| KubeEvent::about(&*observation.binding, event)));
+    if let SyncOutcome::Failed(error) = &plan.report.outcome
+        && !matches!(error, SyncError::WorkStillDeleting { .. })
     {
-        tracing::info!(binding = %ObjectKey::of(&*seen.binding), %error, "works cannot be made");
+        tracing::info!(binding = %ObjectKey::of(&*observation.binding), %error, "cannot synchronize works");
     }
     actions.note = Some(format!("{:?}", plan.report.outcome));
     actions
 }
 
-/// `None` for a Work that was not observed, of which no plan speaks.
-fn request<S: Scope>(seen: &Seen<S>, planned: Planned) -> Option<Write> {
-    let binding = &*seen.binding;
+/// `None` if the Work is not in the observation; a plan never refers to such a Work.
+fn to_write<S: Scope>(observation: &Observation<S>, planned: Planned) -> Option<Write> {
+    let binding = &*observation.binding;
     match planned {
-        Planned::HoldBinding => Some(Write::change(binding, &meta::with_finalizer(binding, finalizers::WORK))),
-        Planned::ReleaseBinding => Some(Write::change(binding, &meta::without_finalizer(binding, finalizers::WORK))),
-        Planned::CreateWork(new) => Some(Write::create(&new.into_object()).explained()),
-        Planned::ChangeWork(change) => seen.work(&change.name).map(|work| patched(work, change)),
-        Planned::AbandonWork { work } => seen.work(&work).map(|work| {
+        Planned::AddFinalizer => Some(Write::change(binding, &meta::with_finalizer(binding, finalizers::WORK))),
+        Planned::RemoveFinalizer => Some(Write::change(binding, &meta::without_finalizer(binding, finalizers::WORK))),
+        Planned::CreateWork(new) => Some(Write::create(&new.into_object()).report_rejection()),
+        Planned::ChangeWork(change) => observation.work(&change.name).map(|work| patched(work, change)),
+        Planned::AbandonWork { work } => observation.work(&work).map(|work| {
             changed(work, |work| {
                 let word = DeletePropagationPolicy::Abandon.as_str().to_owned();
                 meta::annotate(work, annotations::DELETE_PROPAGATION, word);
             })
         }),
-        Planned::DeleteWork { work } => seen.work(&work).map(Write::delete),
+        Planned::DeleteWork { work } => observation.work(&work).map(Write::delete),
     }
 }
 
-/// Says everything that is to be so of the Work that was seen, whatever its member has reported since.
+/// A patch of the observed Work that does not depend on its resourceVersion, because members update the status often.
 fn patched(work: &Work, change: WorkChange) -> Write {
     let mut body = change.into_merge_patch();
     if let Some(uid) = &work.metadata.uid {
         body["metadata"]["uid"] = uid.as_str().into();
     }
-    Write::patch_raw(KindId::of::<Work>(), ObjectKey::of(work), PatchFormat::Merge, body).explained()
+    Write::patch_raw(KindId::of::<Work>(), ObjectKey::of(work), PatchFormat::Merge, body).report_rejection()
 }
 
-/// How much of the snapshots is at hand.
-fn depth(is_whole: bool) -> Depth {
-    if is_whole { Depth::Whole } else { Depth::Identities }
+fn content_depth(is_whole: bool) -> ContentDepth {
+    if is_whole { ContentDepth::Whole } else { ContentDepth::Identities }
 }

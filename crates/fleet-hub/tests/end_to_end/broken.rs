@@ -2,7 +2,7 @@
 
 use fleet_api::kinds::{ClusterResourceBinding, MemberCluster, all_crds};
 use fleet_hub::names;
-use fleet_runtime::{Ending, KindId};
+use fleet_runtime::{KindId, ReconcileResult};
 use serde_json::{Value, json};
 
 use crate::world::{MEMBERS, PLACEMENT, Running, World, conditions, shop};
@@ -106,10 +106,13 @@ async fn what_only_somebody_else_can_put_right_is_counted_as_such_and_not_tried_
             [{"propertySelector": {"matchExpressions": [beyond_reckoning]}}]}}}});
     world.place("web", spec).await;
     running.settled().await;
-    let stopped = |controller| running.metrics.reconciles(controller, Ending::Stopped);
+    let stopped = |controller| running.metrics.reconciles(controller, ReconcileResult::Blocked);
     assert_eq!(stopped(names::CLUSTER_SCHEDULER), 1);
     assert_eq!(
-        (stopped(names::CLUSTER_PLACEMENT), running.metrics.reconciles(names::CLUSTER_SCHEDULER, Ending::Failed)),
+        (
+            stopped(names::CLUSTER_PLACEMENT),
+            running.metrics.reconciles(names::CLUSTER_SCHEDULER, ReconcileResult::Failed)
+        ),
         (0, 0)
     );
 
@@ -303,7 +306,7 @@ fn panics(running: &Running) -> u64 {
         names::CLUSTER_UPDATE_RUN,
         names::NAMESPACED_UPDATE_RUN,
     ];
-    all.iter().map(|name| running.metrics.reconciles(name, Ending::Panicked)).sum()
+    all.iter().map(|name| running.metrics.reconciles(name, ReconcileResult::Panicked)).sum()
 }
 
 #[tokio::test(start_paused = true)]

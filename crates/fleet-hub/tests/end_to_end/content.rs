@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fleet_core::placement::SnapshotPace;
+use fleet_core::placement::SnapshotIntervals;
 use fleet_hub::HubOptions;
 use serde_json::{Value, json};
 
@@ -74,8 +74,8 @@ async fn a_change_that_is_taken_back_in_time_leaves_no_trace() {
     let world = World::new(&["c1"]).await;
     world.config_map("settings", "1").await;
     world.place("web", shop()).await;
-    let pace = SnapshotPace::default();
-    let running = world.start_with(HubOptions { snapshot_pace: pace, ..HubOptions::default() });
+    let pace = SnapshotIntervals::default();
+    let running = world.start_with(HubOptions { snapshot_intervals: pace, ..HubOptions::default() });
     running.settled().await;
     let path = "/api/v1/namespaces/shop/configmaps/settings";
     world.patch(path, json!({"data": {"value": "2"}})).await;

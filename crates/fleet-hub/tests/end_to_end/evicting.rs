@@ -41,7 +41,12 @@ async fn ev_1_3_5_6_scheduling_45_47_what_cannot_be_evicted_is_told_once_and_for
     let long = "x".repeat(100);
     let cases = [
         ("missing", "nothing", "c1", "Valid=False Failed to find ClusterResourcePlacement targeted by eviction"),
-        ("unheard", long.as_str(), "c1", "Valid=False Failed to find ClusterResourcePlacement targeted by eviction"),
+        (
+            "undiscovered",
+            long.as_str(),
+            "c1",
+            "Valid=False Failed to find ClusterResourcePlacement targeted by eviction",
+        ),
         (
             "elsewhere",
             "waits",
@@ -303,14 +308,13 @@ async fn a_hub_that_died_between_the_steps_of_an_eviction_goes_on_where_it_was()
     running.at_rest(&members).await;
     running.stop().await;
     members.stop().await;
-    let begun = json!({"status": {"conditions": [{"type": "Valid", "status": "True", "observedGeneration": 1,
-        "reason": "ClusterResourcePlacementEvictionValid", "message": "Eviction is valid",
-        "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-    // Of the first it had written that it is valid and deleted the binding, of the second only the former. They are looked at
-    // in this order: made at the same time, by name.
+    // For the first the hub had recorded the binding and deleted it, for the second only recorded it. They are reconciled
+    // in this order: created at the same time, sorted by name.
     for (name, cluster) in [("deleted", "c1"), ("only-begun", "c2")] {
         world.evict(name, "web", cluster).await;
-        world.patch(&format!("{PLACEMENT}/clusterresourceplacementevictions/{name}/status"), begun.clone()).await;
+        let uid = world.binding("web", cluster).await["metadata"]["uid"].clone();
+        let begun = json!({"metadata": {"annotations": {"kubernetes-fleet.io/evicted-binding-uid": uid}}});
+        world.patch(&format!("{PLACEMENT}/clusterresourceplacementevictions/{name}"), begun).await;
     }
     let binding = world.binding("web", "c1").await;
     let name = binding["metadata"]["name"].as_str().unwrap();

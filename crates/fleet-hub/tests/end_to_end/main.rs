@@ -12,12 +12,15 @@ mod crashing;
 mod deaf;
 mod draining;
 mod evicting;
+mod leaving;
 mod members;
 #[path = "../staged_runs/mortal.rs"]
 mod mortal;
 mod overriding;
 mod placing;
 mod refusals;
+mod refusing;
+mod reserved;
 mod restarting;
 mod rolling;
 mod scheduling;

@@ -9,8 +9,8 @@ use fleet_api::kinds::Work;
 use fleet_api::types::{ApplyStrategyType, ManifestCondition, WorkResourceIdentifier, WorkStatus};
 use fleet_api::well_known::finalizers;
 use fleet_runtime::{
-    Actions, Broken, Cache, Clock, Controller, Kind, Marks, Moment, ObjectKey, Options, Progress, Runtime, Seeds,
-    Triggers, Write,
+    Actions, Cache, Clock, Controller, Enqueuer, Kind, ObjectKey, Options, PlanInput, Progress, Runtime, Seeds,
+    TaskPanicked, Triggers, Write,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -37,10 +37,10 @@ type Rule = Box<dyn Fn(&Work) -> Fares + Send>;
 pub(crate) struct Members {
     works: Cache<Work>,
     rule: Arc<Mutex<Rule>>,
-    marks: Marks<ObjectKey>,
+    enqueuer: Enqueuer<ObjectKey>,
     pub(crate) progress: Progress,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), Broken>>,
+    task: JoinHandle<Result<(), TaskPanicked>>,
 }
 
 impl Members {
@@ -56,18 +56,18 @@ impl Members {
         let works: Cache<Work> = runtime.cache(Kind::new());
         let rule: Arc<Mutex<Rule>> = Arc::new(Mutex::new(Box::new(|_| Fares::Available)));
         let agent = Agent { works: works.clone(), rule: rule.clone() };
-        let marks = runtime.controller(agent, Triggers::new().on(&works, |event| [event.key()]), 8);
+        let enqueuer = runtime.controller(agent, Triggers::new().on(&works, |event| [event.key()]), 8);
         let progress = runtime.progress();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(runtime.run(async move { drop(stopped.await) }));
-        Self { works, rule, marks, progress, stop, task }
+        Self { works, rule, enqueuer, progress, stop, task }
     }
 
     /// From now on Works fare as this says.
     pub(crate) fn say(&self, rule: impl Fn(&Work) -> Fares + Send + 'static) {
         *self.rule.lock() = Box::new(rule);
         for key in self.works.keys() {
-            self.marks.mark(key);
+            self.enqueuer.enqueue(key);
         }
     }
 
@@ -96,7 +96,7 @@ impl Controller for Agent {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), moment: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, (): (), input: PlanInput) -> Actions {
         let Some(work) = self.works.get(key) else { return Actions::none() };
         let fares = (self.rule.lock())(&work);
         if fares == Fares::Silent {
@@ -107,7 +107,7 @@ impl Controller for Agent {
             free.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != finalizers::WORK));
             return Actions::none().with(Write::change(&*work, &free));
         }
-        let told = Work::clone(&work).with_status(status(&work, fares, moment.now));
+        let told = Work::clone(&work).with_status(status(&work, fares, input.now));
         Actions::none().with(Write::status(&*work, &told))
     }
 }

@@ -52,7 +52,7 @@ async fn a_restart_settles_without_a_write() {
     let world = furnished(PLACEMENTS, MEMBERS).await;
     let writes = first_run(&world).await;
     // Per placement two finalizers, two snapshots, some statuses; four writes per binding; and per member its finalizer,
-    // namespace, role, role binding, mailbox and status.
+    // namespace, role, role binding, InternalMemberCluster and status.
     let most = 4 * PLACEMENTS * MEMBERS + 20 * PLACEMENTS + 6 * MEMBERS;
     assert!(writes < u64::try_from(most).unwrap(), "{writes} writes");
     assert_eq!(world.list(&format!("{PLACEMENT}/clusterresourcebindings")).await.len(), PLACEMENTS * MEMBERS);

@@ -237,7 +237,7 @@ async fn scheduling_13_a_policy_that_names_no_cluster_waits_until_it_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scheduling_58_a_property_that_is_no_quantity_stops_scheduling_until_something_changes() {
+async fn scheduling_58_audit_08_a_member_whose_property_is_not_a_quantity_stops_nobody() {
     let world = World::new(&["c1", "c2"]).await;
     let reports = |value: &str| {
         let property = json!({"value": value, "observationTime": "2026-01-01T00:00:00Z"});
@@ -254,16 +254,64 @@ async fn scheduling_58_a_property_that_is_no_quantity_stops_scheduling_until_som
     world.place("web", spec).await;
     let running = world.start();
     running.settled().await;
-    let looks = running.reconciles(names::CLUSTER_SCHEDULER);
-    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
-    running.settled().await;
-    assert_eq!(running.reconciles(names::CLUSTER_SCHEDULER), looks, "it is not tried again by itself");
-    assert_eq!(world.bindings("web").await, "");
-    assert_eq!(world.conditions("web").await, ["ClusterResourcePlacementScheduled=Unknown SchedulePending"]);
+    assert_eq!(world.bindings("web").await, "c2=Scheduled");
+    let placement = world.placement("web").await;
+    let scheduled = &placement["status"]["conditions"][0];
+    assert_eq!(scheduled["status"], "True");
+    assert_eq!(
+        scheduled["message"],
+        "found all cluster needed as specified by the scheduling policy, found 1 cluster(s); ignored because their values \
+         are not usable quantities: property \"example.com/rating\" of cluster \"c1\""
+    );
 
     world.patch(&format!("{MEMBERS}/c1/status"), reports("3")).await;
     running.settled().await;
+    // A status in which nothing but a message differs is not written at once.
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+    running.settled().await;
     assert_eq!(world.bindings("web").await, "c2=Scheduled");
+    let placement = world.placement("web").await;
+    assert_eq!(
+        placement["status"]["conditions"][0]["message"],
+        "found all cluster needed as specified by the scheduling policy, found 1 cluster(s)",
+        "the message goes with the value"
+    );
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn audit_08_a_fulfilled_placement_names_values_that_become_unusable_and_forgets_them() {
+    let world = World::new(&["c1", "c2"]).await;
+    let reports = |value: &str| {
+        let property = json!({"value": value, "observationTime": "2026-01-01T00:00:00Z"});
+        json!({"status": {"properties": {"example.com/rating": property}}})
+    };
+    world.patch(&format!("{MEMBERS}/c1/status"), reports("3")).await;
+    world.patch(&format!("{MEMBERS}/c2/status"), reports("7")).await;
+    let sorter = json!({"name": "example.com/rating", "sortOrder": "Descending"});
+    let preferred = json!([{"weight": 10, "preference": {"propertySorter": sorter}}]);
+    let affinity = json!({"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}});
+    let mut spec = shop();
+    spec["policy"] = json!({"placementType": "PickN", "numberOfClusters": 1, "affinity": affinity});
+    world.place("web", spec).await;
+    let running = world.start();
+    running.settled().await;
+    let plain = "found all cluster needed as specified by the scheduling policy, found 1 cluster(s)";
+    let ignored =
+        "; ignored because their values are not usable quantities: property \"example.com/rating\" of cluster \"c1\"";
+    for (value, message) in [("many", format!("{plain}{ignored}")), ("3", plain.to_owned())] {
+        world.patch(&format!("{MEMBERS}/c1/status"), reports(value)).await;
+        running.settled().await;
+        tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+        running.settled().await;
+        assert_eq!(world.bindings("web").await, "c2=Scheduled");
+        assert_eq!(world.placement("web").await["status"]["conditions"][0]["message"], message);
+        let passes = running.reconciles(names::CLUSTER_SCHEDULER);
+        let more = json!({"status": {"properties": {"example.com/other": {"value": value, "observationTime": "2026-01-01T00:00:00Z"}}}});
+        world.patch(&format!("{MEMBERS}/c1/status"), more).await;
+        running.settled().await;
+        assert_eq!(running.reconciles(names::CLUSTER_SCHEDULER), passes, "the policy does not use that property");
+    }
     running.stop().await;
 }
 

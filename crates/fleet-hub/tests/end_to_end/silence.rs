@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use apiserver::http::LocalService;
-use fleet_core::placement::SnapshotPace;
+use fleet_core::placement::SnapshotIntervals;
 use fleet_hub::HubOptions;
 use http::Request;
 use kube::client::Body;
@@ -69,13 +69,13 @@ async fn what_is_placed_stays_when_a_hub_starts_on_an_api_that_does_not_tell_its
     let forgets = Arc::new(AtomicBool::new(true));
     let other = World::new(&[]).await;
     let way = Forgetful { server: world.service(), other: other.service(), forgets: forgets.clone() };
-    let options = HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, ..HubOptions::default() };
+    let options = HubOptions { snapshot_intervals: SnapshotIntervals::NONE, ..HubOptions::default() };
     let running = world.start_over(kube::Client::new(way, "default"), options);
     running.at_rest(&members).await;
     world.config_map("settings", "1").await;
     tokio::time::sleep(A_WHILE).await;
     running.at_rest(&members).await;
-    assert!(running.hub.discovery.is_silent("test.io", "v1"));
+    assert!(running.hub.discovery.is_undiscoverable("test.io", "v1"));
     assert_eq!(world.works().await, ["c1/web-work: shop w"], "neither less nor more");
     let told = world.list("/api/v1/namespaces/default/events").await;
     assert!(told.iter().any(|event| event["reason"] == "PlacementContentUnknown"), "{told:?}");

@@ -1,5 +1,6 @@
 //! What members are given, and what becomes of it when placements, clusters and resources come and go.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use expect_test::expect;
@@ -11,6 +12,8 @@ use crate::world::{MEMBERS, PLACEMENT, World, conditions, shop, shop_on};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/shop/deployments";
 const WORKS_OF_C1: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/fleet-member-c1/works";
+/// The time within which a refused Work has been tried at least once more.
+const FIRST_RETRIES: Duration = Duration::from_secs(10);
 /// Longer than any status is held back.
 const SLOW: Duration = Duration::from_secs(10);
 
@@ -376,6 +379,34 @@ async fn people_hear_that_a_rollout_is_held_back_or_fails() {
         events("PlacementRolloutFailed").await,
         ["Warning Failed to apply resources to 2 cluster(s), please check the `failedPlacements` status"]
     );
+    running.stop().await;
+    members.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_09_a_refused_work_is_retried_within_seconds_and_the_status_says_so() {
+    let world = World::new(&["c1"]).await;
+    world.place("web", shop()).await;
+    let ((running, accepts), members) = (world.start_refused(), world.members());
+    running.at_rest(&members).await;
+    let synchronized = |conditions: &Value, type_: &str| {
+        let all = conditions.as_array().cloned().unwrap_or_default();
+        let found = all.into_iter().find(|one| one["type"] == type_).unwrap_or_default();
+        format!("{} {}", found["status"], found["message"])
+    };
+    let hint = "; retried with increasing delays of up to 5 minutes";
+    let said = synchronized(&world.binding("web", "c1").await["status"]["conditions"], "WorkSynchronized");
+    assert!(said.contains("\"False\"") && said.contains("forbidden") && said.contains(hint), "{said}");
+    let entry = world.placement("web").await["status"]["placementStatuses"][0].take();
+    let said = synchronized(&entry["conditions"], "WorkSynchronized");
+    assert!(said.contains("\"False\"") && said.contains(hint), "{said}");
+    assert!(world.works().await.is_empty());
+
+    accepts.store(true, Ordering::SeqCst);
+    tokio::time::sleep(FIRST_RETRIES).await;
+    running.at_rest(&members).await;
+    assert_eq!(world.works().await, ["c1/web-work: shop"], "nothing has changed but the server's mind");
+    assert_eq!(world.conditions("web").await[5], "ClusterResourcePlacementAvailable=True ResourceAvailable");
     running.stop().await;
     members.stop().await;
 }

@@ -2,6 +2,7 @@
 //! controllers, which can be stopped and started again.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use apiserver::auth::User;
@@ -9,9 +10,11 @@ use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
 use apiserver::http::LocalService;
 use apiserver::server::Server;
 use fleet_api::kinds::{ClusterResourceBinding, ClusterResourcePlacement, ClusterResourceSnapshot, Work, all_crds};
-use fleet_core::placement::SnapshotPace;
+use fleet_core::placement::SnapshotIntervals;
 use fleet_hub::{Hub, HubOptions, install, ownership};
-use fleet_runtime::{Broken, Clock, Ending, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds};
+use fleet_runtime::{
+    Clock, KindId, Metrics, Options, Ownership, Progress, ReconcileResult, Runtime, Seeds, TaskPanicked,
+};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -19,6 +22,7 @@ use tokio::task::JoinHandle;
 use crate::deaf::Deaf;
 use crate::members::Members;
 use crate::mortal::{Life, Mortal};
+use crate::refusing::Refusing;
 
 /// Virtual time after which a hub that has not settled never will.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -229,7 +233,7 @@ impl World {
 
     /// Starts the hub's controllers without any delay of snapshots.
     pub(crate) fn start(&self) -> Running {
-        self.start_with(HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, ..HubOptions::default() })
+        self.start_with(HubOptions { snapshot_intervals: SnapshotIntervals::NONE, ..HubOptions::default() })
     }
 
     pub(crate) fn start_with(&self, options: HubOptions) -> Running {
@@ -241,13 +245,21 @@ impl World {
         // Nobody keeps what would open its ears.
         let (deaf, _) = Deaf::to(plural, self.service());
         let client = kube::Client::new(deaf, "default");
-        self.start_over(client, HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, ..HubOptions::default() })
+        self.start_over(client, HubOptions { snapshot_intervals: SnapshotIntervals::NONE, ..HubOptions::default() })
     }
 
     /// Starts a hub that dies at one of its writes.
     pub(crate) fn start_mortal(&self, life: Life) -> Running {
         let client = kube::Client::new(Mortal { server: self.service(), life }, "default");
-        self.start_over(client, HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, ..HubOptions::default() })
+        self.start_over(client, HubOptions { snapshot_intervals: SnapshotIntervals::NONE, ..HubOptions::default() })
+    }
+
+    /// Starts a hub whose Works are refused until it is told otherwise.
+    pub(crate) fn start_refused(&self) -> (Running, Arc<AtomicBool>) {
+        let accepts = Arc::new(AtomicBool::new(false));
+        let client = kube::Client::new(Refusing { server: self.service(), accepts: accepts.clone() }, "default");
+        let options = HubOptions { snapshot_intervals: SnapshotIntervals::NONE, ..HubOptions::default() };
+        (self.start_over(client, options), accepts)
     }
 
     /// The same over another way to the server.
@@ -281,7 +293,7 @@ pub(crate) fn conditions(list: &Value) -> Vec<String> {
 /// A hub's controllers at work.
 pub(crate) struct Running {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), Broken>>,
+    task: JoinHandle<Result<(), TaskPanicked>>,
     progress: Progress,
     pub(crate) metrics: Metrics,
     pub(crate) hub: Hub,
@@ -350,7 +362,8 @@ impl Running {
     }
 
     pub(crate) fn reconciles(&self, controller: &'static str) -> u64 {
-        let ended = [Ending::Settled, Ending::Failed, Ending::Conflict, Ending::Panicked];
+        let ended =
+            [ReconcileResult::Succeeded, ReconcileResult::Failed, ReconcileResult::Conflict, ReconcileResult::Panicked];
         ended.into_iter().map(|how| self.metrics.reconciles(controller, how)).sum()
     }
 }

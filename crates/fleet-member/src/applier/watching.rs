@@ -1,17 +1,17 @@
-//! Which kinds of the member are watched so that a change of a placed object is seen at once.
+//! Which kinds on the member are watched, so that a change of a placed object is seen at once.
 //!
-//! Decides by how many placed objects a kind has; kinds that are watched already stay, so that watches do not come and go.
-//! Objects of other kinds are looked at from time to time instead.
+//! Kinds with most placed objects come first. Watched kinds stay watched, so that watches do not come and go. Objects
+//! of other kinds are read again after the requeue backoff.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_runtime::KindId;
 
-/// Kinds watched at the same time. Each is one connection's worth of a stream and the metadata of all its objects; what
-/// people place is of fewer kinds.
+/// Maximum number of watched kinds. Each costs a stream and the metadata of all its objects; users place fewer kinds
+/// than this.
 pub(super) const MAX_WATCHED_KINDS: usize = 32;
 
-/// The kinds to watch, given those that are watched and how many objects there are of each that is needed.
+/// The kinds to watch, from the watched ones and the number of placed objects of each kind.
 pub(super) fn choose(watched: &[KindId], needed: &BTreeMap<KindId, usize>, limit: usize) -> BTreeSet<KindId> {
     let stays = |kind: &&KindId| needed.contains_key(kind);
     let mut chosen: BTreeSet<KindId> = watched.iter().filter(stays).take(limit).cloned().collect();

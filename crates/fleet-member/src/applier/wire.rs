@@ -1,6 +1,4 @@
-//! Between the core's words and the runtime's: identifiers as kinds and keys, requests as writes, errors as failures.
-//!
-//! Decides nothing.
+//! Converts identifiers, requests and errors between `fleet_core::apply` and the runtime.
 
 use fleet_api::types::WorkResourceIdentifier;
 use fleet_api::well_known::field_managers;
@@ -19,7 +17,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// `None` while it is not known which resource is meant, or which object.
+    /// `None` if the identifier has no resource or no name.
     pub(super) fn of(identifier: &WorkResourceIdentifier) -> Option<Self> {
         let WorkResourceIdentifier { group, version, kind, resource, namespace, name, .. } = identifier;
         let known = !resource.is_empty() && !name.is_empty();
@@ -42,7 +40,7 @@ impl Place {
         let apply = |force| PatchFormat::Apply { manager: ours.to_owned(), force };
         match request {
             Request::DryRun(body) => Write::patch_raw(kind, key, apply(true), body).dry_run(),
-            // Booked under the agent's own name: it is no part of what the manifest says.
+            // Uses the agent's default field manager, because the change is not part of the manifest.
             Request::Replace(body) => Write::replace_raw(kind, body),
             Request::Write(Operation::Create(body)) => Write::create_raw(kind, body).managed_by(ours),
             Request::Write(Operation::Patch(patch)) => {
@@ -60,7 +58,7 @@ impl Place {
     }
 }
 
-/// What the member serves.
+/// The kinds that the member serves.
 pub(super) struct ServedKinds<'a>(pub(super) &'a Discovery);
 
 impl Kinds for ServedKinds<'_> {
@@ -70,7 +68,7 @@ impl Kinds for ServedKinds<'_> {
     }
 }
 
-/// What the server said, or else what went wrong on the way.
+/// The answer of the server, or the error of the connection.
 pub(super) fn failure_of(error: &Error) -> ApiFailure {
     match error.status() {
         Some(status) => ApiFailure { code: Some(status.code), message: status.message.clone() },

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::weather::Weather;
-use crate::world::{
-    Agent, DEPLOYMENTS, JOBS, World, config_map, deployment, job, make_available, namespace, on_any_server, pass, until,
+use crate::faults::FaultInjector;
+use crate::fixture::{
+    Agent, DEPLOYMENTS, Fixture, JOBS, config_map, deployment, job, make_available, namespace, on_any_server, pass,
+    until,
 };
 
 on_any_server! {
@@ -15,9 +16,9 @@ on_any_server! {
     applier_s38_always_writes_over_drift,
     applier_s39_a_full_comparison_heeds_every_field,
     applier_s39_what_the_server_adds_is_drift_from_the_second_look_on,
-    applier_s41_a_full_comparison_tells_of_what_it_leaves,
+    applier_s41_a_full_comparison_reports_what_it_leaves,
     applier_s43_drift_that_the_member_would_not_let_us_undo_is_found_all_the_same,
-    applier_s44_s45_drift_of_secrets_is_told_without_their_values,
+    applier_s44_s45_drift_of_secrets_is_reported_without_their_values,
 }
 
 const MAPS: &str = "v1/configmaps";
@@ -27,15 +28,15 @@ fn heeding(comparison: &str) -> Value {
 }
 
 /// A namespace and an available Deployment, applied under IfNotDrifted, of which a user then sets the replicas to 2.
-async fn drifted(world: &World) -> Agent {
-    world.work("w", &[namespace("app"), deployment("web")], heeding("PartialComparison")).await;
-    let agent = world.start();
-    world.shows("w", "Applied=True/AllManifestsApplied").await;
-    make_available(world, "web").await;
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
-    world.member().patch("v1/namespaces", None, "app", &json!({"metadata": {"labels": {"extra": "theirs"}}})).await;
-    world.member().patch(DEPLOYMENTS, Some("app"), "web", &json!({"spec": {"replicas": 2}})).await;
-    world
+async fn drifted(fixture: &Fixture) -> Agent {
+    fixture.work("w", &[namespace("app"), deployment("web")], heeding("PartialComparison")).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Applied=True/AllManifestsApplied").await;
+    make_available(fixture, "web").await;
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
+    fixture.member().patch("v1/namespaces", None, "app", &json!({"metadata": {"labels": {"extra": "theirs"}}})).await;
+    fixture.member().patch(DEPLOYMENTS, Some("app"), "web", &json!({"spec": {"replicas": 2}})).await;
+    fixture
         .reaches(
             "w",
             "Applied=False/SomeManifestsAreNotApplied\n\
@@ -46,19 +47,19 @@ async fn drifted(world: &World) -> Agent {
     agent
 }
 
-async fn replicas(world: &World) -> Value {
-    world.member().get(DEPLOYMENTS, Some("app"), "web").await.unwrap()["spec"]["replicas"].clone()
+async fn replicas(fixture: &Fixture) -> Value {
+    fixture.member().get(DEPLOYMENTS, Some("app"), "web").await.unwrap()["spec"]["replicas"].clone()
 }
 
-async fn applier_s35_s36_drift_stops_the_apply_and_its_end_ends_that(world: World) {
-    let agent = drifted(&world).await;
-    assert_eq!(replicas(&world).await, 2);
-    until("the ledger lists what is as it should be", || async { world.listed("w").await == ["0 app"] }).await;
-    let labels = world.member().get("v1/namespaces", None, "app").await.unwrap()["metadata"]["labels"].clone();
+async fn applier_s35_s36_drift_stops_the_apply_and_its_end_ends_that(fixture: Fixture) {
+    let agent = drifted(&fixture).await;
+    assert_eq!(replicas(&fixture).await, 2);
+    until("the AppliedWork lists what is as it should be", || async { fixture.listed("w").await == ["0 app"] }).await;
+    let labels = fixture.member().get("v1/namespaces", None, "app").await.unwrap()["metadata"]["labels"].clone();
     assert_eq!(labels["extra"], "theirs");
-    world.member().patch(DEPLOYMENTS, Some("app"), "web", &json!({"spec": {"replicas": 1}})).await;
-    make_available(&world, "web").await;
-    world
+    fixture.member().patch(DEPLOYMENTS, Some("app"), "web", &json!({"spec": {"replicas": 1}})).await;
+    make_available(&fixture, "web").await;
+    fixture
         .reaches(
             "w",
             "Applied=True/AllManifestsApplied Available=True/AllManifestsAvailable\n\
@@ -69,31 +70,31 @@ async fn applier_s35_s36_drift_stops_the_apply_and_its_end_ends_that(world: Worl
     agent.stop().await;
 }
 
-async fn applier_s37_a_new_version_is_not_stopped_by_drift(world: World) {
-    let agent = drifted(&world).await;
+async fn applier_s37_a_new_version_is_not_stopped_by_drift(fixture: Fixture) {
+    let agent = drifted(&fixture).await;
     let mut newer = deployment("web");
     newer["spec"]["template"]["spec"]["containers"][0]["image"] = json!("nginx:2");
-    world.work("w", &[namespace("app"), newer], heeding("PartialComparison")).await;
-    until("the new version is applied", || async { replicas(&world).await == 1 }).await;
-    world.shows("w", "1 Deployment/web: Applied=True/Applied").await;
+    fixture.work("w", &[namespace("app"), newer], heeding("PartialComparison")).await;
+    until("the new version is applied", || async { replicas(&fixture).await == 1 }).await;
+    fixture.shows("w", "1 Deployment/web: Applied=True/Applied").await;
     agent.stop().await;
 }
 
-async fn applier_s38_always_writes_over_drift(world: World) {
-    let agent = drifted(&world).await;
-    world.strategy("w", json!({"whenToApply": "Always"})).await;
-    until("the replicas are ours again", || async { replicas(&world).await == 1 }).await;
+async fn applier_s38_always_writes_over_drift(fixture: Fixture) {
+    let agent = drifted(&fixture).await;
+    fixture.strategy("w", json!({"whenToApply": "Always"})).await;
+    until("the replicas are ours again", || async { replicas(&fixture).await == 1 }).await;
     agent.stop().await;
 }
 
-async fn applier_s39_a_full_comparison_heeds_every_field(world: World) {
+async fn applier_s39_a_full_comparison_heeds_every_field(fixture: Fixture) {
     let mut manifest = namespace("app");
     manifest["spec"]["finalizers"] = json!(["kubernetes"]);
-    world.work("w", &[manifest], heeding("FullComparison")).await;
-    let agent = world.start();
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
-    world.member().patch("v1/namespaces", None, "app", &json!({"metadata": {"labels": {"foo": "bar"}}})).await;
-    world
+    fixture.work("w", &[manifest], heeding("FullComparison")).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
+    fixture.member().patch("v1/namespaces", None, "app", &json!({"metadata": {"labels": {"foo": "bar"}}})).await;
+    fixture
         .reaches(
             "w",
             "Applied=False/SomeManifestsAreNotApplied\n\
@@ -103,10 +104,10 @@ async fn applier_s39_a_full_comparison_heeds_every_field(world: World) {
     agent.stop().await;
 }
 
-async fn applier_s39_what_the_server_adds_is_drift_from_the_second_look_on(world: World) {
-    world.work("w", &[namespace("app")], heeding("FullComparison")).await;
-    let agent = world.start();
-    world
+async fn applier_s39_what_the_server_adds_is_drift_from_the_second_look_on(fixture: Fixture) {
+    fixture.work("w", &[namespace("app")], heeding("FullComparison")).await;
+    let agent = fixture.start();
+    fixture
         .shows("w", "0 Namespace/app: Applied=False/FoundDrifts\n  drift /spec/finalizers member=[kubernetes] hub=-")
         .await;
     agent.stop().await;
@@ -114,10 +115,10 @@ async fn applier_s39_what_the_server_adds_is_drift_from_the_second_look_on(world
 
 #[tokio::test(start_paused = true)]
 async fn applier_s42_drift_that_changes_keeps_the_time_at_which_it_was_first_seen() {
-    let world = World::new().await;
-    let agent = drifted(&world).await;
+    let fixture = Fixture::new().await;
+    let agent = drifted(&fixture).await;
     let details = || async {
-        let details = world.stored("w").await["status"]["manifestConditions"][1]["driftDetails"].clone();
+        let details = fixture.stored("w").await["status"]["manifestConditions"][1]["driftDetails"].clone();
         let time = |field: &str| details[field].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
         (time("firstDriftedObservedTime"), time("observationTime"))
     };
@@ -125,8 +126,8 @@ async fn applier_s42_drift_that_changes_keeps_the_time_at_which_it_was_first_see
     pass(Duration::from_mins(1)).await;
     let edit =
         json!({"spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "nginx", "image": "other"}]}}}});
-    world.member().patch(DEPLOYMENTS, Some("app"), "web", &edit).await;
-    world
+    fixture.member().patch(DEPLOYMENTS, Some("app"), "web", &edit).await;
+    fixture
         .shows(
             "w",
             "1 Deployment/web: Applied=False/FoundDrifts\n  drift /spec/replicas member=3 hub=1\n  drift /spec/template/spec/containers/0/image member=other hub=nginx",
@@ -140,26 +141,26 @@ async fn applier_s42_drift_that_changes_keeps_the_time_at_which_it_was_first_see
 
 #[tokio::test(start_paused = true)]
 async fn applier_s72_a_change_between_look_and_write_fails_and_is_looked_at_afresh() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
-    world.work("w", &[config_map("cm", json!({"k": "1"}))], heeding("PartialComparison")).await;
-    let weather = Weather::default();
-    let agent = world.start_in(&weather);
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
+    fixture.work("w", &[config_map("cm", json!({"k": "1"}))], heeding("PartialComparison")).await;
+    let faults = FaultInjector::default();
+    let agent = fixture.start_in(&faults);
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     agent.settled().await;
-    let member = world.member();
-    weather.before("PATCH", "/configmaps/cm", async move {
+    let member = fixture.member();
+    faults.before("PATCH", "/configmaps/cm", async move {
         member.patch(MAPS, Some("app"), "cm", &json!({"data": {"theirs": "x"}})).await;
     });
-    world.work("w", &[config_map("cm", json!({"k": "2"}))], heeding("PartialComparison")).await;
+    fixture.work("w", &[config_map("cm", json!({"k": "2"}))], heeding("PartialComparison")).await;
     until("the next look succeeds", || async {
-        let live = world.member().get(MAPS, Some("app"), "cm").await.unwrap();
+        let live = fixture.member().get(MAPS, Some("app"), "cm").await.unwrap();
         live["data"] == json!({"k": "2", "theirs": "x"})
     })
     .await;
     agent.settled().await;
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
-    assert!(weather.is_over());
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
+    assert!(faults.is_over());
     let failed = ["ManifestApplyFailed", "Skipped", "Skipped", "NotFound", "NotFound"];
     assert_eq!(agent.installed.processed.manifests.get(&failed), 1);
     agent.stop().await;
@@ -167,65 +168,65 @@ async fn applier_s72_a_change_between_look_and_write_fails_and_is_looked_at_afre
 
 #[tokio::test(start_paused = true)]
 async fn applier_s40_s46_what_is_changed_is_put_right_at_once_without_a_word() {
-    let world = World::new().await;
+    let fixture = Fixture::new().await;
     let mut manifest = namespace("app");
     manifest["metadata"]["labels"] = json!({"foo": "bar", "app.kubernetes.io/version": "1"});
-    world.work("w", &[manifest], json!({})).await;
-    let agent = world.start();
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    fixture.work("w", &[manifest], json!({})).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     pass(Duration::from_mins(5)).await;
-    let before = world.stored("w").await;
+    let before = fixture.stored("w").await;
     let edit = json!({"metadata": {"labels": {"foo": "baz", "app.kubernetes.io/version": "2"}}});
-    world.member().patch("v1/namespaces", None, "app", &edit).await;
+    fixture.member().patch("v1/namespaces", None, "app", &edit).await;
     pass(Duration::from_secs(1)).await;
     agent.settled().await;
-    let labels = world.member().get("v1/namespaces", None, "app").await.unwrap()["metadata"]["labels"].clone();
+    let labels = fixture.member().get("v1/namespaces", None, "app").await.unwrap()["metadata"]["labels"].clone();
     assert_eq!((&labels["foo"], &labels["app.kubernetes.io/version"]), (&json!("bar"), &json!("1")));
-    assert_eq!(world.stored("w").await, before);
-    // With IfNotDrifted a label of Kubernetes' own is no drift either.
-    world.strategy("w", json!({"whenToApply": "IfNotDrifted"})).await;
-    world.reported("w").await;
+    assert_eq!(fixture.stored("w").await, before);
+    // With IfNotDrifted, a label of Kubernetes itself is not drift either.
+    fixture.strategy("w", json!({"whenToApply": "IfNotDrifted"})).await;
+    fixture.reported("w").await;
     let edit = json!({"metadata": {"labels": {"app.kubernetes.io/version": "3"}}});
-    world.member().patch("v1/namespaces", None, "app", &edit).await;
-    until("it is put right", || async {
-        let live = world.member().get("v1/namespaces", None, "app").await.unwrap();
+    fixture.member().patch("v1/namespaces", None, "app", &edit).await;
+    until("it is reverted", || async {
+        let live = fixture.member().get("v1/namespaces", None, "app").await.unwrap();
         live["metadata"]["labels"]["app.kubernetes.io/version"] == "1"
     })
     .await;
-    world.shows("w", "Applied=True/AllManifestsApplied").await;
+    fixture.shows("w", "Applied=True/AllManifestsApplied").await;
     agent.stop().await;
 }
 
-async fn applier_s41_a_full_comparison_tells_of_what_it_leaves(world: World) {
+async fn applier_s41_a_full_comparison_reports_what_it_leaves(fixture: Fixture) {
     let mut manifest = namespace("app");
     manifest["spec"]["finalizers"] = json!(["kubernetes"]);
     let full = json!({"applyStrategy": {"comparisonOption": "FullComparison"}});
-    world.work("w", &[manifest, config_map("cm", json!({"k": "ours"}))], full).await;
-    let agent = world.start();
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
-    world.member().patch("v1/namespaces", None, "app", &json!({"metadata": {"labels": {"foo": "bar"}}})).await;
-    world.member().patch(MAPS, Some("app"), "cm", &json!({"data": {"k": "theirs"}})).await;
-    world.shows("w", "0 Namespace/app: Applied=True/Applied Available=True/Available\n  drift /metadata/labels/foo member=bar hub=-").await;
+    fixture.work("w", &[manifest, config_map("cm", json!({"k": "ours"}))], full).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
+    fixture.member().patch("v1/namespaces", None, "app", &json!({"metadata": {"labels": {"foo": "bar"}}})).await;
+    fixture.member().patch(MAPS, Some("app"), "cm", &json!({"data": {"k": "theirs"}})).await;
+    fixture.shows("w", "0 Namespace/app: Applied=True/Applied Available=True/Available\n  drift /metadata/labels/foo member=bar hub=-").await;
     until("the data are ours again", || async {
-        world.member().get(MAPS, Some("app"), "cm").await.unwrap()["data"]["k"] == "ours"
+        fixture.member().get(MAPS, Some("app"), "cm").await.unwrap()["data"]["k"] == "ours"
     })
     .await;
     agent.stop().await;
 }
 
-async fn applier_s44_s45_drift_of_secrets_is_told_without_their_values(world: World) {
+async fn applier_s44_s45_drift_of_secrets_is_reported_without_their_values(fixture: Fixture) {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "app"}, "data": {"k": "b2xk"},
     });
-    world
+    fixture
         .work("w", &[namespace("app"), config_map("cm", json!({"k": "old"})), secret], heeding("PartialComparison"))
         .await;
-    let agent = world.start();
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
-    world.member().patch(MAPS, Some("app"), "cm", &json!({"data": {"k": "new"}})).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
+    fixture.member().patch(MAPS, Some("app"), "cm", &json!({"data": {"k": "new"}})).await;
     let edit = json!({"data": {"k": "bmV3"}, "stringData": {"fooStr": "x"}});
-    world.member().patch("v1/secrets", Some("app"), "s", &edit).await;
-    world
+    fixture.member().patch("v1/secrets", Some("app"), "s", &edit).await;
+    fixture
         .reaches(
             "w",
             "Applied=False/SomeManifestsAreNotApplied\n\
@@ -236,8 +237,8 @@ async fn applier_s44_s45_drift_of_secrets_is_told_without_their_values(world: Wo
              \x20 drift /data/k member=(redacted for security reasons) hub=(redacted for security reasons)",
         )
         .await;
-    world.strategy("w", heeding("FullComparison")["applyStrategy"].clone()).await;
-    world
+    fixture.strategy("w", heeding("FullComparison")["applyStrategy"].clone()).await;
+    fixture
         .shows(
             "w",
             "2 Secret/s: Applied=False/FoundDrifts\n\
@@ -249,18 +250,18 @@ async fn applier_s44_s45_drift_of_secrets_is_told_without_their_values(world: Wo
     agent.stop().await;
 }
 
-async fn applier_s43_drift_that_the_member_would_not_let_us_undo_is_found_all_the_same(world: World) {
-    world.work("w", &[namespace("app"), job("sum")], heeding("PartialComparison")).await;
-    let agent = world.start();
-    world.shows("w", "1 Job/sum: Applied=True/Applied").await;
+async fn applier_s43_drift_that_the_member_would_not_let_us_undo_is_found_all_the_same(fixture: Fixture) {
+    fixture.work("w", &[namespace("app"), job("sum")], heeding("PartialComparison")).await;
+    let agent = fixture.start();
+    fixture.shows("w", "1 Job/sum: Applied=True/Applied").await;
     let relabel = json!({"spec": {"template": {"metadata": {"labels": {"foo": "baz"}}}}});
-    world.member().patch(JOBS, Some("app"), "sum", &relabel).await;
-    world.shows("w", "drift /spec/template/metadata/labels/foo member=baz hub=bar").await;
-    // From now on nobody can change the template.
-    world.member().patch(JOBS, Some("app"), "sum", &json!({"spec": {"suspend": false}})).await;
-    world.shows("w", "1 Job/sum: Applied=False/FoundDriftsInDegradedMode").await;
-    world.shows("w", "drift /spec/template/metadata/labels/foo member=baz hub=bar").await;
-    let live = world.member().get(JOBS, Some("app"), "sum").await.unwrap();
+    fixture.member().patch(JOBS, Some("app"), "sum", &relabel).await;
+    fixture.shows("w", "drift /spec/template/metadata/labels/foo member=baz hub=bar").await;
+    // From now on the template is immutable.
+    fixture.member().patch(JOBS, Some("app"), "sum", &json!({"spec": {"suspend": false}})).await;
+    fixture.shows("w", "1 Job/sum: Applied=False/FoundDriftsInDegradedMode").await;
+    fixture.shows("w", "drift /spec/template/metadata/labels/foo member=baz hub=bar").await;
+    let live = fixture.member().get(JOBS, Some("app"), "sum").await.unwrap();
     assert_eq!(
         (&live["spec"]["suspend"], &live["spec"]["template"]["metadata"]["labels"]["foo"]),
         (&json!(false), &json!("baz"))

@@ -3,16 +3,18 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod adversarial;
 mod applying;
 mod basics;
+mod budget;
 mod drift;
-mod hostile;
+mod faults;
+mod faulty_runs;
+mod fixture;
 mod leaving;
 mod pacing;
+mod policy;
 mod real;
 mod reporting;
 mod safety;
-mod storms;
 mod takeover;
-mod weather;
-mod world;

@@ -1,23 +1,23 @@
-//! When Works are looked at again by themselves, in which order, and in which waves their objects are made.
+//! Requeue intervals, priorities, and the order in which objects are applied.
 
 use std::time::Duration;
 
-use fleet_core::apply::priority::Decline;
-use fleet_core::apply::requeue::Pace;
+use fleet_core::apply::priority::PriorityDecay;
+use fleet_core::apply::requeue::RequeueBackoff;
 use fleet_member::ApplierOptions;
-use fleet_runtime::Ending;
+use fleet_runtime::ReconcileResult;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::applying::{widget, widget_definition};
-use crate::weather::Weather;
-use crate::world::{Agent, DEFINITIONS, DEPLOYMENTS, World, config_map, deployment, namespace, pass, until};
+use crate::faults::FaultInjector;
+use crate::fixture::{Agent, DEFINITIONS, DEPLOYMENTS, Fixture, config_map, deployment, namespace, pass, until};
 
 const MAPS: &str = "v1/configmaps";
 
-/// The intervals of the specification's scenario, of an agent that watches nothing.
+/// The intervals of the specification's scenario, for an agent without watches.
 fn steep() -> ApplierOptions {
-    let pace = Pace {
+    let backoff = RequeueBackoff {
         attempts_with_fixed_delay: 1,
         fixed_seconds: 10.0,
         slow_base: 1.5,
@@ -27,12 +27,12 @@ fn steep() -> ApplierOptions {
         longest_seconds: 90.0,
         skip_to_fast_when_settled: true,
     };
-    ApplierOptions { pace, watched_kinds: 0, ..ApplierOptions::default() }
+    ApplierOptions { requeue_backoff: backoff, watched_kinds: 0, ..ApplierOptions::default() }
 }
 
-/// The seconds from the next run of the applier to each of those that come after it within `time`.
+/// The seconds from the next reconcile to each later one within `time`.
 async fn runs_within(agent: &Agent, time: Duration) -> Vec<u64> {
-    let runs = || agent.metrics.reconciles("work-applier", Ending::Settled);
+    let runs = || agent.metrics.reconciles("work-applier", ReconcileResult::Succeeded);
     let (mut seen, mut times, mut first) = (runs(), Vec::new(), None);
     while first.is_none_or(|first: Instant| first.elapsed() <= time) {
         pass(Duration::from_millis(50)).await;
@@ -49,71 +49,71 @@ async fn runs_within(agent: &Agent, time: Duration) -> Vec<u64> {
 
 #[tokio::test(start_paused = true)]
 async fn applier_s66_a_work_that_never_becomes_available_is_looked_at_less_and_less() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
-    let agent = world.start_with(steep());
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
+    let agent = fixture.start_with(steep());
     agent.settled().await;
-    world.work("w", &[deployment("web")], json!({})).await;
-    // The second run only writes what the first one found: that it is not available may wait for better news.
+    fixture.work("w", &[deployment("web")], json!({})).await;
+    // The second reconcile only writes the result of the first: the status "not available" is deferred.
     assert_eq!(runs_within(&agent, Duration::from_secs(305)).await, [2, 10, 30, 60, 120, 210, 300]);
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn applier_s67_an_available_work_skips_the_slow_part() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
-    let agent = world.start_with(steep());
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
+    let agent = fixture.start_with(steep());
     agent.settled().await;
-    world.work("w", &[config_map("cm", json!({}))], json!({})).await;
+    fixture.work("w", &[config_map("cm", json!({}))], json!({})).await;
     assert_eq!(runs_within(&agent, Duration::from_secs(245)).await, [10, 30, 70, 150, 240]);
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn applier_s68_a_new_spec_and_another_result_start_over() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
-    let agent = world.start_with(ApplierOptions { watched_kinds: 0, ..ApplierOptions::default() });
-    world.work("w", &[deployment("web")], json!({})).await;
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
+    let agent = fixture.start_with(ApplierOptions { watched_kinds: 0, ..ApplierOptions::default() });
+    fixture.work("w", &[deployment("web")], json!({})).await;
     pass(Duration::from_hours(3)).await;
-    let runs = agent.metrics.reconciles("work-applier", Ending::Settled);
+    let runs = agent.metrics.reconciles("work-applier", ReconcileResult::Succeeded);
     pass(Duration::from_mins(14)).await;
     assert!(
-        agent.metrics.reconciles("work-applier", Ending::Settled) <= runs + 1,
+        agent.metrics.reconciles("work-applier", ReconcileResult::Succeeded) <= runs + 1,
         "it is looked at every quarter of an hour"
     );
     let mut newer = deployment("web");
     newer["metadata"]["labels"] = json!({"a": "b"});
     let change = async {
         pass(Duration::from_secs(1)).await;
-        world.work("w", &[newer], json!({})).await;
+        fixture.work("w", &[newer], json!({})).await;
     };
     let (times, ()) = tokio::join!(runs_within(&agent, Duration::from_secs(8)), change);
     assert_eq!(times, [2, 5, 7], "the first of them only writes what was found");
     pass(Duration::from_hours(3)).await;
-    // The result changes, which is seen at the next look; from there it starts over.
-    crate::world::make_available(&world, "web").await;
+    // The changed result is seen at the next reconcile, and the intervals start over.
+    crate::fixture::make_available(&fixture, "web").await;
     assert_eq!(runs_within(&agent, Duration::from_secs(8)).await, [5, 7]);
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn applier_s69_works_that_were_well_for_long_come_after_others() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let with = |name: &str, value: &str| config_map(name, json!({"k": value}));
     for work in ["busy", "old"] {
-        world.work(work, &[with(work, "1")], json!({})).await;
+        fixture.work(work, &[with(work, "1")], json!({})).await;
     }
-    let decline = Some(Decline { slope: -10, start: 120 });
-    let weather = Weather::default();
-    let agent = world.run(ApplierOptions { works_at_once: 1, decline, ..ApplierOptions::default() }, &weather);
-    world.shows("old", "Available=True/AllManifestsAvailable").await;
+    let priority_decay = Some(PriorityDecay { slope: -10, start: 120 });
+    let faults = FaultInjector::default();
+    let agent = fixture.run(ApplierOptions { works_at_once: 1, priority_decay, ..ApplierOptions::default() }, &faults);
+    fixture.shows("old", "Available=True/AllManifestsAvailable").await;
     pass(Duration::from_mins(15)).await;
-    world.work("young", &[with("young", "1")], json!({})).await;
-    world.shows("young", "Available=True/AllManifestsAvailable").await;
-    world
+    fixture.work("young", &[with("young", "1")], json!({})).await;
+    fixture.shows("young", "Available=True/AllManifestsAvailable").await;
+    fixture
         .work(
             "ill",
             &[
@@ -123,25 +123,25 @@ async fn applier_s69_works_that_were_well_for_long_come_after_others() {
             json!({}),
         )
         .await;
-    world.shows("ill", "Applied=False/SomeManifestsAreNotApplied").await;
+    fixture.shows("ill", "Applied=False/SomeManifestsAreNotApplied").await;
     agent.settled().await;
-    // While the only hand is busy, the others change, the oldest first.
-    weather.before("GET", "/configmaps/busy", pass(Duration::from_secs(5)));
+    // While the only worker is busy, the others change, the oldest first.
+    faults.before("GET", "/configmaps/busy", pass(Duration::from_secs(5)));
     for work in ["busy", "old", "young", "ill"] {
-        world.work(work, &[with(work, "2")], json!({})).await;
+        fixture.work(work, &[with(work, "2")], json!({})).await;
         pass(Duration::from_millis(100)).await;
     }
     let version = |work: &'static str| {
-        let world = &world;
+        let fixture = &fixture;
         async move {
-            let live = world.member().get(MAPS, Some("app"), work).await.unwrap();
+            let live = fixture.member().get(MAPS, Some("app"), work).await.unwrap();
             assert_eq!(live["data"]["k"], "2", "{work}");
             live["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
         }
     };
     pass(Duration::from_secs(10)).await;
     agent.settled().await;
-    assert!(weather.is_over());
+    assert!(faults.is_over());
     let (old, young, ill) = (version("old").await, version("young").await, version("ill").await);
     assert!(young < old && ill < old, "young {young}, ill {ill}, old {old}");
     agent.stop().await;
@@ -162,8 +162,8 @@ fn in_app(mut object: Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn applier_s12_what_others_need_is_made_first_and_what_belongs_to_one_wave_together() {
-    let world = World::new().await;
-    world.member().create(DEFINITIONS, None, &widget_definition()).await;
+    let fixture = Fixture::new().await;
+    fixture.member().create(DEFINITIONS, None, &widget_definition()).await;
     let rbac = "rbac.authorization.k8s.io/v1";
     let mut other = widget_definition();
     other["metadata"]["name"] = json!("gadgets.example.org");
@@ -183,9 +183,9 @@ async fn applier_s12_what_others_need_is_made_first_and_what_belongs_to_one_wave
         of("scheduling.k8s.io/v1", "PriorityClass", "p", json!({"value": 1})),
         namespace("app"),
     ];
-    world.work("w", &manifests, json!({})).await;
-    let weather = Weather::default();
-    // Every creation takes a while, so that waves can be told apart by the second.
+    fixture.work("w", &manifests, json!({})).await;
+    let faults = FaultInjector::default();
+    // Every creation takes a while, so that batches can be distinguished by the second.
     let waves = [
         &["/namespaces", "/priorityclasses"][..],
         &["/configmaps", "/customresourcedefinitions"],
@@ -196,11 +196,11 @@ async fn applier_s12_what_others_need_is_made_first_and_what_belongs_to_one_wave
         &["/widgets"],
     ];
     for path in waves.into_iter().flatten() {
-        weather.before("POST", path, pass(Duration::from_secs(3)));
+        faults.before("POST", path, pass(Duration::from_secs(3)));
     }
-    let agent = world.start_in(&weather);
-    until("everything is made", || async { weather.is_over() }).await;
-    world.shows("w", "Applied=True/AllManifestsApplied").await;
+    let agent = fixture.start_in(&faults);
+    until("everything is made", || async { faults.is_over() }).await;
+    fixture.shows("w", "Applied=True/AllManifestsApplied").await;
     let places: [(&str, Option<&str>, &str); 10] = [
         ("v1/namespaces", None, "app"),
         ("scheduling.k8s.io/v1/priorityclasses", None, "p"),
@@ -215,7 +215,7 @@ async fn applier_s12_what_others_need_is_made_first_and_what_belongs_to_one_wave
     ];
     let mut made: Vec<jiff::Timestamp> = Vec::new();
     for (resource, place, name) in places {
-        let live = world.member().get(resource, place, name).await.unwrap();
+        let live = fixture.member().get(resource, place, name).await.unwrap();
         made.push(live["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap());
     }
     let seconds: Vec<i64> = made.iter().map(|time| time.duration_since(made[0]).as_secs()).collect();

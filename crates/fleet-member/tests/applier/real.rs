@@ -1,7 +1,7 @@
-//! The core set of the scenarios on real kube-apiservers with kube-controller-manager, one after the other: the same scenarios that
-//! are tests on our own server. Ignored by default: an empty cache means building Kubernetes first.
+//! The core set of scenarios on real kube-apiservers with kube-controller-manager, one after the other: the same
+//! scenarios that are tests on our own server. Ignored by default: with an empty cache Kubernetes is built first.
 //!
-//! There are no nodes, so what a kubelet would say of pods is said here; all else is Kubernetes' own doing.
+//! There are no nodes, so the tests write the status of pods; everything else is Kubernetes itself.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -11,11 +11,14 @@ use kube::Client;
 use serde_json::Value;
 use xtask::real::{Access, Options, RealCluster, client, kubeconfig, pods};
 
-use crate::world::{DEFINITIONS, DEPLOYMENTS, JOBS, LEDGERS, MAILBOXES, MEMBER, NAMESPACE, Tell, WORKS, World, until};
+use crate::fixture::{
+    APPLIED_WORKS, DEFINITIONS, DEPLOYMENTS, Fixture, INTERNAL_MEMBER_CLUSTERS, JOBS, MEMBER, NAMESPACE, Scenario,
+    WORKS, until,
+};
 use crate::{applying, basics, drift, leaving, reporting, takeover};
 
-/// Those in which Kubernetes collects garbage come last: half a minute passes until its collector knows a new kind.
-const CORE: [&[(&str, Tell)]; 6] =
+/// Scenarios with garbage collection come last: the collector needs half a minute to learn a new kind.
+const CORE: [&[(&str, Scenario)]; 6] =
     [applying::CORE, drift::CORE, reporting::CORE, takeover::CORE, leaving::CORE, basics::CORE];
 /// A scenario takes seconds; a machine that is busy with building may need minutes.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -29,11 +32,11 @@ async fn the_core_set_on_a_real_kube_apiserver() {
     let servers = Servers::start().await;
     let mut failed = Vec::new();
     let only = std::env::var("SCENARIO").unwrap_or_default();
-    for (name, tell) in CORE.into_iter().flatten().filter(|(name, _)| name.contains(&only)) {
+    for (name, scenario) in CORE.into_iter().flatten().filter(|(name, _)| name.contains(&only)) {
         let begun = Instant::now();
-        let world = servers.empty_world().await;
-        let told = AssertUnwindSafe(tokio::time::timeout(PATIENCE, tell(world))).catch_unwind().await;
-        let is_well = matches!(told, Ok(Ok(())));
+        let fixture = servers.empty_fixture().await;
+        let result = AssertUnwindSafe(tokio::time::timeout(PATIENCE, scenario(fixture))).catch_unwind().await;
+        let is_well = matches!(result, Ok(Ok(())));
         eprintln!("{:5.1} s {} {name}", begun.elapsed().as_secs_f32(), if is_well { "ok" } else { "FAILED" });
         if !is_well {
             failed.push(*name);
@@ -59,42 +62,42 @@ impl Servers {
         }
         let [hub, member] = clients.try_into().unwrap_or_else(|_| panic!("two servers were started"));
         let servers = Self { _cluster: cluster, hub, member };
-        servers.world().install_kinds().await;
+        servers.fixture().install_kinds().await;
         servers
     }
 
-    fn world(&self) -> World {
-        World::on_real(self.hub.clone(), self.member.clone())
+    fn fixture(&self) -> Fixture {
+        Fixture::on_real(self.hub.clone(), self.member.clone())
     }
 
-    /// A member that has just been invited, whatever the scenario before left behind.
-    async fn empty_world(&self) -> World {
-        let world = self.world();
-        for work in names(world.hub().try_list(WORKS, Some(NAMESPACE)).await) {
-            world.hub().remove(WORKS, Some(NAMESPACE), &work).await;
+    /// A new member, whatever the previous scenario left behind.
+    async fn empty_fixture(&self) -> Fixture {
+        let fixture = self.fixture();
+        for work in names(fixture.hub().try_list(WORKS, Some(NAMESPACE)).await) {
+            fixture.hub().remove(WORKS, Some(NAMESPACE), &work).await;
         }
-        world.hub().remove(MAILBOXES, Some(NAMESPACE), MEMBER).await;
+        fixture.hub().remove(INTERNAL_MEMBER_CLUSTERS, Some(NAMESPACE), MEMBER).await;
         for namespace in ["app", "nowhere"] {
-            take_down(&world, namespace).await;
+            take_down(&fixture, namespace).await;
         }
-        for ledger in names(world.member().try_list(LEDGERS, None).await) {
-            world.member().remove(LEDGERS, None, &ledger).await;
+        for applied_work in names(fixture.member().try_list(APPLIED_WORKS, None).await) {
+            fixture.member().remove(APPLIED_WORKS, None, &applied_work).await;
         }
-        world.member().remove("rbac.authorization.k8s.io/v1/clusterroles", None, "boss").await;
-        // What holds a definition is its objects, which go first.
-        world.member().discard(DEFINITIONS, None, "widgets.example.com").await;
+        fixture.member().remove("rbac.authorization.k8s.io/v1/clusterroles", None, "boss").await;
+        // A definition waits for its objects, which are deleted first.
+        fixture.member().discard(DEFINITIONS, None, "widgets.example.com").await;
         until("the kind is gone", || async {
-            world.member().get(DEFINITIONS, None, "widgets.example.com").await.is_none()
+            fixture.member().get(DEFINITIONS, None, "widgets.example.com").await.is_none()
         })
         .await;
-        world.invite_member().await;
-        world
+        fixture.invite_member().await;
+        fixture
     }
 }
 
-/// A namespace's controller waits for some seconds before it begins, which is too long for one scenario.
-async fn take_down(world: &World, namespace: &str) {
-    let member = world.member();
+/// A namespace's controller waits for some seconds before it starts, which is too long for one scenario.
+async fn take_down(fixture: &Fixture, namespace: &str) {
+    let member = fixture.member();
     member.remove("v1/namespaces", None, namespace).await;
     for resource in [DEPLOYMENTS, JOBS, REPLICA_SETS, PODS, "v1/configmaps", "v1/secrets"] {
         for name in names(member.try_list(resource, Some(namespace)).await) {
@@ -112,9 +115,9 @@ fn names(list: Option<Value>) -> Vec<String> {
     items.into_iter().flatten().map(name).collect()
 }
 
-/// Says what a kubelet would say when it runs all pods of a Deployment, until that is available.
-pub(crate) async fn run_pods(world: &World, deployment: &str) {
-    let member = world.member();
+/// Writes the status of all pods of a Deployment, as a kubelet would, until it is available.
+pub(crate) async fn run_pods(fixture: &Fixture, deployment: &str) {
+    let member = fixture.member();
     until("the Deployment is available", || async {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let list = member.try_list(PODS, Some("app")).await.unwrap_or_default();

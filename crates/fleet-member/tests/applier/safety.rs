@@ -1,15 +1,15 @@
-//! Nothing is deleted by accident, nothing is written for nothing.
+//! Nothing is deleted by accident, and nothing is written without a reason.
 
 use std::time::Duration;
 
 use fleet_api::kinds::{AppliedWork, Work};
 use fleet_core::apply::budget::Limit;
 use fleet_member::ApplierOptions;
-use fleet_runtime::{Ending, KindId};
+use fleet_runtime::{KindId, ReconcileResult};
 use serde_json::json;
 
-use crate::weather::Weather;
-use crate::world::{Agent, LEDGERS, NAMESPACE, WORKS, World, config_map, in_short, namespace, pass, until};
+use crate::faults::FaultInjector;
+use crate::fixture::{APPLIED_WORKS, Agent, Fixture, NAMESPACE, WORKS, config_map, in_short, namespace, pass, until};
 
 const MAPS: &str = "v1/configmaps";
 
@@ -20,17 +20,17 @@ fn status_writes(agent: &Agent) -> (u64, u64) {
 
 #[tokio::test(start_paused = true)]
 async fn applier_s04_a_first_rollout_costs_two_statuses_and_an_update_one() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
-    world.work("w", &[config_map("cm", json!({"k": "1"}))], json!({})).await;
-    let agent = world.start();
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
+    fixture.work("w", &[config_map("cm", json!({"k": "1"}))], json!({})).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     pass(Duration::from_mins(2)).await;
     assert_eq!(status_writes(&agent), (2, 1));
     for round in 2..5 {
-        world.work("w", &[config_map("cm", json!({"k": round.to_string()}))], json!({})).await;
+        fixture.work("w", &[config_map("cm", json!({"k": round.to_string()}))], json!({})).await;
         until("the update is reported", || async {
-            let work = world.stored("w").await;
+            let work = fixture.stored("w").await;
             work["status"]["conditions"][1]["observedGeneration"] == work["metadata"]["generation"]
         })
         .await;
@@ -45,10 +45,10 @@ async fn applier_s04_a_first_rollout_costs_two_statuses_and_an_update_one() {
 
 #[tokio::test(start_paused = true)]
 async fn applier_s75_what_was_processed_is_counted() {
-    let world = World::new().await;
-    world.work("w", &[namespace("app")], json!({})).await;
-    let agent = world.start();
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    let fixture = Fixture::new().await;
+    fixture.work("w", &[namespace("app")], json!({})).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     agent.settled().await;
     let processed = &agent.installed.processed;
     let works = processed.works.get(&["AllManifestsApplied", "AllManifestsAvailable", "Skipped"]);
@@ -59,16 +59,16 @@ async fn applier_s75_what_was_processed_is_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_comes_back_writes_nothing() {
-    let world = World::new().await;
-    world.work("w", &[namespace("app"), config_map("cm", json!({"k": "1"}))], json!({})).await;
-    let agent = world.start();
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    let fixture = Fixture::new().await;
+    fixture.work("w", &[namespace("app"), config_map("cm", json!({"k": "1"}))], json!({})).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     pass(Duration::from_mins(1)).await;
     agent.kill();
-    let again = world.start();
+    let again = fixture.start();
     pass(Duration::from_mins(1)).await;
     again.settled().await;
-    assert!(again.metrics.reconciles("work-applier", Ending::Settled) > 0);
+    assert!(again.metrics.reconciles("work-applier", ReconcileResult::Succeeded) > 0);
     assert_eq!(status_writes(&again), (0, 0));
     for kind in ["configmaps", "namespaces"] {
         let kind = KindId::new("", "v1", "", kind);
@@ -80,297 +80,302 @@ async fn an_agent_that_comes_back_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_who_changes_everything_back_is_not_fought_at_full_speed() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
-    world.work("w", &[config_map("cm", json!({"k": "ours"}))], json!({})).await;
-    let agent = world.start();
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+async fn contention_over_objects_backs_off() {
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
+    fixture.work("w", &[config_map("cm", json!({"k": "ours"}))], json!({})).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     pass(Duration::from_secs(10)).await;
     let patches = || agent.metrics.writes_of(&KindId::new("", "v1", "", "configmaps"), "patch", "ok");
     let begun = patches();
     for _ in 0..600 {
-        let live = world.member().get(MAPS, Some("app"), "cm").await.unwrap();
+        let live = fixture.member().get(MAPS, Some("app"), "cm").await.unwrap();
         if live["data"]["k"] == "ours" {
-            world.member().patch(MAPS, Some("app"), "cm", &json!({"data": {"k": "theirs"}})).await;
+            fixture.member().patch(MAPS, Some("app"), "cm", &json!({"data": {"k": "theirs"}})).await;
         }
         pass(Duration::from_millis(100)).await;
     }
     let fought = patches() - begun;
     assert!((4..=10).contains(&fought), "{fought} corrections within a minute");
-    // A new version does not wait.
-    world.work("w", &[config_map("cm", json!({"k": "newer"}))], json!({})).await;
+    // A new version is not delayed.
+    fixture.work("w", &[config_map("cm", json!({"k": "newer"}))], json!({})).await;
     pass(Duration::from_millis(500)).await;
-    assert_eq!(world.member().get(MAPS, Some("app"), "cm").await.unwrap()["data"]["k"], "newer");
+    assert_eq!(fixture.member().get(MAPS, Some("app"), "cm").await.unwrap()["data"]["k"], "newer");
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_one_object_costs_no_look_at_the_others() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let maps: Vec<_> = (0..20).map(|number| config_map(&format!("cm{number}"), json!({}))).collect();
-    world.work("w", &maps, json!({})).await;
-    let agent = world.start();
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    fixture.work("w", &maps, json!({})).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     pass(Duration::from_secs(30)).await;
-    let (reads, before) = (agent.metrics.reads(), world.stored("w").await);
-    world.member().patch(MAPS, Some("app"), "cm7", &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    let (reads, before) = (agent.metrics.reads(), fixture.stored("w").await);
+    fixture.member().patch(MAPS, Some("app"), "cm7", &json!({"metadata": {"labels": {"a": "b"}}})).await;
     pass(Duration::from_secs(5)).await;
     agent.settled().await;
     assert_eq!(agent.metrics.reads() - reads, 1);
-    assert_eq!(world.stored("w").await, before);
+    assert_eq!(fixture.stored("w").await, before);
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn applier_s65_what_was_applied_before_a_crash_is_not_lost_track_of() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
-    world.work("w", &[config_map("first", json!({}))], json!({})).await;
-    let agent = world.start();
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
+    fixture.work("w", &[config_map("first", json!({}))], json!({})).await;
+    let agent = fixture.start();
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     agent.settled().await;
-    world.work("w", &[config_map("first", json!({})), config_map("second", json!({}))], json!({})).await;
-    // Killed at the very moment at which the object appears: its result is not reported yet.
+    fixture.work("w", &[config_map("first", json!({})), config_map("second", json!({}))], json!({})).await;
+    // Killed at the moment when the object appears: its result is not reported yet.
     loop {
-        if world.member().get(MAPS, Some("app"), "second").await.is_some() {
+        if fixture.member().get(MAPS, Some("app"), "second").await.is_some() {
             break;
         }
         tokio::task::yield_now().await;
     }
     agent.kill();
-    world.work("w", &[config_map("first", json!({}))], json!({})).await;
-    let again = world.start();
-    until("the object is gone", || async { world.member().get(MAPS, Some("app"), "second").await.is_none() }).await;
+    fixture.work("w", &[config_map("first", json!({}))], json!({})).await;
+    let again = fixture.start();
+    until("the object is gone", || async { fixture.member().get(MAPS, Some("app"), "second").await.is_none() }).await;
     again.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mass_deletion_is_slowed_down_and_told() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
+async fn a_mass_deletion_is_slowed_down_and_reported() {
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let maps: Vec<_> = (0..5).map(|number| config_map(&format!("cm{number}"), json!({}))).collect();
-    world.work("w", &maps, json!({})).await;
+    fixture.work("w", &maps, json!({})).await;
     let deletions = Limit { objects: 2, percent: 0 };
-    let agent = world.start_with(ApplierOptions { deletions, ..ApplierOptions::default() });
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    let agent = fixture.start_with(ApplierOptions { deletions, ..ApplierOptions::default() });
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     let left = || async {
         let mut left = 0;
         for number in 0..5 {
-            left += usize::from(world.member().get(MAPS, Some("app"), &format!("cm{number}")).await.is_some());
+            left += usize::from(fixture.member().get(MAPS, Some("app"), &format!("cm{number}")).await.is_some());
         }
         left
     };
-    world.work("w", &[], json!({})).await;
-    world.shows("w", "DeletionsHeld=True/DeleteBudgetExhausted").await;
+    fixture.work("w", &[], json!({})).await;
+    fixture.shows("w", "DeletionsHeld=True/DeleteBudgetExhausted").await;
     assert_eq!(left().await, 3);
     pass(Duration::from_secs(62)).await;
     agent.settled().await;
     assert_eq!(left().await, 1);
     until("all are gone", || async { left().await == 0 }).await;
-    world.reaches("w", "Applied=True/AllManifestsApplied Available=True/AllManifestsAvailable").await;
+    fixture.reaches("w", "Applied=True/AllManifestsApplied Available=True/AllManifestsAvailable").await;
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn many_works_that_go_at_once_go_one_after_the_other() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let works = ["a", "b", "c"];
     for work in works {
-        world.work(work, &[config_map(work, json!({}))], json!({})).await;
+        fixture.work(work, &[config_map(work, json!({}))], json!({})).await;
     }
     let deletions = Limit { objects: 1, percent: 0 };
-    let agent = world.start_with(ApplierOptions { deletions, ..ApplierOptions::default() });
+    let agent = fixture.start_with(ApplierOptions { deletions, ..ApplierOptions::default() });
     for work in works {
-        world.shows(work, "Available=True/AllManifestsAvailable").await;
+        fixture.shows(work, "Available=True/AllManifestsAvailable").await;
     }
     for work in works {
-        world.delete_work(work).await;
+        fixture.delete_work(work).await;
     }
     pass(Duration::from_secs(5)).await;
     let mut left = Vec::new();
     for work in works {
-        left.extend(world.try_stored(work).await);
+        left.extend(fixture.try_stored(work).await);
     }
     assert_eq!(left.len(), 2);
     let held =
         left.iter().filter(|work| work["status"]["conditions"].to_string().contains("DeleteBudgetExhausted")).count();
     assert_eq!(held, 2);
     for work in works {
-        until("it is gone", || async { world.try_stored(work).await.is_none() }).await;
+        until("it is gone", || async { fixture.try_stored(work).await.is_none() }).await;
     }
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_large_work_that_goes_goes_in_portions_and_its_namespace_last() {
-    let world = World::new().await;
+    let fixture = Fixture::new().await;
     let maps: Vec<_> = (0..5).map(|number| config_map(&format!("cm{number}"), json!({}))).collect();
     let all: Vec<_> = std::iter::once(namespace("app")).chain(maps).collect();
-    world.work("w", &all, json!({})).await;
+    fixture.work("w", &all, json!({})).await;
     let deletions = Limit { objects: 2, percent: 0 };
-    let agent = world.start_with(ApplierOptions { deletions, ..ApplierOptions::default() });
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    let agent = fixture.start_with(ApplierOptions { deletions, ..ApplierOptions::default() });
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     let left = || async {
         let mut left = 0;
         for number in 0..5 {
-            left += usize::from(world.member().get(MAPS, Some("app"), &format!("cm{number}")).await.is_some());
+            left += usize::from(fixture.member().get(MAPS, Some("app"), &format!("cm{number}")).await.is_some());
         }
         left
     };
-    let told = || async {
-        let work = world.stored("w").await;
+    let reported = || async {
+        let work = fixture.stored("w").await;
         let conditions = work["status"]["conditions"].as_array().unwrap().clone();
         let held = conditions.iter().find(|condition| condition["type"] == "DeletionsHeld");
         held.map(|held| held["message"].as_str().unwrap().to_owned()).unwrap_or_default()
     };
-    world.delete_work("w").await;
-    world.shows("w", "DeletionsHeld=True/DeleteBudgetExhausted").await;
-    assert_eq!((left().await, world.ledger("w").await.is_some()), (3, true));
+    fixture.delete_work("w").await;
+    fixture.shows("w", "DeletionsHeld=True/DeleteBudgetExhausted").await;
+    assert_eq!((left().await, fixture.applied_work("w").await.is_some()), (3, true));
     assert_eq!(
-        told().await,
+        reported().await,
         "The 4 object(s) of this Work are not deleted yet: at most 2 object(s) are deleted on this cluster within a minute"
     );
     pass(Duration::from_secs(59)).await;
     assert_eq!(left().await, 3, "not within the same minute");
     until("the next portion is gone", || async { left().await == 1 }).await;
-    assert!(world.member().get("v1/namespaces", None, "app").await.is_some());
+    assert!(fixture.member().get("v1/namespaces", None, "app").await.is_some());
     agent.settled().await;
-    assert!(told().await.starts_with("The 2 object(s) of this Work"), "{}", told().await);
+    assert!(reported().await.starts_with("The 2 object(s) of this Work"), "{}", reported().await);
     pass(Duration::from_secs(59)).await;
-    assert_eq!((left().await, world.ledger("w").await.is_some()), (1, true));
-    until("the Work is gone", || async { world.try_stored("w").await.is_none() }).await;
-    assert_eq!(world.ledger("w").await, None);
+    assert_eq!((left().await, fixture.applied_work("w").await.is_some()), (1, true));
+    until("the Work is gone", || async { fixture.try_stored("w").await.is_none() }).await;
+    assert_eq!(fixture.applied_work("w").await, None);
     assert_eq!(left().await, 0);
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_a_large_work_that_goes_can_still_be_kept() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let maps: Vec<_> = (0..3).map(|number| config_map(&format!("cm{number}"), json!({}))).collect();
-    world.work("w", &maps, json!({})).await;
+    fixture.work("w", &maps, json!({})).await;
     let deletions = Limit { objects: 1, percent: 0 };
-    let agent = world.start_with(ApplierOptions { deletions, ..ApplierOptions::default() });
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
-    world.delete_work("w").await;
-    world.shows("w", "DeletionsHeld=True/DeleteBudgetExhausted").await;
+    let agent = fixture.start_with(ApplierOptions { deletions, ..ApplierOptions::default() });
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
+    fixture.delete_work("w").await;
+    fixture.shows("w", "DeletionsHeld=True/DeleteBudgetExhausted").await;
     let abandon = json!({"metadata": {"annotations": {"kubernetes-fleet.io/delete-propagation-policy": "Abandon"}}});
-    world.hub().patch(WORKS, Some(NAMESPACE), "w", &abandon).await;
-    until("the Work is gone", || async { world.try_stored("w").await.is_none() }).await;
-    assert_eq!(world.member().get(MAPS, Some("app"), "cm0").await, None);
+    fixture.hub().patch(WORKS, Some(NAMESPACE), "w", &abandon).await;
+    until("the Work is gone", || async { fixture.try_stored("w").await.is_none() }).await;
+    assert_eq!(fixture.member().get(MAPS, Some("app"), "cm0").await, None);
     for name in ["cm1", "cm2"] {
-        let live = world.member().get(MAPS, Some("app"), name).await.unwrap();
-        assert!(crate::world::owners(&live).is_empty() && live["metadata"]["deletionTimestamp"].is_null());
+        let live = fixture.member().get(MAPS, Some("app"), name).await.unwrap();
+        assert!(crate::fixture::owners(&live).is_empty() && live["metadata"]["deletionTimestamp"].is_null());
     }
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_others_own_too_does_not_count_as_deleted() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
-    let boss = world.member().create(MAPS, Some("app"), &config_map("boss", json!({}))).await;
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
+    let boss = fixture.member().create(MAPS, Some("app"), &config_map("boss", json!({}))).await;
     let maps: Vec<_> = (0..5).map(|number| config_map(&format!("cm{number}"), json!({}))).collect();
-    world.work("w", &maps, json!({"applyStrategy": {"allowCoOwnership": true}})).await;
+    fixture.work("w", &maps, json!({"applyStrategy": {"allowCoOwnership": true}})).await;
     let deletions = Limit { objects: 2, percent: 0 };
-    let agent = world.start_with(ApplierOptions { deletions, ..ApplierOptions::default() });
-    world.shows("w", "Available=True/AllManifestsAvailable").await;
+    let agent = fixture.start_with(ApplierOptions { deletions, ..ApplierOptions::default() });
+    fixture.shows("w", "Available=True/AllManifestsAvailable").await;
     let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "boss", "uid": boss["metadata"]["uid"]});
     for number in 0..4 {
-        crate::world::add_owner(&world, MAPS, &format!("cm{number}"), &other).await;
+        crate::fixture::add_owner(&fixture, MAPS, &format!("cm{number}"), &other).await;
     }
     let begun = tokio::time::Instant::now();
-    world.delete_work("w").await;
-    until("the Work is gone", || async { world.try_stored("w").await.is_none() }).await;
+    fixture.delete_work("w").await;
+    until("the Work is gone", || async { fixture.try_stored("w").await.is_none() }).await;
     assert!(begun.elapsed() < Duration::from_secs(30), "one deletion is within the budget");
-    assert_eq!(world.member().get(MAPS, Some("app"), "cm4").await, None);
+    assert_eq!(fixture.member().get(MAPS, Some("app"), "cm4").await, None);
     for number in 0..4 {
-        let live = world.member().get(MAPS, Some("app"), &format!("cm{number}")).await.unwrap();
-        assert_eq!(crate::world::owners(&live), ["ConfigMap boss"]);
+        let live = fixture.member().get(MAPS, Some("app"), &format!("cm{number}")).await.unwrap();
+        assert_eq!(crate::fixture::owners(&live), ["ConfigMap boss"]);
     }
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_is_parted_from_only_on_what_the_hub_says_at_that_moment() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
+async fn a_work_is_finalized_only_after_reading_it_from_the_hub() {
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     for work in ["a", "b"] {
-        world.work(work, &[config_map(work, json!({}))], json!({})).await;
+        fixture.work(work, &[config_map(work, json!({}))], json!({})).await;
     }
-    let agent = world.start();
+    let agent = fixture.start();
     for work in ["a", "b"] {
-        world.shows(work, "Available=True/AllManifestsAvailable").await;
+        fixture.shows(work, "Available=True/AllManifestsAvailable").await;
     }
     agent.stop().await;
     for work in ["a", "b"] {
-        world.delete_work(work).await;
+        fixture.delete_work(work).await;
     }
-    // An agent that hears nothing new: one of the two goes, the other is held by the budget.
+    // An agent with stalled watches: one of the two is deleted, the other waits for the budget.
     let deletions = Limit { objects: 1, percent: 0 };
-    let agent = world.run(ApplierOptions { deletions, ..ApplierOptions::default() }, &Weather::deaf());
+    let agent =
+        fixture.run(ApplierOptions { deletions, ..ApplierOptions::default() }, &FaultInjector::stalled_watches());
     let held = |work: &'static str| {
-        let world = &world;
+        let fixture = &fixture;
         async move {
-            let stored = world.try_stored(work).await;
+            let stored = fixture.try_stored(work).await;
             stored.is_some_and(|stored| in_short(&stored).contains("DeletionsHeld=True/DeleteBudgetExhausted"))
         }
     };
     until("one is held", || async { held("a").await || held("b").await }).await;
     let kept = if held("a").await { "a" } else { "b" };
-    // The hub lets the member go by force.
-    world.hub().remove(WORKS, Some(NAMESPACE), kept).await;
-    assert_eq!(world.try_stored(kept).await, None);
+    // The hub force-deletes the member.
+    fixture.hub().remove(WORKS, Some(NAMESPACE), kept).await;
+    assert_eq!(fixture.try_stored(kept).await, None);
     pass(Duration::from_mins(3)).await;
     assert!(
-        world.member().get(LEDGERS, None, kept).await.is_some_and(|it| it["metadata"]["deletionTimestamp"].is_null())
+        fixture
+            .member()
+            .get(APPLIED_WORKS, None, kept)
+            .await
+            .is_some_and(|it| it["metadata"]["deletionTimestamp"].is_null())
     );
-    assert!(world.member().get(MAPS, Some("app"), kept).await.is_some());
+    assert!(fixture.member().get(MAPS, Some("app"), kept).await.is_some());
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_comes_with_our_hold_costs_no_write_for_it() {
-    let world = World::new().await;
-    world.member().create("v1/namespaces", None, &namespace("app")).await;
+async fn a_work_created_with_our_finalizer_costs_no_write_for_it() {
+    let fixture = Fixture::new().await;
+    fixture.member().create("v1/namespaces", None, &namespace("app")).await;
     let work = json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "Work",
         "metadata": {"name": "held", "namespace": NAMESPACE, "finalizers": ["kubernetes-fleet.io/work-cleanup"]},
         "spec": {"workload": {"manifests": [config_map("cm", json!({}))]}},
     });
-    world.hub().create(WORKS, Some(NAMESPACE), &work).await;
-    let agent = world.start();
-    world.shows("held", "Available=True/AllManifestsAvailable").await;
+    fixture.hub().create(WORKS, Some(NAMESPACE), &work).await;
+    let agent = fixture.start();
+    fixture.shows("held", "Available=True/AllManifestsAvailable").await;
     agent.settled().await;
     let written = |verb: &'static str| agent.metrics.writes_of(&KindId::of::<Work>(), verb, "ok");
     assert_eq!((written("patch"), written("status")), (0, 2));
-    world.work("free", &[config_map("other", json!({}))], json!({})).await;
-    world.shows("free", "Available=True/AllManifestsAvailable").await;
+    fixture.work("free", &[config_map("other", json!({}))], json!({})).await;
+    fixture.shows("free", "Available=True/AllManifestsAvailable").await;
     agent.settled().await;
     assert_eq!((written("patch"), written("status")), (1, 4));
     for work in ["held", "free"] {
-        assert_eq!(world.stored(work).await["metadata"]["finalizers"], json!(["kubernetes-fleet.io/work-cleanup"]));
+        assert_eq!(fixture.stored(work).await["metadata"]["finalizers"], json!(["kubernetes-fleet.io/work-cleanup"]));
     }
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_work_that_is_deleted_before_it_was_ever_looked_at_goes_at_once() {
-    let world = World::new().await;
+    let fixture = Fixture::new().await;
     let work = json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "Work",
         "metadata": {"name": "w", "namespace": NAMESPACE, "finalizers": ["kubernetes-fleet.io/work-cleanup"]},
         "spec": {"workload": {"manifests": [namespace("app")]}},
     });
-    world.hub().create(WORKS, Some(NAMESPACE), &work).await;
-    world.delete_work("w").await;
-    let agent = world.start();
-    until("the Work is gone", || async { world.try_stored("w").await.is_none() }).await;
-    assert_eq!(world.member().get("v1/namespaces", None, "app").await, None);
-    assert_eq!(world.ledger("w").await, None);
+    fixture.hub().create(WORKS, Some(NAMESPACE), &work).await;
+    fixture.delete_work("w").await;
+    let agent = fixture.start();
+    until("the Work is gone", || async { fixture.try_stored("w").await.is_none() }).await;
+    assert_eq!(fixture.member().get("v1/namespaces", None, "app").await, None);
+    assert_eq!(fixture.applied_work("w").await, None);
     agent.stop().await;
 }

@@ -1,5 +1,5 @@
-//! A small fleet for tests: a hub and members as clusters of one API server in this process, with virtual time. The hub's
-//! agent may do everything; a member's agent has on the hub what its role gives it, and nothing else.
+//! A small fleet for tests: a hub and members as clusters of one API server in this process, with virtual time. The
+//! hub's agent may do everything; a member's agent has only the permissions of its role.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
@@ -17,7 +17,7 @@ use fleet_api::kinds::{InternalMemberCluster, MemberCluster, Obj, Work, all_crds
 use fleet_api::types::{MemberClusterSpec, Subject};
 use fleet_hub::{Hub, HubOptions};
 use fleet_member::{Member, MemberOptions};
-use fleet_runtime::{Broken, Clock, Metrics, Options, Ownership, Progress, Runtime, Seeds};
+use fleet_runtime::{Clock, Metrics, Options, Ownership, Progress, Runtime, Seeds, TaskPanicked};
 use http::{Request, Uri};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, Node};
@@ -32,7 +32,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tower_service::Service;
 
-/// Virtual time after which what has not happened never will.
+/// Timeout for conditions, in virtual time.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
 pub struct Fleet {
@@ -40,11 +40,11 @@ pub struct Fleet {
     pub clock: Clock,
 }
 
-/// Whether objects are held to the schema of their kind.
+/// Whether objects are validated by the schema of their kind.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Schemas {
     Strict,
-    /// Anything goes, so that an agent meets objects that it cannot read.
+    /// Not validated, so that an agent meets unreadable objects.
     Loose,
 }
 
@@ -86,7 +86,7 @@ impl Fleet {
         )
     }
 
-    /// The hub, as a member's agent sees it.
+    /// The hub with the permissions of a member's agent.
     pub fn hub_as(&self, member: &str) -> Client {
         Client::new(self.server.service(ROOT_CLUSTER, User::authenticated(identity(member), [])), "default")
     }
@@ -102,7 +102,7 @@ impl Fleet {
         Api::namespaced(self.hub(), &namespace_of(member))
     }
 
-    pub fn mailbox(&self, member: &str) -> Api<InternalMemberCluster> {
+    pub fn internal_member_cluster(&self, member: &str) -> Api<InternalMemberCluster> {
         Api::namespaced(self.hub(), &namespace_of(member))
     }
 
@@ -165,20 +165,20 @@ impl Fleet {
     }
 
     pub fn start_member(&self, name: &str) -> Running<Member> {
-        self.start_member_with(&MemberOptions::new(name).unwrap(), watch::channel(Mood::Fine).1)
+        self.start_member_with(&MemberOptions::new(name).unwrap(), watch::channel(ServerHealth::Ready).1)
     }
 
-    pub fn start_member_with(&self, options: &MemberOptions, mood: watch::Receiver<Mood>) -> Running<Member> {
+    pub fn start_member_with(&self, options: &MemberOptions, health: watch::Receiver<ServerHealth>) -> Running<Member> {
         let name = options.cluster.as_str();
         let ownership = Ownership::new(fleet_member::ownership()).unwrap();
         let mut runtime = Runtime::new(self.hub_as(name), self.options("member-agent", ownership));
         let inner = self.server.service(name, User::authenticated("admin", ["system:masters".to_owned()]));
-        let side = runtime.connect(Client::new(Moody { inner, mood }, "default"));
+        let side = runtime.connect(Client::new(ServerWithHealth { inner, health }, "default"));
         let member = fleet_member::install(&mut runtime, side, options);
         Running::start(runtime, member)
     }
 
-    /// The condition of a member that the hub tells of: `status reason`.
+    /// A condition of a MemberCluster: `status reason`.
     pub async fn condition(&self, member: &str, type_: &str) -> String {
         let found = self.members().get_opt(member).await.unwrap();
         let status = found.map(|member| json!(member.status)).unwrap_or_default();
@@ -245,10 +245,10 @@ pub fn json_of(object: &impl Serialize) -> Value {
     serde_json::to_value(object).unwrap()
 }
 
-/// A runtime that runs in the background.
+/// A runtime in the background.
 pub struct Running<T> {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), Broken>>,
+    task: JoinHandle<Result<(), TaskPanicked>>,
     pub installed: T,
     pub progress: Progress,
     pub metrics: Metrics,
@@ -267,13 +267,13 @@ impl<T> Running<T> {
         self.task.await.unwrap().unwrap();
     }
 
-    /// Waits until all is done that there is to do now.
+    /// Waits until the runtime is idle.
     pub async fn settled(&self) {
         until("everything is settled", || async { self.progress.is_synced() && self.progress.is_idle() }).await;
     }
 }
 
-/// Waits for a level; time moves only when nobody has anything to do.
+/// Waits for a condition; virtual time advances only while all tasks are idle.
 pub async fn until<F: Future<Output = bool>>(what: &str, mut reached: impl FnMut() -> F) {
     let begun = tokio::time::Instant::now();
     while !reached().await {
@@ -287,24 +287,24 @@ pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// How a member's API server answers its agent.
+/// The health of a member's API server.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Mood {
-    Fine,
-    /// It answers, but not that it is ready.
+pub enum ServerHealth {
+    Ready,
+    /// It answers, but is not ready.
     NotReady,
-    /// Nothing answers.
-    Silent,
+    /// It does not answer.
+    Unreachable,
 }
 
-/// A member's API server that has moods.
+/// A member's API server whose health the test sets.
 #[derive(Clone)]
-struct Moody {
+struct ServerWithHealth {
     inner: LocalService,
-    mood: watch::Receiver<Mood>,
+    health: watch::Receiver<ServerHealth>,
 }
 
-impl Service<Request<Body>> for Moody {
+impl Service<Request<Body>> for ServerWithHealth {
     type Response = <LocalService as Service<Request<Body>>>::Response;
     type Error = <LocalService as Service<Request<Body>>>::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
@@ -314,11 +314,11 @@ impl Service<Request<Body>> for Moody {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let mood = *self.mood.borrow();
-        if mood == Mood::Silent {
+        let health = *self.health.borrow();
+        if health == ServerHealth::Unreachable {
             return Box::pin(std::future::pending());
         }
-        if mood == Mood::NotReady && request.uri().path() == "/readyz" {
+        if health == ServerHealth::NotReady && request.uri().path() == "/readyz" {
             *request.uri_mut() = Uri::from_static("/readyz/no-such-check");
         }
         self.inner.call(request)

@@ -1,47 +1,48 @@
-//! How a kind is declared to the runtime: which objects, held how, found by what.
+//! The declaration of a cache: which objects of a kind, in which format, with which indexes.
 //!
-//! A value, not a trait: controllers declare foreign types (Namespace) and generic ones (`Obj<Family, Scope>`) alike.
+//! A value, not a trait, so that controllers can declare foreign types (Namespace) and generic ones (`Obj<Family, Scope>`).
 
 use std::fmt;
 
 use serde_json::Value;
 
-use super::{Cached, Keep};
+use super::{CacheFormat, Cached};
 use crate::key::ObjectKey;
 use crate::kind::KindId;
-use crate::write::Side;
+use crate::write::ClusterId;
 
 type IndexKeys<K> = Box<dyn Fn(&K) -> Vec<String> + Send + Sync>;
 
-/// Declares a cache; `Runtime::cache` makes it.
+/// Declares a cache; `Runtime::cache` creates it.
 pub struct Kind<K> {
     pub(crate) id: KindId,
-    pub(crate) side: Side,
+    pub(crate) cluster: ClusterId,
     pub(crate) selection: Selection,
-    pub(crate) keep: Keep,
+    pub(crate) format: CacheFormat,
     pub(crate) slim: Option<fn(&mut Value)>,
+    pub(crate) ignored: Option<fn(&Value) -> bool>,
     pub(crate) indexes: Vec<Index<K>>,
 }
 
-/// Objects found by a value of theirs.
+/// Finds objects by a value.
 pub(crate) struct Index<K> {
     pub(crate) name: &'static str,
     pub(crate) keys: IndexKeys<K>,
 }
 
-/// Which objects of a kind are watched at all.
+/// Which objects of a kind are watched.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Selection {
     pub(crate) namespace: Option<String>,
     pub(crate) labels: Option<String>,
     pub(crate) fields: Option<String>,
-    /// Only metadata is asked for.
+    /// Requests only the metadata of objects.
     pub(crate) metadata_only: bool,
 }
 
 impl Selection {
-    /// Whether an object that we wrote belongs here. What a selector says about it only the server knows.
-    pub(crate) fn takes_in(&self, key: &ObjectKey) -> bool {
+    /// Whether an object that we wrote is part of the selection. False if there is a selector, which only the server evaluates.
+    pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
         self.labels.is_none()
             && self.fields.is_none()
             && self.namespace.as_deref().is_none_or(|namespace| key.namespace() == Some(namespace))
@@ -54,14 +55,14 @@ impl<K> fmt::Debug for Kind<K> {
         f.debug_struct("Kind")
             .field("id", &self.id)
             .field("selection", &self.selection)
-            .field("keep", &self.keep)
+            .field("format", &self.format)
             .field("indexes", &indexes)
             .finish_non_exhaustive()
     }
 }
 
 impl<K: Cached + kube::Resource<DynamicType = ()>> Kind<K> {
-    /// All objects of the kind, on the main server, held parsed.
+    /// All objects of the kind on the main server.
     pub fn new() -> Self {
         Self::with_id(KindId::of::<K>())
     }
@@ -74,22 +75,23 @@ impl<K: Cached + kube::Resource<DynamicType = ()>> Default for Kind<K> {
 }
 
 impl<K: Cached> Kind<K> {
-    /// For types that do not know their kind, or know another version of it.
+    /// For types whose kind is not known at compile time, or another version of it.
     pub fn with_id(id: KindId) -> Self {
         Self {
             id,
-            side: Side::MAIN,
+            cluster: ClusterId::MAIN,
             selection: Selection::default(),
-            keep: Keep::Parsed,
+            format: CacheFormat::Parsed,
             slim: None,
+            ignored: None,
             indexes: Vec::new(),
         }
     }
 
     /// On another server than the main one.
     #[must_use]
-    pub fn on(mut self, side: Side) -> Self {
-        self.side = side;
+    pub fn on(mut self, cluster: ClusterId) -> Self {
+        self.cluster = cluster;
         self
     }
 
@@ -99,36 +101,44 @@ impl<K: Cached> Kind<K> {
         self
     }
 
-    /// Only objects that this label selector matches. Our own writes are then seen when the watch brings them.
+    /// Only objects that match this label selector. Our own writes then appear only when the watch delivers them.
     #[must_use]
     pub fn labelled(mut self, selector: impl Into<String>) -> Self {
         self.selection.labels = Some(selector.into());
         self
     }
 
-    /// Only objects that this field selector matches. Our own writes are then seen when the watch brings them.
+    /// Only objects that match this field selector. Our own writes then appear only when the watch delivers them.
     #[must_use]
     pub fn with_fields(mut self, selector: impl Into<String>) -> Self {
         self.selection.fields = Some(selector.into());
         self
     }
 
-    /// Held as compact bytes, see `Keep::Packed`.
+    /// Stored as compact bytes, see `CacheFormat::Packed`.
     #[must_use]
     pub fn packed(mut self) -> Self {
-        self.keep = Keep::Packed;
+        self.format = CacheFormat::Packed;
         self
     }
 
-    /// Drops what no controller reads before an object is parsed and held. managedFields are always dropped. What is left
-    /// must still parse, and no controller may change a dropped field.
+    /// Removes fields that no controller reads before an object is parsed and stored. managedFields are always removed. The
+    /// remaining object must still parse, and no controller may write a removed field.
     #[must_use]
     pub fn slim(mut self, slim: fn(&mut Value)) -> Self {
         self.slim = Some(slim);
         self
     }
 
-    /// Lets objects be found by `Cache::by(name, value)` under each value that `keys` gives.
+    /// Objects for which this returns true are not cached; a warning names them. The result for an object may change from true to
+    /// false, but not back.
+    #[must_use]
+    pub fn ignoring(mut self, ignored: fn(&Value) -> bool) -> Self {
+        self.ignored = Some(ignored);
+        self
+    }
+
+    /// Adds an index: `Cache::by(name, value)` finds an object by each value that `keys` returns for it.
     #[must_use]
     pub fn index(mut self, name: &'static str, keys: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
         self.indexes.push(Index { name, keys: Box::new(keys) });

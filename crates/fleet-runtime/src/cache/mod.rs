@@ -1,7 +1,6 @@
-//! What this process knows of a kind: an indexed, slim copy of the server's objects, with our own writes laid over it.
+//! The cache of a kind: an indexed, reduced copy of the server's objects, updated by the watch and by our own writes.
 //!
-//! Decides what a reader sees and whom a change wakes. `store` holds the rules, `packed` the compact form, `kind` how a
-//! kind is declared. Never talks to a server: `watch` and the writer bring the objects.
+//! `store` has the rules by which versions replace each other, `packed` the compact format, `kind` the declaration of a cache.
 
 mod kind;
 mod packed;
@@ -9,7 +8,7 @@ mod store;
 
 pub use kind::Kind;
 pub(crate) use kind::Selection;
-pub(crate) use store::{Change, Origin};
+pub(crate) use store::{Change, KnownRevision, Origin};
 
 use std::fmt;
 use std::fmt::Debug;
@@ -26,7 +25,7 @@ use crate::key::{ObjectKey, Revision};
 use crate::kind::KindId;
 use crate::metrics::Metrics;
 use crate::queue::Reason;
-use crate::write::Side;
+use crate::write::ClusterId;
 use kind::Index;
 use store::{Readable, Store, Version};
 
@@ -34,19 +33,19 @@ use store::{Readable, Store, Version};
 pub trait Cached: kube::Resource + DeserializeOwned + Clone + Debug + Send + Sync + 'static {}
 impl<K: kube::Resource + DeserializeOwned + Clone + Debug + Send + Sync + 'static> Cached for K {}
 
-/// How objects are held.
+/// The format of cached objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Keep {
-    /// As they are. For kinds that are read in bulk.
+pub enum CacheFormat {
+    /// As typed objects. For kinds that are read in bulk.
     #[default]
     Parsed,
-    /// As compact bytes with shared strings, decoded at every read. For kinds of which there are very many.
+    /// As compact bytes with shared strings, decoded at every read. For kinds with very many objects.
     Packed,
 }
 
-/// A change of one object, as triggers see it. An object of another uid under the same name is told as a deletion and a
-/// creation. Neither side is there if an object that could never be read is gone. Changes that come from different threads
-/// may be told in another order than they happened: who keeps count looks at the cache.
+/// A change of one object, as passed to triggers. An object that was replaced by one with another uid gives two events, a deletion
+/// and a creation. Both `old` and `new` are `None` if an object was deleted that could never be decoded. Events from different
+/// threads may arrive out of order; the cache has the current state.
 #[derive(Debug)]
 pub struct Event<'a, K> {
     key: &'a ObjectKey,
@@ -72,17 +71,17 @@ impl<'a, K> Event<'a, K> {
         self.key.clone()
     }
 
-    /// Both sides, the old one first: what a key function is mapped over so that a moved object wakes both its parents.
-    pub fn sides(&self) -> impl Iterator<Item = &'a K> + use<'a, K> {
+    /// The old and the new version, so that an object that moved triggers both of its parents.
+    pub fn versions(&self) -> impl Iterator<Item = &'a K> + use<'a, K> {
         self.old.into_iter().chain(self.new)
     }
 
-    /// Whether it is about an object that could never be read and is gone: of that only the key is known.
+    /// Whether an object was deleted that could never be decoded. Only its key is known.
     pub fn is_of_unreadable(&self) -> bool {
         self.old.is_none() && self.new.is_none()
     }
 
-    /// Whether a property differs between the two sides, or one is missing.
+    /// Whether a property differs between both versions, or one is missing.
     pub fn changed<T: PartialEq>(&self, property: impl Fn(&'a K) -> T) -> bool {
         match (self.old, self.new) {
             (Some(old), Some(new)) => property(old) != property(new),
@@ -100,9 +99,10 @@ pub struct Cache<K> {
 
 struct Shared<K> {
     kind: KindId,
-    side: Side,
+    cluster: ClusterId,
     selection: Selection,
     slim: Option<fn(&mut Value)>,
+    ignored: Option<fn(&Value) -> bool>,
     indexes: Arc<[Index<K>]>,
     store: RwLock<Store<K>>,
     subscribers: RwLock<Vec<Subscriber<K>>>,
@@ -125,13 +125,14 @@ impl<K> fmt::Debug for Cache<K> {
 impl<K: Cached> Cache<K> {
     pub(crate) fn new(kind: Kind<K>, metrics: Metrics) -> Self {
         let indexes: Arc<[Index<K>]> = kind.indexes.into();
-        let store = Store::new(kind.keep, indexes.clone());
+        let store = Store::new(kind.format, indexes.clone());
         let shared = Shared {
             indexes,
             kind: kind.id,
-            side: kind.side,
+            cluster: kind.cluster,
             selection: kind.selection,
             slim: kind.slim,
+            ignored: kind.ignored,
             store: RwLock::new(store),
             subscribers: RwLock::default(),
             synced: Flag::default(),
@@ -140,7 +141,7 @@ impl<K: Cached> Cache<K> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The newest version that is known, our own writes included.
+    /// The newest known version, including our own writes.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.shared.store.read().get(key)
     }
@@ -150,17 +151,17 @@ impl<K: Cached> Cache<K> {
         self.shared.store.read().list()
     }
 
-    /// All objects of a namespace, ordered by name. Looks at nothing else.
+    /// All objects of a namespace, ordered by name. Does not scan other namespaces.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         self.shared.store.read().in_namespace(namespace)
     }
 
-    /// The objects that an index has under a value, ordered by key. Never scans.
+    /// The objects with this value in an index, ordered by key.
     pub fn by(&self, index: &str, value: &str) -> Vec<Arc<K>> {
         self.shared.store.read().by(index, value)
     }
 
-    /// The keys that an index has under a value, in order. Cheaper than `by` for packed kinds.
+    /// The keys of the objects with this value in an index, in order. Cheaper than `by` for packed kinds.
     pub fn keys_by(&self, index: &str, value: &str) -> Vec<ObjectKey> {
         self.shared.store.read().keys_by(index, value)
     }
@@ -177,32 +178,32 @@ impl<K: Cached> Cache<K> {
         self.len() == 0
     }
 
-    /// Whether everything that was there at the start has been seen.
+    /// Whether the first list is complete.
     pub fn is_synced(&self) -> bool {
-        self.shared.synced.is_up()
+        self.shared.synced.is_set()
     }
 
-    /// Whether the newest version of this object could not be read; `get` then gives the last good one, if any.
-    pub fn is_broken(&self, key: &ObjectKey) -> bool {
-        self.shared.store.read().is_broken(key)
+    /// Whether the newest version of this object could not be decoded. `get` then returns the last good one, if any.
+    pub fn is_unreadable(&self, key: &ObjectKey) -> bool {
+        self.shared.store.read().is_unreadable(key)
     }
 
-    /// The objects whose newest version could not be read, each with the reason.
-    pub fn broken(&self) -> Vec<(ObjectKey, String)> {
-        self.shared.store.read().broken()
+    /// The objects whose newest version could not be decoded, each with the reason.
+    pub fn unreadable(&self) -> Vec<(ObjectKey, String)> {
+        self.shared.store.read().unreadable()
     }
 
     pub fn kind(&self) -> &KindId {
         &self.shared.kind
     }
 
-    /// Whether two handles are of one cache.
+    /// Whether both handles refer to the same cache.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    pub(crate) fn side(&self) -> Side {
-        self.shared.side
+    pub(crate) fn cluster(&self) -> ClusterId {
+        self.shared.cluster
     }
 
     pub(crate) fn selection(&self) -> &Selection {
@@ -213,9 +214,9 @@ impl<K: Cached> Cache<K> {
         self.shared.synced.clone()
     }
 
-    /// Calls `f` for every change from now on, and once for every object that is there already.
+    /// Calls `f` once for every cached object, and then for every change.
     pub(crate) fn subscribe(&self, f: Subscriber<K>) {
-        // The write lock comes first: no change can fall between the two steps.
+        // Taken first, so that no change is missed between the list and the subscription.
         let mut subscribers = self.shared.subscribers.write();
         for object in self.list() {
             f(Event::new(&ObjectKey::of(&*object), None, Some(&object)), Reason::Initial);
@@ -223,30 +224,41 @@ impl<K: Cached> Cache<K> {
         subscribers.push(f);
     }
 
-    /// Lets go of whoever listens: they know caches, this one included, and would keep them alive for ever.
-    pub(crate) fn release(&self) {
+    /// Drops all subscribers. They refer to caches, possibly this one, which would leak both.
+    pub(crate) fn unsubscribe_all(&self) {
         self.shared.subscribers.write().clear();
     }
 
-    /// Takes in a version of an object. One that is known already, such as our own write when the watch tells it, costs
-    /// nothing.
+    /// Stores a version of an object. A known version, such as our own write when the watch delivers it, is not decoded again.
     pub(crate) fn put(&self, object: &mut Value, origin: Origin) {
         let Some(version) = Version::of(object) else { return };
+        if self.shared.ignored.is_some_and(|is_ignored| is_ignored(object)) {
+            let (kind, key) = (&self.shared.kind, version.key());
+            tracing::warn!(%kind, %key, "ignoring object: its kind is not served in this namespace");
+            return;
+        }
         if !self.shared.store.write().is_wanted(&version, origin) {
             return;
         }
-        let read = self.read(object);
+        let read = self.decode(object);
         let change = self.shared.store.write().put(version, object, read, origin);
-        self.tell(change);
+        self.publish(change);
     }
 
-    /// Whatever is in an object, it ends no watch: what makes our own code panic cannot be read.
-    fn read(&self, object: &mut Value) -> Result<Readable<K>, String> {
-        let reading = panic::AssertUnwindSafe(|| {
+    /// Stores that a version could not be decoded; `identity` has its name and version.
+    pub(crate) fn put_unreadable(&self, identity: &Value, problem: String, origin: Origin) {
+        let Some(version) = Version::of(identity) else { return };
+        let change = self.shared.store.write().put(version, identity, Err(problem), origin);
+        self.publish(change);
+    }
+
+    /// An object that makes our own code panic counts as unreadable; it must not end the watch.
+    fn decode(&self, object: &mut Value) -> Result<Readable<K>, String> {
+        let decode = panic::AssertUnwindSafe(|| {
             self.slim(object);
             Readable::new(object, &self.shared.indexes)
         });
-        panic::catch_unwind(reading).unwrap_or_else(|panicked| {
+        panic::catch_unwind(decode).unwrap_or_else(|panicked| {
             self.shared.metrics.panicked("cache");
             Err(format!("reading it panicked: {}", panic_text(&*panicked)))
         })
@@ -261,86 +273,120 @@ impl<K: Cached> Cache<K> {
         }
     }
 
-    /// The server says that this object is gone.
+    /// The watch delivered the deletion of this object.
     pub(crate) fn remove(&self, object: &Value) {
         let change = self.shared.store.write().remove(object);
-        self.tell(change);
+        self.publish(change);
     }
 
     /// We deleted this object ourselves.
     pub(crate) fn deleted_by_us(&self, key: &ObjectKey, uid: Option<&str>) {
         let change = self.shared.store.write().deleted_by_us(key, uid);
-        self.tell(change);
+        self.publish(change);
     }
 
-    pub(crate) fn begin_list(&self, revision: Revision) {
-        if self.shared.store.write().begin_list(revision) {
-            tracing::warn!(kind = %self.shared.kind, %revision, "the server was set back to an older state");
+    pub(crate) fn before_list(&self) {
+        self.shared.store.write().before_list();
+    }
+
+    /// Returns whether the server was restored to an older state.
+    pub(crate) fn begin_list(&self, revision: Revision) -> bool {
+        let is_restored = self.shared.store.write().begin_list(revision);
+        if is_restored {
+            tracing::warn!(kind = %self.shared.kind, %revision, "the API server was restored to an older state; listing again");
         }
+        is_restored
+    }
+
+    /// The known revision of an object, to be compared with the response to a later request.
+    pub(crate) fn known(&self, key: &ObjectKey) -> KnownRevision {
+        self.shared.store.read().known(key)
+    }
+
+    /// Whether the object in a response is older than what was known before the request.
+    pub(crate) fn shows_restore(&self, known: KnownRevision, response: &Value) -> bool {
+        let is_cached = |key: &ObjectKey| {
+            !self.shared.ignored.is_some_and(|is_ignored| is_ignored(response)) && !self.is_unreadable(key)
+        };
+        known.is_after(Revision::of_value(response)) && ObjectKey::of_value(response).as_ref().is_some_and(is_cached)
     }
 
     pub(crate) fn end_list(&self) {
         let changes = self.shared.store.write().end_list();
         for change in changes {
-            self.tell(change);
+            self.publish(change);
         }
         self.shared.synced.set(true);
     }
 
-    pub(crate) fn passed(&self, revision: Revision) {
-        self.shared.store.write().passed(revision);
+    /// The highest revision that the server has shown of this kind.
+    pub(crate) fn latest_revision(&self) -> Revision {
+        self.shared.store.read().latest_revision()
     }
 
-    /// Called without the store's lock: triggers read caches.
-    fn tell(&self, change: Change<K>) {
+    /// The watch has delivered everything up to this revision.
+    pub(crate) fn advance_to(&self, revision: Revision) {
+        self.shared.store.write().advance_to(revision);
+    }
+
+    /// Calls subscribers. The store must not be locked, because triggers read caches.
+    fn publish(&self, change: Change<K>) {
         match change {
             Change::None => {}
             Change::Unreadable { key, revision, problem } => {
                 self.shared.metrics.unreadable(&self.shared.kind);
-                tracing::error!(kind = %self.shared.kind, %key, %revision, problem, "an object cannot be read");
+                tracing::error!(kind = %self.shared.kind, %key, %revision, problem, "cannot decode an object");
             }
-            Change::Changed { key, old, new } => self.tell_one(Event::new(&key, old.as_deref(), new.as_deref())),
+            Change::Changed { key, old, new } => {
+                self.call_subscribers(Event::new(&key, old.as_deref(), new.as_deref()));
+            }
             Change::Replaced { key, old, new } => {
-                self.tell_one(Event::new(&key, Some(&old), None));
-                self.tell_one(Event::new(&key, None, Some(&new)));
+                self.call_subscribers(Event::new(&key, Some(&old), None));
+                self.call_subscribers(Event::new(&key, None, Some(&new)));
             }
         }
     }
 
-    fn tell_one(&self, event: Event<'_, K>) {
+    fn call_subscribers(&self, event: Event<'_, K>) {
         let reason = if self.is_synced() { Reason::Change } else { Reason::Initial };
         for subscriber in self.shared.subscribers.read().iter() {
-            // A trigger that panics must not end the watch that everybody lives on.
-            let told = panic::catch_unwind(panic::AssertUnwindSafe(|| subscriber(event, reason)));
-            if told.is_err() {
+            // A panic in a trigger must not end the watch.
+            let called = panic::catch_unwind(panic::AssertUnwindSafe(|| subscriber(event, reason)));
+            if called.is_err() {
                 self.shared.metrics.panicked("trigger");
-                tracing::error!(kind = %self.shared.kind, "a trigger panicked; its keys were not woken");
+                tracing::error!(kind = %self.shared.kind, "trigger panicked; its keys were not enqueued");
             }
         }
     }
 }
 
-/// A cache without its type, for those that bring objects: the watch and the writer.
-pub(crate) trait Sink: Send + Sync {
+/// A cache without its type, as the watch and the writer update it.
+pub(crate) trait AnyCache: Send + Sync {
     fn kind(&self) -> &KindId;
-    fn side(&self) -> Side;
+    fn cluster(&self) -> ClusterId;
     fn selection(&self) -> &Selection;
-    /// Takes in a version of an object; what nobody reads is taken out of it first.
+    /// Stores a version of an object, after removing the fields that the cache does not hold.
     fn put(&self, object: &mut Value, origin: Origin);
+    /// Stores that a version could not be decoded; `identity` has its name and version.
+    fn put_unreadable(&self, identity: &Value, problem: String, origin: Origin);
     fn remove(&self, object: &Value);
     fn deleted_by_us(&self, key: &ObjectKey, uid: Option<&str>);
-    fn begin_list(&self, revision: Revision);
+    fn before_list(&self);
+    fn begin_list(&self, revision: Revision) -> bool;
+    fn known(&self, key: &ObjectKey) -> KnownRevision;
+    fn latest_revision(&self) -> Revision;
+    fn shows_restore(&self, known: KnownRevision, response: &Value) -> bool;
     fn end_list(&self);
-    fn passed(&self, revision: Revision);
-    fn release(&self);
+    fn advance_to(&self, revision: Revision);
+    fn unsubscribe_all(&self);
 }
 
-impl<K: Cached> Sink for Cache<K> {
+impl<K: Cached> AnyCache for Cache<K> {
     fn kind(&self) -> &KindId {
         Cache::kind(self)
     }
-    fn side(&self) -> Side {
-        Cache::side(self)
+    fn cluster(&self) -> ClusterId {
+        Cache::cluster(self)
     }
     fn selection(&self) -> &Selection {
         Cache::selection(self)
@@ -348,22 +394,37 @@ impl<K: Cached> Sink for Cache<K> {
     fn put(&self, object: &mut Value, origin: Origin) {
         Cache::put(self, object, origin);
     }
+    fn put_unreadable(&self, identity: &Value, problem: String, origin: Origin) {
+        Cache::put_unreadable(self, identity, problem, origin);
+    }
     fn remove(&self, object: &Value) {
         Cache::remove(self, object);
     }
     fn deleted_by_us(&self, key: &ObjectKey, uid: Option<&str>) {
         Cache::deleted_by_us(self, key, uid);
     }
-    fn release(&self) {
-        Cache::release(self);
+    fn unsubscribe_all(&self) {
+        Cache::unsubscribe_all(self);
     }
-    fn begin_list(&self, revision: Revision) {
-        Cache::begin_list(self, revision);
+    fn before_list(&self) {
+        Cache::before_list(self);
+    }
+    fn begin_list(&self, revision: Revision) -> bool {
+        Cache::begin_list(self, revision)
+    }
+    fn known(&self, key: &ObjectKey) -> KnownRevision {
+        Cache::known(self, key)
+    }
+    fn latest_revision(&self) -> Revision {
+        Cache::latest_revision(self)
+    }
+    fn shows_restore(&self, known: KnownRevision, response: &Value) -> bool {
+        Cache::shows_restore(self, known, response)
     }
     fn end_list(&self) {
         Cache::end_list(self);
     }
-    fn passed(&self, revision: Revision) {
-        Cache::passed(self, revision);
+    fn advance_to(&self, revision: Revision) {
+        Cache::advance_to(self, revision);
     }
 }

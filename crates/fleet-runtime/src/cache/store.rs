@@ -1,9 +1,8 @@
-//! The rules by which versions of objects replace each other.
+//! The rules by which versions of cached objects replace each other.
 //!
-//! Decides from revisions alone which version of an object is the newest: what a list, a watch and our own writes bring
-//! may arrive in any order, and the highest revision wins. Our own write is seen until the watch has passed it; what we
-//! deleted stays deleted until the watch says so too; what cannot be read changes nothing but a mark. Only a list can say
-//! that the server was set back to an older state, and then it counts alone. Pure.
+//! Versions from lists, the watch and our own writes may arrive in any order; the highest revision wins. An object that we
+//! deleted stays deleted (a tombstone) until the watch delivers the deletion. A version that cannot be decoded keeps the last good
+//! one. Only a list can show that the server was restored to an older state; then the list replaces everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,31 +11,31 @@ use serde_json::Value;
 
 use super::kind::Index;
 use super::packed::{Packed, Packer};
-use super::{Cached, Keep};
+use super::{CacheFormat, Cached};
 use crate::key::{ObjectKey, Revision};
 
-/// Who brought a version of an object.
+/// Where a version of an object comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A list that `begin_list` opened.
+    /// A list, after `begin_list`.
     List,
-    /// The watch; everything before it has been seen.
+    /// The watch: all earlier revisions have been delivered.
     Watch,
-    /// The answer to a request of ours.
-    Answer,
+    /// The response to our own request.
+    Response,
 }
 
-/// What taking in a version led to.
+/// The effect of storing a version.
 #[derive(Debug)]
 pub(crate) enum Change<K> {
     None,
-    /// Without either side: an object that could never be read is gone.
+    /// Without `old` and `new`: an object was deleted that could never be decoded.
     Changed {
         key: ObjectKey,
         old: Option<Arc<K>>,
         new: Option<Arc<K>>,
     },
-    /// Another object has its name now: the old one was deleted, though nobody has told.
+    /// An object with another uid has the name now. The deletion of the old one was not delivered.
     Replaced {
         key: ObjectKey,
         old: Arc<K>,
@@ -49,7 +48,7 @@ pub(crate) enum Change<K> {
     },
 }
 
-/// Which version of which object.
+/// Identifies a version of an object.
 #[derive(Debug)]
 pub(crate) struct Version {
     key: ObjectKey,
@@ -58,7 +57,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// `None` for something that has no name: it is no object.
+    /// `None` for a value without a name, which is not an object.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         Some(Self {
             key: ObjectKey::of_value(value)?,
@@ -66,21 +65,41 @@ impl Version {
             uid: value["metadata"]["uid"].as_str().map(str::to_owned),
         })
     }
+
+    pub(crate) fn key(&self) -> &ObjectKey {
+        &self.key
+    }
 }
 
-/// An object that could be read, with all that the store wants to know of it. Made before any lock is taken.
+/// A decoded object with its index values. Created before the store is locked.
 #[derive(Debug)]
 pub(crate) struct Readable<K> {
     object: Arc<K>,
-    /// For each index, the values that it is found by.
-    found_by: Vec<Vec<String>>,
+    /// Its values in each index.
+    index_values: Vec<Vec<String>>,
 }
 
 impl<K: Cached> Readable<K> {
     pub(crate) fn new(value: &Value, indexes: &[Index<K>]) -> Result<Self, String> {
         let object = K::deserialize(value).map(Arc::new).map_err(|error| error.to_string())?;
-        let found_by = indexes.iter().map(|index| (index.keys)(&object)).collect();
-        Ok(Self { object, found_by })
+        let index_values = indexes.iter().map(|index| (index.keys)(&object)).collect();
+        Ok(Self { object, index_values })
+    }
+}
+
+/// The revision of an object at some time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownRevision {
+    object: Option<Revision>,
+    /// The watch had delivered everything up to here.
+    seen: Revision,
+}
+
+impl KnownRevision {
+    /// Whether a later response with this revision is older than what was known: the server was restored.
+    pub(crate) fn is_after(self, response: Revision) -> bool {
+        // An unknown object cannot have existed before the revision that the watch had reached.
+        response != Revision::default() && response < self.object.unwrap_or(self.seen)
     }
 }
 
@@ -88,33 +107,37 @@ pub(crate) struct Store<K> {
     entries: BTreeMap<ObjectKey, Entry<K>>,
     indexes: Arc<[Index<K>]>,
     /// For each index, the keys by value.
-    found: Vec<BTreeMap<Box<str>, BTreeSet<ObjectKey>>>,
+    keys_by_value: Vec<BTreeMap<Box<str>, BTreeSet<ObjectKey>>>,
     packer: Option<Packer>,
-    /// By uid: what we deleted and the watch still believes in.
+    /// By uid: objects that we deleted and whose deletion the watch has not delivered.
     tombstones: BTreeMap<String, Tombstone>,
-    broken: BTreeMap<ObjectKey, Broken>,
-    /// The watch has told everything up to here.
+    unreadable: BTreeMap<ObjectKey, Unreadable>,
+    /// The watch has delivered everything up to here.
     seen: Revision,
+    /// The highest revision of an object so far, from any origin.
+    newest: Revision,
+    /// `newest` when the list was requested.
+    newest_before_list: Revision,
     listing: Option<Listing>,
-    no_name: Arc<str>,
+    empty_name: Arc<str>,
 }
 
 struct Entry<K> {
     revision: Revision,
-    held: Held<K>,
+    content: Content<K>,
 }
 
-enum Held<K> {
+enum Content<K> {
     Parsed(Arc<K>),
     Packed(Packed),
 }
 
 struct Tombstone {
-    /// The version that we knew when we deleted it.
+    /// The newest known version at the time of the deletion.
     revision: Revision,
 }
 
-struct Broken {
+struct Unreadable {
     revision: Revision,
     problem: String,
 }
@@ -122,39 +145,41 @@ struct Broken {
 struct Listing {
     revision: Revision,
     keys: BTreeSet<ObjectKey>,
-    /// Objects in the list that we have deleted since.
-    buried: BTreeSet<String>,
+    /// The uids of objects in the list that have a tombstone.
+    with_tombstone: BTreeSet<String>,
 }
 
 impl<K: Cached> Store<K> {
-    pub(crate) fn new(keep: Keep, indexes: Arc<[Index<K>]>) -> Self {
+    pub(crate) fn new(format: CacheFormat, indexes: Arc<[Index<K>]>) -> Self {
         Self {
             entries: BTreeMap::new(),
-            found: indexes.iter().map(|_| BTreeMap::new()).collect(),
+            keys_by_value: indexes.iter().map(|_| BTreeMap::new()).collect(),
             indexes,
-            packer: (keep == Keep::Packed).then(Packer::default),
+            packer: (format == CacheFormat::Packed).then(Packer::default),
             tombstones: BTreeMap::new(),
-            broken: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
             seen: Revision::default(),
+            newest: Revision::default(),
+            newest_before_list: Revision::default(),
             listing: None,
-            no_name: Arc::from(""),
+            empty_name: Arc::from(""),
         }
     }
 
-    /// Whether this version is worth reading. What it says of the watch and of a list is taken in even if it is not.
+    /// Whether this version must be decoded and stored. Records the progress of the watch or list in any case.
     pub(crate) fn is_wanted(&mut self, version: &Version, origin: Origin) -> bool {
         let Version { key, revision, uid } = version;
         if origin == Origin::Watch {
-            self.passed(*revision);
+            self.advance_to(*revision);
         }
         if let (Origin::List, Some(listing)) = (origin, &mut self.listing) {
             listing.keys.insert(key.clone());
         }
-        let is_buried = uid.as_ref().is_some_and(|uid| self.is_buried(uid, origin));
-        !is_buried && self.is_news(key, *revision, origin)
+        let has_tombstone = uid.as_ref().is_some_and(|uid| self.has_tombstone(uid, origin));
+        !has_tombstone && self.is_newer(key, *revision, origin)
     }
 
-    /// Takes in a version that is wanted, unless that has changed while it was read.
+    /// Stores a version, unless a newer one was stored while it was decoded.
     pub(crate) fn put(
         &mut self,
         version: Version,
@@ -167,43 +192,43 @@ impl<K: Cached> Store<K> {
         }
         let Version { key, revision, uid } = version;
         match read {
-            Ok(Readable { object, found_by }) => {
-                self.broken.remove(&key);
+            Ok(Readable { object, index_values }) => {
+                self.unreadable.remove(&key);
                 let old = self.take(&key);
-                self.insert(key.clone(), revision, &object, found_by, value);
+                self.insert(key.clone(), revision, &object, index_values, value);
                 match old {
                     Some(old) if old.meta().uid != uid => Change::Replaced { key, old, new: object },
                     old => Change::Changed { key, old, new: Some(object) },
                 }
             }
             Err(problem) => {
-                let known = self.broken.get(&key).is_some_and(|broken| broken.revision == revision);
-                self.broken.insert(key.clone(), Broken { revision, problem: problem.clone() });
+                let known = self.unreadable.get(&key).is_some_and(|unreadable| unreadable.revision == revision);
+                self.unreadable.insert(key.clone(), Unreadable { revision, problem: problem.clone() });
                 if known { Change::None } else { Change::Unreadable { key, revision, problem } }
             }
         }
     }
 
-    /// The watch says that this object is gone; its revision is that of the deletion.
+    /// The watch delivered the deletion of this object; its revision is that of the deletion.
     pub(crate) fn remove(&mut self, object: &Value) -> Change<K> {
         let Some(key) = ObjectKey::of_value(object) else { return Change::None };
         let (revision, uid) = (Revision::of_value(object), object["metadata"]["uid"].as_str());
-        self.passed(revision);
+        self.advance_to(revision);
         if let Some(uid) = uid {
             self.tombstones.remove(uid);
         }
-        let was_broken = self.broken.get(&key).is_some_and(|broken| broken.revision <= revision);
-        if was_broken {
-            self.broken.remove(&key);
+        let was_unreadable = self.unreadable.get(&key).is_some_and(|unreadable| unreadable.revision <= revision);
+        if was_unreadable {
+            self.unreadable.remove(&key);
         }
-        let is_meant = match self.entries.get(&key) {
+        let is_removed = match self.entries.get(&key) {
             Some(entry) => entry.revision <= revision || self.uid_of(&key).as_deref() == uid,
-            None => was_broken,
+            None => was_unreadable,
         };
-        if is_meant { self.gone(key) } else { Change::None }
+        if is_removed { self.gone(key) } else { Change::None }
     }
 
-    /// We deleted the object with this uid. Versions of it that the watch has still to tell are old news.
+    /// We deleted the object with this uid. Versions of it that the watch still delivers are ignored.
     pub(crate) fn deleted_by_us(&mut self, key: &ObjectKey, uid: Option<&str>) -> Change<K> {
         let (Some(entry), Some(uid)) = (self.entries.get(key), uid) else { return Change::None };
         let revision = entry.revision;
@@ -218,57 +243,80 @@ impl<K: Cached> Store<K> {
         Change::Changed { old: self.take(&key), new: None, key }
     }
 
-    /// A list of everything begins, as of this revision. Says whether the server was set back: it had told of later ones.
-    pub(crate) fn begin_list(&mut self, revision: Revision) -> bool {
-        self.listing = Some(Listing { revision, keys: BTreeSet::new(), buried: BTreeSet::new() });
-        let is_set_back = revision != Revision::default() && revision < self.seen;
-        if is_set_back {
-            // What is known is of a future that has not happened. Everything in the list is newer.
-            self.seen = Revision::default();
-            self.tombstones.clear();
-            self.entries.values_mut().for_each(|entry| entry.revision = Revision::default());
-            self.broken.values_mut().for_each(|broken| broken.revision = Revision::default());
-        }
-        is_set_back
+    /// Called before a list is requested; it will be at least as new as everything that is known now.
+    pub(crate) fn before_list(&mut self) {
+        self.newest_before_list = self.newest;
     }
 
-    /// The list is complete: what it does not have is gone, unless it is newer than the list.
+    /// A list of all objects at this revision begins. Returns whether the server was restored: it had shown later revisions.
+    pub(crate) fn begin_list(&mut self, revision: Revision) -> bool {
+        self.listing = Some(Listing { revision, keys: BTreeSet::new(), with_tombstone: BTreeSet::new() });
+        let latest = self.seen.max(self.newest_before_list);
+        let is_restored = revision != Revision::default() && revision < latest;
+        if is_restored {
+            // The known revisions are void; everything in the list counts as newer.
+            self.seen = Revision::default();
+            self.newest = Revision::default();
+            self.newest_before_list = Revision::default();
+            self.tombstones.clear();
+            self.entries.values_mut().for_each(|entry| entry.revision = Revision::default());
+            self.unreadable.values_mut().for_each(|unreadable| unreadable.revision = Revision::default());
+        }
+        is_restored
+    }
+
+    /// The list is complete: objects that it does not contain are gone, unless they are newer than the list.
     pub(crate) fn end_list(&mut self) -> Vec<Change<K>> {
         let Some(listing) = self.listing.take() else { return Vec::new() };
         let is_gone = |key: &ObjectKey, revision: Revision| revision <= listing.revision && !listing.keys.contains(key);
         let entries = self.entries.iter().map(|(key, entry)| (key, entry.revision));
-        let broken = self.broken.iter().map(|(key, broken)| (key, broken.revision));
+        let unreadable = self.unreadable.iter().map(|(key, unreadable)| (key, unreadable.revision));
         let gone: BTreeSet<ObjectKey> = entries
-            .chain(broken)
+            .chain(unreadable)
             .filter(|(key, revision)| is_gone(key, *revision))
             .map(|(key, _)| key.clone())
             .collect();
-        self.broken.retain(|key, broken| !is_gone(key, broken.revision));
-        self.tombstones.retain(|uid, tombstone| tombstone.revision > listing.revision || listing.buried.contains(uid));
-        self.passed(listing.revision);
+        self.unreadable.retain(|key, unreadable| !is_gone(key, unreadable.revision));
+        self.tombstones
+            .retain(|uid, tombstone| tombstone.revision > listing.revision || listing.with_tombstone.contains(uid));
+        self.advance_to(listing.revision);
         gone.into_iter().map(|key| self.gone(key)).collect()
     }
 
-    pub(crate) fn passed(&mut self, revision: Revision) {
+    /// The known revision of an object, to be compared with the response to a later request.
+    pub(crate) fn known(&self, key: &ObjectKey) -> KnownRevision {
+        KnownRevision { object: self.entries.get(key).map(|entry| entry.revision), seen: self.seen }
+    }
+
+    /// The highest revision that the server has shown, by its watch or in a response.
+    pub(crate) fn latest_revision(&self) -> Revision {
+        self.seen.max(self.newest)
+    }
+
+    /// The watch has delivered everything up to this revision.
+    pub(crate) fn advance_to(&mut self, revision: Revision) {
         self.seen = self.seen.max(revision);
     }
 
-    fn is_buried(&mut self, uid: &str, origin: Origin) -> bool {
-        let buried = self.tombstones.contains_key(uid);
-        if let (true, Origin::List, Some(listing)) = (buried, origin, &mut self.listing) {
-            listing.buried.insert(uid.to_owned());
+    fn has_tombstone(&mut self, uid: &str, origin: Origin) -> bool {
+        let has_tombstone = self.tombstones.contains_key(uid);
+        if let (true, Origin::List, Some(listing)) = (has_tombstone, origin, &mut self.listing) {
+            listing.with_tombstone.insert(uid.to_owned());
         }
-        buried
+        has_tombstone
     }
 
-    fn is_news(&self, key: &ObjectKey, revision: Revision, origin: Origin) -> bool {
+    fn is_newer(&self, key: &ObjectKey, revision: Revision, origin: Origin) -> bool {
         if revision == Revision::default() {
-            // A server whose revisions are no numbers: the watch is right, whatever we wrote.
-            return origin != Origin::Answer;
+            // The server's revisions are not numbers: trust lists and the watch, and ignore responses.
+            return origin != Origin::Response;
         }
-        // An answer that the watch has passed says nothing new; its object may even be gone since.
-        let passed = origin == Origin::Answer && revision <= self.seen;
-        !passed && self.entries.get(key).is_none_or(|entry| entry.revision < revision)
+        // The watch has already delivered this revision; the object may even be gone by now.
+        let is_late = origin == Origin::Response && revision <= self.seen;
+        // A list has every version up to its revision. A cached version that it should have and does not was lost in a restore.
+        let listed = self.listing.as_ref().filter(|_| origin == Origin::List).map(|listing| listing.revision);
+        let is_lost = |known: Revision| known != revision && listed.is_some_and(|listed| known <= listed);
+        !is_late && self.entries.get(key).is_none_or(|entry| entry.revision < revision || is_lost(entry.revision))
     }
 
     fn insert(
@@ -276,54 +324,55 @@ impl<K: Cached> Store<K> {
         mut key: ObjectKey,
         revision: Revision,
         object: &Arc<K>,
-        found_by: Vec<Vec<String>>,
+        index_values: Vec<Vec<String>>,
         value: &Value,
     ) {
         self.share_namespace(&mut key);
-        for (found, values) in self.found.iter_mut().zip(found_by) {
+        self.newest = self.newest.max(revision);
+        for (keys, values) in self.keys_by_value.iter_mut().zip(index_values) {
             for value in values {
-                found.entry(value.into()).or_default().insert(key.clone());
+                keys.entry(value.into()).or_default().insert(key.clone());
             }
         }
-        let held = match &mut self.packer {
+        let content = match &mut self.packer {
             Some(packer) => {
                 let packed = packer.pack(value);
                 debug_assert!(
                     !self.entries.is_empty() || packer.unpack::<K>(&packed).is_ok(),
-                    "this type cannot be held packed"
+                    "this type cannot be packed"
                 );
-                Held::Packed(packed)
+                Content::Packed(packed)
             }
-            None => Held::Parsed(object.clone()),
+            None => Content::Parsed(object.clone()),
         };
-        self.entries.insert(key, Entry { revision, held });
+        self.entries.insert(key, Entry { revision, content });
     }
 
-    /// Objects of one namespace share its name: the neighbour has it already.
+    /// Shares the string of the namespace with the other objects of that namespace.
     fn share_namespace(&self, key: &mut ObjectKey) {
         let Some(namespace) = &key.namespace else { return };
-        let first = ObjectKey { namespace: Some(namespace.clone()), name: self.no_name.clone() };
+        let first = ObjectKey { namespace: Some(namespace.clone()), name: self.empty_name.clone() };
         let neighbour = self.entries.range(first..).next().and_then(|(key, _)| key.namespace.clone());
         if neighbour.as_ref() == Some(namespace) {
             key.namespace = neighbour;
         }
     }
 
-    /// Removes an entry and all that refers to it.
+    /// Removes an entry and its index entries.
     fn take(&mut self, key: &ObjectKey) -> Option<Arc<K>> {
         let entry = self.entries.remove(key)?;
-        let object = open(self.packer.as_ref(), &entry.held)?;
-        for (index, found) in self.indexes.iter().zip(&mut self.found) {
+        let object = open(self.packer.as_ref(), &entry.content)?;
+        for (index, keys_by_value) in self.indexes.iter().zip(&mut self.keys_by_value) {
             for value in (index.keys)(&object) {
-                if let Some(keys) = found.get_mut(value.as_str()) {
+                if let Some(keys) = keys_by_value.get_mut(value.as_str()) {
                     keys.remove(key);
                     if keys.is_empty() {
-                        found.remove(value.as_str());
+                        keys_by_value.remove(value.as_str());
                     }
                 }
             }
         }
-        if let (Some(packer), Held::Packed(packed)) = (&mut self.packer, entry.held) {
+        if let (Some(packer), Content::Packed(packed)) = (&mut self.packer, entry.content) {
             packer.release(&packed);
         }
         Some(object)
@@ -334,38 +383,38 @@ impl<K: Cached> Store<K> {
     }
 
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        open(self.packer.as_ref(), &self.entries.get(key)?.held)
+        open(self.packer.as_ref(), &self.entries.get(key)?.content)
     }
 
     pub(crate) fn list(&self) -> Vec<Arc<K>> {
-        self.entries.values().filter_map(|entry| open(self.packer.as_ref(), &entry.held)).collect()
+        self.entries.values().filter_map(|entry| open(self.packer.as_ref(), &entry.content)).collect()
     }
 
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         self.entries
             .range(ObjectKey::namespaced(namespace, "")..)
             .take_while(|(key, _)| key.namespace() == Some(namespace))
-            .filter_map(|(_, entry)| open(self.packer.as_ref(), &entry.held))
+            .filter_map(|(_, entry)| open(self.packer.as_ref(), &entry.content))
             .collect()
     }
 
     pub(crate) fn by(&self, index: &str, value: &str) -> Vec<Arc<K>> {
-        self.found(index, value).filter_map(|key| self.get(key)).collect()
+        self.indexed(index, value).filter_map(|key| self.get(key)).collect()
     }
 
     pub(crate) fn keys_by(&self, index: &str, value: &str) -> Vec<ObjectKey> {
-        self.found(index, value).cloned().collect()
+        self.indexed(index, value).cloned().collect()
     }
 
     #[allow(
         clippy::panic,
-        reason = "a plan on nothing found would act on what is not known; a panic is contained to its key"
+        reason = "an empty result would make a plan act on a wrong state; the panic is contained to its key"
     )]
-    fn found(&self, name: &str, value: &str) -> impl Iterator<Item = &ObjectKey> {
+    fn indexed(&self, name: &str, value: &str) -> impl Iterator<Item = &ObjectKey> {
         let Some(place) = self.indexes.iter().position(|index| index.name == name) else {
-            panic!("no index {name} was declared");
+            panic!("index {name} is not declared");
         };
-        self.found.get(place).and_then(|found| found.get(value)).into_iter().flatten()
+        self.keys_by_value.get(place).and_then(|keys| keys.get(value)).into_iter().flatten()
     }
 
     pub(crate) fn keys(&self) -> Vec<ObjectKey> {
@@ -376,20 +425,20 @@ impl<K: Cached> Store<K> {
         self.entries.len()
     }
 
-    pub(crate) fn is_broken(&self, key: &ObjectKey) -> bool {
-        self.broken.contains_key(key)
+    pub(crate) fn is_unreadable(&self, key: &ObjectKey) -> bool {
+        self.unreadable.contains_key(key)
     }
 
-    pub(crate) fn broken(&self) -> Vec<(ObjectKey, String)> {
-        self.broken.iter().map(|(key, broken)| (key.clone(), broken.problem.clone())).collect()
+    pub(crate) fn unreadable(&self) -> Vec<(ObjectKey, String)> {
+        self.unreadable.iter().map(|(key, unreadable)| (key.clone(), unreadable.problem.clone())).collect()
     }
 }
 
-fn open<K: Cached>(packer: Option<&Packer>, held: &Held<K>) -> Option<Arc<K>> {
-    match held {
-        Held::Parsed(object) => Some(object.clone()),
-        // What was packed had been parsed before, so this succeeds.
-        Held::Packed(packed) => packer?.unpack(packed).ok().map(Arc::new),
+fn open<K: Cached>(packer: Option<&Packer>, content: &Content<K>) -> Option<Arc<K>> {
+    match content {
+        Content::Parsed(object) => Some(object.clone()),
+        // Succeeds, because the object was parsed before it was packed.
+        Content::Packed(packed) => packer?.unpack(packed).ok().map(Arc::new),
     }
 }
 

@@ -1,12 +1,12 @@
-//! What is concluded from answers, and when the next one is asked for.
+//! The state after discovery responses, and the delays between attempts.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
 
-/// Answers in short: `GROUP/VERSION: Kind, …`, versions in the order of preference; `?` after a version that cannot answer.
-fn answer(text: &str) -> Vec<APIGroupDiscovery> {
+/// Parses a short form of a response: `GROUP/VERSION: Kind, …`, preferred versions first; `?` after a version that is stale.
+fn response(text: &str) -> Vec<APIGroupDiscovery> {
     let mut groups: Vec<Value> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (part, kinds) = line.split_once(':').unwrap();
@@ -44,65 +44,65 @@ fn expected(text: &str) -> Expected {
     expected
 }
 
-/// What is known after several answers, each with what it should show.
-fn check(answers: &[(&str, &str)], known: Expect) {
-    let (mut discovered, mut is_settled) = (Discovered::default(), false);
-    for (said, shown) in answers {
-        let learnt = learn(&answer(said), &discovered, &expected(shown));
-        (discovered, is_settled) = (learnt.discovered, learnt.is_settled);
+/// Prints the state after several responses, each with what a complete one would contain.
+fn check(responses: &[(&str, &str)], known: Expect) {
+    let (mut discovered, mut is_complete) = (Discovered::default(), false);
+    for (said, shown) in responses {
+        let merged = merge(&response(said), &discovered, &expected(shown));
+        (discovered, is_complete) = (merged.discovered, merged.is_complete);
     }
     let kind = |kind: &DiscoveredKind| {
         let preferred = if kind.preferred { "*" } else { "" };
         format!("{}/{}{preferred}", kind.id.api_version(), kind.id.kind)
     };
     let kinds: Vec<String> = discovered.kinds.iter().map(kind).collect();
-    let silent: Vec<String> = discovered.silent.iter().map(ToString::to_string).collect();
-    let settled = if is_settled { "settled" } else { "not settled" };
-    known.assert_eq(&format!("{}; silent: [{}]; {settled}", kinds.join(" "), silent.join(" ")));
+    let undiscoverable: Vec<String> = discovered.undiscoverable.iter().map(ToString::to_string).collect();
+    let completeness = if is_complete { "complete" } else { "incomplete" };
+    known.assert_eq(&format!("{}; undiscoverable: [{}]; {completeness}", kinds.join(" "), undiscoverable.join(" ")));
 }
 
 #[test]
-fn an_answer_that_shows_everything_settles_it() {
+fn a_response_with_everything_is_complete() {
     let said = "/v1: Pod\ntoys.io/v1: Bear, Doll\ntoys.io/v1beta1: Bear";
     let shown = "bears.toys.io v1 v1beta1\n+v1.\n+v1.toys.io";
     check(
         &[(said, shown)],
-        expect!["v1/Pod* toys.io/v1/Bear* toys.io/v1/Doll* toys.io/v1beta1/Bear; silent: []; settled"],
+        expect!["v1/Pod* toys.io/v1/Bear* toys.io/v1/Doll* toys.io/v1beta1/Bear; undiscoverable: []; complete"],
     );
 }
 
 #[test]
-fn a_part_that_cannot_answer_keeps_what_it_had_and_is_silent_if_that_was_nothing() {
+fn a_stale_version_keeps_its_known_kinds_and_is_undiscoverable_without_any() {
     let (up, down) = ("toys.io/v2: Bear\ntoys.io/v1: Bear", "toys.io/v2?:\ntoys.io/v1: Bear");
-    check(&[(up, ""), (down, "")], expect!["toys.io/v1/Bear toys.io/v2/Bear*; silent: []; not settled"]);
-    check(&[(down, "")], expect!["toys.io/v1/Bear*; silent: [toys.io/v2]; not settled"]);
-    check(&[(down, ""), (up, "")], expect!["toys.io/v1/Bear toys.io/v2/Bear*; silent: []; settled"]);
-    check(&[("toys.io/v2?: Bear", "")], expect!["toys.io/v2/Bear*; silent: []; not settled"]);
+    check(&[(up, ""), (down, "")], expect!["toys.io/v1/Bear toys.io/v2/Bear*; undiscoverable: []; incomplete"]);
+    check(&[(down, "")], expect!["toys.io/v1/Bear*; undiscoverable: [toys.io/v2]; incomplete"]);
+    check(&[(down, ""), (up, "")], expect!["toys.io/v1/Bear toys.io/v2/Bear*; undiscoverable: []; complete"]);
+    check(&[("toys.io/v2?: Bear", "")], expect!["toys.io/v2/Bear*; undiscoverable: []; incomplete"]);
 }
 
 #[test]
-fn a_definition_that_the_answer_does_not_name_keeps_its_kinds_and_is_silent_if_it_had_none() {
+fn a_missing_definition_keeps_its_known_kinds_and_is_undiscoverable_without_any() {
     let defined = "bears.toys.io v1 v2";
-    check(&[("/v1: Pod", defined)], expect!["v1/Pod*; silent: [toys.io/v1 toys.io/v2]; not settled"]);
+    check(&[("/v1: Pod", defined)], expect!["v1/Pod*; undiscoverable: [toys.io/v1 toys.io/v2]; incomplete"]);
     let all = "/v1: Pod\ntoys.io/v2: Bear\ntoys.io/v1: Bear";
     check(
         &[(all, defined), ("/v1: Pod", defined)],
-        expect!["v1/Pod* toys.io/v1/Bear toys.io/v2/Bear*; silent: []; not settled"],
+        expect!["v1/Pod* toys.io/v1/Bear toys.io/v2/Bear*; undiscoverable: []; incomplete"],
     );
-    check(&[(all, defined), ("/v1: Pod", "")], expect!["v1/Pod*; silent: []; settled"]);
+    check(&[(all, defined), ("/v1: Pod", "")], expect!["v1/Pod*; undiscoverable: []; complete"]);
 }
 
 #[test]
-fn a_registered_api_that_the_answer_does_not_have_is_as_one_that_cannot_answer() {
-    check(&[("/v1: Pod", "+v1.\n+v1.toys.io")], expect!["v1/Pod*; silent: [toys.io/v1]; not settled"]);
+fn a_registered_api_that_is_missing_counts_as_stale() {
+    check(&[("/v1: Pod", "+v1.\n+v1.toys.io")], expect!["v1/Pod*; undiscoverable: [toys.io/v1]; incomplete"]);
     check(
         &[("toys.io/v1: Bear", "+v1.toys.io"), ("/v1: Pod", "+v1.toys.io")],
-        expect!["v1/Pod* toys.io/v1/Bear*; silent: []; not settled"],
+        expect!["v1/Pod* toys.io/v1/Bear*; undiscoverable: []; incomplete"],
     );
 }
 
 #[test]
-fn a_definition_counts_once_it_is_established_and_only_with_what_it_serves() {
+fn a_definition_counts_once_it_is_established_and_only_with_its_served_versions() {
     let definition = |established: &str| {
         json!({
             "spec": {"versions": [{"name": "v1", "served": true}, {"name": "v0", "served": false}]},
@@ -114,9 +114,9 @@ fn a_definition_counts_once_it_is_established_and_only_with_what_it_serves() {
 }
 
 #[test]
-fn a_server_in_trouble_is_asked_for_ever_and_one_that_has_told_everything_once_more() {
-    let waited: Duration = (0..LOOK_AGAIN.len()).filter_map(|looks| pause_after(looks, false)).sum();
+fn an_incomplete_discovery_is_retried_forever_and_a_complete_one_once() {
+    let waited: Duration = (0..RETRY_DELAYS.len()).filter_map(|attempts| delay_after(attempts, false)).sum();
     assert!(waited < Duration::from_mins(3));
-    assert_eq!(pause_after(1000, false), LOOK_AGAIN.last().copied());
-    assert_eq!((pause_after(0, true), pause_after(1, true)), (Some(LAST_LOOK), None));
+    assert_eq!(delay_after(1000, false), RETRY_DELAYS.last().copied());
+    assert_eq!((delay_after(0, true), delay_after(1, true)), (Some(FINAL_CHECK), None));
 }

@@ -1,4 +1,4 @@
-//! Who is next: as tables, and as properties over random histories.
+//! The order of keys and their retries: tables, and a property over random histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap()
 }
 
-/// Commands: `change k`, `gather k due-ms`, `initial k`, `take`, `ok k [wake at ms]`, `soft k since-ms wake-ms`, `fail k`, `conflict k`,
-/// `cancel k`, `at ms`. Prints what each `take` gives, and what is due next in the end.
+/// Commands: `change k`, `batch k due-ms`, `initial k`, `take`, `ok k [wake at ms]`, `defer k since-ms wake-ms`, `fail k`, `conflict k`,
+/// `cancel k`, `at ms`. Prints the result of each `take`, and what is due next at the end.
 fn check(commands: &str, expected: Expect) {
     let mut queue = Queue::default();
     let mut now = 0;
@@ -23,24 +23,24 @@ fn check(commands: &str, expected: Expect) {
         let done = |queue: &mut Queue<String>, done| queue.done(&words[1].to_owned(), done, at(now));
         match words[0] {
             "at" => now = number(1).unwrap(),
-            "change" => queue.mark(words[1].to_owned(), Reason::Change, at(now)),
-            "gather" => queue.mark_by(words[1].to_owned(), at(number(2).unwrap())),
-            "initial" => queue.mark(words[1].to_owned(), Reason::Initial, at(now)),
-            "ok" => done(&mut queue, Done::Settled { wake: number(2).map(at), soft_since: None }),
-            "soft" => {
-                done(&mut queue, Done::Settled { wake: number(3).map(at), soft_since: number(2).map(at) });
+            "change" => queue.enqueue(words[1].to_owned(), Reason::Change, at(now)),
+            "batch" => queue.enqueue_by(words[1].to_owned(), at(number(2).unwrap())),
+            "initial" => queue.enqueue(words[1].to_owned(), Reason::Initial, at(now)),
+            "ok" => done(&mut queue, Done::Settled { wake: number(2).map(at), deferred_since: None }),
+            "defer" => {
+                done(&mut queue, Done::Settled { wake: number(3).map(at), deferred_since: number(2).map(at) });
             }
             "fail" => done(&mut queue, Done::Failed),
             "conflict" => done(&mut queue, Done::Conflict),
             "cancel" => done(&mut queue, Done::Cancelled),
             "take" => out.push(queue.take(at(now)).map_or("-".to_owned(), |taken| {
-                let soft = taken.soft_since.map(|since| format!(" soft since {}", since.as_millisecond()));
+                let deferred = taken.deferred_since.map(|since| format!(" deferred since {}", since.as_millisecond()));
                 format!(
                     "{} {} +{}{}",
                     taken.key,
-                    taken.reason.word(),
+                    taken.reason.label(),
                     now - taken.since.as_millisecond(),
-                    soft.unwrap_or_default()
+                    deferred.unwrap_or_default()
                 )
             })),
             other => panic!("no such command: {other}"),
@@ -52,7 +52,7 @@ fn check(commands: &str, expected: Expect) {
 }
 
 #[test]
-fn a_clock_that_is_turned_back_wakes_all_who_sleep_and_a_correction_does_not() {
+fn a_clock_that_is_set_back_fires_all_timers_and_a_correction_does_not() {
     check(
         "at 5000; change a; take; ok a 9000; change b; take; fail b; at 2000; take; take; ok a 6000; fail b",
         expect!["a change +0; b change +0; b wake +0; a wake +0; due 2200, 0 waiting, idle"],
@@ -62,13 +62,15 @@ fn a_clock_that_is_turned_back_wakes_all_who_sleep_and_a_correction_does_not() {
         expect!["a change +0; -; a wake +0; due nothing, 0 waiting, busy"],
     );
     check(
-        "at 5000; change a; take; soft a 5000 6000; at 1000; take; soft a 1000 2000; at 2000; take",
-        expect!["a change +0; a wake +0 soft since 1000; a wake +0 soft since 1000; due nothing, 0 waiting, busy"],
+        "at 5000; change a; take; defer a 5000 6000; at 1000; take; defer a 1000 2000; at 2000; take",
+        expect![
+            "a change +0; a wake +0 deferred since 1000; a wake +0 deferred since 1000; due nothing, 0 waiting, busy"
+        ],
     );
 }
 
 #[test]
-fn changes_come_before_wake_ups_before_the_first_list_and_each_in_its_order() {
+fn changes_come_before_wake_ups_and_the_first_list_comes_last() {
     check(
         "initial c; initial a; change z; change b; take; take; take; take; take",
         expect!["z change +0; b change +0; c initial +0; a initial +0; -; due nothing, 0 waiting, busy"],
@@ -80,7 +82,7 @@ fn changes_come_before_wake_ups_before_the_first_list_and_each_in_its_order() {
 }
 
 #[test]
-fn asking_twice_is_asking_once_at_the_more_urgent() {
+fn a_key_that_is_enqueued_twice_is_reconciled_once_for_the_more_urgent_reason() {
     check(
         "initial a; initial b; at 5; change b; change b; initial b; take; take; take",
         expect!["b change +5; a initial +5; -; due nothing, 0 waiting, busy"],
@@ -88,7 +90,7 @@ fn asking_twice_is_asking_once_at_the_more_urgent() {
 }
 
 #[test]
-fn a_key_in_hand_is_not_given_out_again_but_looked_at_once_more_if_it_changed() {
+fn a_key_in_flight_is_not_handed_out_again_but_reconciled_once_more_if_it_changed() {
     check(
         "change a; take; change a; at 3; change a; take; at 7; ok a; take; ok a; take",
         expect!["a change +0; -; a change +7; -; due nothing, 0 waiting, idle"],
@@ -97,32 +99,32 @@ fn a_key_in_hand_is_not_given_out_again_but_looked_at_once_more_if_it_changed() 
 }
 
 #[test]
-fn a_crowd_of_changes_is_looked_at_once() {
+fn a_burst_of_changes_is_reconciled_once() {
     check(
-        "gather a 100; at 50; gather a 150; take; at 100; take; ok a; at 200; take",
+        "batch a 100; at 50; batch a 150; take; at 100; take; ok a; at 200; take",
         expect!["-; a change +0; -; due nothing, 0 waiting, idle"],
     );
-    check("gather a 100; take", expect!["-; due 100, 0 waiting, busy"]);
-    // What cannot wait takes the crowd along.
+    check("batch a 100; take", expect!["-; due 100, 0 waiting, busy"]);
+    // An urgent change includes the batched ones.
     check(
-        "gather a 100; at 10; change a; take; ok a; at 100; take",
+        "batch a 100; at 10; change a; take; ok a; at 100; take",
         expect!["a change +0; -; due nothing, 0 waiting, idle"],
     );
-    // What comes in while the key is in hand is looked at later, and an earlier wake-up serves it too.
+    // Changes that arrive in flight are batched too, and an earlier wake-up includes them.
     check(
-        "change a; take; gather a 100; ok a 1000; take; at 100; take",
+        "change a; take; batch a 100; ok a 1000; take; at 100; take",
         expect!["a change +0; -; a change +0; due nothing, 0 waiting, busy"],
     );
     check(
-        "change a; take; gather a 100; ok a 50; at 50; take",
+        "change a; take; batch a 100; ok a 50; at 50; take",
         expect!["a change +0; a change +0; due nothing, 0 waiting, busy"],
     );
     check(
-        "change a; take; ok a 1000; gather a 100; take; at 100; take; ok a",
+        "change a; take; ok a 1000; batch a 100; take; at 100; take; ok a",
         expect!["a change +0; -; a change +0; due nothing, 0 waiting, idle"],
     );
     check(
-        "change a; take; gather a 100; cancel a; take",
+        "change a; take; batch a 100; cancel a; take",
         expect!["a change +0; a change +0; due nothing, 0 waiting, busy"],
     );
 }
@@ -141,7 +143,7 @@ fn a_wake_up_comes_at_its_time_and_the_next_result_replaces_it() {
 }
 
 #[test]
-fn failures_wait_longer_each_time_and_are_forgiven_by_a_success() {
+fn the_backoff_grows_with_failures_and_resets_after_a_success() {
     check(
         "change a; take; fail a; at 100; take; fail a; at 300; take; fail a",
         expect!["a change +0; a wake +0; a wake +0; due 700, 0 waiting, idle"],
@@ -155,35 +157,41 @@ fn failures_wait_longer_each_time_and_are_forgiven_by_a_success() {
     let quick = Retry { first: Duration::from_millis(5), longest: Duration::from_secs(1) };
     assert_eq!([1, 2, 8, 9, 30].map(|failures| quick.delay(failures).as_millis()), [5, 10, 640, 1000, 1000]);
     let mut queue = Queue::new(quick);
-    queue.mark("a", Reason::Change, at(0));
+    queue.enqueue("a", Reason::Change, at(0));
     queue.take(at(0));
     queue.done(&"a", Done::Failed, at(0));
     assert_eq!(queue.next_due(), Some(at(5)));
 }
 
 #[test]
-fn a_change_after_a_failure_is_looked_at_at_once_and_one_during_it_soon() {
+fn audit_20_a_change_after_a_failure_or_during_it_shortens_the_backoff_but_does_not_end_it() {
     check(
-        "change a; take; fail a; at 50; change a; take",
-        expect!["a change +0; a change +0; due nothing, 0 waiting, busy"],
+        "change a; take; fail a; at 50; change a; take; at 100; take",
+        expect!["a change +0; -; a change +0; due nothing, 0 waiting, busy"],
     );
-    let failing = "change a; take; fail a; ".to_owned() + &"at 100000; change a; take; fail a; ".repeat(10);
+    // A failing key that causes changes itself cannot keep a worker busy.
     check(
-        &(failing.clone() + "take"),
+        "change a; take; fail a; change a; take; at 100; take; fail a; change a; take; at 200; take",
+        expect!["a change +0; -; a change +0; -; -; due 300, 0 waiting, busy"],
+    );
+    let failing = (1..=10).map(|time| format!("at {time}00000; take; fail a; ")).collect::<Vec<_>>().concat();
+    let failing = format!("change a; take; fail a; {failing}");
+    check(
+        &format!("{failing} change a; at 1000999; take; at 1001000; take"),
         expect![
-            "a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; -; due 160000, 0 waiting, idle"
+            "a change +0; a wake +99900; a wake +99800; a wake +99600; a wake +99200; a wake +98400; a wake +96800; a wake +93600; a wake +87200; a wake +74400; a wake +48800; -; a change +0; due nothing, 0 waiting, busy"
         ],
     );
     check(
-        &(failing + "at 200000; take; change a; fail a"),
+        &format!("{failing} at 1100000; take; change a; fail a"),
         expect![
-            "a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a change +0; a wake +40000; due 201000, 0 waiting, idle"
+            "a change +0; a wake +99900; a wake +99800; a wake +99600; a wake +99200; a wake +98400; a wake +96800; a wake +93600; a wake +87200; a wake +74400; a wake +48800; a wake +40000; due 1101000, 0 waiting, idle"
         ],
     );
 }
 
 #[test]
-fn conflicts_are_tried_at_once_but_not_for_ever() {
+fn conflicts_are_retried_at_once_but_not_forever() {
     let fight = "change a; ".to_owned() + &"take; conflict a; ".repeat(6) + "take";
     check(
         &fight,
@@ -194,7 +202,7 @@ fn conflicts_are_tried_at_once_but_not_for_ever() {
 }
 
 #[test]
-fn a_cancelled_key_goes_back_to_its_place_in_line() {
+fn a_cancelled_key_returns_to_its_position() {
     check("initial a; take; at 5; cancel a; take", expect!["a initial +0; a initial +5; due nothing, 0 waiting, busy"]);
     check(
         "initial a; take; change a; at 5; cancel a; take",
@@ -203,17 +211,17 @@ fn a_cancelled_key_goes_back_to_its_place_in_line() {
 }
 
 #[test]
-fn soft_writes_that_were_put_off_are_remembered_until_they_are_made() {
+fn deferred_writes_are_remembered_until_they_are_sent() {
     check(
-        "change a; take; soft a 0 200; at 50; change a; take; soft a 0 200; at 200; take; ok a",
-        expect!["a change +0; a change +0 soft since 0; a wake +0 soft since 0; due nothing, 0 waiting, idle"],
+        "change a; take; defer a 0 200; at 50; change a; take; defer a 0 200; at 200; take; ok a",
+        expect!["a change +0; a change +0 deferred since 0; a wake +0 deferred since 0; due nothing, 0 waiting, idle"],
     );
 }
 
 #[derive(Debug, Clone)]
 enum Step {
-    Mark(u8, Reason),
-    Gather(u8, u16),
+    Enqueue(u8, Reason),
+    Batch(u8, u16),
     Take,
     Done(u8, u8, u16),
     Pass(u16),
@@ -222,8 +230,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let reason = prop_oneof![Just(Reason::Change), Just(Reason::Initial)];
     let step = prop_oneof![
-        3 => (0..6u8, reason).prop_map(|(key, reason)| Step::Mark(key, reason)),
-        1 => (0..6u8, any::<u16>()).prop_map(|(key, delay)| Step::Gather(key, delay)),
+        3 => (0..6u8, reason).prop_map(|(key, reason)| Step::Enqueue(key, reason)),
+        1 => (0..6u8, any::<u16>()).prop_map(|(key, delay)| Step::Batch(key, delay)),
         3 => Just(Step::Take),
         3 => (any::<u8>(), 0..5u8, any::<u16>()).prop_map(|(which, how, wake)| Step::Done(which, how, wake)),
         1 => any::<u16>().prop_map(Step::Pass),
@@ -231,10 +239,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
+fn is_backing_off(queue: &Queue<u8>, key: u8) -> bool {
+    queue.keys.get(&key).is_some_and(State::is_backing_off)
+}
+
 fn done_of(how: u8, wake: u16, now: i64) -> Done {
     match how {
-        0 => Done::Settled { wake: None, soft_since: None },
-        1 => Done::Settled { wake: Some(at(now + i64::from(wake))), soft_since: Some(at(now)) },
+        0 => Done::Settled { wake: None, deferred_since: None },
+        1 => Done::Settled { wake: Some(at(now + i64::from(wake))), deferred_since: Some(at(now)) },
         2 => Done::Failed,
         3 => Done::Conflict,
         _ => Done::Cancelled,
@@ -242,43 +254,47 @@ fn done_of(how: u8, wake: u16, now: i64) -> Done {
 }
 
 proptest! {
-    /// One key is never in two hands; what is most urgent goes first; what was asked for is given out in the end.
+    /// A key is never handed out twice at the same time, the most urgent comes first, and every enqueued key is handed out.
     #[test]
     fn no_key_is_lost_doubled_or_overtaken(steps in steps()) {
         let mut queue = Queue::default();
         let mut now = 0i64;
-        let mut hands: BTreeSet<u8> = BTreeSet::new();
-        // What somebody is owed a look at, with the most urgent reason so far; only marks that came before any take.
+        let mut in_flight: BTreeSet<u8> = BTreeSet::new();
+        // Keys to be reconciled, with the most urgent reason; only those enqueued before a take.
         let mut owed: BTreeMap<u8, Reason> = BTreeMap::new();
-        // What is owed a look at some later moment.
-        let mut gathered: BTreeSet<u8> = BTreeSet::new();
+        // Keys to be reconciled at some later time.
+        let mut batched: BTreeSet<u8> = BTreeSet::new();
         for step in steps {
             match step {
-                Step::Mark(key, reason) => {
-                    queue.mark(key, reason, at(now));
+                Step::Enqueue(key, reason) if reason == Reason::Change && is_backing_off(&queue, key) => {
+                    queue.enqueue(key, reason, at(now));
+                    batched.insert(key);
+                }
+                Step::Enqueue(key, reason) => {
+                    queue.enqueue(key, reason, at(now));
                     let most = owed.entry(key).or_insert(reason);
                     *most = reason.min(*most);
                 }
-                Step::Gather(key, delay) => {
-                    queue.mark_by(key, at(now + i64::from(delay)));
-                    gathered.insert(key);
+                Step::Batch(key, delay) => {
+                    queue.enqueue_by(key, at(now + i64::from(delay)));
+                    batched.insert(key);
                 }
                 Step::Take => {
                     let taken = queue.take(at(now));
-                    let due: Vec<_> = owed.iter().filter(|(key, _)| !hands.contains(key)).collect();
+                    let due: Vec<_> = owed.iter().filter(|(key, _)| !in_flight.contains(key)).collect();
                     let most_urgent = due.iter().map(|(_, reason)| **reason).min();
                     if let Some(taken) = taken {
-                        prop_assert!(hands.insert(taken.key), "{} is in two hands", taken.key);
+                        prop_assert!(in_flight.insert(taken.key), "{} was handed out twice", taken.key);
                         prop_assert!(most_urgent.is_none_or(|most| taken.reason <= most), "{taken:?} overtook {due:?}");
                         owed.remove(&taken.key);
-                        gathered.remove(&taken.key);
+                        batched.remove(&taken.key);
                     }
                 }
                 Step::Done(which, how, wake) => {
-                    let Some(key) = hands.iter().copied().nth(usize::from(which) % hands.len().max(1)) else { continue };
-                    hands.remove(&key);
+                    let Some(key) = in_flight.iter().copied().nth(usize::from(which) % in_flight.len().max(1)) else { continue };
+                    in_flight.remove(&key);
                     queue.done(&key, done_of(how, wake, now), at(now));
-                    // A failure makes what was marked meanwhile wait; a conflict or a cancelled flight asks by itself.
+                    // A failed key backs off; a conflict or a cancelled reconcile enqueues the key itself.
                     if how >= 2 {
                         owed.remove(&key);
                     }
@@ -286,30 +302,30 @@ proptest! {
                 Step::Pass(millis) => now += i64::from(millis),
             }
         }
-        for key in std::mem::take(&mut hands) {
-            queue.done(&key, Done::Settled { wake: None, soft_since: None }, at(now));
+        for key in std::mem::take(&mut in_flight) {
+            queue.done(&key, Done::Settled { wake: None, deferred_since: None }, at(now));
         }
         now += 3_600_000;
         while let Some(taken) = queue.take(at(now)) {
             owed.remove(&taken.key);
-            gathered.remove(&taken.key);
-            queue.done(&taken.key, Done::Settled { wake: None, soft_since: None }, at(now));
+            batched.remove(&taken.key);
+            queue.done(&taken.key, Done::Settled { wake: None, deferred_since: None }, at(now));
         }
-        prop_assert!(owed.is_empty() && gathered.is_empty(), "never looked at: {owed:?} {gathered:?}");
+        prop_assert!(owed.is_empty() && batched.is_empty(), "never reconciled: {owed:?} {batched:?}");
         prop_assert!(queue.is_idle() && queue.next_due().is_none() && queue.keys.is_empty(), "{queue:?}");
     }
 }
 
 #[test]
-fn keys_with_the_same_reason_come_by_rank_and_then_in_turn() {
+fn keys_with_the_same_reason_are_ordered_by_rank_and_then_by_time() {
     let now = Timestamp::UNIX_EPOCH;
     let mut queue = Queue::default();
     for (key, rank) in [("old", 90), ("older", 100), ("fresh", 0), ("also fresh", 0)] {
-        queue.mark_ranked(key, Reason::Change, rank, now);
+        queue.enqueue_ranked(key, Reason::Change, rank, now);
     }
-    queue.mark("woken", Reason::Wake, now);
-    queue.mark_ranked("older", Reason::Change, 50, now);
-    queue.mark_ranked("fresh", Reason::Change, 80, now);
+    queue.enqueue("woken", Reason::Wake, now);
+    queue.enqueue_ranked("older", Reason::Change, 50, now);
+    queue.enqueue_ranked("fresh", Reason::Change, 80, now);
     let taken: Vec<&str> = std::iter::from_fn(|| queue.take(now).map(|taken| taken.key)).collect();
     assert_eq!(taken, ["fresh", "also fresh", "older", "old", "woken"]);
 }

@@ -1,15 +1,17 @@
-//! What is known at once of our own writes: what they deleted, let go of, and what the server refused.
+//! The cache reflects our own deletions at once; rejected writes are reported.
 
 use std::sync::Arc;
 
-use fleet_runtime::{Actions, Cache, Controller, Event, Kind, Moment, ObjectKey, Outcome, Runtime, Triggers, Write};
+use fleet_runtime::{
+    Actions, Cache, Controller, Event, Kind, ObjectKey, PlanInput, Runtime, Triggers, Write, WriteResult,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
 use parking_lot::Mutex;
 
-use crate::toy::{CHILDREN, PARENTS, World, child_of, start};
+use crate::fixture::{CHILDREN, PARENTS, TestServer, child_of, start};
 
-/// Deletes every child that it sees alive.
+/// Deletes every child that is not being deleted.
 struct Reaper {
     children: Cache<ConfigMap>,
     plans: Arc<Mutex<Vec<String>>>,
@@ -20,7 +22,7 @@ impl Controller for Reaper {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
         let child = self.children.get(key);
         let dying = child.as_ref().map(|child| child.metadata.deletion_timestamp.is_some());
         self.plans.lock().push(format!("{}: {dying:?}", key.name()));
@@ -32,18 +34,18 @@ impl Controller for Reaper {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_we_deleted_is_gone_at_once_or_seen_as_dying_if_something_holds_it() {
-    let world = World::new().await;
+async fn an_object_that_we_deleted_is_gone_at_once_or_terminating_if_it_has_finalizers() {
+    let server = TestServer::new().await;
     let mut held = child_of("held", 0);
     held.metadata.finalizers = Some(vec!["example.com/hold".into()]);
-    world.children().create(&PostParams::default(), &held).await.unwrap();
-    world.children().create(&PostParams::default(), &child_of("free", 0)).await.unwrap();
-    let meddler = world.meddler();
-    meddler.silence_watches(true);
-    let mut runtime = Runtime::new(meddler.client(), world.options());
+    server.children().create(&PostParams::default(), &held).await.unwrap();
+    server.children().create(&PostParams::default(), &child_of("free", 0)).await.unwrap();
+    let faulty = server.faulty_client();
+    faulty.stall_watches(true);
+    let mut runtime = Runtime::new(faulty.client(), server.options());
     let children = runtime.cache(Kind::new().in_namespace(CHILDREN));
     let plans = Arc::new(Mutex::new(Vec::new()));
-    let of_parents = |event: Event<'_, ConfigMap>| event.sides().any(|side| side.metadata.labels.is_some());
+    let of_parents = |event: Event<'_, ConfigMap>| event.versions().any(|version| version.metadata.labels.is_some());
     let triggers = Triggers::new().on(&children, move |event| of_parents(event).then(|| event.key()));
     runtime.controller(Reaper { children, plans: plans.clone() }, triggers, 1);
     let running = start(runtime);
@@ -51,14 +53,14 @@ async fn an_object_that_we_deleted_is_gone_at_once_or_seen_as_dying_if_something
     let expected = ["free-000: Some(false)", "free-000: None", "held-000: Some(false)", "held-000: Some(true)"];
     let mut seen = plans.lock().clone();
     seen.sort_by_key(|line| line[..4].to_owned());
-    assert_eq!(seen, expected, "no watch has told anything");
-    meddler.silence_watches(false);
+    assert_eq!(seen, expected, "the watches are stalled");
+    faulty.stall_watches(false);
     running.settled().await;
-    assert_eq!((running.metrics.writes(), plans.lock().len()), (2, 4), "and when it does, that is no news");
+    assert_eq!((running.metrics.writes(), plans.lock().len()), (2, 4), "the delayed watch events trigger nothing");
     running.stop().await;
 }
 
-/// Lets go of every child that is being deleted.
+/// Removes the finalizers of every child that is being deleted.
 struct Releaser {
     children: Cache<ConfigMap>,
     plans: Arc<Mutex<Vec<String>>>,
@@ -69,7 +71,7 @@ impl Controller for Releaser {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
         let child = self.children.get(key);
         self.plans.lock().push(format!("{}: {}", key.name(), child.is_some()));
         let Some(child) = child.filter(|child| child.metadata.deletion_timestamp.is_some()) else {
@@ -82,15 +84,15 @@ impl Controller for Releaser {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_goes_with_our_own_write_is_gone_at_once() {
-    let world = World::new().await;
+async fn an_object_whose_last_finalizer_we_removed_is_gone_at_once() {
+    let server = TestServer::new().await;
     let mut held = child_of("held", 0);
     held.metadata.finalizers = Some(vec!["example.com/hold".into()]);
-    world.children().create(&PostParams::default(), &held).await.unwrap();
-    world.children().delete("held-000", &DeleteParams::default()).await.unwrap();
-    let meddler = world.meddler();
-    meddler.silence_watches(true);
-    let mut runtime = Runtime::new(meddler.client(), world.options());
+    server.children().create(&PostParams::default(), &held).await.unwrap();
+    server.children().delete("held-000", &DeleteParams::default()).await.unwrap();
+    let faulty = server.faulty_client();
+    faulty.stall_watches(true);
+    let mut runtime = Runtime::new(faulty.client(), server.options());
     let children = runtime.cache(Kind::new().in_namespace(CHILDREN));
     let plans = Arc::new(Mutex::new(Vec::new()));
     let triggers = Triggers::new()
@@ -98,17 +100,17 @@ async fn an_object_that_goes_with_our_own_write_is_gone_at_once() {
     runtime.controller(Releaser { children, plans: plans.clone() }, triggers, 1);
     let running = start(runtime);
     running.settled().await;
-    assert_eq!(*plans.lock(), ["held-000: true", "held-000: false"], "no watch has told anything");
-    meddler.silence_watches(false);
+    assert_eq!(*plans.lock(), ["held-000: true", "held-000: false"], "the watches are stalled");
+    faulty.stall_watches(false);
     running.settled().await;
-    assert_eq!((plans.lock().len(), running.metrics.writes()), (2, 1), "and when it does, that is no news");
+    assert_eq!((plans.lock().len(), running.metrics.writes()), (2, 1), "the delayed watch events trigger nothing");
     running.stop().await;
 }
 
-/// Makes a child that the server refuses as long as the parent asks for it, then one that it takes.
+/// Creates a child with an invalid name while the parent's count is 1, and a valid one otherwise.
 struct Tester {
     parents: Cache<ConfigMap>,
-    told: Arc<Mutex<Vec<&'static str>>>,
+    calls: Arc<Mutex<Vec<&'static str>>>,
 }
 
 impl Controller for Tester {
@@ -116,37 +118,37 @@ impl Controller for Tester {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
         let data = self.parents.get(key).and_then(|parent| parent.data.clone()).unwrap_or_default();
         let name = if data.get("count").is_some_and(|count| count == "1") { "Not a name" } else { "good" };
-        Actions::none().with(Write::create(&child_of(name, 0)).explained())
+        Actions::none().with(Write::create(&child_of(name, 0)).report_rejection())
     }
 
-    fn performed(&self, _: &ObjectKey) {
-        self.told.lock().push("performed");
+    fn on_committed(&self, _: &ObjectKey) {
+        self.calls.lock().push("committed");
     }
 
-    fn conclude(&self, _: &ObjectKey, outcomes: Vec<Outcome>, _: Moment) -> Option<Actions> {
-        assert!(outcomes.iter().all(Result::is_err));
-        self.told.lock().push("refused");
+    fn on_results(&self, _: &ObjectKey, results: Vec<WriteResult>, _: PlanInput) -> Option<Actions> {
+        assert!(results.iter().all(Result::is_err));
+        self.calls.lock().push("rejected");
         None
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_of_which_the_server_refused_a_write_was_not_performed() {
-    let world = World::new().await;
-    world.put_parent("a", 1).await;
-    let mut runtime = Runtime::new(world.client(), world.options());
+async fn a_plan_with_a_rejected_write_is_not_committed() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 1).await;
+    let mut runtime = Runtime::new(server.client(), server.options());
     let parents = runtime.cache(Kind::new().in_namespace(PARENTS));
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let calls = Arc::new(Mutex::new(Vec::new()));
     let triggers = Triggers::new().on(&parents, |event| (event.key().name() == "a").then(|| event.key()));
-    runtime.controller(Tester { parents, told: told.clone() }, triggers, 1);
+    runtime.controller(Tester { parents, calls: calls.clone() }, triggers, 1);
     let running = start(runtime);
     running.settled().await;
-    assert_eq!(*told.lock(), ["refused"]);
-    world.put_parent("a", 2).await;
+    assert_eq!(*calls.lock(), ["rejected"]);
+    server.put_parent("a", 2).await;
     running.settled().await;
-    assert_eq!(*told.lock(), ["refused", "performed"]);
+    assert_eq!(*calls.lock(), ["rejected", "committed"]);
     running.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What every controller may rely on when nothing goes wrong.
+//! What every controller may rely on without faults.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fleet_runtime::{
-    Actions, Cache, Controller, Ending, Error, Grant, Kind, KindId, KubeEvent, Moment, Next, ObjectKey, Outcome,
-    Ownership, PatchFormat, Reader, Regarding, Runtime, SHUTDOWN_GRACE, Side, Triggers, Write,
+    Actions, Cache, ClusterId, Controller, Error, Grant, Kind, KindId, KubeEvent, ObjectKey, Ownership, PatchFormat,
+    PlanInput, Reader, ReconcileResult, Regarding, Runtime, SHUTDOWN_GRACE, Triggers, Wake, Write, WriteResult,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Event as StoredEvent};
@@ -16,88 +16,88 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::meddler::Meddling;
-use crate::toy::{CHILDREN, PARENTS, World, child_of, start, toy, until};
+use crate::faulty_client::Fault;
+use crate::fixture::{CHILDREN, PARENTS, TestServer, child_of, child_runtime, start, until};
 
 #[tokio::test(start_paused = true)]
-async fn children_follow_their_parent_up_and_down() {
-    let world = World::new().await;
-    world.put_parent("a", 3).await;
-    let (runtime, plans) = toy(world.client(), world.options());
+async fn children_are_created_and_deleted_with_the_count_of_their_parent() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 3).await;
+    let (runtime, plans) = child_runtime(server.client(), server.options());
     let running = start(runtime);
     running.settled().await;
-    assert_eq!(world.child_names().await, ["a-000", "a-001", "a-002"]);
+    assert_eq!(server.child_names().await, ["a-000", "a-001", "a-002"]);
 
-    world.put_parent("a", 1).await;
-    world.put_parent("b", 2).await;
+    server.put_parent("a", 1).await;
+    server.put_parent("b", 2).await;
     running.settled().await;
-    assert_eq!(world.child_names().await, ["a-000", "b-000", "b-001"]);
+    assert_eq!(server.child_names().await, ["a-000", "b-000", "b-001"]);
 
-    world.children().delete("b-001", &DeleteParams::default()).await.unwrap();
+    server.children().delete("b-001", &DeleteParams::default()).await.unwrap();
     running.settled().await;
-    assert_eq!(world.child_names().await, ["a-000", "b-000", "b-001"], "a missing child is made again");
+    assert_eq!(server.child_names().await, ["a-000", "b-000", "b-001"], "a missing child is created again");
 
-    world.parents().delete("a", &DeleteParams::default()).await.unwrap();
+    server.parents().delete("a", &DeleteParams::default()).await.unwrap();
     running.settled().await;
-    assert_eq!(world.child_names().await, ["b-000", "b-001"]);
+    assert_eq!(server.child_names().await, ["b-000", "b-001"]);
     assert_eq!(running.metrics.writes(), 3 + 2 + 2 + 1 + 1, "each write was needed");
     assert!(plans.load(Ordering::Relaxed) < 40, "{plans:?} plans");
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn our_own_writes_are_seen_before_the_watch_tells_them() {
-    let world = World::new().await;
-    world.put_parent("a", 3).await;
-    let meddler = world.meddler();
-    meddler.silence_watches(true);
-    let (runtime, plans) = toy(meddler.client(), world.options());
+async fn our_own_writes_are_visible_before_the_watch_delivers_them() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 3).await;
+    let faulty = server.faulty_client();
+    faulty.stall_watches(true);
+    let (runtime, plans) = child_runtime(faulty.client(), server.options());
     let running = start(runtime);
     running.settled().await;
-    assert_eq!(world.child_names().await, ["a-000", "a-001", "a-002"]);
-    // The namespace has one more ConfigMap, which the server keeps in each.
+    assert_eq!(server.child_names().await, ["a-000", "a-001", "a-002"]);
+    // The server keeps one more ConfigMap in every namespace.
     assert_eq!(plans.load(Ordering::Relaxed), 2 + 1, "the second plan finds the children of the first");
-    meddler.silence_watches(false);
+    faulty.stall_watches(false);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(
         (running.metrics.writes(), plans.load(Ordering::Relaxed)),
         (3, 2 + 1),
-        "what the watch tells then is no news"
+        "the watch events of our own writes trigger nothing"
     );
     running.stop().await;
 }
 
-/// Notes when it was asked; wants to be asked again an hour later, three times.
-struct Alarm(Arc<Mutex<Vec<Timestamp>>>);
+/// Records when it was planned, and sets a wake-up an hour later, three times.
+struct Hourly(Arc<Mutex<Vec<Timestamp>>>);
 
-impl Controller for Alarm {
-    const NAME: &'static str = "alarm";
+impl Controller for Hourly {
+    const NAME: &'static str = "hourly";
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, _: &ObjectKey, (): (), moment: Moment) -> Actions {
-        let mut asked = self.0.lock();
-        asked.push(moment.now);
-        let next = moment.now + Duration::from_hours(1);
-        Actions::none().then(if asked.len() < 4 { Next::At(next) } else { Next::OnChange })
+    fn plan(&self, _: &ObjectKey, (): (), input: PlanInput) -> Actions {
+        let mut planned = self.0.lock();
+        planned.push(input.now);
+        let next = input.now + Duration::from_hours(1);
+        Actions::none().with_wake(if planned.len() < 4 { Wake::At(next) } else { Wake::OnChange })
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wake_up_comes_at_the_instant_that_was_asked_for() {
-    let world = World::new().await;
-    let mut runtime = Runtime::new(world.client(), world.options());
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    runtime.controller(Alarm(asked.clone()), Triggers::new().at_start([ObjectKey::cluster("x")]), 1);
-    let begun = world.clock.now();
+async fn a_wake_up_comes_at_the_planned_instant() {
+    let server = TestServer::new().await;
+    let mut runtime = Runtime::new(server.client(), server.options());
+    let planned = Arc::new(Mutex::new(Vec::new()));
+    runtime.controller(Hourly(planned.clone()), Triggers::new().at_start([ObjectKey::cluster("x")]), 1);
+    let begun = server.clock.now();
     let running = start(runtime);
     tokio::time::sleep(Duration::from_hours(24)).await;
-    let hours: Vec<f64> = asked.lock().iter().map(|at| at.duration_since(begun).as_secs_f64() / 3600.0).collect();
+    let hours: Vec<f64> = planned.lock().iter().map(|at| at.duration_since(begun).as_secs_f64() / 3600.0).collect();
     assert_eq!(hours, [0.0, 1.0, 2.0, 3.0]);
     running.stop().await;
 }
 
-/// Has one key that takes five seconds, and one that asks for another look after a second.
+/// Has one key that takes five seconds, and one that sets a wake-up after a second.
 struct Slow(Arc<Mutex<Vec<Timestamp>>>);
 
 impl Controller for Slow {
@@ -112,37 +112,37 @@ impl Controller for Slow {
         Ok(())
     }
 
-    fn plan(&self, key: &ObjectKey, (): (), moment: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, (): (), input: PlanInput) -> Actions {
         if key.name() == "slow" {
             return Actions::none();
         }
-        let mut looks = self.0.lock();
-        looks.push(moment.now);
-        Actions::none().then(if looks.len() < 2 {
-            Next::At(moment.now + Duration::from_secs(1))
+        let mut planned = self.0.lock();
+        planned.push(input.now);
+        Actions::none().with_wake(if planned.len() < 2 {
+            Wake::At(input.now + Duration::from_secs(1))
         } else {
-            Next::OnChange
+            Wake::OnChange
         })
     }
 }
 
-/// A loop that turned meanwhile would keep time from passing, and the test from ending.
+/// A busy loop would keep paused time from advancing, and the test from ending.
 #[tokio::test(start_paused = true)]
-async fn a_wake_up_for_which_there_is_no_hand_waits_without_a_turn() {
-    let world = World::new().await;
-    let mut runtime = Runtime::new(world.client(), world.options());
-    let looks = Arc::new(Mutex::new(Vec::new()));
+async fn a_wake_up_without_a_free_worker_does_not_spin() {
+    let server = TestServer::new().await;
+    let mut runtime = Runtime::new(server.client(), server.options());
+    let planned = Arc::new(Mutex::new(Vec::new()));
     let keys = ["early", "slow"].map(ObjectKey::cluster);
-    runtime.controller(Slow(looks.clone()), Triggers::new().at_start(keys), 1);
-    let begun = world.clock.now();
+    runtime.controller(Slow(planned.clone()), Triggers::new().at_start(keys), 1);
+    let begun = server.clock.now();
     let running = start(runtime);
-    until("the second look was taken", || looks.lock().len() == 2).await;
-    let seconds: Vec<f64> = looks.lock().iter().map(|at| at.duration_since(begun).as_secs_f64()).collect();
+    until("the key was planned twice", || planned.lock().len() == 2).await;
+    let seconds: Vec<f64> = planned.lock().iter().map(|at| at.duration_since(begun).as_secs_f64()).collect();
     assert_eq!(seconds, [0.0, 5.0]);
     running.stop().await;
 }
 
-/// Copies a parent's count into its child `copy`, which may be late.
+/// Copies the data of a parent to its child, by a write that may be deferred.
 struct Copier {
     parents: Cache<ConfigMap>,
     children: Cache<ConfigMap>,
@@ -154,7 +154,7 @@ impl Controller for Copier {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
         let Some(parent) = self.parents.get(key) else { return Actions::none() };
         let Some(child) = self.children.get(&ObjectKey::namespaced(CHILDREN, key.name())) else {
             return Actions::none();
@@ -165,23 +165,23 @@ impl Controller for Copier {
         if write.is_nothing() {
             return Actions::none();
         }
-        let told = KubeEvent {
+        let event = KubeEvent {
             regarding: Regarding::of(&*child),
             component: Self::NAME,
             warning: false,
             reason: "Copied",
             message: format!("{:?}", parent.data),
         };
-        let actions = Actions { events: vec![told], ..Actions::none() };
+        let actions = Actions { events: vec![event], ..Actions::none() };
         actions.with(match self.window {
-            Some(window) => write.coalesce(window),
+            Some(window) => write.deferrable(window),
             None => write,
         })
     }
 }
 
-fn copier(world: &World, window: Option<Duration>) -> Runtime {
-    let mut runtime = Runtime::new(world.client(), world.options());
+fn copier(server: &TestServer, window: Option<Duration>) -> Runtime {
+    let mut runtime = Runtime::new(server.client(), server.options());
     let parents = runtime.cache(Kind::new().in_namespace(PARENTS));
     let children = runtime.cache(Kind::new().in_namespace(CHILDREN));
     let triggers = Triggers::new().on(&parents, |event| [event.key()]).reads(&children);
@@ -190,37 +190,37 @@ fn copier(world: &World, window: Option<Duration>) -> Runtime {
 }
 
 #[tokio::test(start_paused = true)]
-async fn soft_writes_wait_for_what_follows_but_not_longer_than_their_window() {
+async fn deferred_writes_are_coalesced_for_at_most_their_window() {
     for (window, expected) in [(None, 20), (Some(Duration::from_millis(200)), 5)] {
-        let world = World::new().await;
-        world.put_parent("a", 0).await;
+        let server = TestServer::new().await;
+        server.put_parent("a", 0).await;
         let mut child = child_of("a", 0);
         child.metadata.name = Some("a".into());
         child.data = Some(BTreeMap::from([("count".into(), "0".into())]));
-        world.children().create(&PostParams::default(), &child).await.unwrap();
-        let running = start(copier(&world, window));
+        server.children().create(&PostParams::default(), &child).await.unwrap();
+        let running = start(copier(&server, window));
         running.settled().await;
         let begun = running.metrics.writes();
         // A change every 50 ms for a second: every fourth meets the end of a window of 200 ms.
         for step in 1..=20 {
-            world.put_parent("a", step).await;
+            server.put_parent("a", step).await;
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let stored = world.children().get("a").await.unwrap();
-        assert_eq!(stored.data.unwrap()["count"], "20", "the last state is written in the end");
+        let stored = server.children().get("a").await.unwrap();
+        assert_eq!(stored.data.unwrap()["count"], "20", "the last state is written");
         assert_eq!(running.metrics.writes() - begun, expected, "{window:?}");
-        let events: Api<StoredEvent> = Api::namespaced(world.client(), CHILDREN);
-        let told = events.list(&ListParams::default()).await.unwrap().items.len();
-        assert_eq!(told as u64, expected, "{window:?}: only what was written is told");
+        let events: Api<StoredEvent> = Api::namespaced(server.client(), CHILDREN);
+        let published = events.list(&ListParams::default()).await.unwrap().items.len();
+        assert_eq!(published as u64, expected, "{window:?}: one event per write");
         running.stop().await;
     }
 }
 
-/// Changes an object twice in one plan, then observes one write that fails and one that succeeds.
+/// Changes an object twice in one plan, followed by one `best_effort` write that fails and one that succeeds.
 struct Several {
     children: Cache<ConfigMap>,
-    concluded: Arc<Mutex<Vec<String>>>,
+    results: Arc<Mutex<Vec<String>>>,
 }
 
 fn with(object: &ConfigMap, key: &str, value: &str) -> ConfigMap {
@@ -234,7 +234,7 @@ impl Controller for Several {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
         let Some(child) = self.children.get(key) else { return Actions::none() };
         if child.data.is_some() {
             return Actions::none();
@@ -244,61 +244,61 @@ impl Controller for Several {
         Actions::none()
             .with(Write::change(&*child, &first))
             .with(Write::change(&first, &with(&first, "second", "2")))
-            .with(refused.observed())
-            .with(Write::create(&child_of("made", 1)).observed())
+            .with(refused.best_effort())
+            .with(Write::create(&child_of("made", 1)).best_effort())
     }
 
-    fn conclude(&self, _: &ObjectKey, outcomes: Vec<Outcome>, _: Moment) -> Option<Actions> {
-        let shown = |outcome: Outcome| match outcome {
+    fn on_results(&self, _: &ObjectKey, results: Vec<WriteResult>, _: PlanInput) -> Option<Actions> {
+        let shown = |result: WriteResult| match result {
             Ok(object) => object.unwrap_or_default()["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
             Err(error) => error.class().to_owned(),
         };
-        self.concluded.lock().extend(outcomes.into_iter().map(shown));
+        self.results.lock().extend(results.into_iter().map(shown));
         Some(Actions::none().with(Write::create(&child_of("concluded", 1))))
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_of_one_plan_follow_each_other_and_observed_ones_stop_nothing() {
-    let world = World::new().await;
-    world.children().create(&PostParams::default(), &child_of("a", 0)).await.unwrap();
-    let mut runtime = Runtime::new(world.client(), world.options());
+async fn writes_of_one_plan_are_rebased_and_best_effort_ones_do_not_fail_it() {
+    let server = TestServer::new().await;
+    server.children().create(&PostParams::default(), &child_of("a", 0)).await.unwrap();
+    let mut runtime = Runtime::new(server.client(), server.options());
     let children: Cache<ConfigMap> = runtime.cache(Kind::new().in_namespace(CHILDREN));
-    let concluded = Arc::new(Mutex::new(Vec::new()));
+    let results = Arc::new(Mutex::new(Vec::new()));
     let triggers =
         Triggers::new().on(&children, |event| event.new.is_some_and(|new| new.data.is_none()).then(|| event.key()));
-    let several = Several { children, concluded: concluded.clone() };
+    let several = Several { children, results: results.clone() };
     runtime.controller(several, triggers, 1);
     let running = start(runtime);
-    until("the plan was concluded", || !concluded.lock().is_empty()).await;
+    until("there are results", || !results.lock().is_empty()).await;
     running.settled().await;
-    let stored = world.children().get("a-000").await.unwrap().data.unwrap();
+    let stored = server.children().get("a-000").await.unwrap().data.unwrap();
     assert_eq!(stored, BTreeMap::from([("first".into(), "1".into()), ("second".into(), "2".into())]));
-    assert_eq!(concluded.lock()[..2], ["refused", "made-001"]);
-    assert!(world.child_names().await.contains(&"concluded-001".to_owned()));
+    assert_eq!(results.lock()[..2], ["refused", "made-001"]);
+    assert!(server.child_names().await.contains(&"concluded-001".to_owned()));
     assert_eq!(running.metrics.writes_of(&KindId::of::<ConfigMap>(), "patch", "conflict"), 0);
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_of_what_a_controller_does_not_own_is_not_made() {
+async fn a_write_of_a_field_that_the_controller_does_not_own_is_not_sent() {
     for (strict, made) in [(true, 0), (false, 1)] {
-        let world = World::new().await;
-        world.put_parent("a", 1).await;
-        let mut options = world.options();
-        let grant = Grant { controller: "toy", kind: "ConfigMap", creates: false, deletes: true, fields: &[] };
+        let server = TestServer::new().await;
+        server.put_parent("a", 1).await;
+        let mut options = server.options();
+        let grant = Grant { controller: "children", kind: "ConfigMap", creates: false, deletes: true, fields: &[] };
         options.ownership = Ownership::new([grant]).unwrap();
         options.strict = strict;
-        let (runtime, _) = toy(world.client(), options);
+        let (runtime, _) = child_runtime(server.client(), options);
         let running = start(runtime);
         running.settled().await;
-        assert_eq!(world.child_names().await.len(), made);
-        assert_eq!(running.metrics.reconciles("toy", Ending::Failed) > 0, strict);
+        assert_eq!(server.child_names().await.len(), made);
+        assert_eq!(running.metrics.reconciles("children", ReconcileResult::Failed) > 0, strict);
         running.stop().await;
     }
 }
 
-/// Notes what it fetched.
+/// Records its facts.
 struct Fetcher(Arc<Mutex<Vec<String>>>);
 
 impl Controller for Fetcher {
@@ -316,79 +316,79 @@ impl Controller for Fetcher {
         Ok(vec![one, none.to_string(), listed.to_string(), refused.class().to_owned()])
     }
 
-    fn plan(&self, _: &ObjectKey, facts: Vec<String>, _: Moment) -> Actions {
+    fn plan(&self, _: &ObjectKey, facts: Vec<String>, _: PlanInput) -> Actions {
         *self.0.lock() = facts;
         Actions::none()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn facts_are_read_before_the_plan_is_made() {
-    let world = World::new().await;
-    world.put_parent("a", 0).await;
+async fn facts_are_fetched_before_the_plan() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 0).await;
     for number in 0..1203 {
-        world.children().create(&PostParams::default(), &child_of("a", number)).await.unwrap();
+        server.children().create(&PostParams::default(), &child_of("a", number)).await.unwrap();
     }
-    let mut runtime = Runtime::new(world.client(), world.options());
+    let mut runtime = Runtime::new(server.client(), server.options());
     let facts = Arc::new(Mutex::new(Vec::new()));
     let keys = [ObjectKey::namespaced(PARENTS, "a")];
     runtime.controller(Fetcher(facts.clone()), Triggers::new().at_start(keys), 1);
     let running = start(runtime);
     until("facts were read", || !facts.lock().is_empty()).await;
     assert_eq!(*facts.lock(), ["a", "true", "1203", "not_found"]);
-    assert_eq!(running.metrics.reads(), 2 + 3 + 1, "a long list comes in pages");
+    assert_eq!(running.metrics.reads(), 2 + 3 + 1, "a long list is read in pages");
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_begun_may_end_when_the_process_stops_but_not_for_ever() {
+async fn running_reconciles_have_a_bounded_time_to_finish_on_shutdown() {
     for (delay, made) in [(Duration::from_secs(1), 1), (Duration::from_secs(20), 0)] {
-        let world = World::new().await;
-        let meddler = world.meddler();
-        meddler.meddle("POST", CHILDREN, 5, Meddling::Delay(delay));
-        world.put_parent("a", 2).await;
-        let (runtime, _) = toy(meddler.client(), world.options());
+        let server = TestServer::new().await;
+        let faulty = server.faulty_client();
+        faulty.inject("POST", CHILDREN, 5, Fault::Delay(delay));
+        server.put_parent("a", 2).await;
+        let (runtime, _) = child_runtime(faulty.client(), server.options());
         let running = start(runtime);
-        until("a write is under way", || meddler.count("POST", CHILDREN) == 1).await;
-        let asked = tokio::time::Instant::now();
+        until("a write was sent", || faulty.count("POST", CHILDREN) == 1).await;
+        let stopping = tokio::time::Instant::now();
         running.stop().await;
-        assert!(asked.elapsed() <= SHUTDOWN_GRACE + Duration::from_millis(10), "{:?}", asked.elapsed());
-        assert!(world.child_names().await.len() >= made);
+        assert!(stopping.elapsed() <= SHUTDOWN_GRACE + Duration::from_millis(10), "{:?}", stopping.elapsed());
+        assert!(server.child_names().await.len() >= made);
         tokio::time::sleep(Duration::from_mins(1)).await;
-        assert!(world.child_names().await.len() <= 2);
+        assert!(server.child_names().await.len() <= 2);
     }
 }
 
-/// Makes the first child of each parent on the other side.
+/// Creates the first child of each parent on another cluster.
 struct Across {
     parents: Cache<ConfigMap>,
     children: Cache<ConfigMap>,
-    side: Side,
+    cluster: ClusterId,
 }
 impl Controller for Across {
     const NAME: &'static str = "across";
     type Key = ObjectKey;
     type Facts = ();
-    fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
         let child = child_of(key.name(), 0);
         if self.parents.get(key).is_none() || self.children.get(&ObjectKey::of(&child)).is_some() {
             return Actions::none();
         }
-        Actions::none().with(Write::create(&child).on(self.side))
+        Actions::none().with(Write::create(&child).on(self.cluster))
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_with_two_servers_keeps_them_apart() {
-    let (hub, member) = (World::new().await, World::new().await);
+    let (hub, member) = (TestServer::new().await, TestServer::new().await);
     hub.put_parent("a", 2).await;
     let mut runtime = Runtime::new(hub.client(), hub.options());
-    let side = runtime.connect(member.client());
+    let cluster = runtime.connect(member.client());
     let parents = runtime.cache(Kind::<ConfigMap>::new().in_namespace(PARENTS));
-    let children = runtime.cache(Kind::<ConfigMap>::new().in_namespace(CHILDREN).on(side));
+    let children = runtime.cache(Kind::<ConfigMap>::new().in_namespace(CHILDREN).on(cluster));
     let triggers =
         Triggers::new().on(&parents, |event| (event.key().name() == "a").then(|| event.key())).reads(&children);
-    runtime.controller(Across { parents, children: children.clone(), side }, triggers, 1);
+    runtime.controller(Across { parents, children: children.clone(), cluster }, triggers, 1);
     let running = start(runtime);
     running.settled().await;
     assert_eq!((hub.child_names().await.len(), member.child_names().await), (0, vec!["a-000".to_owned()]));

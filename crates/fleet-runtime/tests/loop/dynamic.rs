@@ -1,12 +1,12 @@
-//! Kinds that are known only at run time, and news for people.
+//! Kinds that are known only at run time, and Events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fleet_runtime::{
-    Actions, Cache, Controller, Discovery, Kind, KindId, KubeEvent, MetadataCaches, Moment, ObjectKey, Regarding,
-    Runtime, Side, Triggers,
+    Actions, Cache, ClusterId, Controller, Discovery, Kind, KindId, KubeEvent, MetadataCaches, ObjectKey, PlanInput,
+    Regarding, Runtime, Triggers,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Event as StoredEvent, Secret};
 use kube::Api;
@@ -15,10 +15,10 @@ use kube::core::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::meddler::Meddling;
-use crate::toy::{CHILDREN, PARENTS, World, child_of, start, until};
+use crate::faulty_client::Fault;
+use crate::fixture::{CHILDREN, PARENTS, TestServer, child_of, start, until};
 
-/// Notes which objects it was woken for.
+/// Records its keys.
 struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Controller for Notes {
@@ -26,7 +26,7 @@ impl Controller for Notes {
     type Key = String;
     type Facts = ();
 
-    fn plan(&self, key: &String, (): (), _: Moment) -> Actions {
+    fn plan(&self, key: &String, (): (), _: PlanInput) -> Actions {
         self.0.lock().push(key.clone());
         Actions::none()
     }
@@ -36,9 +36,12 @@ fn kinds(kinds: &[&KindId]) -> BTreeSet<KindId> {
     kinds.iter().copied().cloned().collect()
 }
 
-fn noting(world: &World, client: kube::Client) -> (Runtime, MetadataCaches, Discovery, Arc<Mutex<Vec<String>>>) {
-    let mut runtime = Runtime::new(client, world.options());
-    let (metadata, discovery) = (runtime.metadata(Side::MAIN), runtime.discovery(Side::MAIN));
+fn recording(
+    server: &TestServer,
+    client: kube::Client,
+) -> (Runtime, MetadataCaches, Discovery, Arc<Mutex<Vec<String>>>) {
+    let mut runtime = Runtime::new(client, server.options());
+    let (metadata, discovery) = (runtime.metadata(ClusterId::MAIN), runtime.discovery(ClusterId::MAIN));
     let notes = Arc::new(Mutex::new(Vec::new()));
     let triggers = Triggers::new()
         .on_metadata(&metadata, |kind, event| [format!("{kind} {}", event.key())])
@@ -49,38 +52,38 @@ fn noting(world: &World, client: kube::Client) -> (Runtime, MetadataCaches, Disc
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_is_watched_for_the_kinds_that_are_wanted_and_no_others() {
-    let world = World::new().await;
+async fn only_the_metadata_of_the_chosen_kinds_is_watched() {
+    let server = TestServer::new().await;
     let (maps, secrets) = (KindId::of::<ConfigMap>(), KindId::of::<Secret>());
-    world.children().create(&PostParams::default(), &child_of("a", 1)).await.unwrap();
-    let (runtime, metadata, _, notes) = noting(&world, world.client());
+    server.children().create(&PostParams::default(), &child_of("a", 1)).await.unwrap();
+    let (runtime, metadata, _, notes) = recording(&server, server.client());
     let running = start(runtime);
     running.settled().await;
     assert!(!metadata.is_complete(&maps));
 
-    metadata.want(&kinds(&[&maps, &secrets]));
+    metadata.set_kinds(&kinds(&[&maps, &secrets]));
     until("both are complete", || metadata.is_complete(&maps) && metadata.is_complete(&secrets)).await;
     running.settled().await;
-    let heard = std::mem::take(&mut *notes.lock());
-    assert!(heard.contains(&"configmaps children/a-001".to_owned()), "{heard:?}");
-    assert!(heard.contains(&"secrets complete".to_owned()), "a kind without objects is complete too: {heard:?}");
+    let keys = std::mem::take(&mut *notes.lock());
+    assert!(keys.contains(&"configmaps children/a-001".to_owned()), "{keys:?}");
+    assert!(keys.contains(&"secrets complete".to_owned()), "a kind without objects is complete too: {keys:?}");
     let found = metadata.get(&maps, &ObjectKey::namespaced(CHILDREN, "a-001")).unwrap();
     assert_eq!(found.metadata.labels.as_ref().unwrap()["parent"], "a");
     assert_eq!(metadata.in_namespace(&maps, CHILDREN).len(), 2, "the child and the certificate of the server");
-    assert_eq!(metadata.list(&maps).len(), world.maps_everywhere().await);
+    assert_eq!(metadata.list(&maps).len(), server.maps_everywhere().await);
 
-    world.children().delete("a-001", &DeleteParams::default()).await.unwrap();
+    server.children().delete("a-001", &DeleteParams::default()).await.unwrap();
     running.settled().await;
     assert_eq!(std::mem::take(&mut *notes.lock()), ["configmaps children/a-001"]);
     assert!(metadata.get(&maps, &ObjectKey::namespaced(CHILDREN, "a-001")).is_none());
 
-    metadata.want(&kinds(&[&secrets]));
-    world.children().create(&PostParams::default(), &child_of("a", 2)).await.unwrap();
+    metadata.set_kinds(&kinds(&[&secrets]));
+    server.children().create(&PostParams::default(), &child_of("a", 2)).await.unwrap();
     running.settled().await;
     assert!(notes.lock().is_empty() && metadata.list(&maps).is_empty() && !metadata.is_complete(&maps));
     assert_eq!(metadata.kinds(), [KindId::of::<Secret>()]);
 
-    metadata.want(&kinds(&[&maps, &secrets]));
+    metadata.set_kinds(&kinds(&[&maps, &secrets]));
     until("maps are complete again", || metadata.is_complete(&maps)).await;
     assert!(metadata.get(&maps, &ObjectKey::namespaced(CHILDREN, "a-002")).is_some());
     running.stop().await;
@@ -102,8 +105,8 @@ fn definition(versions: &[&str]) -> serde_json::Value {
 
 #[tokio::test(start_paused = true)]
 async fn new_kinds_are_known_at_once_without_polling() {
-    let world = World::new().await;
-    let (runtime, metadata, discovery, notes) = noting(&world, world.client());
+    let server = TestServer::new().await;
+    let (runtime, metadata, discovery, notes) = recording(&server, server.client());
     let running = start(runtime);
     until("the kinds are known", || discovery.is_known()).await;
     running.settled().await;
@@ -116,7 +119,7 @@ async fn new_kinds_are_known_at_once_without_polling() {
     );
     notes.lock().clear();
 
-    let definitions = definitions(&world);
+    let definitions = definitions(&server);
     let begun = tokio::time::Instant::now();
     definitions
         .create(&PostParams::default(), &serde_json::from_value(definition(&["v1beta1", "v1"])).unwrap())
@@ -129,9 +132,9 @@ async fn new_kinds_are_known_at_once_without_polling() {
     assert!(!discovery.find("example.com", "v1beta1", "Car").unwrap().preferred);
     running.settled().await;
     assert_eq!(std::mem::take(&mut *notes.lock()), ["kinds"]);
-    metadata.want(&kinds(&[&car.id]));
+    metadata.set_kinds(&kinds(&[&car.id]));
     until("cars are complete", || metadata.is_complete(&car.id)).await;
-    metadata.want(&BTreeSet::new());
+    metadata.set_kinds(&BTreeSet::new());
 
     tokio::time::sleep(Duration::from_mins(10)).await;
     notes.lock().clear();
@@ -142,42 +145,42 @@ async fn new_kinds_are_known_at_once_without_polling() {
     running.stop().await;
 }
 
-fn definitions(world: &World) -> Api<DynamicObject> {
+fn definitions(server: &TestServer) -> Api<DynamicObject> {
     let kind = kube::core::GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-    Api::all_with(world.client(), &kube::discovery::ApiResource::from_gvk(&kind))
+    Api::all_with(server.client(), &kube::discovery::ApiResource::from_gvk(&kind))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_came_during_an_outage_is_known_when_that_is_over() {
-    let world = World::new().await;
-    let meddler = world.meddler();
-    let (runtime, _, discovery, _) = noting(&world, meddler.client());
+async fn a_kind_that_was_added_during_an_outage_is_known_afterwards() {
+    let server = TestServer::new().await;
+    let faulty = server.faulty_client();
+    let (runtime, _, discovery, _) = recording(&server, faulty.client());
     let running = start(runtime);
     until("the kinds are known", || discovery.is_known()).await;
     running.settled().await;
-    meddler.meddle("GET", "/api", usize::MAX, Meddling::Refuse);
+    faulty.inject("GET", "/api", usize::MAX, Fault::Refuse);
     let definition = serde_json::from_value(definition(&["v1"])).unwrap();
-    definitions(&world).create(&PostParams::default(), &definition).await.unwrap();
+    definitions(&server).create(&PostParams::default(), &definition).await.unwrap();
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert!(discovery.preferred("example.com", "Car").is_none());
-    meddler.relent();
+    faulty.clear_faults();
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert!(discovery.preferred("example.com", "Car").is_some());
-    let asked = meddler.count("GET", "/apis ");
+    let requests = faulty.count("GET", "/apis ");
     tokio::time::sleep(Duration::from_mins(30)).await;
-    assert_eq!(meddler.count("GET", "/apis "), asked, "who has heard everything does not ask again");
+    assert_eq!(faulty.count("GET", "/apis "), requests, "a complete discovery is not repeated");
     running.stop().await;
 }
 
-/// Tells something about every parent.
-struct Teller(Cache<ConfigMap>);
+/// Publishes an Event about every parent.
+struct Announcer(Cache<ConfigMap>);
 
-impl Controller for Teller {
-    const NAME: &'static str = "teller";
+impl Controller for Announcer {
+    const NAME: &'static str = "announcer";
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
         let Some(parent) = self.0.get(key) else { return Actions::none() };
         let event = KubeEvent {
             regarding: Regarding::of(&*parent),
@@ -191,21 +194,21 @@ impl Controller for Teller {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_told_twice_about_an_object_is_one_event_that_counts() {
-    let world = World::new().await;
-    world.put_parent("a", 1).await;
-    let mut runtime = Runtime::new(world.client(), world.options());
+async fn a_repeated_event_increases_the_count() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 1).await;
+    let mut runtime = Runtime::new(server.client(), server.options());
     let parents = runtime.cache(Kind::new().in_namespace(PARENTS));
     let triggers = Triggers::new().on(&parents, |event| (event.key().name() == "a").then(|| event.key()));
-    runtime.controller(Teller(parents), triggers, 1);
+    runtime.controller(Announcer(parents), triggers, 1);
     let running = start(runtime);
     running.settled().await;
     for count in 2..4 {
         tokio::time::sleep(Duration::from_mins(1)).await;
-        world.put_parent("a", count).await;
+        server.put_parent("a", count).await;
         running.settled().await;
     }
-    let events: Api<StoredEvent> = Api::namespaced(world.client(), PARENTS);
+    let events: Api<StoredEvent> = Api::namespaced(server.client(), PARENTS);
     let stored = events.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(stored.len(), 1);
     let event = &stored[0];
@@ -218,9 +221,13 @@ async fn what_is_told_twice_about_an_object_is_one_event_that_counts() {
     let (first, last) = (event.first_timestamp.as_ref().unwrap().0, event.last_timestamp.as_ref().unwrap().0);
     assert_eq!(last.duration_since(first).as_secs(), 120);
     events.delete(event.metadata.name.as_deref().unwrap(), &DeleteParams::default()).await.unwrap();
-    world.put_parent("a", 4).await;
+    server.put_parent("a", 4).await;
     running.settled().await;
     let stored = events.list(&ListParams::default()).await.unwrap().items;
-    assert_eq!(stored.iter().map(|event| event.count).collect::<Vec<_>>(), [Some(1)], "a lost event is made anew");
+    assert_eq!(
+        stored.iter().map(|event| event.count).collect::<Vec<_>>(),
+        [Some(1)],
+        "a deleted event is created again"
+    );
     running.stop().await;
 }

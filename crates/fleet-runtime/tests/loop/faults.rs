@@ -1,190 +1,194 @@
-//! What a controller may rely on when things go wrong.
+//! What a controller may rely on when requests, watches or plans fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fleet_runtime::{Ending, KindId, ObjectKey, Runtime, Side, Triggers};
+use fleet_runtime::{
+    Actions, ClusterId, Controller, Error, KindId, ObjectKey, PlanInput, Reader, ReconcileResult, Runtime, Triggers,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
-use serde_json::json;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 
-use crate::meddler::Meddling;
-use crate::toy::{
-    CHILDREN, EXPLOSIVE, PARENTS, Parent, Toy, World, child_of, children_kind, parents_kind, start, toy, until,
+use crate::faulty_client::Fault;
+use crate::fixture::{
+    CHILDREN, ChildController, PANICKING, PARENTS, Parent, TestServer, child_of, child_runtime, children_kind,
+    parents_kind, start, until,
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_is_planned_again_at_once_with_the_newest_version_in_sight() {
-    let world = World::new().await;
-    world.put_parent("a", 2).await;
-    let meddler = world.meddler();
-    // While we do not hear of it, somebody else is faster with the first child.
+async fn a_conflict_is_planned_again_at_once_with_the_newest_version() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 2).await;
+    let faulty = server.faulty_client();
+    // Another client creates the first child, and the watch has not delivered it.
     let body = json!({"metadata": {"name": "a-000", "labels": {"parent": "a"}}}).to_string();
     let path = format!("/api/v1/namespaces/{CHILDREN}/configmaps");
-    meddler.meddle("POST", CHILDREN, 1, Meddling::After { method: "POST", path, body });
-    let (runtime, _) = toy(meddler.client(), world.options());
+    faulty.inject("POST", CHILDREN, 1, Fault::After { method: "POST", path, body });
+    let (runtime, _) = child_runtime(faulty.client(), server.options());
     let begun = tokio::time::Instant::now();
     let running = start(runtime);
     running.settled().await;
-    assert_eq!(world.child_names().await, ["a-000", "a-001"]);
-    assert!(begun.elapsed() < Duration::from_millis(50), "no pause after a conflict: {:?}", begun.elapsed());
-    assert_eq!(running.metrics.reconciles("toy", Ending::Conflict), 1);
+    assert_eq!(server.child_names().await, ["a-000", "a-001"]);
+    assert!(begun.elapsed() < Duration::from_millis(50), "no delay after a conflict: {:?}", begun.elapsed());
+    assert_eq!(running.metrics.reconciles("children", ReconcileResult::Conflict), 1);
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_contained_to_its_key() {
-    let world = World::new().await;
-    world.put_parent(EXPLOSIVE, 1).await;
-    world.put_parent("a", 1).await;
-    let (runtime, _) = toy(world.client(), world.options());
+    let server = TestServer::new().await;
+    server.put_parent(PANICKING, 1).await;
+    server.put_parent("a", 1).await;
+    let (runtime, _) = child_runtime(server.client(), server.options());
     let running = start(runtime);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(world.child_names().await, ["a-000"]);
-    let panics = running.metrics.reconciles("toy", Ending::Panicked);
-    assert!((6..=8).contains(&panics), "tried again with growing pauses: {panics} times in 10 s");
-    world.put_parent("b", 1).await;
+    assert_eq!(server.child_names().await, ["a-000"]);
+    let panics = running.metrics.reconciles("children", ReconcileResult::Panicked);
+    assert!((6..=8).contains(&panics), "retried with backoff: {panics} times in 10 s");
+    server.put_parent("b", 1).await;
     running.settled().await;
-    assert_eq!(world.child_names().await, ["a-000", "b-000"]);
+    assert_eq!(server.child_names().await, ["a-000", "b-000"]);
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_trigger_that_panics_stops_neither_the_watch_nor_others() {
-    let world = World::new().await;
-    let mut runtime = Runtime::new(world.client(), world.options());
+    let server = TestServer::new().await;
+    let mut runtime = Runtime::new(server.client(), server.options());
     let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
     let triggers = Triggers::new()
         .on(&parents, |event| {
-            assert_ne!(event.key().name(), EXPLOSIVE, "boom");
+            assert_ne!(event.key().name(), PANICKING, "boom");
             None
         })
         .on(&parents, |event| [event.key()])
         .reads(&children);
-    runtime.controller(Toy { parents, children, plans: Arc::default() }, triggers, 1);
+    runtime.controller(ChildController { parents, children, plans: Arc::default() }, triggers, 1);
     let running = start(runtime);
     running.settled().await;
-    world.put_parent(EXPLOSIVE, 0).await;
-    world.put_parent("a", 1).await;
+    server.put_parent(PANICKING, 0).await;
+    server.put_parent("a", 1).await;
     running.settled().await;
-    assert_eq!(world.child_names().await, ["a-000"]);
+    assert_eq!(server.child_names().await, ["a-000"]);
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_on_which_our_own_code_panics_counts_as_unreadable() {
-    let world = World::new().await;
-    world.put_parent(EXPLOSIVE, 1).await;
-    let mut runtime = Runtime::new(world.client(), world.options());
+    let server = TestServer::new().await;
+    server.put_parent(PANICKING, 1).await;
+    let mut runtime = Runtime::new(server.client(), server.options());
     let by_name = |parent: &Parent| {
         let name = parent.metadata.name.clone().unwrap();
-        assert_ne!(name, EXPLOSIVE, "boom");
+        assert_ne!(name, PANICKING, "boom");
         vec![name]
     };
     let (parents, children) = (runtime.cache(parents_kind().index("name", by_name)), runtime.cache(children_kind()));
     let triggers = Triggers::new().on(&parents, |event| [event.key()]).reads(&children);
-    runtime.controller(Toy { parents: parents.clone(), children, plans: Arc::default() }, triggers, 1);
+    runtime.controller(ChildController { parents: parents.clone(), children, plans: Arc::default() }, triggers, 1);
     let running = start(runtime);
     running.settled().await;
-    world.put_parent("a", 1).await;
+    server.put_parent("a", 1).await;
     running.settled().await;
-    assert_eq!((world.child_names().await, parents.by("name", "a").len()), (vec!["a-000".to_owned()], 1));
-    let broken = parents.broken();
-    assert!(broken.len() == 1 && broken[0].1.contains("boom"), "{broken:?}");
+    assert_eq!((server.child_names().await, parents.by("name", "a").len()), (vec!["a-000".to_owned()], 1));
+    let unreadable = parents.unreadable();
+    assert!(unreadable.len() == 1 && unreadable[0].1.contains("boom"), "{unreadable:?}");
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_of_which_a_part_breaks_ends_and_says_why() {
-    let world = World::new().await;
-    let mut runtime = Runtime::new(world.client(), world.options());
-    let discovery = runtime.discovery(Side::MAIN);
+async fn a_runtime_ends_with_an_error_if_a_background_task_panics() {
+    let server = TestServer::new().await;
+    let mut runtime = Runtime::new(server.client(), server.options());
+    let discovery = runtime.discovery(ClusterId::MAIN);
     let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
-    let breaks = || -> Vec<ObjectKey> { panic!("the kinds are too many") };
-    let triggers = Triggers::new().on(&parents, |event| [event.key()]).on_discovery(&discovery, breaks);
-    runtime.controller(Toy { parents, children, plans: Arc::default() }, triggers, 1);
-    let broken = start(runtime).broken().await;
-    assert_eq!(broken.to_string(), "a background task panicked: the kinds are too many");
+    let panics = || -> Vec<ObjectKey> { panic!("the kinds are too many") };
+    let triggers = Triggers::new().on(&parents, |event| [event.key()]).on_discovery(&discovery, panics);
+    runtime.controller(ChildController { parents, children, plans: Arc::default() }, triggers, 1);
+    let panicked = start(runtime).panicked().await;
+    assert_eq!(panicked.to_string(), "a background task panicked: the kinds are too many");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_deletes_nothing_and_stops_nobody() {
-    let world = World::new().await;
-    world.put_parent("never-good", "many").await;
-    world.put_parent("a", 2).await;
-    let mut runtime = Runtime::new(world.client(), world.options());
+async fn an_unreadable_object_deletes_nothing_and_does_not_block_others() {
+    let server = TestServer::new().await;
+    server.put_parent("never-good", "many").await;
+    server.put_parent("a", 2).await;
+    let mut runtime = Runtime::new(server.client(), server.options());
     let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
     let triggers = Triggers::new().on(&parents, |event| [event.key()]).reads(&children);
-    runtime.controller(Toy { parents: parents.clone(), children, plans: Arc::default() }, triggers, 1);
+    runtime.controller(ChildController { parents: parents.clone(), children, plans: Arc::default() }, triggers, 1);
     let running = start(runtime);
     running.settled().await;
-    world.put_parent("a", "several").await;
-    world.put_parent("b", 1).await;
+    server.put_parent("a", "several").await;
+    server.put_parent("b", 1).await;
     running.settled().await;
-    assert_eq!(world.child_names().await, ["a-000", "a-001", "b-000"], "the last good version of a holds");
+    assert_eq!(server.child_names().await, ["a-000", "a-001", "b-000"], "the last good version of a holds");
     let key = |name: &str| ObjectKey::namespaced(PARENTS, name);
-    let broken =
-        ["a", "b", "never-good"].map(|name| (parents.is_broken(&key(name)), parents.get(&key(name)).is_some()));
-    assert_eq!(broken, [(true, true), (false, true), (true, false)]);
-    assert!(parents.broken()[0].1.contains("invalid digit"), "{:?}", parents.broken());
+    let unreadable =
+        ["a", "b", "never-good"].map(|name| (parents.is_unreadable(&key(name)), parents.get(&key(name)).is_some()));
+    assert_eq!(unreadable, [(true, true), (false, true), (true, false)]);
+    assert!(parents.unreadable()[0].1.contains("invalid digit"), "{:?}", parents.unreadable());
     let kind = KindId::of::<ConfigMap>();
     assert_eq!(running.metrics.unreadable_objects(&kind), 2, "each version is reported once");
 
-    world.put_parent("a", 1).await;
-    world.parents().delete("never-good", &DeleteParams::default()).await.unwrap();
+    server.put_parent("a", 1).await;
+    server.parents().delete("never-good", &DeleteParams::default()).await.unwrap();
     running.settled().await;
-    assert_eq!((world.child_names().await, parents.broken()), (vec!["a-000".into(), "b-000".into()], vec![]));
+    assert_eq!((server.child_names().await, parents.unreadable()), (vec!["a-000".into(), "b-000".into()], vec![]));
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_answer_is_lost_is_not_made_twice() {
-    let world = World::new().await;
-    world.put_parent("a", 3).await;
-    let meddler = world.meddler();
-    meddler.meddle("POST", CHILDREN, 2, Meddling::LoseAnswer);
-    let (runtime, _) = toy(meddler.client(), world.options());
+async fn a_write_whose_response_is_lost_is_not_sent_twice() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 3).await;
+    let faulty = server.faulty_client();
+    faulty.inject("POST", CHILDREN, 2, Fault::LoseResponse);
+    let (runtime, _) = child_runtime(faulty.client(), server.options());
     let running = start(runtime);
     running.settled().await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(world.child_names().await, ["a-000", "a-001", "a-002"]);
-    assert_eq!(meddler.count("POST", CHILDREN), 3);
+    assert_eq!(server.child_names().await, ["a-000", "a-001", "a-002"]);
+    assert_eq!(faulty.count("POST", CHILDREN), 3);
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_write_without_an_answer_did_is_seen_by_the_next_plan() {
-    let world = World::new().await;
-    world.put_parent("a", 2).await;
-    let meddler = world.meddler();
-    meddler.silence_watches(true);
-    meddler.meddle("POST", CHILDREN, 1, Meddling::LoseAnswer);
-    meddler.meddle("GET", "configmaps/a-000", 2, Meddling::Refuse);
-    let (runtime, _) = toy(meddler.client(), world.options());
+async fn the_next_plan_sees_the_effect_of_a_write_without_a_response() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 2).await;
+    let faulty = server.faulty_client();
+    faulty.stall_watches(true);
+    faulty.inject("POST", CHILDREN, 1, Fault::LoseResponse);
+    faulty.inject("GET", "configmaps/a-000", 2, Fault::Refuse);
+    let (runtime, _) = child_runtime(faulty.client(), server.options());
     let running = start(runtime);
     running.settled().await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(world.child_names().await, ["a-000", "a-001"]);
-    assert_eq!(meddler.count("POST", CHILDREN), 2, "the first child is not made a second time");
-    assert_eq!(running.metrics.reconciles("toy", Ending::Conflict), 0);
+    assert_eq!(server.child_names().await, ["a-000", "a-001"]);
+    assert_eq!(faulty.count("POST", CHILDREN), 2, "the first child is not created twice");
+    assert_eq!(running.metrics.reconciles("children", ReconcileResult::Conflict), 0);
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_a_runtime_ends_whoever_listened_to_its_caches_is_given_back() {
-    let world = World::new().await;
-    world.put_parent("a", 1).await;
+async fn a_runtime_releases_its_subscribers_after_a_stop_and_after_a_crash() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 1).await;
     let held = Arc::new(());
     for crash in [false, true] {
-        let mut runtime = Runtime::new(world.client(), world.options());
+        let mut runtime = Runtime::new(server.client(), server.options());
         let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
         let listening = (held.clone(), parents.clone(), children.clone());
         let triggers = Triggers::new().on(&parents, move |event| {
             let (_held, _parents, _children) = &listening;
             [event.key()]
         });
-        runtime.controller(Toy { parents, children, plans: Arc::default() }, triggers, 1);
+        runtime.controller(ChildController { parents, children, plans: Arc::default() }, triggers, 1);
         let running = start(runtime);
         running.settled().await;
         assert!(Arc::strong_count(&held) > 1);
@@ -198,161 +202,199 @@ async fn however_a_runtime_ends_whoever_listened_to_its_caches_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_tried_again_with_growing_pauses_until_they_end() {
-    let world = World::new().await;
-    world.put_parent("a", 1).await;
-    let meddler = world.meddler();
-    meddler.meddle("POST", CHILDREN, 1000, Meddling::Answer(503));
-    let (runtime, _) = toy(meddler.client(), world.options());
+async fn failures_are_retried_with_backoff() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 1).await;
+    let faulty = server.faulty_client();
+    faulty.inject("POST", CHILDREN, 1000, Fault::Status(503));
+    let (runtime, _) = child_runtime(faulty.client(), server.options());
     let running = start(runtime);
     tokio::time::sleep(Duration::from_mins(10)).await;
-    let tries = meddler.count("POST", CHILDREN);
+    let tries = faulty.count("POST", CHILDREN);
     assert!((15..=22).contains(&tries), "{tries} tries in 10 minutes");
-    meddler.relent();
+    faulty.clear_faults();
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.child_names().await, ["a-000"]);
+    assert_eq!(server.child_names().await, ["a-000"]);
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_gap_everything_is_listed_anew_and_only_what_changed_is_looked_at() {
-    let world = World::new().await;
+async fn after_an_expired_watch_everything_is_listed_and_only_changes_are_reconciled() {
+    let server = TestServer::new().await;
     for parent in ["a", "b", "c", "d"] {
-        world.put_parent(parent, 2).await;
+        server.put_parent(parent, 2).await;
     }
-    let meddler = world.meddler();
-    let (runtime, plans) = toy(meddler.client(), world.options());
+    let faulty = server.faulty_client();
+    let (runtime, plans) = child_runtime(faulty.client(), server.options());
     let running = start(runtime);
     running.settled().await;
     let before = plans.load(Ordering::Relaxed);
 
-    meddler.meddle("WATCH", "", 4, Meddling::Refuse);
-    meddler.cut_watches();
+    faulty.inject("WATCH", "", 4, Fault::Refuse);
+    faulty.cut_watches();
     tokio::time::sleep(Duration::from_millis(10)).await;
-    world.children().delete("a-001", &DeleteParams::default()).await.unwrap();
-    world.put_parent("b", 1).await;
-    world.children().create(&PostParams::default(), &child_of("gone-parent", 0)).await.unwrap();
+    server.children().delete("a-001", &DeleteParams::default()).await.unwrap();
+    server.put_parent("b", 1).await;
+    server.children().create(&PostParams::default(), &child_of("gone-parent", 0)).await.unwrap();
     running.settled().await;
-    assert_eq!(plans.load(Ordering::Relaxed), before, "nothing is heard while the connection is gone");
-    meddler.relent();
-    meddler.meddle("WATCH", "", 2, Meddling::Answer(410));
+    assert_eq!(plans.load(Ordering::Relaxed), before, "no event arrives while the connection is down");
+    faulty.clear_faults();
+    faulty.inject("WATCH", "", 2, Fault::Status(410));
     tokio::time::sleep(Duration::from_secs(5)).await;
     running.settled().await;
 
-    assert_eq!(world.child_names().await, ["a-000", "a-001", "b-000", "c-000", "c-001", "d-000", "d-001"]);
+    assert_eq!(server.child_names().await, ["a-000", "a-001", "b-000", "c-000", "c-001", "d-000", "d-001"]);
     assert_eq!(running.metrics.relists(&KindId::of::<ConfigMap>()), 2);
-    // a, b and the orphan's parent: once for what happened, once more after their own write.
-    assert_eq!(plans.load(Ordering::Relaxed) - before, 6, "what did not change is not looked at");
+    // a, b and the orphan's parent: once for the change, once more after their own write.
+    assert_eq!(plans.load(Ordering::Relaxed) - before, 6, "unchanged parents are not reconciled");
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_goes_on_misses_nothing_and_repeats_nothing() {
-    let world = World::new().await;
-    world.put_parent("a", 2).await;
-    let meddler = world.meddler();
-    let (runtime, plans) = toy(meddler.client(), world.options());
+async fn a_resumed_watch_misses_nothing_and_repeats_nothing() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 2).await;
+    let faulty = server.faulty_client();
+    let (runtime, plans) = child_runtime(faulty.client(), server.options());
     let running = start(runtime);
     running.settled().await;
     let before = plans.load(Ordering::Relaxed);
     for _ in 0..5 {
-        meddler.cut_watches();
+        faulty.cut_watches();
         running.settled().await;
     }
     assert_eq!(plans.load(Ordering::Relaxed), before);
-    assert_eq!(meddler.count("GET", "limit="), 2, "no list is needed to go on");
-    meddler.meddle("WATCH", PARENTS, 1, Meddling::Refuse);
-    meddler.cut_watches();
-    world.put_parent("a", 0).await;
+    assert_eq!(faulty.count("GET", "limit="), 2, "no list is needed to resume");
+    faulty.inject("WATCH", PARENTS, 1, Fault::Refuse);
+    faulty.cut_watches();
+    server.put_parent("a", 0).await;
     until("the watch is back", || plans.load(Ordering::Relaxed) > before).await;
     running.settled().await;
-    assert!(world.child_names().await.is_empty());
+    assert!(server.child_names().await.is_empty());
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_died_without_a_word_is_noticed() {
-    let world = World::new().await;
-    let meddler = world.meddler();
-    let (runtime, _) = toy(meddler.client(), world.options());
+async fn a_lost_connection_without_an_error_is_detected() {
+    let server = TestServer::new().await;
+    let faulty = server.faulty_client();
+    let (runtime, _) = child_runtime(faulty.client(), server.options());
     let running = start(runtime);
     running.settled().await;
-    meddler.let_watches_die();
-    world.put_parent("a", 1).await;
+    faulty.drop_watches_silently();
+    server.put_parent("a", 1).await;
     tokio::time::sleep(Duration::from_secs(290)).await;
-    assert!(world.child_names().await.is_empty(), "nobody has told, and nobody has noticed yet");
+    assert!(server.child_names().await.is_empty(), "the loss is not detected yet");
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(world.child_names().await, ["a-000"]);
-    let watches = meddler.count("WATCH", "");
+    assert_eq!(server.child_names().await, ["a-000"]);
+    let watches = faulty.count("WATCH", "");
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert!(meddler.count("WATCH", "") - watches <= 6, "a quiet watch is renewed every five minutes");
+    assert!(faulty.count("WATCH", "") - watches <= 6, "an idle watch is renewed every five minutes");
     running.stop().await;
 }
 
-/// A server that has never come as far as the one before it.
-async fn backup() -> World {
-    let backup = World::new().await;
+/// A server at an older revision.
+async fn backup() -> TestServer {
+    let backup = TestServer::new().await;
     backup.put_parent("a", 1).await;
     backup
 }
 
-/// With many more writes than the backup has seen.
-async fn ahead_of_its_backup() -> World {
-    let world = World::new().await;
+/// A server with many more writes than its backup.
+async fn ahead_of_its_backup() -> TestServer {
+    let server = TestServer::new().await;
     for count in (0..=20).rev() {
-        world.put_parent("a", count).await;
-        world.put_parent("b", count).await;
+        server.put_parent("a", count).await;
+        server.put_parent("b", count).await;
     }
-    world.put_parent("a", 2).await;
-    world
+    server.put_parent("a", 2).await;
+    server
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_set_back_is_listed_anew_however_it_meets_a_watch_from_its_future() {
-    let nothing = Meddling::SayNothing(Duration::from_secs(290));
-    // It tells how far it is within a minute, refuses, or waits in silence until its revisions have grown to ours.
-    for (meddling, early, late) in [
+async fn a_restored_server_is_listed_again_however_it_answers_a_watch_from_a_later_revision() {
+    let nothing = Fault::StalledWatch(Duration::from_secs(290));
+    // It sends an older bookmark, rejects the watch, or sends nothing until its revisions have caught up with ours.
+    for (fault, early, late) in [
         (None, Duration::ZERO, Duration::from_mins(2)),
-        (Some(Meddling::Answer(504)), Duration::ZERO, Duration::from_secs(10)),
+        (Some(Fault::Status(504)), Duration::ZERO, Duration::from_secs(10)),
         (Some(nothing), Duration::from_mins(4), Duration::from_mins(1)),
     ] {
-        let (world, backup) = (ahead_of_its_backup().await, backup().await);
-        let meddler = world.meddler();
-        let (runtime, _) = toy(meddler.client(), world.options());
+        let (server, backup) = (ahead_of_its_backup().await, backup().await);
+        let faulty = server.faulty_client();
+        let (runtime, _) = child_runtime(faulty.client(), server.options());
         let running = start(runtime);
-        // Long enough to know that this server marks how far it is.
+        // Long enough to receive bookmarks.
         tokio::time::sleep(Duration::from_mins(6)).await;
-        assert_eq!(world.child_names().await, ["a-000", "a-001"]);
-        if let Some(meddling) = &meddling {
-            let each_kind = if matches!(meddling, Meddling::Answer(_)) { 3 } else { 1 };
-            meddler.meddle("WATCH", "", 2 * each_kind, meddling.clone());
+        assert_eq!(server.child_names().await, ["a-000", "a-001"]);
+        if let Some(fault) = &fault {
+            let each_kind = if matches!(fault, Fault::Status(_)) { 3 } else { 1 };
+            faulty.inject("WATCH", "", 2 * each_kind, fault.clone());
         }
-        meddler.switch_to(&backup);
+        faulty.switch_to(&backup);
         tokio::time::sleep(early).await;
-        assert!(backup.child_names().await.is_empty(), "silence may mean that there is nothing to tell");
+        assert!(backup.child_names().await.is_empty(), "a watch without events may be idle");
         tokio::time::sleep(late).await;
         running.settled().await;
-        assert_eq!(backup.child_names().await, ["a-000"], "{meddling:?}");
+        assert_eq!(backup.child_names().await, ["a-000"], "{fault:?}");
         backup.put_parent("c", 1).await;
         running.settled().await;
-        assert_eq!(backup.child_names().await, ["a-000", "c-000"], "and is followed from there: {meddling:?}");
+        assert_eq!(backup.child_names().await, ["a-000", "c-000"], "and is watched from there: {fault:?}");
         running.stop().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_looked_at_before_all_caches_are_complete() {
-    let world = World::new().await;
-    world.put_parent("a", 1).await;
-    world.children().create(&PostParams::default(), &child_of("a", 0)).await.unwrap();
-    let meddler = world.meddler();
-    meddler.meddle("GET", CHILDREN, 3, Meddling::Answer(500));
-    let (runtime, plans): (_, Arc<AtomicUsize>) = toy(meddler.client(), world.options());
+async fn nothing_is_reconciled_before_all_caches_are_synced() {
+    let server = TestServer::new().await;
+    server.put_parent("a", 1).await;
+    server.children().create(&PostParams::default(), &child_of("a", 0)).await.unwrap();
+    let faulty = server.faulty_client();
+    faulty.inject("GET", CHILDREN, 3, Fault::Status(500));
+    let (runtime, plans): (_, Arc<AtomicUsize>) = child_runtime(faulty.client(), server.options());
     let running = start(runtime);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((plans.load(Ordering::Relaxed), running.progress.is_synced()), (0, false));
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(running.progress.is_synced() && plans.load(Ordering::Relaxed) > 0);
-    assert_eq!(running.metrics.writes(), 0, "the child was there all the time");
+    assert_eq!(running.metrics.writes(), 0, "the child exists");
+    running.stop().await;
+}
+
+/// Counts the children that the server lists.
+struct Lister(Arc<Mutex<Vec<usize>>>);
+
+impl Controller for Lister {
+    const NAME: &'static str = "lister";
+    type Key = ObjectKey;
+    type Facts = usize;
+
+    async fn fetch(&self, _: &ObjectKey, reader: &Reader) -> Result<usize, Error> {
+        let listed = reader.list(&KindId::of::<ConfigMap>(), Some(CHILDREN), Some("parent=a")).await?;
+        Ok(listed.len())
+    }
+
+    fn plan(&self, _: &ObjectKey, listed: usize, _: PlanInput) -> Actions {
+        self.0.lock().push(listed);
+        Actions::none()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn audit_20_a_list_that_is_older_than_a_cache_is_read_again() {
+    let server = TestServer::new().await;
+    let path = format!("/api/v1/namespaces/{CHILDREN}/configmaps?labelSelector=parent%3Da");
+    let earlier: Value = server.client().request(http::Request::get(path).body(Vec::new()).unwrap()).await.unwrap();
+    server.children().create(&PostParams::default(), &child_of("a", 0)).await.unwrap();
+    let faulty = server.faulty_client();
+    faulty.inject("GET", "labelSelector", 2, Fault::Body(earlier.to_string()));
+    let mut runtime = Runtime::new(faulty.client(), server.options());
+    let (children, listed) = (runtime.cache(children_kind()), Arc::new(Mutex::new(Vec::new())));
+    runtime.controller(Lister(listed.clone()), Triggers::new().on(&children, |event| [event.key()]), 1);
+    let running = start(runtime);
+    until("a list was accepted", || !listed.lock().is_empty()).await;
+    running.settled().await;
+    assert!(listed.lock().iter().all(|count| *count == 1), "the two older lists are not planned from: {listed:?}");
+    assert_eq!(running.metrics.reconciles("lister", ReconcileResult::Failed), 2);
     running.stop().await;
 }

@@ -1,13 +1,15 @@
-//! The whole loop on an API server in this process, with paused time: what a controller may rely on.
+//! The reconcile loop on an in-process API server with paused time.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
 mod basics;
+mod deep;
 mod dynamic;
-mod ending;
 mod faults;
+mod faulty_client;
+mod fixture;
 mod leader;
-mod meddler;
 mod restart;
-mod toy;
+mod restore;
+mod shutdown;

@@ -1,7 +1,5 @@
-//! Says of every Work that it is applied and available, and lets go of those that the hub deletes.
-//!
-//! Decides from the Work and from whether the member applies Works at all: it has joined and does not leave. Reports at the
-//! Work's present generation. Never applies a manifest.
+//! Reports every Work as applied and available at its current generation, and removes the finalizer of deleted Works.
+//! Applies nothing. Works are acknowledged only while the member has joined and does not leave.
 
 use fleet_api::conditions::work::{ManifestApplied, ManifestAvailable, WorkApplied, WorkAvailable};
 use fleet_api::conditions::{ConditionState as _, put};
@@ -9,12 +7,12 @@ use fleet_api::kinds::Work;
 use fleet_api::types::{EmbeddedObject, ManifestCondition, WorkResourceIdentifier, WorkStatus};
 use fleet_api::well_known::finalizers;
 use fleet_member::Member;
-use fleet_runtime::{Actions, Cache, Controller, Moment, ObjectKey, Runtime, Triggers, Write};
+use fleet_runtime::{Actions, Cache, Controller, ObjectKey, PlanInput, Runtime, Triggers, Write};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 pub(super) const NAME: &str = "simulated-applier";
-/// Works that are in hand at once. Acknowledging costs one small write.
+/// Works that are reconciled concurrently. Each costs one small write.
 const WORKS_AT_ONCE: usize = 4;
 
 struct Acknowledge {
@@ -27,8 +25,8 @@ pub(super) fn start(runtime: &mut Runtime, member: &Member) {
     let acknowledge = Acknowledge { works: works.clone(), applying: member.applying.clone() };
     let triggers = Triggers::new()
         .on(&member.caches.works, |event| [event.key()])
-        // The agent's own report that it has joined comes by here.
-        .on(&member.caches.mailboxes, move |_| works.keys());
+        // The status of the InternalMemberCluster says that the agent has joined.
+        .on(&member.caches.internal_member_clusters, move |_| works.keys());
     runtime.controller(acknowledge, triggers, WORKS_AT_ONCE);
 }
 
@@ -37,24 +35,23 @@ impl Controller for Acknowledge {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), moment: Moment) -> Actions {
+    fn plan(&self, key: &ObjectKey, (): (), input: PlanInput) -> Actions {
         let Some(work) = self.works.get(key).filter(|_| *self.applying.borrow()) else { return Actions::none() };
         if work.metadata.deletion_timestamp.is_some() {
-            return Actions::none().with(Write::change(&*work, &let_go(&work)));
+            return Actions::none().with(Write::change(&*work, &without_finalizer(&work)));
         }
-        let reported = Work::clone(&work).with_status(acknowledged(&work, moment.now));
+        let reported = Work::clone(&work).with_status(acknowledged(&work, input.now));
         Actions::none().with(Write::status(&*work, &reported))
     }
 }
 
-/// A Work of which nothing is left on the member.
-fn let_go(work: &Work) -> Work {
+fn without_finalizer(work: &Work) -> Work {
     let mut free = work.clone();
     free.metadata.finalizers.iter_mut().for_each(|all| all.retain(|one| one != finalizers::WORK));
     free
 }
 
-/// The status of a Work whose manifests are all there.
+/// The status of a Work whose manifests are all applied and available.
 fn acknowledged(work: &Work, now: Timestamp) -> WorkStatus {
     let generation = work.generation();
     let before = work.status.clone().unwrap_or_default();
@@ -83,7 +80,7 @@ fn identifier(ordinal: usize, manifest: &EmbeddedObject) -> WorkResourceIdentifi
         group: group.to_owned(),
         version: version.to_owned(),
         kind: kind.to_owned(),
-        // There is no cluster to ask; regular plurals do for what is reported here.
+        // There is no discovery; a regular plural is sufficient here.
         resource: format!("{}s", kind.to_lowercase()),
         namespace: manifest.namespace().to_owned(),
         name: manifest.name().to_owned(),
@@ -127,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_stays_as_it_is() {
+    fn an_acknowledged_status_does_not_change() {
         let work = work();
         let first = acknowledged(&work, Timestamp::UNIX_EPOCH);
         let again = acknowledged(&work.with_status(first.clone()), Timestamp::MAX);

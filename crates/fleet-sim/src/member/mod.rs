@@ -1,11 +1,9 @@
-//! Simulated member clusters: they join, report, and apply or acknowledge what they are given.
-//!
-//! Decides what such a cluster looks like: its name, labels, taints, nodes, properties. Its agent is the real one, in real or virtual time, and
-//! speaks to the hub as the identity that its MemberCluster names. Where only the hub is of interest the work applier is
-//! replaced by one that says yes (`acknowledge`) and applies nothing.
+//! Simulated member clusters. Their agents are real: they join, report status and apply Works, in real or virtual time,
+//! with the identity that their MemberCluster names. In tests of the hub alone, `acknowledge` replaces the work
+//! applier.
 
 mod acknowledge;
-mod described;
+mod fixed_properties;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,42 +14,41 @@ use fleet_api::kinds::MemberCluster;
 use fleet_api::names::{ClusterName, MemberNamespace, NameError};
 use fleet_api::types::{MemberClusterSpec, Subject, Taint};
 use fleet_api::well_known::api_groups;
-use fleet_member::{Member, MemberOptions, Properties, ProviderOptions};
-use fleet_runtime::{Grant, Overlap, Ownership, Runtime, Side};
+use fleet_core::apply::availability::Tracking;
+use fleet_member::{ApplierOptions, Member, MemberOptions, Properties, ProviderOptions};
+use fleet_runtime::{ClusterId, Grant, Overlap, Ownership, Runtime};
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// Who the agent of a member is on the hub: this, and the member's name behind it.
+/// The user name of a member's agent on the hub is this prefix with the member's name.
 const IDENTITY_PREFIX: &str = "fleet-member-agent-";
 
-/// A cluster that exists only in this process.
+/// A cluster without containers, inside this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimulatedMember {
     pub name: ClusterName,
     pub labels: BTreeMap<String, String>,
-    /// What keeps placements away that do not tolerate it.
     pub taints: Vec<Taint>,
     pub nodes: u32,
-    /// What its agent tells of it beside what every agent tells.
+    /// Properties that its agent reports in addition to the built-in ones.
     pub properties: BTreeMap<String, String>,
-    /// Whether its agent tells which namespaces it has. Those that do not are taken to have any.
-    pub tells_namespaces: bool,
+    /// Whether its agent reports its namespaces. A member that does not report them is assumed to have all.
+    pub reports_namespaces: bool,
     pub heartbeat_period_seconds: Option<i32>,
-    pub works: Works,
+    pub works: WorkHandling,
 }
 
-/// What a member's agent does with Works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Works {
-    /// Says that they are applied and available. For stories that are about the hub.
+pub enum WorkHandling {
+    /// Reports Works as applied and available without applying them, for tests of the hub.
     #[default]
     Acknowledged,
-    /// Applies them as every real agent does.
+    /// Applies Works as a real agent does.
     Applied,
 }
 
 impl SimulatedMember {
-    /// A member of three nodes without labels.
+    /// A member with three nodes and without labels.
     pub fn new(name: &str) -> Result<Self, NameError> {
         let name = ClusterName::parse(name)?;
         MemberNamespace::of(&name)?;
@@ -61,23 +58,23 @@ impl SimulatedMember {
             taints: Vec::new(),
             nodes: 3,
             properties: BTreeMap::new(),
-            tells_namespaces: false,
+            reports_namespaces: false,
             heartbeat_period_seconds: None,
-            works: Works::default(),
+            works: WorkHandling::default(),
         })
     }
 
-    /// The same with an agent that applies what it is given.
+    /// Lets the agent apply Works.
     #[must_use]
     pub fn applying(mut self) -> Self {
-        self.works = Works::Applied;
+        self.works = WorkHandling::Applied;
         self
     }
 
-    /// The same with an agent that tells which namespaces it has, in the place of properties that are made up.
+    /// Lets the agent report its namespaces instead of `properties`.
     #[must_use]
-    pub fn telling_namespaces(mut self) -> Self {
-        self.tells_namespaces = true;
+    pub fn reporting_namespaces(mut self) -> Self {
+        self.reports_namespaces = true;
         self
     }
 
@@ -87,7 +84,6 @@ impl SimulatedMember {
         self
     }
 
-    /// The object by which the hub learns of it.
     pub fn member_cluster(&self) -> MemberCluster {
         let identity = Subject {
             kind: "User".to_owned(),
@@ -106,13 +102,12 @@ impl SimulatedMember {
         member
     }
 
-    /// Its nodes, as its own API server would list them.
     pub fn node_objects(&self) -> Vec<Node> {
         (1..=self.nodes).map(|number| node(&format!("{}-node{number}", self.name))).collect()
     }
 }
 
-/// Four processors and 16 GiB, a little less of it for workloads.
+/// Four CPUs and 16 GiB, a little less of it allocatable.
 fn node(name: &str) -> Node {
     let list = |cpu: &str, memory: &str| {
         let quantity = |text: &str| Quantity(text.to_owned());
@@ -134,39 +129,56 @@ fn identity_name(member: &ClusterName) -> String {
     format!("{IDENTITY_PREFIX}{member}")
 }
 
-/// Who a member's agent is on the hub. It may do what the hub lets this identity do, and nothing else.
+/// The identity of a member's agent on the hub. It has the RBAC rules that the hub agent creates for it.
 pub fn identity(member: &ClusterName) -> User {
     User::authenticated(identity_name(member), [])
 }
 
-/// What the agents of simulated members write.
-pub fn ownership(works: Works) -> Result<Ownership, Vec<Overlap>> {
-    if works == Works::Applied {
+/// The single-writer table of the agents of simulated members.
+pub fn ownership(works: WorkHandling) -> Result<Ownership, Vec<Overlap>> {
+    if works == WorkHandling::Applied {
         return Ownership::new(fleet_member::ownership());
     }
-    let fields = &["status", "~metadata.finalizers[kubernetes-fleet.io/work-cleanup]"];
-    let acknowledge = Grant { controller: acknowledge::NAME, kind: "Work", creates: false, deletes: false, fields };
-    // It takes the real applier's place, so it takes what that may write.
-    let others = fleet_member::ownership()
-        .into_iter()
-        .filter(|grant| !(grant.kind == "Work" && grant.fields.contains(&"status")));
-    Ownership::new(others.chain([acknowledge]))
+    // The simulated applier replaces the real one, so it owns the same fields.
+    let replaced = |grant: Grant| match grant.controller {
+        fleet_member::APPLIER => Grant { controller: acknowledge::NAME, ..grant },
+        _ => grant,
+    };
+    Ownership::new(fleet_member::ownership().into_iter().map(replaced))
 }
 
-/// Adds a member's agent to a runtime whose main client speaks to the hub; `own` is the member's API server.
-pub fn install(runtime: &mut Runtime, own: Side, member: &SimulatedMember) -> Result<Member, NameError> {
-    let mut options = MemberOptions::new(member.name.as_str())?;
-    if member.tells_namespaces {
-        let provider = ProviderOptions { namespaces: true, ..ProviderOptions::default() };
-        options = options.telling(Properties::Provider(provider));
-    } else if !member.properties.is_empty() {
-        let described = described::Described { properties: member.properties.clone() };
-        options = options.telling(Properties::PlugIn(Arc::new(described)));
-    }
-    if member.works == Works::Applied {
+/// Adds a member's agent to a runtime whose main client is one of the hub; `own` is the member's API server.
+pub fn install(runtime: &mut Runtime, own: ClusterId, member: &SimulatedMember) -> Result<Member, NameError> {
+    let options = options_of(member)?;
+    if member.works == WorkHandling::Applied {
         return Ok(fleet_member::install(runtime, own, &options));
     }
     let installed = fleet_member::install(runtime, own, &options.without_applier());
     acknowledge::start(runtime, &installed);
     Ok(installed)
+}
+
+fn options_of(member: &SimulatedMember) -> Result<MemberOptions, NameError> {
+    // Users of a simulated fleet expect a Job to become available, and no script depends on the other reasons.
+    let applier = ApplierOptions { tracking: Tracking::Extended, ..ApplierOptions::default() };
+    let mut options = MemberOptions::new(member.name.as_str())?.with_applier(applier);
+    if member.reports_namespaces {
+        let provider = ProviderOptions { namespaces: true, ..ProviderOptions::default() };
+        options = options.with_properties(Properties::Provider(provider));
+    } else if !member.properties.is_empty() {
+        let fixed = fixed_properties::FixedProperties { properties: member.properties.clone() };
+        options = options.with_properties(Properties::PlugIn(Arc::new(fixed)));
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_08_simulated_members_track_jobs_and_ingresses() {
+        let options = options_of(&SimulatedMember::new("m1").unwrap()).unwrap();
+        assert_eq!(options.applier.tracking, Tracking::Extended);
+    }
 }

@@ -1,20 +1,23 @@
-//! The network between clients and API servers, with everything that goes wrong on one.
+//! The simulated network between clients and API servers.
 //!
-//! Decides, from one seed and the present weather, what becomes of each request, and writes down what did. Kills agents: at a
-//! chosen write, before or after the server has seen it, the agent is cut off for good and whoever waits for that is told.
-//! Never changes what a server decided.
+//! It draws the outcome of each request from one seed and the current fault rates, records it in a trace, and can crash
+//! an agent at a chosen write, before or after the server has committed it. It never changes the decision of a server.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `weather` | what may go wrong, and the throw of the dice |
-//! | `service` | carries one request |
-//! | `watching` | carries the events of one watch |
-//! | `trace` | what happened, as text |
+//! | `faults` | fault rates, and how the outcome of a request or event is drawn |
+//! | `service` | delivers one request |
+//! | `watch_events` | delivers the events of one watch |
+//! | `links` | partitions, servers that are down, kinds that are not served |
+//! | `reads` | truncated bodies, short pages, stale lists, incomplete discovery |
+//! | `trace` | all requests as text |
 
+mod faults;
+mod links;
+mod reads;
 mod service;
 mod trace;
-mod watching;
-mod weather;
+mod watch_events;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,182 +26,244 @@ use std::time::Duration;
 
 use apiserver::http::LocalService;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+pub use faults::{Cut, Delivery, EventOutcome, FaultRates, Refusal, RequestKind, RequestOutcome};
 pub use trace::{Line, Trace};
-pub use weather::{Cut, EventFate, Fate, Refusal, Sort, Way, Weather};
 
 use crate::Random;
-use service::{Call, Wire};
+use links::{Links, Obstacle};
+use reads::RecentLists;
+use service::{Call, Connection};
 
-/// All connections of a world. Clones are the same network.
+/// All connections of a simulation. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Network(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    began: Instant,
+    started_at: Instant,
     random: Random,
-    weather: Weather,
+    fault_rates: FaultRates,
     trace: Trace,
     actors: BTreeMap<String, Actor>,
-    witness: Option<Witness>,
+    write_observer: Option<WriteObserver>,
+    lists: RecentLists,
+    links: Links,
+    /// Notifies watches that a link has changed.
+    links_changed: watch::Sender<()>,
 }
 
-/// A write that a server has carried out, whether or not its sender ever learns of it.
+/// A write that a server has committed, whether or not the client receives the answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Carried<'a> {
-    /// Virtual time since the world began.
+pub struct CommittedWrite<'a> {
+    /// Virtual time since the start of the simulation.
     pub at: Duration,
     pub actor: &'a str,
-    /// Which server; the hub's is called `HUB_SERVER`.
+    /// The name of a member, or `HUB_SERVER`.
     pub server: &'a str,
     pub verb: &'a str,
-    /// With its query.
+    /// With the query.
     pub path: &'a str,
-    /// What the server answered: the object as it is now, or a Status.
+    /// The body of the answer: the new object, or a Status.
     pub answer: &'a [u8],
 }
 
-/// Who is shown all writes that took place, in the order in which servers answered.
-struct Witness(Box<dyn FnMut(&Carried<'_>) + Send>);
+/// Called for each committed write, in the order of the servers' answers.
+struct WriteObserver(Box<dyn FnMut(&CommittedWrite<'_>) + Send>);
 
-impl fmt::Debug for Witness {
+impl fmt::Debug for WriteObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Witness")
+        f.write_str("WriteObserver")
     }
 }
 
-/// The hub's API server, in traces and to witnesses.
+/// Returns the server that runs at the time of the call.
+pub(crate) type ServerSource = Arc<dyn Fn() -> LocalService + Send + Sync>;
+
+/// The name of the hub's API server in traces and committed writes.
 pub const HUB_SERVER: &str = "";
 
-/// Somebody who makes requests.
+/// A client of API servers: an agent or a user.
 #[derive(Debug, Default)]
 struct Actor {
-    /// How often it was started. What an earlier life still sends goes nowhere.
-    life: u64,
-    end: Option<End>,
+    /// Increases with each start. Requests of an earlier incarnation are dropped.
+    incarnation: u64,
+    planned_crash: Option<PlannedCrash>,
 }
 
-/// A death that is planned.
+/// A crash of an agent at one of its next writes.
 #[derive(Debug)]
-struct End {
+struct PlannedCrash {
     /// Writes that still succeed.
     writes_left: u64,
     moment: CrashMoment,
-    told: oneshot::Sender<()>,
+    notify: oneshot::Sender<()>,
 }
 
-/// Where in a write an agent dies.
+/// When an agent crashes, relative to a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashMoment {
     BeforeTheServer,
     AfterTheServer,
 }
 
-/// Whether an agent lives on after this write.
+/// What happens to a write and to the agent that sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Judgement {
-    Lives,
-    Dies(CrashMoment),
-    Dead,
+enum WriteVerdict {
+    Proceed,
+    Crash(CrashMoment),
+    Disconnected,
 }
 
 impl Network {
-    /// A network whose time begins now. Must be called within a tokio runtime.
-    pub fn new(random: Random, weather: Weather) -> Self {
+    /// A network whose time starts now. Must be called inside a tokio runtime.
+    pub fn new(random: Random, fault_rates: FaultRates) -> Self {
         Self(Arc::new(Mutex::new(State {
-            began: Instant::now(),
+            started_at: Instant::now(),
             random,
-            weather,
+            fault_rates,
             trace: Trace::default(),
             actors: BTreeMap::new(),
-            witness: None,
+            write_observer: None,
+            lists: RecentLists::default(),
+            links: Links::default(),
+            links_changed: watch::Sender::new(()),
         })))
     }
 
-    /// A client of the hub's server, for the present life of an actor.
+    /// A client of the hub's server for the current incarnation of an actor.
     pub fn client(&self, actor: &str, server: LocalService) -> kube::Client {
         self.client_of(actor, HUB_SERVER, server)
     }
 
-    /// A client of any server. All connections of an actor share its life: it dies at a write on any of them.
+    /// A client of any server. A crash disconnects all clients of the same incarnation.
     pub fn client_of(&self, actor: &str, name: &str, server: LocalService) -> kube::Client {
         self.connect(actor, name, server, false)
     }
 
-    /// A client that no weather touches. What it does is written down all the same.
-    pub fn steady_client(&self, actor: &str, name: &str, server: LocalService) -> kube::Client {
+    /// A client without faults. Its requests are in the trace, too.
+    pub fn client_without_faults(&self, actor: &str, name: &str, server: LocalService) -> kube::Client {
         self.connect(actor, name, server, true)
     }
 
-    fn connect(&self, actor: &str, name: &str, server: LocalService, steady: bool) -> kube::Client {
-        let life = self.0.lock().actors.entry(actor.to_owned()).or_default().life;
-        let wire = Wire { network: self.clone(), actor: actor.into(), life, name: name.into(), server, steady };
-        kube::Client::new(wire, "default")
+    fn connect(&self, actor: &str, name: &str, server: LocalService, without_faults: bool) -> kube::Client {
+        self.connect_to(actor, name, Arc::new(move || server.clone()), without_faults)
     }
 
-    /// Shows somebody all writes that servers carry out from now on.
-    pub fn show_writes(&self, to: impl FnMut(&Carried<'_>) + Send + 'static) {
-        self.0.lock().witness = Some(Witness(Box::new(to)));
+    /// A client of a server that may be replaced while the client is in use.
+    pub(crate) fn connect_to(
+        &self,
+        actor: &str,
+        name: &str,
+        server: ServerSource,
+        without_faults: bool,
+    ) -> kube::Client {
+        let incarnation = self.0.lock().actors.entry(actor.to_owned()).or_default().incarnation;
+        let connection = Connection {
+            network: self.clone(),
+            actor: actor.into(),
+            incarnation,
+            name: name.into(),
+            server,
+            without_faults,
+        };
+        kube::Client::new(connection, "default")
     }
 
-    fn bear_witness(&self, actor: &str, server: &str, verb: &str, path: &str, answer: &[u8]) {
+    /// Partitions an actor from a server, or ends the partition. Watches stall, and break when the partition ends.
+    pub fn partition(&self, actor: &str, server: &str, is_partitioned: bool) {
+        self.change_links(|links| links.set_partitioned(actor, server, is_partitioned));
+    }
+
+    /// Stops or starts a server: while it is down, watches break and connections are refused.
+    pub fn stop_server(&self, server: &str, is_down: bool) {
+        self.change_links(|links| links.set_down(server, is_down));
+    }
+
+    /// Stops or resumes serving a kind, as a server does when its CustomResourceDefinition changes.
+    pub fn stop_serving(&self, server: &str, plural: &str, is_unserved: bool) {
+        self.change_links(|links| links.set_unserved(server, plural, is_unserved));
+    }
+
+    fn change_links(&self, change: impl FnOnce(&mut Links)) {
         let state = &mut *self.0.lock();
-        let at = state.began.elapsed();
-        if let Some(Witness(witness)) = &mut state.witness {
-            witness(&Carried { at, actor, server, verb, path, answer });
+        change(&mut state.links);
+        state.links_changed.send_replace(());
+    }
+
+    fn obstacle(&self, call: &Call) -> Option<Obstacle> {
+        self.0.lock().links.obstacle(&call.actor, &call.server, &call.path)
+    }
+
+    fn starts(&self, server: &str) -> u64 {
+        self.0.lock().links.starts(server)
+    }
+
+    fn links_changed(&self) -> watch::Receiver<()> {
+        self.0.lock().links_changed.subscribe()
+    }
+
+    /// Registers the observer of all writes that servers commit from now on. It replaces the one before.
+    pub fn observe_writes(&self, to: impl FnMut(&CommittedWrite<'_>) + Send + 'static) {
+        self.0.lock().write_observer = Some(WriteObserver(Box::new(to)));
+    }
+
+    fn report_write(&self, actor: &str, server: &str, verb: &str, path: &str, answer: &[u8]) {
+        let state = &mut *self.0.lock();
+        let at = state.started_at.elapsed();
+        if let Some(WriteObserver(write_observer)) = &mut state.write_observer {
+            write_observer(&CommittedWrite { at, actor, server, verb, path, answer });
         }
     }
 
-    pub fn set_weather(&self, weather: Weather) {
-        self.0.lock().weather = weather;
+    pub fn set_fault_rates(&self, fault_rates: FaultRates) {
+        self.0.lock().fault_rates = fault_rates;
     }
 
-    /// Ends the actor's present life: nothing that it has sent and nothing that it will send arrives. Clients made from now
-    /// on belong to its next life.
-    pub fn bury(&self, actor: &str) {
+    /// Disconnects the current incarnation of an actor: none of its requests arrives any more. Clients created later
+    /// belong to the next incarnation.
+    pub fn disconnect(&self, actor: &str) {
         let mut state = self.0.lock();
         let actor = state.actors.entry(actor.to_owned()).or_default();
-        actor.life += 1;
-        actor.end = None;
+        actor.incarnation += 1;
+        actor.planned_crash = None;
     }
 
-    /// Lets the actor die at one of its next writes. The result is ready when that has happened; it fails if the actor
-    /// ended otherwise before.
+    /// Plans a crash of the actor at one of its next writes. The receiver resolves after the crash, and fails if the
+    /// actor is disconnected before.
     pub fn crash_at(&self, actor: &str, writes_left: u64, moment: CrashMoment) -> oneshot::Receiver<()> {
-        let (told, ended) = oneshot::channel();
+        let (notify, ended) = oneshot::channel();
         let mut state = self.0.lock();
-        state.actors.entry(actor.to_owned()).or_default().end = Some(End { writes_left, moment, told });
+        state.actors.entry(actor.to_owned()).or_default().planned_crash =
+            Some(PlannedCrash { writes_left, moment, notify });
         ended
     }
 
-    /// Takes a planned death back.
-    pub fn spare(&self, actor: &str) {
+    pub fn cancel_crash(&self, actor: &str) {
         if let Some(actor) = self.0.lock().actors.get_mut(actor) {
-            actor.end = None;
+            actor.planned_crash = None;
         }
     }
 
-    /// What has happened so far, as text.
+    /// The trace so far, as text.
     pub fn trace(&self) -> String {
         self.0.lock().trace.to_string()
     }
 
-    /// Gives what has happened so far away; what comes from now on begins a new trace.
+    /// Returns the trace so far and starts a new one.
     pub fn take_trace(&self) -> Trace {
         std::mem::take(&mut self.0.lock().trace)
     }
 
-    /// Reads what has happened so far.
     pub fn with_trace<T>(&self, read: impl FnOnce(&Trace) -> T) -> T {
         read(&self.0.lock().trace)
     }
 
-    /// Virtual time since the world began.
+    /// Virtual time since the start of the simulation.
     pub fn elapsed(&self) -> Duration {
-        self.0.lock().began.elapsed()
+        self.0.lock().started_at.elapsed()
     }
 
     fn record(&self, call: &Call, outcome: impl Into<String>) {
@@ -215,46 +280,60 @@ impl Network {
         self.0.lock().trace.record(line);
     }
 
-    fn way(&self, sort: Sort) -> Way {
+    fn draw_delivery(&self, kind: RequestKind) -> Delivery {
         let state = &mut *self.0.lock();
-        weather::way(&state.weather, sort, &mut state.random)
+        faults::draw_delivery(&state.fault_rates, kind, &mut state.random)
     }
 
-    fn event_fate(&self) -> EventFate {
+    /// A random number below `count`.
+    fn index(&self, count: usize) -> usize {
+        self.0.lock().random.index(count)
+    }
+
+    fn has_stale_lists(&self) -> bool {
+        self.0.lock().fault_rates.stale_list > 0
+    }
+
+    fn with_lists<T>(&self, act: impl FnOnce(&mut RecentLists, Duration) -> T) -> T {
         let state = &mut *self.0.lock();
-        weather::event_fate(&state.weather, &mut state.random)
+        act(&mut state.lists, state.started_at.elapsed())
     }
 
-    fn lives(&self, actor: &str, life: u64) -> bool {
-        self.0.lock().actors.get(actor).is_some_and(|actor| actor.life == life)
+    fn draw_event_outcome(&self) -> EventOutcome {
+        let state = &mut *self.0.lock();
+        faults::draw_event_outcome(&state.fault_rates, &mut state.random)
     }
 
-    /// Counts a write that is about to reach the server. From a death on, all others of this life are dead as well.
-    fn judge_write(&self, name: &str, life: u64) -> Judgement {
+    fn is_connected(&self, actor: &str, incarnation: u64) -> bool {
+        self.0.lock().actors.get(actor).is_some_and(|actor| actor.incarnation == incarnation)
+    }
+
+    /// Counts a write that is about to reach the server. A crash disconnects the whole incarnation.
+    fn count_write(&self, name: &str, incarnation: u64) -> WriteVerdict {
         let mut state = self.0.lock();
-        let Some(actor) = state.actors.get_mut(name).filter(|actor| actor.life == life) else {
-            return Judgement::Dead;
+        let Some(actor) = state.actors.get_mut(name).filter(|actor| actor.incarnation == incarnation) else {
+            return WriteVerdict::Disconnected;
         };
-        match &mut actor.end {
-            None => Judgement::Lives,
-            Some(end) if end.writes_left > 0 => {
-                end.writes_left -= 1;
-                Judgement::Lives
+        match &mut actor.planned_crash {
+            None => WriteVerdict::Proceed,
+            Some(crash) if crash.writes_left > 0 => {
+                crash.writes_left -= 1;
+                WriteVerdict::Proceed
             }
-            Some(end) => {
-                let moment = end.moment;
-                actor.life += 1;
-                Judgement::Dies(moment)
+            Some(crash) => {
+                let moment = crash.moment;
+                actor.incarnation += 1;
+                WriteVerdict::Crash(moment)
             }
         }
     }
 
-    /// Tells whoever waits for it that an actor has died.
-    fn announce_death(&self, name: &str) {
-        let end = self.0.lock().actors.get_mut(name).and_then(|actor| actor.end.take());
-        if let Some(End { told, .. }) = end {
-            // Nobody may be waiting any more, when the world is being taken down.
-            let _ = told.send(());
+    /// Notifies the receiver of `crash_at`.
+    fn notify_crash(&self, name: &str) {
+        let crash = self.0.lock().actors.get_mut(name).and_then(|actor| actor.planned_crash.take());
+        if let Some(PlannedCrash { notify, .. }) = crash {
+            // The receiver may be gone when the simulation shuts down.
+            let _ = notify.send(());
         }
     }
 }

@@ -1,15 +1,13 @@
-//! Carries one request from a client to a server and the answer back.
-//!
-//! Decides nothing: what becomes of a request was thrown before. A request of a dead agent is never answered.
+//! Delivers one request to a server and the answer to the client, with the outcome that was drawn for it. A request of
+//! a crashed agent is never answered.
 
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{fmt, io};
 
-use apiserver::http::LocalService;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -17,28 +15,36 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::json;
 use tower_service::Service;
 
-use super::watching;
-use super::weather::{Fate, Refusal, Sort, Way};
-use super::{CrashMoment, Judgement, Network};
+use super::faults::{Delivery, Refusal, RequestKind, RequestOutcome};
+use super::{CrashMoment, Network, Obstacle, ServerSource, WriteVerdict};
+use super::{reads, watch_events};
 
-/// The body of every answer: a whole one, or the lines of a watch.
-pub(super) type WireBody = UnsyncBoxBody<Bytes, io::Error>;
+/// How long a client tries to connect to a server that it does not reach.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A server as one life of one actor reaches it.
-#[derive(Debug, Clone)]
-pub(super) struct Wire {
+/// The body of an answer: complete, or a stream of watch events.
+pub(super) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
+
+/// The connection of one incarnation of an actor to a server.
+#[derive(Clone)]
+pub(super) struct Connection {
     pub(super) network: Network,
     pub(super) actor: Arc<str>,
-    pub(super) life: u64,
+    pub(super) incarnation: u64,
     /// The server's name.
     pub(super) name: Arc<str>,
-    pub(super) server: LocalService,
-    /// Whether the weather leaves it alone.
-    pub(super) steady: bool,
+    pub(super) server: ServerSource,
+    pub(super) without_faults: bool,
 }
 
-impl Service<Request<kube::client::Body>> for Wire {
-    type Response = Response<WireBody>;
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("actor", &self.actor).field("server", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Service<Request<kube::client::Body>> for Connection {
+    type Response = Response<ResponseBody>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, io::Error>> + Send>>;
 
@@ -48,106 +54,173 @@ impl Service<Request<kube::client::Body>> for Wire {
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
         let call = Call::new(self, &request);
-        Box::pin(call.carry(self.server.clone(), request))
+        Box::pin(call.deliver(self.server.clone(), request))
     }
 }
 
-/// One request on its way.
+/// One request.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) network: Network,
     pub(super) actor: Arc<str>,
-    pub(super) life: u64,
+    pub(super) incarnation: u64,
     pub(super) server: Arc<str>,
     pub(super) verb: String,
     pub(super) path: String,
     pub(super) at: Duration,
-    pub(super) steady: bool,
-    sort: Sort,
+    pub(super) without_faults: bool,
+    kind: RequestKind,
 }
 
 impl Call {
-    fn new<B>(wire: &Wire, request: &Request<B>) -> Self {
+    fn new<B>(connection: &Connection, request: &Request<B>) -> Self {
         let path = request.uri().path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
-        let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
-        let sort = match *request.method() {
-            Method::GET | Method::HEAD if is_watch => Sort::Watch,
-            Method::GET | Method::HEAD => Sort::Read,
-            Method::POST => Sort::Create,
-            _ => Sort::Change,
+        let has_option = |option: &str| {
+            let query = request.uri().query().unwrap_or_default();
+            query.split('&').any(|part| part.starts_with(option))
+        };
+        let is_watch = has_option("watch=true");
+        let kind = match *request.method() {
+            Method::GET | Method::HEAD if is_watch => RequestKind::Watch,
+            Method::GET if has_option("limit=") => RequestKind::List { continued: has_option("continue=") },
+            Method::GET if matches!(request.uri().path(), "/api" | "/apis") => RequestKind::Discovery,
+            Method::GET | Method::HEAD => RequestKind::Read,
+            Method::POST => RequestKind::Create,
+            _ => RequestKind::Change,
         };
         let verb = if is_watch { "WATCH".to_owned() } else { request.method().to_string() };
-        let (network, actor, life) = (wire.network.clone(), wire.actor.clone(), wire.life);
+        let (network, actor, incarnation) =
+            (connection.network.clone(), connection.actor.clone(), connection.incarnation);
         let at = network.elapsed();
-        Self { network, actor, life, server: wire.name.clone(), verb, path, at, steady: wire.steady, sort }
+        Self {
+            network,
+            actor,
+            incarnation,
+            server: connection.name.clone(),
+            verb,
+            path,
+            at,
+            without_faults: connection.without_faults,
+            kind,
+        }
     }
 
-    async fn carry(
+    async fn deliver(
         self,
-        server: LocalService,
-        request: Request<kube::client::Body>,
-    ) -> Result<Response<WireBody>, io::Error> {
-        let way = if self.steady { Way::CALM } else { self.network.way(self.sort) };
-        sleep(way.to).await;
-        match way.fate {
-            Fate::Refused(refusal) => self.refuse(refusal, way.back).await,
-            Fate::Expired { as_event: false } => {
+        server: ServerSource,
+        mut request: Request<kube::client::Body>,
+    ) -> Result<Response<ResponseBody>, io::Error> {
+        let delivery =
+            if self.without_faults { Delivery::WITHOUT_FAULTS } else { self.network.draw_delivery(self.kind) };
+        if let Some(length) = delivery.page_size {
+            reads::shorten_pages(&mut request, length);
+        }
+        let accept = request.headers().get(http::header::ACCEPT).cloned();
+        sleep(delivery.to_server).await;
+        if let Some(obstacle) = self.network.obstacle(&self).filter(|_| !self.without_faults) {
+            return self.fail(obstacle, delivery.to_client).await;
+        }
+        match delivery.outcome {
+            RequestOutcome::Refused(refusal) => self.refuse(refusal, delivery.to_client).await,
+            RequestOutcome::Expired { as_event: false } => {
                 self.record("410 (fault)");
-                self.come_back(way.back).await;
+                self.return_answer(delivery.to_client).await;
                 Ok(status_answer(StatusCode::GONE, "Expired", "The resourceVersion is too old."))
             }
-            Fate::Expired { as_event: true } => {
+            RequestOutcome::Expired { as_event: true } => {
                 self.record("200, then 410 (fault)");
-                self.come_back(way.back).await;
-                Ok(Response::new(full(watching::expired_line())))
+                self.return_answer(delivery.to_client).await;
+                Ok(Response::new(full(watch_events::expired_line())))
             }
-            Fate::Hangs { carried_out: false } => self.hang("hangs before the server (fault)".to_owned()).await,
-            Fate::Hangs { carried_out: true } => {
+            RequestOutcome::Hangs { carried_out: false } => {
+                self.hang("hangs before the server (fault)".to_owned()).await
+            }
+            RequestOutcome::Hangs { carried_out: true } => {
                 let answer = self.serve(server, request).await;
                 self.hang(format!("{}, hangs (fault)", answer.status().as_u16())).await
             }
-            Fate::AnswerLost => {
+            RequestOutcome::AnswerLost => {
                 let answer = self.serve(server, request).await;
                 self.record(format!("{}, answer lost (fault)", answer.status().as_u16()));
-                self.come_back(way.back).await;
+                self.return_answer(delivery.to_client).await;
                 Err(io::ErrorKind::ConnectionReset.into())
             }
-            Fate::Answered => {
+            RequestOutcome::Truncated => {
                 let answer = self.serve(server, request).await;
-                self.record(answer.status().as_u16().to_string());
-                self.come_back(way.back).await;
-                if self.sort == Sort::Watch && answer.status().is_success() {
-                    return Ok(watching::carry(self, answer));
+                self.record(format!("{}, truncated (fault)", answer.status().as_u16()));
+                self.return_answer(delivery.to_client).await;
+                Ok(reads::truncated(answer).await)
+            }
+            RequestOutcome::ExpiredToken => {
+                self.record("410 for a continue token (fault)");
+                self.return_answer(delivery.to_client).await;
+                Ok(status_answer(StatusCode::GONE, "Expired", "The provided continue parameter is too old."))
+            }
+            RequestOutcome::PartialDiscovery => {
+                let answer = self.serve(server, request).await;
+                let (answer, what) = reads::without_a_group(answer, |count| self.network.index(count)).await;
+                self.record(format!("{}, {what} (fault)", answer.status().as_u16()));
+                self.return_answer(delivery.to_client).await;
+                Ok(answer)
+            }
+            RequestOutcome::Answered | RequestOutcome::StaleList => {
+                let earlier = (delivery.outcome == RequestOutcome::StaleList)
+                    .then(|| self.earlier_list(accept.as_ref()))
+                    .flatten();
+                if let Some((age, body)) = earlier {
+                    self.record(format!("200 of {} ms ago (fault)", age.as_millis()));
+                    self.return_answer(delivery.to_client).await;
+                    return Ok(json_answer(StatusCode::OK, body));
+                }
+                let mut answer = self.serve(server, request).await;
+                if matches!(self.kind, RequestKind::List { continued: false }) && delivery.page_size.is_none() {
+                    answer = self.remember_list(accept.as_ref(), answer).await;
+                }
+                let detail = match delivery.page_size {
+                    _ if answer.status() == StatusCode::UNPROCESSABLE_ENTITY => {
+                        let (message, same) = reads::message(answer).await;
+                        answer = same;
+                        format!(" ({message})")
+                    }
+                    Some(length) => format!(" in pages of {length}"),
+                    None => String::new(),
+                };
+                self.record(format!("{}{detail}", answer.status().as_u16()));
+                self.return_answer(delivery.to_client).await;
+                if self.kind == RequestKind::Watch && answer.status().is_success() {
+                    return Ok(watch_events::stream_events(self, answer));
                 }
                 Ok(answer)
             }
         }
     }
 
-    /// Lets the server have the request, unless its sender is dead by then.
-    async fn serve(&self, mut server: LocalService, request: Request<kube::client::Body>) -> Response<WireBody> {
-        let judgement = match self.sort {
-            Sort::Create | Sort::Change => self.network.judge_write(&self.actor, self.life),
-            Sort::Read | Sort::Watch if self.network.lives(&self.actor, self.life) => Judgement::Lives,
-            Sort::Read | Sort::Watch => Judgement::Dead,
+    /// Passes the request to the server, unless its sender has crashed.
+    async fn serve(&self, server: ServerSource, request: Request<kube::client::Body>) -> Response<ResponseBody> {
+        let verdict = match self.kind {
+            RequestKind::Create | RequestKind::Change => self.network.count_write(&self.actor, self.incarnation),
+            _ if self.network.is_connected(&self.actor, self.incarnation) => WriteVerdict::Proceed,
+            _ => WriteVerdict::Disconnected,
         };
-        match judgement {
-            Judgement::Dead => std::future::pending().await,
-            Judgement::Dies(CrashMoment::BeforeTheServer) => self.die("crash before the server".to_owned()).await,
-            Judgement::Lives | Judgement::Dies(CrashMoment::AfterTheServer) => {
-                let Ok(answer) = server.call(request).await;
-                let answer = self.show(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync())).await;
-                if judgement != Judgement::Lives {
-                    self.die::<()>(format!("{}, crash", answer.status().as_u16())).await;
+        match verdict {
+            WriteVerdict::Disconnected => std::future::pending().await,
+            WriteVerdict::Crash(CrashMoment::BeforeTheServer) => self.crash("crash before the server".to_owned()).await,
+            WriteVerdict::Proceed | WriteVerdict::Crash(CrashMoment::AfterTheServer) => {
+                let Ok(answer) = server().call(request).await;
+                let answer = self
+                    .report_if_written(answer.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
+                    .await;
+                if verdict != WriteVerdict::Proceed {
+                    self.crash::<()>(format!("{}, crash", answer.status().as_u16())).await;
                 }
                 answer
             }
         }
     }
 
-    /// Shows what a write came to, if it succeeded.
-    async fn show(&self, answer: Response<WireBody>) -> Response<WireBody> {
-        let wrote = matches!(self.sort, Sort::Create | Sort::Change) && answer.status().is_success();
+    /// Reports a successful write to the observer.
+    async fn report_if_written(&self, answer: Response<ResponseBody>) -> Response<ResponseBody> {
+        let wrote = matches!(self.kind, RequestKind::Create | RequestKind::Change) && answer.status().is_success();
         if !wrote {
             return answer;
         }
@@ -155,36 +228,100 @@ impl Call {
         let Ok(body) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
             return Response::from_parts(head, full(Bytes::new()));
         };
-        self.network.bear_witness(&self.actor, &self.server, &self.verb, &self.path, &body);
+        self.network.report_write(&self.actor, &self.server, &self.verb, &self.path, &body);
         Response::from_parts(head, full(body))
     }
 
-    async fn refuse(&self, refusal: Refusal, back: Duration) -> Result<Response<WireBody>, io::Error> {
+    async fn refuse(&self, refusal: Refusal, back: Duration) -> Result<Response<ResponseBody>, io::Error> {
         let (status, reason, message) = match refusal {
             Refusal::Conflict => (StatusCode::CONFLICT, "Conflict", "the object has been modified"),
             Refusal::TooMany => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "Too many requests"),
             Refusal::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "Internal error occurred"),
             Refusal::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "Service unavailable"),
+            Refusal::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized"),
+            Refusal::Forbidden => (StatusCode::FORBIDDEN, "Forbidden", "forbidden: the rights of this user changed"),
+            Refusal::TooLarge => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
+            }
+            Refusal::Quota => (StatusCode::FORBIDDEN, "Forbidden", "exceeded quota: objects, used: 10, limited: 10"),
+            Refusal::WebhookDenies => {
+                (StatusCode::FORBIDDEN, "Forbidden", "admission webhook \"policy.example.com\" denied the request: no")
+            }
+            Refusal::WebhookFails => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "InternalError",
+                "Internal error occurred: failed calling webhook \"policy.example.com\": context deadline exceeded",
+            ),
             Refusal::Timeout => (StatusCode::GATEWAY_TIMEOUT, "Timeout", "Timeout: request did not complete"),
             Refusal::Connection => {
                 self.record("connection refused (fault)");
-                self.come_back(back).await;
+                self.return_answer(back).await;
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
         };
-        self.record(format!("{} (fault)", status.as_u16()));
-        self.come_back(back).await;
+        let what = match refusal {
+            Refusal::Quota => ", quota",
+            Refusal::WebhookDenies | Refusal::WebhookFails => ", webhook",
+            _ => "",
+        };
+        self.record(format!("{}{what} (fault)", status.as_u16()));
+        self.return_answer(back).await;
         Ok(status_answer(status, reason, message))
+    }
+
+    /// The answer to a request that does not reach its server or whose kind is not served.
+    async fn fail(&self, obstacle: Obstacle, back: Duration) -> Result<Response<ResponseBody>, io::Error> {
+        match obstacle {
+            Obstacle::Partition => {
+                self.return_answer(CONNECT_TIMEOUT).await;
+                self.record("no connection, partition (fault)");
+                Err(io::ErrorKind::TimedOut.into())
+            }
+            Obstacle::ServerDown => {
+                self.record("connection refused, the server is down (fault)");
+                self.return_answer(back).await;
+                Err(io::ErrorKind::ConnectionRefused.into())
+            }
+            Obstacle::KindNotServed => {
+                self.record("404, the kind is not served (fault)");
+                self.return_answer(back).await;
+                let mut answer = Response::new(full("404 page not found\n"));
+                *answer.status_mut() = StatusCode::NOT_FOUND;
+                Ok(answer)
+            }
+        }
+    }
+
+    fn earlier_list(&self, accept: Option<&http::HeaderValue>) -> Option<(Duration, Bytes)> {
+        self.network.with_lists(|lists, now| lists.earlier(&self.list_key(accept), now))
+    }
+
+    async fn remember_list(
+        &self,
+        accept: Option<&http::HeaderValue>,
+        answer: Response<ResponseBody>,
+    ) -> Response<ResponseBody> {
+        if !answer.status().is_success() || !self.network.has_stale_lists() {
+            return answer;
+        }
+        let (head, body) = reads::whole(answer).await;
+        self.network.with_lists(|lists, now| lists.remember(self.list_key(accept), now, body.clone()));
+        Response::from_parts(head, full(body))
+    }
+
+    fn list_key(&self, accept: Option<&http::HeaderValue>) -> String {
+        let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        format!("{} {} {accept}", self.server, self.path)
     }
 
     pub(super) fn record(&self, outcome: impl Into<String>) {
         self.network.record(self, outcome);
     }
 
-    /// The answer's way; to the dead it has no end.
-    async fn come_back(&self, back: Duration) {
+    /// Waits until the answer reaches the client; forever if the client has crashed.
+    async fn return_answer(&self, back: Duration) {
         sleep(back).await;
-        if !self.network.lives(&self.actor, self.life) {
+        if !self.network.is_connected(&self.actor, self.incarnation) {
             std::future::pending::<()>().await;
         }
     }
@@ -194,30 +331,34 @@ impl Call {
         std::future::pending().await
     }
 
-    async fn die<T>(&self, outcome: String) -> T {
+    async fn crash<T>(&self, outcome: String) -> T {
         self.record(outcome);
-        self.network.announce_death(&self.actor);
+        self.network.notify_crash(&self.actor);
         std::future::pending().await
     }
 }
 
-/// Calm weather must not cost a turn of the timer.
+/// Does not use the timer if there is no latency.
 async fn sleep(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
     }
 }
 
-fn full(text: impl Into<Bytes>) -> WireBody {
+pub(super) fn full(text: impl Into<Bytes>) -> ResponseBody {
     Full::new(text.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-fn status_answer(status: StatusCode, reason: &str, message: &str) -> Response<WireBody> {
+fn status_answer(status: StatusCode, reason: &str, message: &str) -> Response<ResponseBody> {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": status.as_u16(),
     });
-    let mut answer = Response::new(full(body.to_string()));
+    json_answer(status, body.to_string())
+}
+
+fn json_answer(status: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
+    let mut answer = Response::new(full(body));
     *answer.status_mut() = status;
     let json = http::HeaderValue::from_static("application/json");
     answer.headers_mut().insert(http::header::CONTENT_TYPE, json);

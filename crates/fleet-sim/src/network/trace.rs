@@ -1,21 +1,20 @@
-//! What went over the network, as text.
+//! The trace of a simulation: all requests as text.
 //!
-//! Decides how a line looks. The same seed must give the same text byte for byte, so nothing in it may come from a wall
-//! clock or from the machine.
+//! The same seed must give the same text byte for byte, so nothing in it may depend on the wall clock or the machine.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One thing that happened.
+/// One request, or the end of one watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Virtual time since the world began, at which the request was made.
+    /// Virtual time of the request, since the start of the simulation.
     pub at: Duration,
-    /// When its outcome was known.
+    /// Virtual time of the outcome.
     pub until: Duration,
     pub actor: Arc<str>,
-    /// Empty for the hub's.
+    /// Empty for the hub's server.
     pub server: Arc<str>,
     pub verb: String,
     pub path: String,
@@ -38,7 +37,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// Everything that happened, in the order in which outcomes were known.
+/// All lines, in the order of their outcomes.
 #[derive(Debug, Default)]
 pub struct Trace {
     lines: Vec<Line>,
@@ -66,7 +65,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_line_says_when_who_what_where_and_how_it_went() {
+    fn a_line_has_time_actor_verb_path_and_outcome() {
         let mut trace = Trace::default();
         let line = Line {
             at: Duration::from_millis(61_007),

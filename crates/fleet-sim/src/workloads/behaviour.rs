@@ -1,7 +1,5 @@
-//! How workloads behave in a simulated cluster, as data: defaults, a file of rules, annotations.
-//!
-//! Decides which rule a pod falls under: its own annotations count most, then the first rule of the file that matches, then
-//! the defaults. The same pod behaves in the same way each time. Never looks at a clock.
+//! How workloads behave, as data. The annotations of a pod come first, then the first matching rule of the file, then
+//! the defaults. The same pod behaves the same way each time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,15 +9,15 @@ use serde_json::Value;
 
 use super::objects::{list, namespace, number_of, text, uid};
 
-/// Annotations by which pods, and templates of pods, say how they behave; nodes and claims know some too.
+/// Annotations of pods, pod templates and nodes.
 pub mod annotations {
-    /// How long it takes until a pod is ready: `90s`.
+    /// Time until a pod is ready: `90s`.
     pub const READY_AFTER: &str = "sim.kubefleet.dev/ready-after";
-    /// How much longer or shorter that may be: `5s`.
+    /// How much that time may vary: `5s`.
     pub const JITTER: &str = "sim.kubefleet.dev/jitter";
-    /// `crash` (it starts and ends with an error, again and again), `never-ready`, or `fail` (it ends once, with an error).
+    /// `crash` (it fails again and again), `never-ready`, or `fail` (it fails once).
     pub const OUTCOME: &str = "sim.kubefleet.dev/outcome";
-    /// How long a pod runs that is to end: those of jobs, and crashing ones.
+    /// How long pods of Jobs and crashing pods run.
     pub const RUNS_FOR: &str = "sim.kubefleet.dev/runs-for";
     /// On a node: `true` while its kubelet is silent.
     pub const LOST: &str = "sim.kubefleet.dev/lost";
@@ -28,14 +26,14 @@ pub mod annotations {
 const DEFAULT_READY_AFTER: Duration = Duration::from_secs(2);
 const DEFAULT_JITTER: Duration = Duration::from_secs(1);
 const DEFAULT_RUNS_FOR: Duration = Duration::from_secs(5);
-/// What is longer never happens within the life of a simulation.
+/// Longest duration; longer values are invalid.
 const LONGEST: Duration = Duration::from_hours(24 * 365);
 
-/// What becomes of a pod whose images can be had.
+/// What happens to a pod whose images exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Outcome {
-    /// It becomes ready, and ends well if it is one that ends.
+pub(super) enum PodOutcome {
+    /// It becomes ready, and succeeds if it belongs to a Job.
     #[default]
     Works,
     Crash,
@@ -48,7 +46,7 @@ pub(super) enum Outcome {
 pub(super) struct Behaviour {
     pub(super) ready_after: Duration,
     pub(super) runs_for: Duration,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: PodOutcome,
 }
 
 /// Rules for the pods of a cluster.
@@ -58,7 +56,7 @@ pub struct Behaviours {
     rules: Vec<Rule>,
 }
 
-/// What pods have in common that behave alike. What is not said is as usual.
+/// Selects pods and sets their behaviour. Absent fields have defaults.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Rule {
@@ -67,27 +65,27 @@ struct Rule {
     /// Pods with these labels.
     #[serde(default)]
     labels: BTreeMap<String, String>,
-    /// Pods one of whose images has this text in its reference.
+    /// Pods with an image whose reference contains this text.
     image: Option<String>,
     ready_after: Option<String>,
     jitter: Option<String>,
     runs_for: Option<String>,
-    outcome: Option<Outcome>,
+    outcome: Option<PodOutcome>,
 }
 
-/// Why a file of rules cannot be used.
+/// Why rules are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum BehaviourError {
     #[error("the rules cannot be read: {0}")]
     Format(#[from] serde_json::Error),
-    #[error("the rules are no YAML: {0}")]
+    #[error("the rules are not valid YAML: {0}")]
     Yaml(String),
-    #[error("rule {number} says `{text}`, which is no time; try `90s` or `1m30s`")]
+    #[error("rule {number}: `{text}` is not a duration; try `90s` or `1m30s`")]
     Time { number: usize, text: String },
 }
 
 impl Behaviours {
-    /// Rules as JSON: a list, the first that matches counts.
+    /// Rules as a JSON list; the first match counts.
     pub fn parse(value: Value) -> Result<Self, BehaviourError> {
         let behaviours: Self = serde_json::from_value(value)?;
         for (index, rule) in behaviours.rules.iter().enumerate() {
@@ -116,7 +114,7 @@ impl Behaviours {
         let jitter = span(annotations::JITTER, |rule| rule.jitter.as_ref(), DEFAULT_JITTER);
         let own = annotation(annotations::OUTCOME).and_then(outcome);
         Behaviour {
-            ready_after: shaken(ready_after, jitter, number_of(uid(pod))),
+            ready_after: with_jitter(ready_after, jitter, number_of(uid(pod))),
             runs_for: span(annotations::RUNS_FOR, |rule| rule.runs_for.as_ref(), DEFAULT_RUNS_FOR),
             outcome: own.or_else(|| rule.and_then(|rule| rule.outcome)).unwrap_or_default(),
         }
@@ -135,11 +133,11 @@ impl Rule {
     }
 }
 
-/// A time within the jitter around it, by luck.
-fn shaken(time: Duration, jitter: Duration, luck: u64) -> Duration {
-    let width = u64::try_from(jitter.as_millis() * 2).unwrap_or_default();
-    let offset = Duration::from_millis(luck % (width + 1));
-    (time + offset).saturating_sub(jitter)
+/// A time within the jitter, chosen by a hash.
+fn with_jitter(time: Duration, jitter: Duration, hash: u64) -> Duration {
+    let width = u64::try_from(jitter.as_millis().saturating_mul(2)).unwrap_or_default();
+    let offset = Duration::from_millis(hash % width.saturating_add(1));
+    time.saturating_add(offset).saturating_sub(jitter)
 }
 
 /// `1h2m3s`, `500ms`, or a number of seconds.
@@ -151,7 +149,7 @@ pub(super) fn time(text: &str) -> Option<Duration> {
     Duration::try_from(span).ok().filter(|time| *time <= LONGEST)
 }
 
-fn outcome(word: &str) -> Option<Outcome> {
+fn outcome(word: &str) -> Option<PodOutcome> {
     serde_json::from_value(Value::from(word)).ok()
 }
 
@@ -172,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_come_before_rules_and_rules_before_what_is_usual() {
+    fn annotations_come_before_rules_and_rules_before_defaults() {
         let seconds = |behaviours: &Behaviours, annotations| behaviours.of(&pod(annotations)).ready_after.as_secs();
         let none = rules(json!([]));
         let usual = none.of(&pod(json!({}))).ready_after;
@@ -191,22 +189,22 @@ mod tests {
     #[test]
     fn a_rule_may_name_labels_and_an_outcome() {
         let crash = rules(json!([{"labels": {"app": "web"}, "outcome": "crash"}]));
-        assert_eq!(crash.of(&pod(json!({}))).outcome, Outcome::Crash);
-        assert_eq!(crash.of(&pod(json!({annotations::OUTCOME: "never-ready"}))).outcome, Outcome::NeverReady);
+        assert_eq!(crash.of(&pod(json!({}))).outcome, PodOutcome::Crash);
+        assert_eq!(crash.of(&pod(json!({annotations::OUTCOME: "never-ready"}))).outcome, PodOutcome::NeverReady);
         let other = rules(json!([{"labels": {"app": "db"}, "outcome": "crash"}]));
-        assert_eq!(other.of(&pod(json!({}))).outcome, Outcome::Works);
+        assert_eq!(other.of(&pod(json!({}))).outcome, PodOutcome::Works);
     }
 
     #[test]
-    fn rules_that_cannot_be_meant_are_refused() {
+    fn invalid_rules_are_refused() {
         let refusal = |value: Value| Behaviours::parse(value).unwrap_err().to_string();
         assert_eq!(
             refusal(json!([{}, {"readyAfter": "soon"}])),
-            "rule 2 says `soon`, which is no time; try `90s` or `1m30s`"
+            "rule 2: `soon` is not a duration; try `90s` or `1m30s`"
         );
         assert!(refusal(json!([{"readyafter": "1s"}])).contains("unknown field `readyafter`"));
         assert!(refusal(json!([{"outcome": "sings"}])).contains("unknown variant `sings`"));
-        assert!(Behaviours::from_yaml("- [").unwrap_err().to_string().starts_with("the rules are no YAML: "));
+        assert!(Behaviours::from_yaml("- [").unwrap_err().to_string().starts_with("the rules are not valid YAML: "));
     }
 
     #[test]
@@ -219,14 +217,14 @@ mod tests {
     #[test]
     fn jitter_stays_within_its_bounds_and_is_the_same_each_time() {
         let (time, jitter) = (Duration::from_secs(10), Duration::from_secs(3));
-        let all: Vec<Duration> = (0..10_000).map(|luck| shaken(time, jitter, luck)).collect();
+        let all: Vec<Duration> = (0..10_000).map(|hash| with_jitter(time, jitter, hash)).collect();
         assert_eq!(all.iter().min(), Some(&Duration::from_secs(7)));
         assert_eq!(all.iter().max(), Some(&Duration::from_secs(13)));
-        assert_eq!(shaken(Duration::ZERO, jitter, 0), Duration::ZERO);
+        assert_eq!(with_jitter(Duration::ZERO, jitter, 0), Duration::ZERO);
     }
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn durations_are_parsed() {
         for (text, seconds) in [("90s", 90), ("1m30s", 90), ("2h", 7200), ("15", 15)] {
             assert_eq!(time(text), Some(Duration::from_secs(seconds)), "{text}");
         }

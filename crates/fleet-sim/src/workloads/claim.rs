@@ -1,19 +1,16 @@
-//! Claims for volumes: a moment after they are made they have one.
-//!
-//! Decides from the claim and the classes of storage. A claim of a class that the cluster does not have stays pending, and so
-//! does one that asks for no class at all. Never deletes a volume that a user keeps.
+//! PersistentVolumeClaims: provisions a volume after a moment. A claim of an unknown class, or of none, stays pending.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::cluster::View;
-use super::objects::{instant, name, namespace, text, uid};
+use super::objects::{instant, later, name, namespace, text, uid};
 use super::plan::{Event, Plan, Write};
 
 const COMPONENT: &str = "persistentvolume-controller";
-/// Marks the class of claims that name none.
+/// Annotation of the default StorageClass.
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
-/// How long it takes to make a volume.
+/// How long it takes to provision a volume.
 const PROVISIONING: SignedDuration = SignedDuration::from_secs(1);
 
 pub(super) fn plan(view: &View, claim: &Value) -> Plan {
@@ -29,10 +26,10 @@ pub(super) fn plan(view: &View, claim: &Value) -> Plan {
     };
     let Some(class) = class else {
         plan.report(claim, json!({"phase": "Pending"}));
-        plan.push(complaint(claim));
+        plan.push(pending_event(claim));
         return plan;
     };
-    let due = instant(claim, "/metadata/creationTimestamp").unwrap_or(view.now()) + PROVISIONING;
+    let due = later(instant(claim, "/metadata/creationTimestamp").unwrap_or(view.now()), PROVISIONING);
     if due > view.now() {
         plan.report(claim, json!({"phase": "Pending"}));
         plan.wake_at(Some(due));
@@ -49,12 +46,12 @@ pub(super) fn plan(view: &View, claim: &Value) -> Plan {
     plan.push(Write::Status(
         json!({"phase": "Bound", "accessModes": claim["spec"]["accessModes"], "capacity": capacity}),
     ));
-    let told = format!("Successfully provisioned volume {volume}");
-    plan.push(Event::normal(COMPONENT, "ProvisioningSucceeded", told));
+    let event = format!("Successfully provisioned volume {volume}");
+    plan.push(Event::normal(COMPONENT, "ProvisioningSucceeded", event));
     plan
 }
 
-fn complaint(claim: &Value) -> Write {
+fn pending_event(claim: &Value) -> Write {
     match text(claim, "/spec/storageClassName") {
         "" => {
             let message = "no persistent volumes available for this claim and no storage class is set";

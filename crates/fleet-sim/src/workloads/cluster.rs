@@ -1,7 +1,4 @@
-//! A cluster as its simulated parts see it: what is there, and how they write.
-//!
-//! Decides how each write of a plan becomes a request. Reads come from the store itself, so what was written is seen at once.
-//! Never decides what is written.
+//! Access to a simulated cluster. Reads come from the store itself, so a write is visible at once; writes are requests.
 
 use std::sync::Arc;
 
@@ -19,10 +16,10 @@ use super::kinds::{Kind, Names};
 use super::objects::{Condition, count, is_controlled_by, namespace, number_of, printed, uid, with_conditions};
 use super::plan::{Deletion, Event, Write};
 
-/// Who the simulated kubelets and controllers say they are.
+/// The user agent of simulated kubelets and controllers.
 const USER_AGENT: &str = "simulated-cluster";
 
-/// One look at a cluster.
+/// A cluster at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct View {
     cluster: Arc<Cluster>,
@@ -59,7 +56,7 @@ impl View {
         self.entries(&kind.storage(), namespace).iter().map(|entry| entry.parse()).collect()
     }
 
-    /// All objects of a resource that nobody here looks after.
+    /// All objects of a resource that is not simulated.
     pub(super) fn list_others(&self, group: &str, plural: &str) -> Vec<Value> {
         self.entries(&StorageKey::new(group, plural), None).iter().map(|entry| entry.parse()).collect()
     }
@@ -76,8 +73,8 @@ impl View {
         owned.map(|entry| entry.parse()).filter(|object| is_controlled_by(object, uid(owner))).collect()
     }
 
-    /// Makes all writes, in order; false if one was refused that may succeed later.
-    pub(super) async fn carry_out(&self, about: &Key, writes: &[Write]) -> bool {
+    /// Executes all writes in order; false if one failed that may succeed later.
+    pub(super) async fn execute(&self, about: &Key, writes: &[Write]) -> bool {
         let mut all = true;
         for write in writes {
             all &= self.write(about, write).await;
@@ -99,14 +96,14 @@ impl View {
             }
             Write::Bind { node } => self.bind(key, node).await,
             Write::Delete { kind, name, uid, how } => self.delete(kind.names(), namespace, name, uid, *how).await,
-            Write::Event(event) => self.tell(*about, key, event).await,
+            Write::Event(event) => self.record_event(*about, key, event).await,
         }
     }
 
     async fn create(&self, names: Names, namespace: &str, object: &Value) -> bool {
         let mut request = request(Verb::Create, names, namespace);
         request.body = Bytes::from(object.to_string());
-        // What is there already is as good, and a namespace that goes wants nothing more.
+        // The object exists already, or its namespace is being deleted.
         matches!(self.send(request).await, 200..300 | 403 | 404 | 409)
     }
 
@@ -123,11 +120,11 @@ impl View {
         let mut request = request(Verb::Delete, names, namespace);
         request.name = Some(name.to_owned());
         let mut options = json!({"propagationPolicy": "Background", "preconditions": {"uid": uid}});
-        if how == Deletion::Final {
+        if how == Deletion::Immediate {
             options["gracePeriodSeconds"] = 0.into();
         }
         request.body = Bytes::from(options.to_string());
-        // Whatever else has that name now is not what was meant.
+        // The object is gone, or another one has its name.
         matches!(self.send(request).await, 200..300 | 404 | 409)
     }
 
@@ -135,7 +132,7 @@ impl View {
         Box::pin(self.cluster.handle(request)).await.status
     }
 
-    /// As the scheduler binds: straight to the store, because the node of a pod cannot be changed by an update.
+    /// Binds a pod like the scheduler: in the store, because an update cannot change the node of a pod.
     async fn bind(&self, key: &str, node: &str) -> bool {
         let Some(entry) = self.entry(Kind::Pod, key) else { return true };
         let mut pod = entry.parse();
@@ -149,8 +146,8 @@ impl View {
         self.cluster.store().commit(vec![change], &[]).await.is_ok()
     }
 
-    /// Tells of something once, and then counts.
-    async fn tell(&self, about: Kind, key: &str, event: &Event) -> bool {
+    /// Creates an Event, or increases the count of an existing one.
+    async fn record_event(&self, about: Kind, key: &str, event: &Event) -> bool {
         let Some(object) = self.get(about, key) else { return true };
         let (namespace, name) = split_key(key);
         let namespace = if namespace.is_empty() { "default" } else { namespace };

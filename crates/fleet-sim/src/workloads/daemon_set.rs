@@ -1,7 +1,4 @@
-//! DaemonSets: one pod on every node that is meant.
-//!
-//! Decides from the set, the nodes and its pods where one is missing, which are outdated and may go now, and what the
-//! status says. Its pods are put on their nodes at once. Never changes a pod.
+//! DaemonSets: one pod on every selected node, bound at once; updates within `maxUnavailable`.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +37,7 @@ pub(super) fn plan(view: &View, set: &Value) -> Plan {
         let misplaced = by_node.iter().filter(|(node, _)| !meant.contains(*node));
         plan.writes.extend(misplaced.map(|(_, pod)| pods::delete(pod)));
         for node in meant.iter().filter(|node| !by_node.contains_key(**node)) {
-            // The pod that is on its way out there must be gone before.
+            // The terminating pod on this node must be gone first.
             if all.iter().any(|pod| is_deleting(pod) && text(pod, "/spec/nodeName") == *node) {
                 continue;
             }
@@ -68,7 +65,7 @@ pub(super) fn plan(view: &View, set: &Value) -> Plan {
     plan
 }
 
-/// Gives up outdated pods: those that are not ready at once, others as long as few enough are missing.
+/// Deletes outdated pods: unready ones at once, ready ones within `maxUnavailable`.
 fn update(set: &Value, desired: usize, present: &[&Value], outdated: &[&Value], plan: &mut Plan) {
     if text(set, "/spec/updateStrategy/type") == "OnDelete" {
         return;

@@ -1,7 +1,5 @@
-//! Deployments: from one template to the next, through ReplicaSets.
-//!
-//! Decides from the deployment and its sets which set is the new one, how far it may grow and how far the old ones must
-//! shrink (`maxSurge`, `maxUnavailable`), and what the status says. Never touches a pod.
+//! Deployments: rolling updates through ReplicaSets within `maxSurge` and `maxUnavailable`, `Recreate`, rollback, and
+//! status.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -9,7 +7,7 @@ use serde_json::{Value, json};
 use super::cluster::View;
 use super::kinds::Kind;
 use super::objects::{
-    Condition, condition, count, instant, is_deleting, name, owner_reference, safe_hash, share, text, uid,
+    Condition, condition, count, instant, is_deleting, later, name, owner_reference, safe_hash, share, text, uid,
     with_conditions,
 };
 use super::plan::{Deletion, Event, Plan, Write};
@@ -24,7 +22,7 @@ pub(super) fn plan(view: &View, deployment: &Value) -> Plan {
     let sets = Sets::of(deployment, view.controlled(Kind::ReplicaSet, deployment));
     if !is_deleting(deployment) {
         roll(deployment, &sets, &mut plan);
-        forget(deployment, &sets, &mut plan);
+        delete_old_sets(deployment, &sets, &mut plan);
     }
     report(deployment, &sets, now, &mut plan);
     plan
@@ -32,7 +30,7 @@ pub(super) fn plan(view: &View, deployment: &Value) -> Plan {
 
 /// The ReplicaSets of a deployment.
 struct Sets {
-    /// The one that has the present template.
+    /// The ReplicaSet with the current template.
     new: Option<Value>,
     old: Vec<Value>,
     hash: String,
@@ -85,7 +83,7 @@ fn roll(deployment: &Value, sets: &Sets, plan: &mut Plan) {
     };
     number(deployment, sets, new, plan);
     if paused {
-        // Only the size is followed; the sets keep their shares as well as one can tell.
+        // A paused Deployment is only scaled, and only if it has one active ReplicaSet.
         if sets.old.iter().all(|set| wanted(set) == 0) {
             scale(new, replicas, plan);
         }
@@ -111,7 +109,7 @@ fn roll(deployment: &Value, sets: &Sets, plan: &mut Plan) {
     shrink(deployment, sets, new, plan);
 }
 
-/// By how many pods the new set may grow now.
+/// By how many pods the new ReplicaSet may grow now.
 fn growth(deployment: &Value, sets: &Sets, present: i64) -> i64 {
     let replicas = wanted(deployment);
     let (surge, _) = bounds(deployment);
@@ -119,16 +117,16 @@ fn growth(deployment: &Value, sets: &Sets, present: i64) -> i64 {
     room.min(replicas - present).max(0)
 }
 
-/// How many pods more, and how many fewer, there may be than wanted.
+/// `maxSurge` and `maxUnavailable` in pods.
 fn bounds(deployment: &Value) -> (i64, i64) {
     let (replicas, rolling) = (wanted(deployment), &deployment["spec"]["strategy"]["rollingUpdate"]);
     let surge = share(&rolling["maxSurge"], replicas, true).unwrap_or_default();
     let unavailable = share(&rolling["maxUnavailable"], replicas, false).unwrap_or_default().min(replicas);
-    // With neither nothing would ever move.
+    // With both 0 the update could not make progress.
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }
 
-/// Shrinks the old sets as far as enough pods stay available: first by pods that are of no use.
+/// Shrinks the old ReplicaSets, unavailable pods first, as long as enough pods stay available.
 fn shrink(deployment: &Value, sets: &Sets, new: &Value, plan: &mut Plan) {
     let (_, unavailable) = bounds(deployment);
     let least = wanted(deployment) - unavailable;
@@ -154,8 +152,8 @@ fn scale(set: &Value, size: i64, plan: &mut Plan) {
     let patch = json!({"spec": {"replicas": size}});
     plan.push(Write::Patch { kind: Kind::ReplicaSet, name: name(set).to_owned(), patch });
     let way = if size > before { "up" } else { "down" };
-    let told = format!("Scaled {way} replica set {} from {before} to {size}", name(set));
-    plan.push(Event::normal(COMPONENT, "ScalingReplicaSet", told));
+    let event = format!("Scaled {way} replica set {} from {before} to {size}", name(set));
+    plan.push(Event::normal(COMPONENT, "ScalingReplicaSet", event));
 }
 
 fn create(deployment: &Value, sets: &Sets, size: i64, plan: &mut Plan) {
@@ -178,15 +176,15 @@ fn create(deployment: &Value, sets: &Sets, size: i64, plan: &mut Plan) {
         },
     });
     plan.push(Write::Create { kind: Kind::ReplicaSet, object });
-    let told = format!("Scaled up replica set {set_name} from 0 to {size}");
-    plan.push(Event::normal(COMPONENT, "ScalingReplicaSet", told));
+    let event = format!("Scaled up replica set {set_name} from 0 to {size}");
+    plan.push(Event::normal(COMPONENT, "ScalingReplicaSet", event));
 }
 
 fn next_revision(sets: &Sets) -> i64 {
     sets.old.iter().map(revision).max().unwrap_or_default() + 1
 }
 
-/// The new set has the highest number, also when an old template comes back; the deployment says it too.
+/// Gives the new ReplicaSet the highest revision, also after a rollback, and copies it to the Deployment.
 fn number(deployment: &Value, sets: &Sets, new: &Value, plan: &mut Plan) {
     let number = revision(new).max(next_revision(sets));
     let note = |object: &Value, kind: Kind| {
@@ -197,8 +195,8 @@ fn number(deployment: &Value, sets: &Sets, new: &Value, plan: &mut Plan) {
     plan.writes.extend(note(deployment, Kind::Deployment));
 }
 
-/// Deletes old sets beyond those that are kept for going back.
-fn forget(deployment: &Value, sets: &Sets, plan: &mut Plan) {
+/// Deletes old ReplicaSets beyond `revisionHistoryLimit`.
+fn delete_old_sets(deployment: &Value, sets: &Sets, plan: &mut Plan) {
     let kept = usize::try_from(deployment["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10)).unwrap_or_default();
     let empty: Vec<&Value> = sets
         .old
@@ -210,7 +208,7 @@ fn forget(deployment: &Value, sets: &Sets, plan: &mut Plan) {
             kind: Kind::ReplicaSet,
             name: name(set).to_owned(),
             uid: uid(set).to_owned(),
-            how: Deletion::Asked,
+            how: Deletion::Graceful,
         });
     }
 }
@@ -262,7 +260,7 @@ fn counts_before(deployment: &Value) -> [i64; 4] {
         .map(|field| count(deployment, &format!("/status/{field}")))
 }
 
-/// Whether it gets on, and when it would count as stuck.
+/// The `Progressing` condition, and when the deadline expires.
 fn progress(
     deployment: &Value,
     sets: &Sets,
@@ -289,7 +287,7 @@ fn progress(
     let since = known.and_then(|known| instant(known, "/lastUpdateTime")).unwrap_or(now);
     let was_complete = known.is_some_and(|known| known["reason"] == "NewReplicaSetAvailable");
     let moved = counts != counts_before(deployment);
-    let deadline = if moved || was_complete { now } else { since } + SignedDuration::from_secs(allowed);
+    let deadline = later(if moved || was_complete { now } else { since }, SignedDuration::from_secs(allowed));
     let is_stuck = known.is_some_and(|known| known["reason"] == "ProgressDeadlineExceeded") && !moved;
     if is_stuck || deadline <= now {
         let message = format!("ReplicaSet \"{}\" has timed out progressing.", name(new));

@@ -1,6 +1,4 @@
-//! PodDisruptionBudgets: how many pods may be missing right now.
-//!
-//! Decides from the budget and the pods that it selects. Never holds back a deletion: that is the eviction API's.
+//! The status of PodDisruptionBudgets. The eviction API enforces them, not this file.
 
 use serde_json::{Value, json};
 
@@ -47,7 +45,7 @@ pub(super) fn plan(view: &View, budget: &Value) -> Plan {
         "observedGeneration": generation, "disruptionsAllowed": allowed, "currentHealthy": healthy,
         "desiredHealthy": desired, "expectedPods": expected, "conditions": conditions,
     });
-    // A budget is empty until it has been looked at, so also counts of nothing are news once.
+    // A new budget has no status, so it is written once even if all counts are 0.
     let is_new = count(budget, "/status/observedGeneration") != generation;
     plan.report(budget, status.clone());
     if is_new && plan.writes.is_empty() {

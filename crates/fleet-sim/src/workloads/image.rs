@@ -1,21 +1,19 @@
-//! Whether an image can be had, from its reference alone.
-//!
-//! Decides by the grammar of references, and by names and tags that say themselves that they do not exist. Never asks a
-//! registry.
+//! Whether an image exists, decided by its reference alone: by the grammar of references, and by words in name or tag
+//! that say that it does not exist.
 
 use std::fmt;
 
-/// What comes of pulling an image.
+/// The result of a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Image {
     Exists,
-    /// No registry has it.
+    /// The image does not exist.
     Missing,
-    /// It is no reference at all.
+    /// The reference does not parse.
     Invalid,
 }
 
-/// Words in a name or tag that say that there is no such image.
+/// Words in a name or tag of an image that does not exist.
 const MISSING: [&str; 5] = ["doesnotexist", "does-not-exist", "nonexistent", "non-existent", "no-such-"];
 
 const LONGEST_TAG: usize = 128;
@@ -96,7 +94,7 @@ fn is_digest(digest: &str) -> bool {
     })
 }
 
-/// A reference with the registry and the tag that are meant when none are given.
+/// A reference with default registry and tag.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Full<'a>(pub(super) &'a str);
 
@@ -119,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_told_from_what_only_looks_like_one() {
+    fn only_valid_references_parse() {
         let digest = format!("nginx@sha256:{}", "a".repeat(64));
         for good in ["nginx", "nginx:1.29", "ghcr.io/a/b_c:v1-x", "localhost:5000/x", "a/b/c", "a--b/c__d", &digest] {
             assert_eq!(Image::of(good), Image::Exists, "{good}");
@@ -142,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn some_images_say_that_they_do_not_exist() {
+    fn some_words_mark_an_image_as_missing() {
         for missing in ["nginx:doesnotexist", "ghcr.io/no-such-team/web:1", "does-not-exist", "nginx:Nonexistent"] {
             assert_eq!(Image::of(missing), Image::Missing, "{missing}");
         }
     }
 
     #[test]
-    fn full_references_name_registry_and_tag() {
+    fn full_references_have_registry_and_tag() {
         let full = |reference| Full(reference).to_string();
         assert_eq!(full("nginx"), "docker.io/library/nginx:latest");
         assert_eq!(full("team/web:2"), "docker.io/team/web:2");

@@ -1,7 +1,5 @@
-//! Jobs: pods that are to end well so many times.
-//!
-//! Decides from the job and its pods how many run, whether it is complete or has failed, and when it is forgotten. Pods that
-//! are gone are remembered by the counts in the status only while the job runs. Never changes a pod.
+//! Jobs: pods until enough have succeeded; completion, failure, and deletion after the TTL. Pods that are gone are
+//! counted in the status only while the Job runs.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -9,14 +7,14 @@ use serde_json::{Value, json};
 use super::cluster::View;
 use super::kinds::Kind;
 use super::objects::{
-    Condition, condition_is_true, count, instant, is_deleting, name, printed, text, uid, with_conditions,
+    Condition, condition_is_true, count, instant, is_deleting, later, name, printed, text, uid, with_conditions,
 };
 use super::plan::{Deletion, Event, Plan, Write};
 use super::pods;
 
 const COMPONENT: &str = "job-controller";
 
-/// How a job ended.
+/// Why a Job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Complete,
@@ -35,7 +33,7 @@ pub(super) fn plan(view: &View, job: &Value) -> Plan {
         return Plan::default();
     }
     if condition_is_true(job, "Complete") || condition_is_true(job, "Failed") {
-        return forget(job, now);
+        return delete_after_ttl(job, now);
     }
     let counts = Counts::of(view, job);
     let mut plan = Plan::default();
@@ -46,7 +44,7 @@ pub(super) fn plan(view: &View, job: &Value) -> Plan {
         return plan;
     }
     let deadline = job["spec"]["activeDeadlineSeconds"].as_i64();
-    let deadline = deadline.and_then(|seconds| Some(started? + SignedDuration::from_secs(seconds)));
+    let deadline = deadline.and_then(|seconds| Some(later(started?, SignedDuration::from_secs(seconds))));
     plan.wake_at(deadline);
     let end = ending(job, &counts, deadline, now);
     match end {
@@ -55,12 +53,12 @@ pub(super) fn plan(view: &View, job: &Value) -> Plan {
     }
     report(job, &counts, end, Some(started.unwrap_or(now)), now, &mut plan);
     if end.is_some() {
-        let told = if end == Some(End::Complete) {
+        let event = if end == Some(End::Complete) {
             Event::normal(COMPONENT, "Completed", "Job completed")
         } else {
             Event::warning(COMPONENT, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
         };
-        plan.push(told);
+        plan.push(event);
     }
     plan
 }
@@ -88,7 +86,7 @@ fn ending(job: &Value, counts: &Counts, deadline: Option<Timestamp>, now: Timest
     let wanted = job["spec"]["completions"].as_i64();
     let done = match wanted {
         Some(wanted) => counts.succeeded >= wanted,
-        // Without a number, one success is enough, once the others have ended.
+        // Without `completions`, one success is sufficient after the other pods have ended.
         None => counts.succeeded > 0 && counts.active.is_empty(),
     };
     if done {
@@ -164,18 +162,22 @@ fn report(job: &Value, counts: &Counts, end: Option<End>, started: Option<Timest
     plan.report(job, status);
 }
 
-/// A job that is over goes when its time is.
-fn forget(job: &Value, now: Timestamp) -> Plan {
+/// Deletes a finished Job after `ttlSecondsAfterFinished`.
+fn delete_after_ttl(job: &Value, now: Timestamp) -> Plan {
     let Some(kept) = job["spec"]["ttlSecondsAfterFinished"].as_i64() else { return Plan::default() };
     let ended = super::objects::list(job, "/status/conditions")
         .iter()
         .find(|one| one["status"] == "True" && (one["type"] == "Complete" || one["type"] == "Failed"));
     let Some(ended) = ended.and_then(|one| instant(one, "/lastTransitionTime")) else { return Plan::default() };
-    let due = ended + SignedDuration::from_secs(kept);
+    let due = later(ended, SignedDuration::from_secs(kept));
     if due > now {
         return Plan { writes: Vec::new(), wake: Some(due) };
     }
-    let delete =
-        Write::Delete { kind: Kind::Job, name: name(job).to_owned(), uid: uid(job).to_owned(), how: Deletion::Asked };
+    let delete = Write::Delete {
+        kind: Kind::Job,
+        name: name(job).to_owned(),
+        uid: uid(job).to_owned(),
+        how: Deletion::Graceful,
+    };
     Plan { writes: vec![delete], wake: None }
 }

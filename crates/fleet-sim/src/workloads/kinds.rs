@@ -1,10 +1,8 @@
-//! The kinds that a simulated cluster looks after.
-//!
-//! Decides their names. Never says what becomes of them.
+//! The simulated kinds and their names in the API.
 
 use apiserver::registry::StorageKey;
 
-/// A kind that something is done about. The order is that of work: what others depend on comes first.
+/// In the order of processing: kinds that others depend on come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Node,
@@ -20,7 +18,7 @@ pub(super) enum Kind {
     DisruptionBudget,
 }
 
-/// How a kind is called in the API.
+/// The names of a kind in the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Names {
     pub(super) group: &'static str,

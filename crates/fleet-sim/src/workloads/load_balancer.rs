@@ -1,17 +1,15 @@
-//! Addresses for Services of type LoadBalancer and for Ingresses.
-//!
-//! Decides from the object: one that asks for somebody else's load balancer is left alone and stays pending, as on a cluster
-//! where nobody serves that class. Addresses are from ranges that documentation uses. Never routes anything.
+//! Addresses for Services of type LoadBalancer and for Ingresses, from ranges that are reserved for documentation. An
+//! object with a foreign class stays pending.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::cluster::View;
 use super::kinds::Kind;
-use super::objects::{instant, is_deleting, list, number_of, text, uid};
+use super::objects::{instant, is_deleting, later, list, number_of, text, uid};
 use super::plan::{Event, Plan, Write};
 
-/// How long it takes to get an address.
+/// How long it takes to provision an address.
 const PROVISIONING: SignedDuration = SignedDuration::from_secs(2);
 
 pub(super) fn plan(view: &View, kind: Kind, object: &Value) -> Plan {
@@ -21,7 +19,7 @@ pub(super) fn plan(view: &View, kind: Kind, object: &Value) -> Plan {
     }
     let has_address = !list(object, "/status/loadBalancer/ingress").is_empty();
     if !wants_address(kind, object) {
-        // What was given by somebody else for another class is theirs to take back.
+        // Do not remove an address that the controller of a foreign class has set.
         if has_address && kind == Kind::Service && text(object, "/spec/type") != "LoadBalancer" {
             plan.push(Write::Status(json!({"loadBalancer": {"ingress": null}})));
         }
@@ -30,7 +28,7 @@ pub(super) fn plan(view: &View, kind: Kind, object: &Value) -> Plan {
     if has_address {
         return plan;
     }
-    let due = instant(object, "/metadata/creationTimestamp").unwrap_or(view.now()) + PROVISIONING;
+    let due = later(instant(object, "/metadata/creationTimestamp").unwrap_or(view.now()), PROVISIONING);
     if due > view.now() {
         plan.wake_at(Some(due));
         return plan;

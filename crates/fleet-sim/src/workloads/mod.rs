@@ -1,18 +1,17 @@
-//! What goes on in a simulated cluster: controllers, scheduler, nodes, volumes and load balancers, without any container.
+//! Simulates a cluster without containers: workload controllers, scheduler, kubelets, volumes and load balancers, far
+//! enough for `kubectl get` to show what it would show on a real cluster.
 //!
-//! Decides what kube-controller-manager, kube-scheduler and kubelets would do, far enough for a user to see what they would
-//! see on a real cluster. How workloads behave is data (`behaviour`). The objects in the cluster's store are all there
-//! is: every step is a function of them and of the time, so nothing is lost by ending and starting anew. One task a cluster;
-//! it sleeps until something changes or is due.
+//! How workloads behave is data (`behaviour`). Every step is a function of the stored objects and of the time, so a
+//! restart loses nothing. Each cluster has one task, which sleeps until an object changes or a step is due.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `kinds`, `objects` | the kinds that are looked after; reading and building objects |
-//! | `plan`, `cluster` | what is to be written, as data; reading from and writing to a cluster |
-//! | `behaviour`, `image` | how workloads behave; whether an image can be had |
-//! | `life`, `pod` | what a pod goes through; its status and its node |
+//! | `kinds`, `objects` | the simulated kinds; reading and building objects |
+//! | `plan`, `cluster` | writes as data; reading from and writing to a cluster |
+//! | `behaviour`, `image` | how workloads behave; whether an image exists |
+//! | `lifecycle`, `pod` | the steps of a container; status and node of a pod |
 //! | `replica_set`, `deployment`, `stateful_set`, `daemon_set`, `job` | the controllers |
-//! | `claim`, `load_balancer`, `disruption`, `node` | volumes, addresses, budgets, nodes that are lost |
+//! | `claim`, `load_balancer`, `disruption`, `node` | volumes, addresses, budgets, lost nodes |
 
 mod behaviour;
 mod claim;
@@ -23,7 +22,7 @@ mod disruption;
 mod image;
 mod job;
 mod kinds;
-mod life;
+mod lifecycle;
 mod load_balancer;
 mod node;
 mod objects;
@@ -38,29 +37,35 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use apiserver::server::Cluster;
-use apiserver::store::watch::Seen;
-use apiserver::store::{Entry, EveryChange};
+use apiserver::server::tasks::Task;
+use apiserver::store::Entry;
+use apiserver::store::watch::StoreEvent;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 pub use behaviour::{BehaviourError, Behaviours, annotations};
 use cluster::View;
 use kinds::Kind;
 use plan::Plan;
 
-/// Time until what the server refused is tried again.
+/// The name of the task in health checks and metrics.
+const TASK: &str = "workloads";
+
+/// Time until a refused write is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The workloads of a cluster; they stand still when this is dropped.
+/// The simulation of one cluster. Dropping it stops the simulation.
 #[derive(Debug)]
 pub struct Workloads(JoinHandle<()>);
 
 impl Workloads {
-    /// Begins to look after what is in a cluster and what comes. Must be called within a tokio runtime.
+    /// Starts the simulation. Must be called inside a tokio runtime.
     pub fn start(cluster: &Arc<Cluster>, behaviours: Arc<Behaviours>) -> Self {
-        let changes = cluster.store().watch_everything();
-        Self(tokio::spawn(run(Arc::downgrade(cluster), changes, behaviours)))
+        let (task, name) = (cluster.tasks().register(TASK), cluster.name().to_owned());
+        let cluster = Arc::downgrade(cluster);
+        Self(tokio::spawn(async move {
+            task.supervise(&name, TASK, || run(cluster.clone(), behaviours.clone(), &task)).await;
+        }))
     }
 }
 
@@ -70,24 +75,26 @@ impl Drop for Workloads {
     }
 }
 
-/// An object that is looked after.
+/// A simulated object.
 type Key = (Kind, Box<str>);
 
-async fn run(cluster: Weak<Cluster>, mut changes: EveryChange, behaviours: Arc<Behaviours>) {
-    let mut agenda = Agenda::default();
+async fn run(cluster: Weak<Cluster>, behaviours: Arc<Behaviours>, task: &Task) {
+    let Some(mut changes) = cluster.upgrade().map(|cluster| cluster.store().watch_everything()) else { return };
+    let mut queue = WorkQueue::default();
     loop {
         let sleep = {
             let Some(cluster) = cluster.upgrade() else { return };
             let view = View::new(cluster, behaviours.clone());
             for seen in changes.take() {
-                agenda.note(&view, &seen);
+                queue.handle(&view, &seen);
             }
-            agenda.work(&view).await;
-            agenda.sleep(view.now())
+            queue.process(&view).await;
+            queue.time_until_due(view.now())
         };
+        task.completed_round();
         let due = async {
             match sleep {
-                Some(time) => tokio::time::sleep_until(Instant::now() + time).await,
+                Some(time) => tokio::time::sleep(time).await,
                 None => std::future::pending().await,
             }
         };
@@ -99,50 +106,50 @@ async fn run(cluster: Weak<Cluster>, mut changes: EveryChange, behaviours: Arc<B
     }
 }
 
-/// What is to be looked at, now and later.
+/// The keys to reconcile, now and later.
 #[derive(Debug, Default)]
-struct Agenda {
+struct WorkQueue {
     now: BTreeSet<Key>,
     later: BTreeSet<(Timestamp, Key)>,
-    times: BTreeMap<Key, Timestamp>,
+    due_times: BTreeMap<Key, Timestamp>,
 }
 
-impl Agenda {
-    fn note(&mut self, view: &View, seen: &Seen) {
-        match seen {
-            Seen::Changed(resource, event) => {
+impl WorkQueue {
+    fn handle(&mut self, view: &View, event: &StoreEvent) {
+        match event {
+            StoreEvent::Changed(resource, event) => {
                 let Some(kind) = Kind::of_storage(resource) else { return };
-                self.mark(view, kind, &event.entry);
+                self.enqueue(view, kind, &event.entry);
                 if let Some(previous) = &event.previous {
-                    self.mark_owners(previous);
+                    self.enqueue_owners(previous);
                 }
             }
-            Seen::Relisted(resource, entries) => {
+            StoreEvent::Relisted(resource, entries) => {
                 let Some(kind) = Kind::of_storage(resource) else { return };
                 for entry in entries {
-                    self.mark(view, kind, entry);
+                    self.enqueue(view, kind, entry);
                 }
             }
         }
     }
 
-    /// The object itself, its owners, and those whose doings depend on it.
-    fn mark(&mut self, view: &View, kind: Kind, entry: &Entry) {
+    /// Enqueues the object, its owners, and the objects that depend on it.
+    fn enqueue(&mut self, view: &View, kind: Kind, entry: &Entry) {
         let (namespace, _) = entry.namespace_and_name();
         self.now.insert((kind, entry.key.clone()));
-        self.mark_owners(entry);
+        self.enqueue_owners(entry);
         match kind {
             Kind::Node => {
-                self.mark_all(view, Kind::Pod, None);
-                self.mark_all(view, Kind::DaemonSet, None);
+                self.enqueue_all(view, Kind::Pod, None);
+                self.enqueue_all(view, Kind::DaemonSet, None);
             }
-            Kind::Claim => self.mark_all(view, Kind::Pod, Some(namespace)),
-            Kind::Pod => self.mark_all(view, Kind::DisruptionBudget, Some(namespace)),
+            Kind::Claim => self.enqueue_all(view, Kind::Pod, Some(namespace)),
+            Kind::Pod => self.enqueue_all(view, Kind::DisruptionBudget, Some(namespace)),
             _ => {}
         }
     }
 
-    fn mark_owners(&mut self, entry: &Entry) {
+    fn enqueue_owners(&mut self, entry: &Entry) {
         let (namespace, _) = entry.namespace_and_name();
         for owner in &entry.index.owners {
             if let Some(kind) = Kind::of_owner(&owner.api_version, &owner.kind) {
@@ -151,41 +158,40 @@ impl Agenda {
         }
     }
 
-    fn mark_all(&mut self, view: &View, kind: Kind, namespace: Option<&str>) {
+    fn enqueue_all(&mut self, view: &View, kind: Kind, namespace: Option<&str>) {
         self.now.extend(view.keys(kind, namespace).into_iter().map(|key| (kind, key)));
     }
 
-    async fn work(&mut self, view: &View) {
+    async fn process(&mut self, view: &View) {
         let now = view.now();
         while let Some(first) = self.later.first().filter(|(due, _)| *due <= now).cloned() {
             self.later.remove(&first);
-            self.times.remove(&first.1);
+            self.due_times.remove(&first.1);
             self.now.insert(first.1);
         }
         while let Some(key) = self.now.pop_first() {
             let plan = plan_for(view, &key);
-            let carried_out = view.carry_out(&key, &plan.writes).await;
-            let retry = (!carried_out).then(|| now.saturating_add(RETRY_AFTER).unwrap_or(Timestamp::MAX));
-            self.wake(key, retry.or(plan.wake));
+            let succeeded = view.execute(&key, &plan.writes).await;
+            let retry = (!succeeded).then(|| now.saturating_add(RETRY_AFTER).unwrap_or(Timestamp::MAX));
+            self.schedule(key, retry.or(plan.wake));
         }
     }
 
-    fn wake(&mut self, key: Key, at: Option<Timestamp>) {
-        if let Some(before) = self.times.remove(&key) {
+    fn schedule(&mut self, key: Key, at: Option<Timestamp>) {
+        if let Some(before) = self.due_times.remove(&key) {
             self.later.remove(&(before, key.clone()));
         }
         if let Some(at) = at {
-            self.times.insert(key.clone(), at);
+            self.due_times.insert(key.clone(), at);
             self.later.insert((at, key));
         }
     }
 
-    /// How long nothing is due.
-    fn sleep(&self, now: Timestamp) -> Option<Duration> {
+    fn time_until_due(&self, now: Timestamp) -> Option<Duration> {
         let (due, _) = self.later.first()?;
-        // The timer counts whole milliseconds; a little late is on time, a little early would be in vain.
+        // The timer has a resolution of one millisecond: waking a little early would do nothing.
         let wait = Duration::try_from(due.duration_since(now)).unwrap_or_default();
-        Some(wait + Duration::from_millis(1))
+        Some(wait.saturating_add(Duration::from_millis(1)))
     }
 }
 

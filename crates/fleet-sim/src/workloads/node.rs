@@ -1,7 +1,5 @@
-//! Nodes: whether they take pods, and what is said of one that is not heard of any more.
-//!
-//! Decides from the node: its annotation says whether its kubelet is silent, its condition since when that is known. A node
-//! that somebody else declares not ready is taken at that word. Never moves a pod.
+//! Nodes: whether they accept pods, and the status of a node whose kubelet is silent. The annotation `lost` silences a
+//! kubelet; the condition records since when. A node that another client marks as not ready counts as lost.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -9,40 +7,39 @@ use serde_json::{Value, json};
 use super::behaviour::annotations;
 use super::cluster::View;
 use super::kinds::Kind;
-use super::objects::{condition, instant, is_deleting, list, printed, text};
+use super::objects::{condition, instant, is_deleting, later, list, printed, text};
 use super::plan::{Plan, Write};
 
 pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// How a node stands to its cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    Well,
+pub(super) enum NodeHealth {
+    Ready,
     Lost { since: Timestamp },
 }
 
-pub(super) fn standing(node: &Value) -> Standing {
+pub(super) fn health(node: &Value) -> NodeHealth {
     match condition(node, "Ready") {
         Some(ready) if ready["status"] != "True" => {
-            Standing::Lost { since: instant(ready, "/lastTransitionTime").unwrap_or(Timestamp::UNIX_EPOCH) }
+            NodeHealth::Lost { since: instant(ready, "/lastTransitionTime").unwrap_or(Timestamp::UNIX_EPOCH) }
         }
-        _ => Standing::Well,
+        _ => NodeHealth::Ready,
     }
 }
 
-/// Whether new pods may come to it.
+/// Whether the node accepts new pods.
 pub(super) fn takes_pods(node: &Value) -> bool {
-    standing(node) == Standing::Well && node["spec"]["unschedulable"] != true && !is_deleting(node)
+    health(node) == NodeHealth::Ready && node["spec"]["unschedulable"] != true && !is_deleting(node)
 }
 
-/// Whether a pod's node selector has this node.
+/// Whether a pod's node selector matches this node.
 pub(super) fn is_selected(pod: &Value, node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     let wanted = pod["spec"]["nodeSelector"].as_object().into_iter().flatten();
     wanted.into_iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// How long a kubelet is silent before its node counts as lost.
+/// How long a kubelet is silent before its node is lost.
 const SILENCE: SignedDuration = SignedDuration::from_secs(40);
 
 pub(super) fn plan(view: &View, node: &Value) -> Plan {
@@ -54,31 +51,31 @@ pub(super) fn plan(view: &View, node: &Value) -> Plan {
     let is_well = ready.is_some_and(|ready| ready["status"] == "True");
     let ours = ready.is_some_and(|ready| ready["reason"] == "NodeStatusUnknown");
     if silent && is_well {
-        // The last sign of life is when the annotation was seen first; it is noted where kubelets note theirs.
+        // The time of the annotation's first observation is stored as the last heartbeat.
         let heard = ready.filter(|ready| ready["reason"] == "KubeletSilent");
         match heard.and_then(|ready| instant(ready, "/lastHeartbeatTime")) {
-            Some(heard) if heard + SILENCE <= now => {
+            Some(heard) if later(heard, SILENCE) <= now => {
                 let message = "Kubelet stopped posting node status.";
                 plan.report(
                     node,
                     json!({"conditions": ready_condition(node, "Unknown", "NodeStatusUnknown", message, now)}),
                 );
             }
-            Some(heard) => plan.wake_at(Some(heard + SILENCE)),
+            Some(heard) => plan.wake_at(Some(later(heard, SILENCE))),
             None => plan.report(node, json!({"conditions": ready_condition(node, "True", "KubeletSilent", "", now)})),
         }
     } else if !silent && (ours || ready.is_some_and(|ready| ready["reason"] == "KubeletSilent")) {
         let message = "kubelet is posting ready status";
         plan.report(node, json!({"conditions": ready_condition(node, "True", "KubeletReady", message, now)}));
     }
-    let lost = matches!(standing(node), Standing::Lost { .. });
+    let lost = matches!(health(node), NodeHealth::Lost { .. });
     if lost != tainted {
         plan.push(taint(node, lost));
     }
     plan
 }
 
-/// Sets or takes the taint of lost nodes, beside all others.
+/// Adds or removes the taint of lost nodes; keeps all others.
 fn taint(node: &Value, lost: bool) -> Write {
     let mut taints = list(node, "/spec/taints").to_vec();
     taints.retain(|taint| text(taint, "/key") != UNREACHABLE);

@@ -1,10 +1,8 @@
-//! Reading and building objects of a simulated cluster.
-//!
-//! Decides how times, conditions, owners and hashes are written. Never looks at a cluster.
+//! Reads and builds objects of a simulated cluster: times, conditions, owners, hashes.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use jiff::Timestamp;
+use jiff::{Timestamp, TimestampArithmetic};
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
@@ -13,7 +11,7 @@ pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A count; absent means none.
+/// An integer; 0 if it is absent.
 pub(super) fn count(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
@@ -42,12 +40,12 @@ pub(super) fn is_deleting(object: &Value) -> bool {
     !text(object, "/metadata/deletionTimestamp").is_empty()
 }
 
-/// Whether an object's controller is this one.
+/// Whether the controller of an object has this uid.
 pub(super) fn is_controlled_by(object: &Value, owner: &str) -> bool {
     list(object, "/metadata/ownerReferences").iter().any(|one| one["controller"] == true && one["uid"] == owner)
 }
 
-/// The reference by which an object belongs to its controller.
+/// The owner reference to a controller.
 pub(super) fn owner_reference(kind: Kind, owner: &Value) -> Value {
     json!([{
         "apiVersion": kind.api_version(), "kind": kind.names().kind, "name": name(owner), "uid": uid(owner),
@@ -55,22 +53,27 @@ pub(super) fn owner_reference(kind: Kind, owner: &Value) -> Value {
     }])
 }
 
-/// A time as objects carry it: in whole seconds.
+/// A time in the format of objects: whole seconds.
 pub(super) fn printed(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
-/// A number that depends on nothing but the text.
+/// Saturating addition: objects may specify any number of seconds.
+pub(super) fn later(time: Timestamp, wait: impl Into<TimestampArithmetic>) -> Timestamp {
+    time.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+/// A hash of the text.
 pub(super) fn number_of(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Letters and digits that form no words, as Kubernetes uses them for suffixes.
+/// Letters and digits that cannot form words, as in suffixes of Kubernetes.
 const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A hash in those letters, ten of them.
+/// A hash of ten of these characters.
 pub(super) fn safe_hash(text: &str) -> String {
     const LETTERS: usize = 10;
     let mut rest = number_of(text);
@@ -91,7 +94,7 @@ pub(super) fn condition_is_true(object: &Value, type_: &str) -> bool {
     condition(object, type_).is_some_and(|one| one["status"] == "True")
 }
 
-/// A condition to be set.
+/// A condition to set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Condition {
     pub(super) type_: &'static str,
@@ -100,10 +103,10 @@ pub(super) struct Condition {
     pub(super) message: String,
 }
 
-/// The conditions of an object with these set: a time of transition stays while the status does.
-pub(super) fn with_conditions(object: &Value, news: &[Condition], now: Timestamp) -> Value {
+/// The conditions of an object with these set. `lastTransitionTime` changes only with the status.
+pub(super) fn with_conditions(object: &Value, changes: &[Condition], now: Timestamp) -> Value {
     let mut all = list(object, "/status/conditions").to_vec();
-    for new in news {
+    for new in changes {
         let status = if new.status { "True" } else { "False" };
         let position = all.iter().position(|one| one["type"] == new.type_);
         let before = position.map(|at| all[at].clone()).filter(|one| one["status"] == status);
@@ -123,7 +126,7 @@ pub(super) fn with_conditions(object: &Value, news: &[Condition], now: Timestamp
     Value::Array(all)
 }
 
-/// A number or a percentage of a total, as `maxSurge` and its like are given.
+/// A number or a percentage of a total, as in `maxSurge`.
 pub(super) fn share(value: &Value, total: i64, round_up: bool) -> Option<i64> {
     if let Some(number) = value.as_i64() {
         return Some(number);
@@ -137,7 +140,7 @@ pub(super) fn share(value: &Value, total: i64, round_up: bool) -> Option<i64> {
     })
 }
 
-/// Whether a label selector of an object selects these labels. An empty one selects everything, none nothing.
+/// Whether a label selector selects these labels. An empty selector selects everything, an absent one nothing.
 pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     if !selector.is_object() {
         return false;
@@ -163,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_rounded_as_asked() {
+    fn percentages_are_rounded_up_or_down() {
         assert_eq!(share(&json!(2), 10, true), Some(2));
         assert_eq!([share(&json!("25%"), 10, true), share(&json!("25%"), 10, false)], [Some(3), Some(2)]);
         assert_eq!(share(&json!("all"), 10, true), None);
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transition_is_dated_and_a_repetition_is_not() {
+    fn the_transition_time_changes_only_with_the_status() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let ready = |status| [Condition { type_: "Ready", status, ..Condition::default() }];
         let mut object = json!({});

@@ -1,14 +1,11 @@
-//! What is to be written to a simulated cluster, as data.
-//!
-//! Decides nothing. Plans are made of what was observed; carrying one out in part does no harm, because the rest is planned
-//! again.
+//! The writes of one reconcile, as data. Executing a part of a plan is safe, because the rest is planned again.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::kinds::Kind;
 
-/// What to do about one object, and when to look at it again though nothing changes.
+/// The writes for one object, and when to reconcile it again without a change.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) writes: Vec<Write>,
@@ -22,21 +19,21 @@ pub(super) enum Write {
         kind: Kind,
         object: Value,
     },
-    /// A kind that nobody here looks after: events' volumes.
+    /// A PersistentVolume, which is not a simulated kind.
     CreateVolume(Value),
-    /// Merges into the object that the plan is about, or into the named one of its namespace.
+    /// A merge patch of an object in the same namespace.
     Patch {
         kind: Kind,
         name: String,
         patch: Value,
     },
-    /// Merges into the status of the object that the plan is about.
+    /// A merge patch of the status of the planned object.
     Status(Value),
-    /// Puts the pod that the plan is about on a node.
+    /// Binds the planned pod to a node.
     Bind {
         node: String,
     },
-    /// Deletes an object of the same namespace.
+    /// Deletes an object in the same namespace.
     Delete {
         kind: Kind,
         name: String,
@@ -49,13 +46,13 @@ pub(super) enum Write {
 /// How an object is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deletion {
-    /// As a user would.
-    Asked,
-    /// At once: it has ended.
-    Final,
+    /// With the grace period, as a user would.
+    Graceful,
+    /// Without a grace period: the pod has ended.
+    Immediate,
 }
 
-/// Something to tell about the object that the plan is about.
+/// A Kubernetes Event about the planned object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) warning: bool,
@@ -79,7 +76,7 @@ impl Plan {
         self.writes.push(write);
     }
 
-    /// Looks again at this instant, or earlier if something else asked for that.
+    /// Requeues the object at this time, unless it is requeued earlier.
     pub(super) fn wake_at(&mut self, at: Option<Timestamp>) {
         self.wake = match (self.wake, at) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -87,12 +84,12 @@ impl Plan {
         };
     }
 
-    /// Writes the status if it says something new.
+    /// Writes the status if it differs.
     pub(super) fn report(&mut self, object: &Value, status: Value) {
         let same = status.as_object().is_some_and(|fields| {
             fields.iter().all(|(name, value)| {
                 let there = object["status"].get(name).unwrap_or(&Value::Null);
-                // A count of nothing is left out on the wire.
+                // The API omits empty values.
                 there == value || (there.is_null() && (*value == 0 || *value == serde_json::json!([])))
             })
         });

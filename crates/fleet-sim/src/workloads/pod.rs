@@ -1,7 +1,5 @@
-//! Pods: the node they get, what their status says, and their end.
-//!
-//! Decides from the pod, its claims, the nodes and the pod's behaviour. A pod goes to one of the nodes that take pods, spread
-//! by its uid; room on nodes is not counted. Never makes a pod.
+//! Pods: scheduling, status and end. A pod is bound to one of the schedulable nodes, by the hash of its uid; the
+//! capacity of nodes is not counted.
 
 use std::time::Duration;
 
@@ -12,19 +10,19 @@ use super::behaviour::Behaviour;
 use super::cluster::View;
 use super::image::{Full, Image};
 use super::kinds::Kind;
-use super::life::{self, Now, Restart, Run, Step};
-use super::node::{self, Standing};
+use super::lifecycle::{self, CurrentStep, Restart, Run, Step};
+use super::node::{self, NodeHealth};
 use super::objects::{
-    Condition, condition, condition_is_true, count, instant, is_deleting, list, name, namespace, number_of, printed,
-    text, uid, with_conditions,
+    Condition, condition, condition_is_true, count, instant, is_deleting, later, list, name, namespace, number_of,
+    printed, text, uid, with_conditions,
 };
 use super::plan::{Deletion, Event, Plan, Write};
 
 const KUBELET: &str = "kubelet";
 const SCHEDULER: &str = "default-scheduler";
-/// How long a pod takes to end when it is asked to.
+/// How long a pod takes to terminate.
 const ENDING: Duration = Duration::from_secs(1);
-/// How long a pod stays on a node that is not heard of, unless it says otherwise.
+/// Default of `tolerationSeconds` for lost nodes.
 const TOLERATED: i64 = 300;
 
 pub(super) fn plan(view: &View, pod: &Value) -> Plan {
@@ -39,10 +37,10 @@ pub(super) fn plan(view: &View, pod: &Value) -> Plan {
     if node_name.is_empty() {
         return schedule(view, pod, now);
     }
-    match view.get(Kind::Node, node_name).map(|node| node::standing(&node)) {
-        None => delete(pod, Deletion::Final),
-        Some(Standing::Lost { since }) => strand(pod, since, now),
-        Some(Standing::Well) => live(view, pod, now),
+    match view.get(Kind::Node, node_name).map(|node| node::health(&node)) {
+        None => delete(pod, Deletion::Immediate),
+        Some(NodeHealth::Lost { since }) => handle_lost_node(pod, since, now),
+        Some(NodeHealth::Ready) => live(view, pod, now),
     }
 }
 
@@ -51,19 +49,19 @@ fn delete(pod: &Value, how: Deletion) -> Plan {
     Plan { writes: vec![delete], wake: None }
 }
 
-/// A pod that is asked to end does so in a moment, if its node hears of it.
+/// Terminates a pod that is being deleted, unless its node is lost.
 fn end(view: &View, pod: &Value, now: Timestamp) -> Plan {
     let grace = count(pod, "/metadata/deletionGracePeriodSeconds");
     let Some(deadline) = instant(pod, "/metadata/deletionTimestamp").filter(|_| grace > 0) else {
         return Plan::default();
     };
     let node = view.get(Kind::Node, text(pod, "/spec/nodeName"));
-    if node.is_some_and(|node| matches!(node::standing(&node), Standing::Lost { .. })) {
+    if node.is_some_and(|node| matches!(node::health(&node), NodeHealth::Lost { .. })) {
         return Plan::default();
     }
-    let asked = deadline - jiff::SignedDuration::from_secs(grace);
-    let ends = (asked + ENDING).min(deadline);
-    if ends <= now { delete(pod, Deletion::Final) } else { Plan { writes: Vec::new(), wake: Some(ends) } }
+    let asked = deadline.saturating_sub(jiff::SignedDuration::from_secs(grace)).unwrap_or(Timestamp::MIN);
+    let ends = later(asked, ENDING).min(deadline);
+    if ends <= now { delete(pod, Deletion::Immediate) } else { Plan { writes: Vec::new(), wake: Some(ends) } }
 }
 
 fn schedule(view: &View, pod: &Value, now: Timestamp) -> Plan {
@@ -74,8 +72,8 @@ fn schedule(view: &View, pod: &Value, now: Timestamp) -> Plan {
     match unbound_claim(view, pod).map_or_else(|| pick(pod, &nodes), Err) {
         Ok(node) => {
             let message = format!("Successfully assigned {}/{} to {node}", namespace(pod), name(pod));
-            let told = Event::normal(SCHEDULER, "Scheduled", message);
-            Plan { writes: vec![Write::Bind { node }, told], wake: None }
+            let event = Event::normal(SCHEDULER, "Scheduled", message);
+            Plan { writes: vec![Write::Bind { node }, event], wake: None }
         }
         Err(why) => {
             let mut plan = Plan::default();
@@ -94,7 +92,7 @@ fn schedule(view: &View, pod: &Value, now: Timestamp) -> Plan {
     }
 }
 
-/// A claim of the pod that has no volume yet, as the scheduler puts it.
+/// The message of the scheduler about a claim of the pod that has no volume yet.
 fn unbound_claim(view: &View, pod: &Value) -> Option<String> {
     let claims = list(pod, "/spec/volumes").iter().map(|volume| text(volume, "/persistentVolumeClaim/claimName"));
     for claim in claims.filter(|claim| !claim.is_empty()) {
@@ -114,9 +112,9 @@ fn unbound_claim(view: &View, pod: &Value) -> Option<String> {
 fn pick(pod: &Value, nodes: &[Value]) -> Result<String, String> {
     let selected: Vec<&Value> = nodes.iter().filter(|node| node::is_selected(pod, node)).collect();
     let open: Vec<&Value> = selected.iter().copied().filter(|node| node::takes_pods(node)).collect();
-    let luck = usize::try_from(number_of(uid(pod)) % 1_000_003).unwrap_or_default();
+    let hash = usize::try_from(number_of(uid(pod)) % 1_000_003).unwrap_or_default();
     if !open.is_empty() {
-        return Ok(name(open[luck % open.len()]).to_owned());
+        return Ok(name(open[hash % open.len()]).to_owned());
     }
     let mut causes = Vec::new();
     if nodes.len() > selected.len() {
@@ -132,8 +130,8 @@ fn pick(pod: &Value, nodes: &[Value]) -> Result<String, String> {
     Err(format!("0/{} nodes are available: {}.", nodes.len(), causes.join(", ")))
 }
 
-/// Nobody hears of a pod on a lost node: it counts as not ready, and is given up after a while.
-fn strand(pod: &Value, since: Timestamp, now: Timestamp) -> Plan {
+/// A pod on a lost node becomes not ready and is deleted after its toleration.
+fn handle_lost_node(pod: &Value, since: Timestamp, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if condition_is_true(pod, "Ready") {
         let unready = Condition { type_: "Ready", status: false, ..Condition::default() };
@@ -144,21 +142,21 @@ fn strand(pod: &Value, since: Timestamp, now: Timestamp) -> Plan {
     let mut own = tolerations.filter(|one| matches!(text(one, "/key"), node::UNREACHABLE | ""));
     let tolerated = own.next().map_or(Some(TOLERATED), |one| one.get("tolerationSeconds").and_then(Value::as_i64));
     let Some(tolerated) = tolerated else { return plan };
-    let given_up = since + jiff::SignedDuration::from_secs(tolerated);
-    if given_up <= now {
-        plan.writes.extend(delete(pod, Deletion::Asked).writes);
+    let evicted_at = later(since, jiff::SignedDuration::from_secs(tolerated));
+    if evicted_at <= now {
+        plan.writes.extend(delete(pod, Deletion::Graceful).writes);
     } else {
-        plan.wake_at(Some(given_up));
+        plan.wake_at(Some(evicted_at));
     }
     plan
 }
 
-/// One container as it is now.
+/// The current state of a container.
 struct Container<'a> {
     name: &'a str,
     image: &'a str,
     kind: Image,
-    now: Now,
+    now: CurrentStep,
 }
 
 fn live(view: &View, pod: &Value, now: Timestamp) -> Plan {
@@ -168,12 +166,12 @@ fn live(view: &View, pod: &Value, now: Timestamp) -> Plan {
     let containers: Vec<Container<'_>> =
         list(pod, "/spec/containers").iter().map(|one| container(pod, one, behaviour, elapsed)).collect();
     let next = containers.iter().filter_map(|one| one.now.until).min();
-    let mut plan = Plan { writes: Vec::new(), wake: next.map(|next| started + next) };
+    let mut plan = Plan { writes: Vec::new(), wake: next.map(|next| later(started, next)) };
     let status = status(pod, &containers, started, now);
     plan.report(pod, status);
     if !plan.writes.is_empty() {
         for container in &containers {
-            plan.writes.extend(news(pod, container));
+            plan.writes.extend(container_events(pod, container));
         }
     }
     plan
@@ -184,9 +182,9 @@ fn container<'a>(pod: &Value, spec: &'a Value, behaviour: Behaviour, elapsed: Du
     let kind = Image::of(image);
     let restart = Restart::of(text(pod, "/spec/restartPolicy"));
     let now = match kind {
-        Image::Exists => life::container(behaviour, restart, elapsed),
-        Image::Missing => life::pulling(elapsed),
-        Image::Invalid => Now { step: Step::PullFailed, until: None },
+        Image::Exists => lifecycle::container(behaviour, restart, elapsed),
+        Image::Missing => lifecycle::pulling(elapsed),
+        Image::Invalid => CurrentStep { step: Step::PullFailed, until: None },
     };
     Container { name: text(spec, "/name"), image, kind, now }
 }
@@ -204,7 +202,7 @@ impl Container<'_> {
         if let Step::Ended { well, .. } = self.now.step { Some(well) } else { None }
     }
 
-    /// Why it waits, in the words of `kubectl get pods`, and in full.
+    /// Reason (as in `kubectl get pods`) and message of its waiting state.
     fn waits(&self, pod: &Value) -> Option<(&'static str, String)> {
         match (self.now.step, self.kind) {
             (Step::Creating, _) => Some(("ContainerCreating", String::new())),
@@ -228,14 +226,15 @@ impl Container<'_> {
         let ended = |run: Run, well: bool| {
             json!({"terminated": {
                 "exitCode": i32::from(!well), "reason": if well { "Completed" } else { "Error" },
-                "startedAt": printed(started + run.began), "finishedAt": printed(started + run.ended), "containerID": id,
+                "startedAt": printed(later(started, run.began)), "finishedAt": printed(later(started, run.ended)),
+                "containerID": id,
             }})
         };
         let (mut state, mut last, mut restarts) = (json!({}), json!({}), 0);
         match self.now.step {
             Step::Creating | Step::PullFailed | Step::PullPause => {}
             Step::Running { restarts: so_far, since, before, .. } => {
-                state = json!({"running": {"startedAt": printed(started + since)}});
+                state = json!({"running": {"startedAt": printed(later(started, since))}});
                 last = before.map_or_else(|| json!({}), |run| ended(run, false));
                 restarts = so_far;
             }
@@ -313,13 +312,13 @@ fn status(pod: &Value, containers: &[Container<'_>], started: Timestamp, now: Ti
     });
     let firsts = list(pod, "/spec/initContainers");
     if !firsts.is_empty() {
-        status["initContainerStatuses"] = firsts.iter().map(|one| prepared(one, started)).collect();
+        status["initContainerStatuses"] = firsts.iter().map(|one| completed_init_container(one, started)).collect();
     }
     status
 }
 
-/// A container that ran before the others; these take no time and never fail.
-fn prepared(spec: &Value, started: Timestamp) -> Value {
+/// The status of an init container; it takes no time and never fails.
+fn completed_init_container(spec: &Value, started: Timestamp) -> Value {
     let at = printed(started);
     let sidecar = text(spec, "/restartPolicy") == "Always";
     let state = if sidecar {
@@ -333,8 +332,8 @@ fn prepared(spec: &Value, started: Timestamp) -> Value {
     })
 }
 
-/// What there is to tell of a container whose state has changed.
-fn news(pod: &Value, container: &Container<'_>) -> Vec<Write> {
+/// Events about a container whose state has changed.
+fn container_events(pod: &Value, container: &Container<'_>) -> Vec<Write> {
     let before = list(pod, "/status/containerStatuses").iter().find(|one| one["name"] == container.name);
     let waited = before.map(|one| text(one, "/state/waiting/reason")).unwrap_or_default();
     let ran = before.is_some_and(|one| one["state"].get("running").is_some());

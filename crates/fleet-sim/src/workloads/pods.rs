@@ -1,16 +1,13 @@
-//! What the controllers have in common: pods made from a template, counted and given up.
-//!
-//! Decides which pods count as ready and available, and which go first when there are too many. Never decides how many
-//! there should be.
+//! Pods of controllers: built from a template, counted, and ranked for deletion.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::kinds::Kind;
-use super::objects::{condition, condition_is_true, instant, is_deleting, name, owner_reference, text, uid};
+use super::objects::{condition, condition_is_true, instant, is_deleting, later, name, owner_reference, text, uid};
 use super::plan::{Deletion, Write};
 
-/// Whether a pod still counts: it has neither ended nor been asked to.
+/// Whether a pod has neither ended nor is being deleted.
 pub(super) fn is_active(pod: &Value) -> bool {
     !is_deleting(pod) && !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
@@ -22,10 +19,10 @@ pub(super) fn is_ready(pod: &Value) -> bool {
 /// When a ready pod counts as available.
 pub(super) fn available_at(pod: &Value, min_ready_seconds: i64) -> Option<Timestamp> {
     let ready = condition(pod, "Ready").filter(|ready| ready["status"] == "True")?;
-    Some(instant(ready, "/lastTransitionTime")? + SignedDuration::from_secs(min_ready_seconds))
+    Some(later(instant(ready, "/lastTransitionTime")?, SignedDuration::from_secs(min_ready_seconds)))
 }
 
-/// How many pods are ready and available, and when that changes next by itself.
+/// How many pods are ready and available, and when a ready one becomes available.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) ready: i64,
@@ -48,7 +45,7 @@ impl Tally {
     }
 }
 
-/// A pod from its controller's template, with more labels.
+/// A pod from its controller's template with additional labels.
 pub(super) fn from_template(kind: Kind, owner: &Value, labels: &[(&str, &str)]) -> Value {
     let template = &owner["spec"]["template"];
     let mut metadata = Map::new();
@@ -64,7 +61,7 @@ pub(super) fn from_template(kind: Kind, owner: &Value, labels: &[(&str, &str)]) 
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
 }
 
-/// The pods that go first when there are too many: those of least use, then the youngest.
+/// The pods to delete first if there are too many: those that are not ready, then the youngest.
 pub(super) fn least_useful(mut pods: Vec<&Value>, surplus: usize) -> Vec<&Value> {
     pods.sort_by_key(|pod| {
         let scheduled = !text(pod, "/spec/nodeName").is_empty();
@@ -77,7 +74,7 @@ pub(super) fn least_useful(mut pods: Vec<&Value>, surplus: usize) -> Vec<&Value>
 }
 
 pub(super) fn delete(pod: &Value) -> Write {
-    Write::Delete { kind: Kind::Pod, name: name(pod).to_owned(), uid: uid(pod).to_owned(), how: Deletion::Asked }
+    Write::Delete { kind: Kind::Pod, name: name(pod).to_owned(), uid: uid(pod).to_owned(), how: Deletion::Graceful }
 }
 
 #[cfg(test)]
@@ -95,15 +92,15 @@ mod tests {
     }
 
     #[test]
-    fn useless_pods_go_before_ready_ones_and_young_ones_before_old_ones() {
+    fn unready_pods_are_deleted_before_ready_ones_and_young_ones_before_old_ones() {
         let pods = [
             pod("old", "Running", true, "2026-01-01T00:00:00Z"),
             pod("young", "Running", true, "2026-01-01T00:01:00Z"),
             pod("sick", "Running", false, "2026-01-01T00:00:00Z"),
             pod("pending", "Pending", false, "2026-01-01T00:00:00Z"),
         ];
-        let gone: Vec<&str> = least_useful(pods.iter().collect(), 3).into_iter().map(name).collect();
-        assert_eq!(gone, ["pending", "sick", "young"]);
+        let first: Vec<&str> = least_useful(pods.iter().collect(), 3).into_iter().map(name).collect();
+        assert_eq!(first, ["pending", "sick", "young"]);
     }
 
     #[test]

@@ -1,6 +1,4 @@
-//! ReplicaSets: as many pods as wanted.
-//!
-//! Decides from the set and its pods which to make and which to give up, and what the status says. Never changes a pod.
+//! ReplicaSets: creates and deletes pods until there are as many as wanted.
 
 use serde_json::{Value, json};
 
@@ -11,7 +9,7 @@ use super::plan::{Event, Plan, Write};
 use super::pods::{self, Tally};
 
 const COMPONENT: &str = "replicaset-controller";
-/// Pods made or given up in one go; the rest follows when these are seen.
+/// Most pods that one reconcile creates or deletes.
 const BURST: usize = 500;
 
 pub(super) fn plan(view: &View, set: &Value) -> Plan {
@@ -27,8 +25,8 @@ pub(super) fn plan(view: &View, set: &Value) -> Plan {
         }
         for pod in pods::least_useful(active.clone(), active.len().saturating_sub(wanted).min(BURST)) {
             plan.push(pods::delete(pod));
-            let told = format!("Deleted pod: {}", name(pod));
-            plan.push(Event::normal(COMPONENT, "SuccessfulDelete", told));
+            let event = format!("Deleted pod: {}", name(pod));
+            plan.push(Event::normal(COMPONENT, "SuccessfulDelete", event));
         }
     }
     let tally = Tally::of(active.iter().copied(), count(set, "/spec/minReadySeconds"), view.now());

@@ -1,7 +1,5 @@
-//! StatefulSets: pods with numbers, one after the other, each with its volumes.
-//!
-//! Decides from the set, its pods and claims which number is made, remade or given up next, and what the status says. Pods
-//! are remade from the highest number down, one at a time. Never changes a pod.
+//! StatefulSets: pods with ordinals, created one after the other, each with its claims. Outdated pods are replaced from
+//! the highest ordinal down, one at a time.
 
 use serde_json::{Value, json};
 
@@ -26,7 +24,7 @@ pub(super) fn plan(view: &View, set: &Value) -> Plan {
 
 struct State<'a> {
     set: &'a Value,
-    /// Every pod with its number, by number.
+    /// Every pod with its ordinal, sorted.
     pods: Vec<(i64, Value)>,
     first: i64,
     replicas: i64,
@@ -58,7 +56,7 @@ impl<'a> State<'a> {
         text(self.set, "/spec/podManagementPolicy") == "Parallel"
     }
 
-    /// The number from which on pods have the new template.
+    /// The lowest ordinal whose pod gets the new template.
     fn partition(&self) -> i64 {
         count(self.set, "/spec/updateStrategy/rollingUpdate/partition")
     }
@@ -87,11 +85,11 @@ impl<'a> State<'a> {
         let surplus: Vec<&Value> =
             self.pods.iter().filter(|(number, _)| !self.numbers().contains(number)).map(|(_, pod)| pod).collect();
         if let Some(last) = surplus.last() {
-            let going: Vec<&Value> = if self.is_parallel() { surplus.clone() } else { vec![last] };
-            for pod in going.into_iter().filter(|pod| !is_deleting(pod)) {
+            let to_delete: Vec<&Value> = if self.is_parallel() { surplus.clone() } else { vec![last] };
+            for pod in to_delete.into_iter().filter(|pod| !is_deleting(pod)) {
                 plan.push(pods::delete(pod));
-                let told = format!("delete Pod {} in StatefulSet {} successful", name(pod), name(self.set));
-                plan.push(Event::normal(COMPONENT, "SuccessfulDelete", told));
+                let event = format!("delete Pod {} in StatefulSet {} successful", name(pod), name(self.set));
+                plan.push(Event::normal(COMPONENT, "SuccessfulDelete", event));
             }
             return;
         }
@@ -101,7 +99,8 @@ impl<'a> State<'a> {
     fn create(&self, view: &View, number: i64, plan: &mut Plan) {
         let pod_name = format!("{}-{number}", name(self.set));
         let is_new = number >= self.first + self.partition() || self.current_revision == self.update_revision;
-        // The old template is not kept: below the partition a pod that is lost comes back with its old number only.
+        // The old template is not stored: a lost pod below the partition gets the new template with the old revision
+        // label.
         let revision = if is_new { &self.update_revision } else { &self.current_revision };
         let index = number.to_string();
         let labels = [
@@ -128,8 +127,8 @@ impl<'a> State<'a> {
             pod["spec"]["volumes"] = Value::Array(volumes);
         }
         plan.push(Write::Create { kind: Kind::Pod, object: pod });
-        let told = format!("create Pod {pod_name} in StatefulSet {} successful", name(self.set));
-        plan.push(Event::normal(COMPONENT, "SuccessfulCreate", told));
+        let event = format!("create Pod {pod_name} in StatefulSet {} successful", name(self.set));
+        plan.push(Event::normal(COMPONENT, "SuccessfulCreate", event));
     }
 
     fn claim(&self, template: &Value, claim: &str) -> Value {
@@ -139,7 +138,7 @@ impl<'a> State<'a> {
         json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]})
     }
 
-    /// Gives up the highest pod that has an old template, if all above it are well.
+    /// Deletes the outdated pod with the highest ordinal, if all pods above it are ready.
     fn update(&self, plan: &mut Plan) {
         if text(self.set, "/spec/updateStrategy/type") == "OnDelete" {
             return;

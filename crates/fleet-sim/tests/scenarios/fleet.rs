@@ -1,13 +1,13 @@
-//! A hub and members that apply what they are given, and the requests of those who use them.
+//! A hub and members that apply Works, and requests of users.
 
 use std::time::Duration;
 
 use fleet_sim::member::SimulatedMember;
-use fleet_sim::world::{AgentMetrics, Ground, World};
+use fleet_sim::simulation::{AgentMetrics, Simulation, SimulationTemplate};
 use serde_json::{Value, json};
 
-/// Virtual time after which what has not happened never will.
-const PATIENCE: Duration = Duration::from_mins(15);
+/// Timeout of waits, in virtual time.
+const TIMEOUT: Duration = Duration::from_mins(15);
 pub(crate) const PLACEMENT: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
 pub(crate) const CLUSTER_PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements";
 pub(crate) const PLACEMENTS: &str = "/apis/placement.kubernetes-fleet.io/v1beta1/namespaces/shop/resourceplacements";
@@ -16,53 +16,53 @@ pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
 pub(crate) const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 
 pub(crate) struct Fleet {
-    pub(crate) world: World,
+    pub(crate) simulation: Simulation,
     pub(crate) hub: Server,
     members: Vec<SimulatedMember>,
 }
 
-/// An API server and somebody who may do everything there.
+/// A client of an API server with all rights.
 pub(crate) struct Server(kube::Client);
 
 impl Fleet {
-    /// Members of these names that have joined, and on the hub the namespace `shop` with the map `settings`.
+    /// Joined members of these names, and on the hub the namespace `shop` with the ConfigMap `settings`.
     pub(crate) async fn new(names: &[&str]) -> Self {
         Self::of(names.iter().map(|name| SimulatedMember::new(name).unwrap()).collect()).await
     }
 
-    /// The same with members that tell which namespaces they have.
-    pub(crate) async fn telling_namespaces(names: &[&str]) -> Self {
-        Self::of(names.iter().map(|name| SimulatedMember::new(name).unwrap().telling_namespaces()).collect()).await
+    /// The same with members that report their namespaces.
+    pub(crate) async fn reporting_namespaces(names: &[&str]) -> Self {
+        Self::of(names.iter().map(|name| SimulatedMember::new(name).unwrap().reporting_namespaces()).collect()).await
     }
 
     async fn of(members: Vec<SimulatedMember>) -> Self {
-        let ground = Ground::lay().await.unwrap();
-        let mut world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
-        world.start_hub().unwrap();
-        let hub = Server(world.user());
+        let template = SimulationTemplate::build().await.unwrap();
+        let mut simulation = Simulation::new(&template, 1, AgentMetrics::default()).await.unwrap();
+        simulation.start_hub().unwrap();
+        let hub = Server(simulation.user());
         let members: Vec<_> = members.into_iter().map(SimulatedMember::applying).collect();
         for member in &members {
             let labelled = member.clone().labelled(&[("name", member.name.as_str())]);
             hub.create(MEMBERS, serde_json::to_value(labelled.member_cluster()).unwrap()).await;
-            world.start_member(member).await.unwrap();
+            simulation.start_member(member).await.unwrap();
         }
         hub.create(NAMESPACES, json!({"metadata": {"name": "shop"}})).await;
         hub.create(MAPS, json!({"metadata": {"name": "settings"}, "data": {"value": "1"}})).await;
-        Self { world, hub, members }
+        Self { simulation, hub, members }
     }
 
     pub(crate) fn on(&self, member: &str) -> Server {
-        Server(self.world.user_of(member))
+        Server(self.simulation.user_of(member))
     }
 
-    /// Tells the hub of all members again.
+    /// Creates the MemberClusters of all members again.
     pub(crate) async fn rejoin(&self) {
         for member in &self.members {
             self.hub.create(MEMBERS, serde_json::to_value(member.member_cluster()).unwrap()).await;
         }
     }
 
-    /// Places the namespace `shop` with all that is in it; `spec` adds to that.
+    /// Places the namespace `shop` with its content; `spec` is merged into the placement.
     pub(crate) async fn place(&self, name: &str, spec: Value) {
         let mut whole =
             json!({"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]});
@@ -74,7 +74,7 @@ impl Fleet {
         self.hub.create(CLUSTER_PLACEMENTS, object).await;
     }
 
-    /// Places the map `settings` from within its namespace.
+    /// Places the ConfigMap `settings` with a namespaced placement.
     pub(crate) async fn place_map(&self, name: &str) {
         let selector = json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"});
         let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ResourcePlacement",
@@ -82,13 +82,14 @@ impl Fleet {
         self.hub.create(PLACEMENTS, object).await;
     }
 
-    /// Waits until a placement says of its present generation that everything is available on so many clusters.
-    pub(crate) async fn all_good(&self, path: &str, clusters: usize) -> Value {
-        self.says(path, "Available=True", clusters).await
+    /// Waits until a placement reports for its current generation that everything is available on this number of
+    /// clusters.
+    pub(crate) async fn wait_until_available(&self, path: &str, clusters: usize) -> Value {
+        self.wait_for_condition(path, "Available=True", clusters).await
     }
 
-    /// Waits until a placement's last condition is this, of its present generation and of so many clusters.
-    pub(crate) async fn says(&self, path: &str, last: &str, clusters: usize) -> Value {
+    /// Waits until the last condition of a placement is `last` for its current generation and this number of clusters.
+    pub(crate) async fn wait_for_condition(&self, path: &str, last: &str, clusters: usize) -> Value {
         let begun = tokio::time::Instant::now();
         loop {
             let placement = self.hub.get(path).await.unwrap();
@@ -101,7 +102,7 @@ impl Fleet {
             if is_last && entries == clusters {
                 return placement;
             }
-            assert!(begun.elapsed() < PATIENCE, "waited in vain for {last}: {:#}", placement["status"]);
+            assert!(begun.elapsed() < TIMEOUT, "timed out waiting for {last}: {:#}", placement["status"]);
             self.pass(Duration::from_millis(500)).await;
         }
     }
@@ -109,13 +110,13 @@ impl Fleet {
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, mut reached: impl FnMut() -> F) {
         let begun = tokio::time::Instant::now();
         while !reached().await {
-            assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+            assert!(begun.elapsed() < TIMEOUT, "timed out waiting until {what}");
             self.pass(Duration::from_millis(500)).await;
         }
     }
 
     pub(crate) async fn pass(&self, time: Duration) {
-        self.world.pass(time).await;
+        self.simulation.advance(time).await;
     }
 }
 
@@ -161,7 +162,7 @@ pub(crate) fn conditions(list: &Value) -> Vec<String> {
     all.iter().map(|one| format!("{}={} {}", word(&one["type"]), word(&one["status"]), word(&one["reason"]))).collect()
 }
 
-/// What a placement says of one cluster.
+/// The status of one cluster in a placement.
 pub(crate) fn entry<'p>(placement: &'p Value, cluster: &str) -> &'p Value {
     let entries = placement["status"]["placementStatuses"].as_array().unwrap();
     entries.iter().find(|one| one["clusterName"] == cluster).unwrap()
@@ -173,7 +174,7 @@ pub(crate) fn named(list: &Value) -> Vec<String> {
     all.iter().map(|one| format!("{} {}", word(&one["kind"]), word(&one["name"]))).collect()
 }
 
-/// Who an object says owns it: `kind name`.
+/// `kind name` of each owner of an object.
 pub(crate) fn owners(object: &Value) -> Vec<String> {
     named(&object["metadata"]["ownerReferences"])
 }

@@ -1,4 +1,4 @@
-//! What rollouts of workloads come to on members that run them.
+//! Rollouts of workloads to members.
 
 use serde_json::{Value, json};
 
@@ -21,44 +21,44 @@ fn workload(more: Value) -> Value {
     json!({"metadata": {"name": "web"}, "spec": spec})
 }
 
-/// Places an object, changes it for the worse and then for the better: the bad change stops at one cluster, the good one
-/// reaches all.
+/// Places an object and makes a bad and then a good change: the bad one stops at one cluster, the good one reaches all.
 async fn check_a_bad_change_stops_at_one_cluster(kind: &str, collection: &str, object: Value, bad: Value, good: Value) {
     let fleet = Fleet::new(&CLUSTERS).await;
     fleet.hub.create(collection, object).await;
     let spec = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}});
     fleet.place("web", spec).await;
     let path = format!("{CLUSTER_PLACEMENTS}/web");
-    fleet.all_good(&path, CLUSTERS.len()).await;
+    fleet.wait_until_available(&path, CLUSTERS.len()).await;
 
     fleet.hub.patch(&format!("{collection}/web"), bad).await;
     let placement = || async { fleet.hub.get(&path).await.unwrap() };
-    let is_blamed = |placement: &Value, cluster: &&str| entry(placement, cluster)["failedPlacements"].is_array();
+    let has_failures = |placement: &Value, cluster: &&str| entry(placement, cluster)["failedPlacements"].is_array();
     fleet
         .until("one cluster fails", || async {
             let placement = placement().await;
-            CLUSTERS.iter().any(|cluster| is_blamed(&placement, cluster))
+            CLUSTERS.iter().any(|cluster| has_failures(&placement, cluster))
         })
         .await;
-    let told = fleet.says(&path, "RolloutStarted=False", CLUSTERS.len()).await;
-    let last = conditions(&told["status"]["conditions"]).pop().unwrap();
+    let placement = fleet.wait_for_condition(&path, "RolloutStarted=False", CLUSTERS.len()).await;
+    let last = conditions(&placement["status"]["conditions"]).pop().unwrap();
     assert_eq!(last, "ClusterResourcePlacementRolloutStarted=False RolloutNotStartedYet", "and nothing after it");
-    let (blamed, others): (Vec<&str>, Vec<&str>) = CLUSTERS.iter().partition(|cluster| is_blamed(&told, cluster));
-    assert_eq!(blamed.len(), 1, "{:#}", told["status"]);
-    let failed = entry(&told, blamed[0]);
+    let (failing, others): (Vec<&str>, Vec<&str>) =
+        CLUSTERS.iter().partition(|cluster| has_failures(&placement, cluster));
+    assert_eq!(failing.len(), 1, "{:#}", placement["status"]);
+    let failed = entry(&placement, failing[0]);
     assert_eq!(conditions(&failed["conditions"]).last().unwrap(), "Available=False NotAllWorkAreAvailable");
     assert_eq!(named(&failed["failedPlacements"]), [format!("{kind} web")]);
     for other in others {
-        let last = conditions(&entry(&told, other)["conditions"]).pop().unwrap();
+        let last = conditions(&entry(&placement, other)["conditions"]).pop().unwrap();
         assert_eq!(last, "RolloutStarted=False RolloutNotStartedYet");
     }
-    let entries = told["status"]["placementStatuses"].as_array().unwrap();
+    let entries = placement["status"]["placementStatuses"].as_array().unwrap();
     assert!(entries.iter().all(|one| word(&one["observedResourceIndex"]) == "1"));
 
     fleet.hub.patch(&format!("{collection}/web"), good).await;
-    let told = fleet.all_good(&path, CLUSTERS.len()).await;
-    assert_eq!(told["status"]["observedResourceIndex"], "2");
-    fleet.world.end().await;
+    let placement = fleet.wait_until_available(&path, CLUSTERS.len()).await;
+    assert_eq!(placement["status"]["observedResourceIndex"], "2");
+    fleet.simulation.shut_down().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +79,7 @@ async fn placement_40_41_a_daemon_set_with_a_bad_image_stops_at_one_cluster() {
 
 #[tokio::test(start_paused = true)]
 async fn placement_40_41_a_stateful_set_with_a_bad_image_stops_at_one_cluster() {
-    // One that makes its pods in order waits for a broken one until somebody deletes it.
+    // With ordered pods, the StatefulSet would wait for the broken pod until a user deletes it.
     let more = json!({"replicas": 2, "serviceName": "web", "podManagementPolicy": "Parallel"});
     let (object, collection) = (workload(more), format!("{APPS}/statefulsets"));
     let change = |tag: &str| json!({"spec": {"template": image(tag)}});
@@ -91,35 +91,38 @@ async fn placement_40_41_a_stateful_set_with_a_bad_image_stops_at_one_cluster() 
 async fn placement_40_41_a_service_that_waits_for_a_load_balancer_stops_at_one_cluster() {
     let ports = json!([{"port": 80}]);
     let object = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "a"}, "ports": ports}});
-    // Nobody serves that class.
+    // No controller serves that class.
     let bad = json!({"spec": {"type": "LoadBalancer", "loadBalancerClass": "test.io/nobody"}});
     let good = json!({"spec": {"type": "ClusterIP", "loadBalancerClass": null}});
     check_a_bad_change_stops_at_one_cluster("Service", SERVICES, object, bad, good).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn placement_32_differences_are_reported_and_members_are_left_alone() {
+async fn placement_32_differences_are_reported_and_members_are_not_changed() {
     let fleet = Fleet::new(&["c1", "c2"]).await;
     let theirs = json!({"metadata": {"name": "settings"}, "data": {"value": "theirs"}});
     fleet.on("c1").create(NAMESPACES, json!({"metadata": {"name": "shop"}})).await;
     fleet.on("c1").create(MAPS, theirs).await;
     fleet.place("web", json!({"strategy": {"applyStrategy": {"type": "ReportDiff"}}})).await;
-    let told = fleet.says(&format!("{CLUSTER_PLACEMENTS}/web"), "DiffReported=True", 2).await;
+    let placement = fleet.wait_for_condition(&format!("{CLUSTER_PLACEMENTS}/web"), "DiffReported=True", 2).await;
     let types =
         |list: &Value| -> Vec<String> { list.as_array().unwrap().iter().map(|one| word(&one["type"])).collect() };
     let prefixed = ["Scheduled", "RolloutStarted", "Overridden", "WorkSynchronized", "DiffReported"];
-    assert_eq!(types(&told["status"]["conditions"]), prefixed.map(|type_| format!("ClusterResourcePlacement{type_}")));
+    assert_eq!(
+        types(&placement["status"]["conditions"]),
+        prefixed.map(|type_| format!("ClusterResourcePlacement{type_}"))
+    );
     for cluster in ["c1", "c2"] {
-        assert_eq!(types(&entry(&told, cluster)["conditions"]), prefixed);
+        assert_eq!(types(&entry(&placement, cluster)["conditions"]), prefixed);
     }
-    let differing = &entry(&told, "c1")["diffedPlacements"];
+    let differing = &entry(&placement, "c1")["diffedPlacements"];
     assert_eq!(named(differing), ["ConfigMap settings"]);
     assert_eq!(
         differing[0]["observedDiffs"],
         json!([{"path": "/data/value", "valueInHub": "1", "valueInMember": "theirs"}])
     );
-    assert_eq!(named(&entry(&told, "c2")["diffedPlacements"]), ["ConfigMap settings", "Namespace shop"]);
+    assert_eq!(named(&entry(&placement, "c2")["diffedPlacements"]), ["ConfigMap settings", "Namespace shop"]);
     assert_eq!(fleet.on("c1").get(&format!("{MAPS}/settings")).await.unwrap()["data"]["value"], "theirs");
     assert!(!fleet.on("c2").has(&format!("{NAMESPACES}/shop")).await);
-    fleet.world.end().await;
+    fleet.simulation.shut_down().await;
 }

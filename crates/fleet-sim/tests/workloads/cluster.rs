@@ -1,4 +1,4 @@
-//! A simulated cluster under test, and how it is looked at.
+//! A simulated cluster under test.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const NAME: &str = "member";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// One cluster with so many nodes and a namespace `test`, on a runtime with paused time.
+/// A cluster with nodes and a namespace `test`, on a runtime with paused time.
 pub(crate) struct TestCluster {
     server: Embedded,
     client: kube::Client,
@@ -43,6 +43,10 @@ impl TestCluster {
         cluster
     }
 
+    pub(crate) fn client(&self) -> &kube::Client {
+        &self.client
+    }
+
     pub(crate) async fn add_node(&self, name: &str) {
         self.create("/api/v1/nodes", json!({"metadata": {"name": name, "labels": {"zone": name}}})).await;
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
@@ -53,7 +57,7 @@ impl TestCluster {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// Ends what goes on in the cluster and starts it anew, as after the end of a process.
+    /// Restarts the simulation of the cluster, as after a restart of the process.
     pub(crate) fn restart(&mut self) {
         self.workloads = None;
         let behaviours = Arc::new(Behaviours::parse(json!([{"jitter": "0s"}])).unwrap());
@@ -89,7 +93,7 @@ impl TestCluster {
         self.get(path).await["items"].as_array().unwrap().clone()
     }
 
-    /// What `kubectl get` prints, without names that are luck: the columns of these names, one line an object.
+    /// These columns of `kubectl get`, one line per object, without random names.
     pub(crate) async fn table(&self, path: &str, columns: &[&str]) -> String {
         let request = http::Request::get(path).header("accept", TABLE).body(Vec::new()).unwrap();
         let table: Value = self.client.request(request).await.unwrap();
@@ -119,7 +123,7 @@ impl TestCluster {
         self.table("/apis/apps/v1/namespaces/test/deployments", &columns).await
     }
 
-    /// What was told in the namespace about objects of a kind: type, reason and message, each once.
+    /// Type, reason and message of the Events about objects of a kind, without duplicates.
     pub(crate) async fn events(&self, kind: &str) -> Vec<String> {
         let all = self.items("/api/v1/namespaces/test/events").await;
         let about = all.iter().filter(|event| event["involvedObject"]["kind"] == kind);
@@ -130,7 +134,7 @@ impl TestCluster {
     }
 }
 
-/// A deployment `web` of so many pods with this image.
+/// A Deployment `web`.
 pub(crate) fn deployment(replicas: u32, image: &str) -> Value {
     json!({
         "metadata": {"name": "web"},

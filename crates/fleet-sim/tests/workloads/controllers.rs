@@ -1,4 +1,4 @@
-//! Deployments, sets and jobs: how many pods there are, and when.
+//! Deployments, StatefulSets, DaemonSets and Jobs: the number of pods over time.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_never_exceeds_its_bounds_and_ends_with_new_pods_alone() {
+async fn an_update_respects_its_limits_and_ends_with_new_pods_only() {
     let cluster = TestCluster::behaving(3, json!([{"readyAfter": "5s", "jitter": "3s"}])).await;
     let mut web = deployment(8, "nginx:1");
     web["spec"]["strategy"] =
@@ -41,7 +41,7 @@ async fn an_update_never_exceeds_its_bounds_and_ends_with_new_pods_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn going_back_takes_up_the_old_set_and_a_bad_update_keeps_old_pods() {
+async fn a_rollback_reuses_the_old_replica_set_and_a_bad_update_keeps_old_pods() {
     let cluster = TestCluster::new(2).await;
     cluster.create(DEPLOYMENTS, deployment(4, "nginx:1")).await;
     cluster.pass(5).await;
@@ -62,7 +62,7 @@ async fn going_back_takes_up_the_old_set_and_a_bad_update_keeps_old_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_that_recreates_has_no_two_templates_at_once() {
+async fn recreate_never_runs_two_templates_at_once() {
     let cluster = TestCluster::new(2).await;
     let mut web = deployment(3, "nginx:1");
     web["spec"]["strategy"] = json!({"type": "Recreate"});
@@ -81,7 +81,7 @@ async fn a_deployment_that_recreates_has_no_two_templates_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleting_a_deployment_takes_its_pods_along() {
+async fn deleting_a_deployment_deletes_its_pods() {
     let cluster = TestCluster::new(2).await;
     cluster.create(DEPLOYMENTS, deployment(3, "nginx:1")).await;
     cluster.pass(5).await;
@@ -92,7 +92,7 @@ async fn deleting_a_deployment_takes_its_pods_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ended_in_between_goes_on_where_it_was() {
+async fn workloads_continue_after_a_restart_of_the_simulation() {
     let mut cluster = TestCluster::new(2).await;
     cluster.create(DEPLOYMENTS, deployment(3, "nginx:1")).await;
     cluster.restart();
@@ -105,7 +105,7 @@ async fn what_ended_in_between_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_stateful_set_come_in_order_with_volumes_and_are_remade_from_the_last() {
+async fn pods_of_a_stateful_set_are_created_in_order_with_volumes_and_replaced_from_the_last() {
     let cluster = TestCluster::new(2).await;
     let class = json!({"metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "sim"});
     cluster.create("/apis/storage.k8s.io/v1/storageclasses", class).await;
@@ -130,7 +130,7 @@ async fn pods_of_a_stateful_set_come_in_order_with_volumes_and_are_remade_from_t
     cluster.pass(3).await;
     assert_eq!(cluster.table("/apis/apps/v1/namespaces/test/statefulsets", &["Name", "Ready"]).await, "db 1/2");
     let first = cluster.get("/api/v1/namespaces/test/pods/db-0").await;
-    assert_eq!(first["spec"]["containers"][0]["image"], "postgres:17", "the last is remade first");
+    assert_eq!(first["spec"]["containers"][0]["image"], "postgres:17", "the last is replaced first");
     cluster.pass(20).await;
     let db = cluster.get(&format!("{sets}/db")).await;
     assert_eq!(db["status"]["currentRevision"], db["status"]["updateRevision"]);
@@ -160,7 +160,7 @@ async fn a_daemon_set_has_a_pod_on_every_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jobs_complete_or_fail_and_go_when_their_time_is_over() {
+async fn jobs_complete_or_fail_and_are_deleted_after_their_ttl() {
     let cluster = TestCluster::new(2).await;
     let jobs = "/apis/batch/v1/namespaces/test/jobs";
     let job = |name: &str, annotations: Value, more: Value| {

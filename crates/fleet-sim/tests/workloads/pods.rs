@@ -1,4 +1,4 @@
-//! Pods: what becomes of them, by image, annotation and rule.
+//! The status of pods, depending on image, annotations and rules.
 
 use expect_test::expect;
 use serde_json::json;
@@ -26,7 +26,7 @@ async fn a_deployment_is_ready_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_image_reference_that_does_not_parse_shows_as_the_guides_show_it() {
+async fn an_invalid_image_reference_has_the_status_of_the_guides() {
     let cluster = TestCluster::new(1).await;
     cluster.create(DEPLOYMENTS, deployment(3, "nginx:1.14.2:oops")).await;
     cluster.pass(600).await;
@@ -36,11 +36,11 @@ async fn an_image_reference_that_does_not_parse_shows_as_the_guides_show_it() {
         cluster.items("/api/v1/namespaces/test/pods").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let parts: Vec<&str> = pod_name.split('-').collect();
     assert_eq!((parts[0], parts[1].len(), parts[2].len()), ("web", 10, 5), "{pod_name}");
-    let told = cluster.events("Pod").await;
-    assert!(told.contains(&"Warning Failed Error: InvalidImageName".to_owned()), "{told:?}");
+    let events = cluster.events("Pod").await;
+    assert!(events.contains(&"Warning Failed Error: InvalidImageName".to_owned()), "{events:?}");
     assert!(
-        told.iter().any(|one| one.starts_with("Warning InspectFailed Failed to apply default image tag")),
-        "{told:?}"
+        events.iter().any(|one| one.starts_with("Warning InspectFailed Failed to apply default image tag")),
+        "{events:?}"
     );
 }
 
@@ -110,7 +110,7 @@ async fn annotations_make_pods_slow_unready_or_crash() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rule_counts_for_the_pods_that_it_matches() {
+async fn a_rule_applies_to_the_pods_that_it_matches() {
     let rules = json!([{"image": "nginx:2", "outcome": "crash", "jitter": "0s"}, {"readyAfter": "1s", "jitter": "0s"}]);
     let cluster = TestCluster::behaving(1, rules).await;
     cluster.create(DEPLOYMENTS, deployment(1, "nginx:1")).await;
@@ -131,7 +131,7 @@ async fn a_rule_counts_for_the_pods_that_it_matches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_nobody_owns_runs_and_ends() {
+async fn a_pod_without_an_owner_runs_and_terminates() {
     let cluster = TestCluster::new(1).await;
     let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]});
     cluster.create("/api/v1/namespaces/test/pods", json!({"metadata": {"name": "once"}, "spec": spec})).await;
@@ -144,14 +144,37 @@ async fn a_pod_that_nobody_owns_runs_and_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_node_a_pod_waits_and_says_why() {
+async fn a_pod_without_a_node_stays_pending_and_reports_why() {
     let cluster = TestCluster::new(0).await;
     cluster.create(DEPLOYMENTS, deployment(1, "nginx")).await;
     cluster.pass(5).await;
     assert_eq!(cluster.pods().await, "0/1 Pending 0");
-    let told = cluster.events("Pod").await;
-    assert_eq!(told, ["Warning FailedScheduling no nodes available to schedule pods"]);
+    let events = cluster.events("Pod").await;
+    assert_eq!(events, ["Warning FailedScheduling no nodes available to schedule pods"]);
     cluster.add_node("late").await;
     cluster.pass(5).await;
     assert_eq!(cluster.pods().await, "1/1 Running 0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn audit_02_the_longest_periods_in_objects_do_not_stop_other_workloads() {
+    let cluster = TestCluster::new(1).await;
+    let mut patient = deployment(1, "nginx:1.29");
+    patient["metadata"]["name"] = "patient".into();
+    patient["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = i64::MAX.into();
+    patient["spec"]["template"]["spec"]["tolerations"] = json!([{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": i64::MAX}]);
+    cluster.create(DEPLOYMENTS, patient).await;
+    let job = json!({"metadata": {"name": "long"}, "spec": {
+        "activeDeadlineSeconds": i64::MAX, "ttlSecondsAfterFinished": i32::MAX,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "nginx:1.29"}]}},
+    }});
+    cluster.create("/apis/batch/v1/namespaces/test/jobs", job).await;
+    cluster.pass(10).await;
+    cluster.delete(&format!("{DEPLOYMENTS}/patient")).await;
+    cluster.pass(10).await;
+    cluster.create(DEPLOYMENTS, deployment(1, "nginx:1.29")).await;
+    cluster.pass(10).await;
+    assert_eq!(cluster.deployments().await, "web 1/1 1 1", "the workloads go on");
+    let ready = http::Request::get("/readyz/workloads").body(Vec::new()).unwrap();
+    assert_eq!(cluster.client().request_text(ready).await.unwrap(), "ok");
 }

@@ -1,7 +1,6 @@
-//! Which API server an agent speaks to, as whom, and how fast.
-//!
-//! Decides in the order of the Go agents: `--kubeconfig`, the environment's `KUBECONFIG`, the service account of the pod that
-//! this process runs in, `~/.kube/config`. Never logs more of a connection than its address.
+//! The connection of an agent to an API server: kubeconfig lookup, client identity and rate limit. The lookup order is that of
+//! the Go agents: `--kubeconfig`, `KUBECONFIG`, the service account of the pod, `~/.kube/config`. Logs contain only the
+//! address of a connection.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,12 +14,12 @@ pub(crate) use super::throttle::Limit;
 use super::throttle::throttled;
 use crate::output::Hinted;
 
-/// Names kubeconfigs.
+/// Environment variable with the paths of kubeconfigs.
 const KUBECONFIG: &str = "KUBECONFIG";
 /// Set in every pod.
 const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
 
-/// Where it is written how to reach the API server.
+/// Where the connection settings come from.
 #[derive(Debug, PartialEq, Eq)]
 enum Source<'a> {
     File(&'a Path),
@@ -44,7 +43,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// How to reach the API server, in the current context of a kubeconfig or from within a pod.
+/// The connection settings: the current context of a kubeconfig, or the service account of the pod.
 pub(crate) async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
     let options = KubeConfigOptions::default();
     match Source::of(kubeconfig, |name| std::env::var_os(name)) {
@@ -52,34 +51,34 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Co
             let file = Kubeconfig::read_from(path);
             let file = file.with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
             let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-            config.with_context(|| format!("the kubeconfig {} cannot be used", path.display()))
+            config.with_context(|| format!("cannot use the kubeconfig {}", path.display()))
         }
         Source::Environment => {
-            let file = Kubeconfig::from_env().context("cannot read the kubeconfig that KUBECONFIG names")?;
-            let file = file.context("KUBECONFIG names no file")?;
+            let file = Kubeconfig::from_env().context("cannot read the kubeconfig named by KUBECONFIG")?;
+            let file = file.context("KUBECONFIG does not name a file")?;
             let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-            config.context("the kubeconfig that KUBECONFIG names cannot be used")
+            config.context("cannot use the kubeconfig named by KUBECONFIG")
         }
-        Source::Pod => kube::Config::incluster().context("the pod's service account cannot be used"),
+        Source::Pod => kube::Config::incluster().context("cannot use the pod's service account"),
         Source::Home => kube::Config::from_kubeconfig(&options).await.map_err(|error| {
             let hint = "name a kubeconfig with --kubeconfig or KUBECONFIG, or run in a pod with a service account";
-            let what = format!("there is no API server to connect to: {error}");
+            let what = format!("no API server to connect to: {error}");
             Hinted { what, hint: hint.to_owned() }.into()
         }),
     }
 }
 
-/// A client that introduces itself as `agent` and keeps to a limit, if there is one.
+/// A client with the user agent `agent` and an optional rate limit.
 pub(crate) fn client(mut config: kube::Config, agent: &str, limit: Option<Limit>) -> anyhow::Result<kube::Client> {
     let introduction = HeaderValue::from_str(&format!("{agent}/{}", env!("CARGO_PKG_VERSION")));
-    config.headers.push((http::header::USER_AGENT, introduction.context("that is no name for an agent")?));
+    config.headers.push((http::header::USER_AGENT, introduction.context("invalid user agent name")?));
     tracing::info!(server = address(&config.cluster_url), "connecting");
     let client =
-        kube::Client::try_from(config).context("the connection's certificates or credentials cannot be used")?;
+        kube::Client::try_from(config).context("cannot use the certificates or credentials of the connection")?;
     Ok(limited(client, limit))
 }
 
-/// What `--<whose>-qps` and `--<whose>-burst` allow.
+/// The rate limit of `--<whose>-qps` and `--<whose>-burst`.
 pub(crate) fn limit(flags: &Flags, whose: &str, problems: &mut Vec<Problem>) -> Option<Limit> {
     let rate = flags.rate(&format!("{whose}-qps"))?;
     let burst = u32::try_from(flags.integer(&format!("{whose}-burst"))).map(f64::from).unwrap_or_default();
@@ -89,7 +88,7 @@ pub(crate) fn limit(flags: &Flags, whose: &str, problems: &mut Vec<Problem>) -> 
     Some(Limit { rate, burst })
 }
 
-/// The same client with a limit of its own, if there is one.
+/// The same client with its own rate limit, if there is one.
 pub(crate) fn limited(client: kube::Client, limit: Option<Limit>) -> kube::Client {
     match limit {
         Some(limit) => throttled(client, limit),
@@ -97,7 +96,7 @@ pub(crate) fn limited(client: kube::Client, limit: Option<Limit>) -> kube::Clien
     }
 }
 
-/// Without user and password, which some addresses have.
+/// Removes user and password from an address.
 fn address(url: &http::Uri) -> String {
     let host = url.host().unwrap_or_default();
     url.port_u16().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
@@ -108,13 +107,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_told_without_what_is_secret_in_it() {
+    fn an_address_is_shown_without_credentials() {
         assert_eq!(address(&"https://user:word@hub.example:6443/path".parse().unwrap()), "hub.example:6443");
         assert_eq!(address(&"https://hub.example".parse().unwrap()), "hub.example");
     }
 
     #[test]
-    fn a_flag_goes_before_the_environment_and_that_before_the_pod() {
+    fn flags_precede_the_environment_and_the_environment_precedes_the_pod() {
         let source = |flag: Option<&'static str>, set: &[(&str, &str)]| {
             let variable = |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
             Source::of(flag.map(Path::new), variable)
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_none_is_named() {
+    async fn the_error_names_a_missing_kubeconfig() {
         let error = config(Some(Path::new("/no/such/file"))).await.unwrap_err();
         assert_eq!(error.to_string(), "cannot read the kubeconfig /no/such/file");
     }

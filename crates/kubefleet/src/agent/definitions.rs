@@ -1,12 +1,10 @@
-//! Waits until an API server knows our kinds.
-//!
-//! Decides from its CustomResourceDefinitions which kinds are missing, says so once with the command that installs them, and
-//! looks again when one of them changes. Never installs anything.
+//! Waits until the API server serves the CustomResourceDefinitions that an agent needs. Logs the missing kinds once with the
+//! command that installs them; never installs anything.
 
 use std::sync::Arc;
 
 use fleet_api::kinds::{CLUSTER_GROUP, INVENTORY_GROUP, PLACEMENT_GROUP};
-use fleet_runtime::{Actions, Broken, Cache, Controller, Kind, KindId, Moment, Options, Runtime, Triggers};
+use fleet_runtime::{Actions, Cache, Controller, Kind, KindId, Options, PlanInput, Runtime, TaskPanicked, Triggers};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -14,10 +12,10 @@ use tokio::sync::oneshot;
 
 use super::process::Stop;
 
-/// How a user gets what is missing.
+/// The command that installs the missing CustomResourceDefinitions.
 pub(crate) const HOW_TO_INSTALL: &str = "kubefleet crds | kubectl apply --server-side -f -";
 
-/// What is missing at the moment; `None` before the first look. Clones are the same.
+/// The missing kinds; `None` before the first check. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Missing(Arc<Mutex<Option<Vec<String>>>>);
 
@@ -25,7 +23,7 @@ impl Missing {
     /// For a readiness check.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.0.lock().as_deref() {
-            None => Err("the API server was not asked for its kinds yet".to_owned()),
+            None => Err("API discovery has not finished yet".to_owned()),
             Some([]) => Ok(()),
             Some(missing) => {
                 Err(format!("the API server does not serve {}; run: {HOW_TO_INSTALL}", missing.join(", ")))
@@ -34,19 +32,19 @@ impl Missing {
     }
 }
 
-/// Those of some kinds that are ours to define.
+/// The kinds that KubeFleet defines.
 pub(crate) fn ours(kinds: Vec<KindId>) -> Vec<KindId> {
     let groups = [CLUSTER_GROUP, PLACEMENT_GROUP, INVENTORY_GROUP];
     kinds.into_iter().filter(|kind| groups.contains(&&*kind.group)).collect()
 }
 
-/// Returns when all these kinds are served (true), or when the process is asked to stop (false).
+/// Returns true when all these kinds are served, or false when the process shuts down.
 pub(crate) async fn all_served(
     client: kube::Client,
     needed: Vec<KindId>,
     missing: &Missing,
     stop: Stop,
-) -> Result<bool, Broken> {
+) -> Result<bool, TaskPanicked> {
     let mut runtime = Runtime::new(client, Options { component: NAME.to_owned(), ..Options::default() });
     let definitions = runtime.cache(Kind::<CustomResourceDefinition>::new().slim(without_schemas));
     let (complete, completed) = oneshot::channel();
@@ -56,9 +54,9 @@ pub(crate) async fn all_served(
         missing: missing.clone(),
         complete: Mutex::new(Some(complete)),
     };
-    let marks = runtime.controller(wait, Triggers::new().on(&definitions, |_| [ALL]), 1);
-    // There may be no definition at all, and so no change that would wake anybody.
-    marks.mark(ALL);
+    let enqueuer = runtime.controller(wait, Triggers::new().on(&definitions, |_| [ALL]), 1);
+    // Without any CustomResourceDefinition there is no event that would trigger a check.
+    enqueuer.enqueue(ALL);
     let mut served = false;
     let either = async {
         tokio::select! {
@@ -71,7 +69,7 @@ pub(crate) async fn all_served(
 }
 
 const NAME: &str = "definitions";
-/// The one key: all definitions are looked at together.
+/// The only key: all CustomResourceDefinitions are checked together.
 const ALL: &str = "all";
 
 struct Wait {
@@ -86,7 +84,7 @@ impl Controller for Wait {
     type Key = &'static str;
     type Facts = ();
 
-    fn plan(&self, _: &&'static str, (): (), _: Moment) -> Actions {
+    fn plan(&self, _: &&'static str, (): (), _: PlanInput) -> Actions {
         let definitions = self.definitions.list();
         let served = |kind: &&KindId| definitions.iter().any(|definition| serves(definition, kind));
         let missing: Vec<String> = self.needed.iter().filter(|kind| !served(kind)).map(described).collect();
@@ -100,7 +98,7 @@ impl Controller for Wait {
             tracing::warn!(
                 missing,
                 install = HOW_TO_INSTALL,
-                "the API server does not serve all kinds; waiting for them"
+                "the API server does not serve all required kinds yet; waiting"
             );
         }
         Actions::none()
@@ -118,7 +116,7 @@ fn serves(definition: &CustomResourceDefinition, kind: &KindId) -> bool {
     is_it && established && definition.spec.versions.iter().any(|one| one.served && one.name == *kind.version)
 }
 
-/// Schemas are the bulk of a definition, and of no interest here.
+/// Drops the schemas, which are large and not needed here.
 fn without_schemas(definition: &mut Value) {
     let versions = definition.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
     for fields in versions.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_the_command_that_installs_it() {
+    fn missing_kinds_are_reported_with_the_install_command() {
         let missing = Missing::default();
         assert!(missing.check().is_err());
         *missing.0.lock() = Some(vec!["works.placement.kubernetes-fleet.io v1beta1".to_owned()]);

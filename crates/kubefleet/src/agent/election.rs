@@ -1,19 +1,17 @@
-//! Whether an agent acts only while it holds a lease, and which.
-//!
-//! Decides from the flags that all agents have in common. Never takes part in an election.
+//! Leader election settings from the flags that all agents share.
 
 use fleet_runtime::{Election, Seeds, Timing};
 
 use super::flags::{Flags, Problem, shown};
 
-/// The lease of this name that a process must hold to act, if it is asked to; bad timing is a problem in any case.
+/// The lease settings if leader election is enabled. Invalid timing is reported in any case.
 pub(crate) fn election(flags: &Flags, lease: &str, problems: &mut Vec<Problem>) -> Option<Election> {
     let timing = Timing {
         lease: flags.duration("leader-lease-duration"),
         renew: flags.duration("leader-renew-deadline"),
         retry: flags.duration("leader-retry-period"),
     };
-    // The order of client-go, which also leaves room for one more try before the deadline.
+    // client-go requires the same order; it leaves room for one more attempt before the deadline.
     if timing.lease <= timing.renew || timing.renew.as_secs_f64() <= timing.retry.as_secs_f64() * 1.2 {
         problems.push(Problem::new(format!(
             "--leader-lease-duration ({}) must be longer than --leader-renew-deadline ({}), and that longer than 1.2 times \
@@ -31,7 +29,7 @@ pub(crate) fn election(flags: &Flags, lease: &str, problems: &mut Vec<Problem>) 
     })
 }
 
-/// What this machine, or the pod, is called.
+/// The host name, which is the name of the pod in Kubernetes.
 fn machine() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "agent".to_owned() } else { name.trim().to_owned() }

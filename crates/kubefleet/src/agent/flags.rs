@@ -1,8 +1,7 @@
-//! Flags as Go programs take them: `-x`, `--x`, `--x=value`, `--x value`; for a bool `--x` alone, or `--x=false`.
+//! Parses flags as Go programs do: `-x`, `--x`, `--x=value`, `--x value`; for a bool `--x` alone, or `--x=false`. The last
+//! value of a repeated flag counts.
 //!
-//! Decides from a table what a command line says, and refuses it with every reason at once: a name that nobody knows (with
-//! the nearest one that somebody does), a value that does not fit. The last of several values of one flag counts. Never
-//! decides what a flag means.
+//! All problems of a command line are reported at once. An unknown flag is reported with the most similar known one.
 
 pub(crate) mod rows;
 mod value;
@@ -17,62 +16,61 @@ pub(crate) use value::{Shape, duration_of, shown};
 use crate::nearest::nearest;
 use crate::output::Hinted;
 
-/// One row of an agent's table.
+/// A flag of an agent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flag {
     pub(crate) name: &'static str,
-    /// As it would stand on the command line.
+    /// As written on the command line.
     pub(crate) default: &'static str,
     pub(crate) shape: Shape,
     pub(crate) help: &'static str,
     pub(crate) effect: Effect,
 }
 
-/// What comes of giving a flag.
+/// The effect of a flag.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Effect {
-    Acts,
-    /// Taken, so that command lines of the Go agents work unchanged, but of no use here; this is why.
-    Idle(&'static str),
-    /// What it asks for does not exist here, and nobody depends on it: other values than this one are taken with a warning, and
-    /// this is why.
-    Lacking(&'static str, &'static str),
-    /// What it asks for does not exist here: only this value is taken, and this is why.
-    Only(&'static str, &'static str),
+    Active,
+    /// Accepted so that command lines of the Go agents work, but without effect; with the reason.
+    Ignored(&'static str),
+    /// The feature is not available and optional: other values than this one are accepted with a warning; with the reason.
+    Unsupported(&'static str, &'static str),
+    /// The feature is not available: only this value is accepted; with the reason.
+    OnlyValue(&'static str, &'static str),
 }
 
-/// What a command line says, complete with defaults.
+/// A parsed command line, with defaults.
 #[derive(Debug)]
 pub(crate) struct Flags {
     values: BTreeMap<&'static str, Value>,
-    /// Those that stand on the command line.
+    /// Flags that were given on the command line.
     given: BTreeSet<&'static str>,
-    /// Flags that were given and do nothing, with why.
-    pub(crate) idle: Vec<(&'static str, &'static str)>,
-    /// Flags that ask for what there is not, with why.
-    pub(crate) lacking: Vec<(&'static str, &'static str)>,
+    /// Given flags without effect, with the reason.
+    pub(crate) no_effect: Vec<(&'static str, &'static str)>,
+    /// Given flags whose feature is not available, with the reason.
+    pub(crate) unsupported: Vec<(&'static str, &'static str)>,
 }
 
-/// Why a command line is refused.
+/// Why a command line is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// `-h` or `--help`.
-    HelpWanted,
+    HelpRequested,
     Problems(Vec<Problem>),
 }
 
 #[cfg(test)]
 impl Refusal {
-    /// All that is wrong, a line each.
-    pub(crate) fn told(&self) -> String {
+    /// All problems, one per line.
+    pub(crate) fn describe(&self) -> String {
         match self {
-            Self::HelpWanted => "help".to_owned(),
+            Self::HelpRequested => "help".to_owned(),
             Self::Problems(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
         }
     }
 }
 
-/// One thing that is wrong, and perhaps what was meant.
+/// A problem, with an optional hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) what: String,
@@ -92,11 +90,12 @@ impl fmt::Display for Problem {
 }
 
 impl Flags {
-    /// Reads a command line by the rows of these tables.
+    /// Parses a command line by these tables.
     pub(crate) fn parse(tables: &[&'static [Flag]], arguments: &[String]) -> Result<Self, Refusal> {
         let table: BTreeMap<&'static str, &'static Flag> =
             tables.iter().flat_map(|rows| rows.iter()).map(|flag| (flag.name, flag)).collect();
-        let mut flags = Self { values: BTreeMap::new(), given: BTreeSet::new(), idle: Vec::new(), lacking: Vec::new() };
+        let mut flags =
+            Self { values: BTreeMap::new(), given: BTreeSet::new(), no_effect: Vec::new(), unsupported: Vec::new() };
         let mut problems = Vec::new();
         for flag in table.values() {
             match flag.shape.read(flag.default) {
@@ -114,22 +113,22 @@ impl Flags {
     }
 
     fn take(&mut self, flag: &'static Flag, value: Value) {
-        self.idle.retain(|(name, _)| *name != flag.name);
-        self.lacking.retain(|(name, _)| *name != flag.name);
+        self.no_effect.retain(|(name, _)| *name != flag.name);
+        self.unsupported.retain(|(name, _)| *name != flag.name);
         match flag.effect {
-            Effect::Idle(why) => self.idle.push((flag.name, why)),
-            Effect::Lacking(fine, why) if flag.shape.read(fine).as_ref() != Ok(&value) => {
-                self.lacking.push((flag.name, why));
+            Effect::Ignored(why) => self.no_effect.push((flag.name, why)),
+            Effect::Unsupported(fine, why) if flag.shape.read(fine).as_ref() != Ok(&value) => {
+                self.unsupported.push((flag.name, why));
             }
-            Effect::Acts | Effect::Lacking(..) | Effect::Only(..) => {}
+            Effect::Active | Effect::Unsupported(..) | Effect::OnlyValue(..) => {}
         }
         self.values.insert(flag.name, value);
         self.given.insert(flag.name);
     }
 
-    /// Whether it stands on the command line, be it with its default.
+    /// Whether the flag was given on the command line, even with its default value.
     pub(crate) fn is_given(&self, name: &str) -> bool {
-        debug_assert!(self.values.contains_key(name), "no table has the flag {name}");
+        debug_assert!(self.values.contains_key(name), "the flag {name} is not declared");
         self.given.contains(name)
     }
 
@@ -158,7 +157,7 @@ impl Flags {
         }
     }
 
-    /// An integer that the table's bounds keep from being negative.
+    /// An integer whose bounds exclude negative values.
     pub(crate) fn count(&self, name: &str) -> usize {
         usize::try_from(self.integer(name)).unwrap_or_default()
     }
@@ -170,7 +169,7 @@ impl Flags {
         }
     }
 
-    /// `None` where the limit is turned off.
+    /// `None` if the limit is disabled.
     pub(crate) fn rate(&self, name: &str) -> Option<f64> {
         match self.value(name) {
             Some(Value::Rate(rate)) => *rate,
@@ -178,15 +177,15 @@ impl Flags {
         }
     }
 
-    /// A flag that no table has, or that has another shape, is a mistake of ours that any test of an agent's flags finds.
+    /// An undeclared flag or a wrong type is a programming error that every test of an agent's flags detects.
     fn value(&self, name: &str) -> Option<&Value> {
         let value = self.values.get(name);
-        debug_assert!(value.is_some(), "no table has the flag {name}");
+        debug_assert!(value.is_some(), "the flag {name} is not declared");
         value
     }
 }
 
-/// A flag of the table with the text that was given for it.
+/// A flag and its given text.
 struct Given<'a> {
     flag: &'static Flag,
     text: &'a str,
@@ -196,11 +195,11 @@ impl Given<'_> {
     fn read(&self) -> Result<(&'static Flag, Value), Problem> {
         let Given { flag, text } = self;
         let value = flag.shape.read(text).map_err(|why| Problem::new(format!("--{}={text} {why}", flag.name)))?;
-        if let Effect::Only(only, why) = flag.effect
+        if let Effect::OnlyValue(only, why) = flag.effect
             && flag.shape.read(only).as_ref() != Ok(&value)
         {
-            let hint = Some(format!("leave --{} out, or set it to {only:?}", flag.name));
-            return Err(Problem { what: format!("--{}={text} is not possible: {why}", flag.name), hint });
+            let hint = Some(format!("omit --{}, or set it to {only:?}", flag.name));
+            return Err(Problem { what: format!("--{}={text} is not supported: {why}", flag.name), hint });
         }
         Ok((flag, value))
     }
@@ -208,13 +207,13 @@ impl Given<'_> {
 
 type Table = BTreeMap<&'static str, &'static Flag>;
 
-/// Finds which argument is the name of a flag, and which its value.
+/// Splits the arguments into flags and values.
 fn split<'a>(table: &Table, arguments: &'a [String]) -> Result<Vec<Result<Given<'a>, Problem>>, Refusal> {
     let mut found = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let Some(bare) = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) else {
-            found.push(Err(Problem::new(format!("{argument:?} is no flag, and nothing else is taken"))));
+            found.push(Err(Problem::new(format!("{argument:?} is not a flag; only flags are accepted"))));
             continue;
         };
         let (name, text) = match bare.split_once('=') {
@@ -222,7 +221,7 @@ fn split<'a>(table: &Table, arguments: &'a [String]) -> Result<Vec<Result<Given<
             None => (bare, None),
         };
         if matches!(name, "h" | "help") && !table.contains_key(name) {
-            return Err(Refusal::HelpWanted);
+            return Err(Refusal::HelpRequested);
         }
         let Some(flag) = table.get(name).copied() else {
             found.push(Err(unknown(table, name)));
@@ -241,18 +240,18 @@ fn split<'a>(table: &Table, arguments: &'a [String]) -> Result<Vec<Result<Given<
 
 fn unknown(table: &Table, name: &str) -> Problem {
     let hint = nearest(name, table.keys().copied()).first().map_or_else(
-        || "--help lists all flags".to_owned(),
-        |known| format!("did you mean --{known}? --help lists all flags"),
+        || "see --help for all flags".to_owned(),
+        |known| format!("did you mean --{known}? see --help for all flags"),
     );
-    Problem { what: format!("there is no flag --{name}"), hint: Some(hint) }
+    Problem { what: format!("unknown flag --{name}"), hint: Some(hint) }
 }
 
-/// All problems in one error; the hints of those that have one, else `otherwise`.
+/// One error for all problems, with their hints or `otherwise`.
 pub(crate) fn refused(problems: Vec<Problem>, otherwise: &str) -> Hinted {
     let hints: Vec<String> = problems.iter().filter_map(|problem| problem.hint.clone()).collect();
     let what: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
     let hint = if hints.is_empty() { otherwise.to_owned() } else { hints.join("; ") };
-    Hinted { what: what.join("\n       "), hint }
+    Hinted { what: what.join("\n     "), hint }
 }
 
 /// All flags of some tables, for `--help`.
@@ -261,9 +260,9 @@ pub(crate) fn help(tables: &[&'static [Flag]]) -> String {
     for flag in tables.iter().flat_map(|rows| rows.iter()) {
         let value = if flag.default.is_empty() { String::new() } else { format!(" (default {})", flag.default) };
         let effect = match flag.effect {
-            Effect::Acts => String::new(),
-            Effect::Idle(why) | Effect::Lacking(_, why) => format!(". Has no effect: {why}"),
-            Effect::Only(only, why) => format!(". Only {only:?} is possible: {why}"),
+            Effect::Active => String::new(),
+            Effect::Ignored(why) | Effect::Unsupported(_, why) => format!(". Has no effect: {why}"),
+            Effect::OnlyValue(only, why) => format!(". Only {only:?} is supported: {why}"),
         };
         let _ = writeln!(out, "  --{}{}\n        {}{effect}{value}", flag.name, flag.shape.placeholder(), flag.help);
     }
@@ -282,21 +281,21 @@ mod tests {
         acting("fleet-size", "100", Shape::Integer { least: 30, most: 200 }),
         acting("api-qps", "250", Shape::Rate { least: 10.0, most: 1000.0, zero_is_off: false }),
         acting("names", "", Shape::Text),
-        Flag { effect: Effect::Idle("nothing is repeated"), ..acting("resync", "6h", Shape::Text) },
-        Flag { effect: Effect::Only("false", "it is not built"), ..acting("webhook", "false", Shape::Bool) },
-        Flag { effect: Effect::Lacking("false", "there is none"), ..acting("profile", "false", Shape::Bool) },
+        Flag { effect: Effect::Ignored("no resync"), ..acting("resync", "6h", Shape::Text) },
+        Flag { effect: Effect::OnlyValue("false", "not implemented"), ..acting("webhook", "false", Shape::Bool) },
+        Flag { effect: Effect::Unsupported("false", "not available"), ..acting("profile", "false", Shape::Bool) },
         acting(
             "shoe",
             "left",
             Shape::Checked(|text| match text {
                 "left" | "right" => Ok(()),
-                _ => Err("is no shoe".to_owned()),
+                _ => Err("is not a shoe".to_owned()),
             }),
         ),
     ];
 
     const fn acting(name: &'static str, default: &'static str, shape: Shape) -> Flag {
-        Flag { name, default, shape, help: "Does something", effect: Effect::Acts }
+        Flag { name, default, shape, help: "Does something", effect: Effect::Active }
     }
 
     fn check(line: &str, expected: Expect) {
@@ -311,15 +310,15 @@ mod tests {
                     flags.rate("api-qps"),
                     flags.text("names"),
                 );
-                for (name, why) in flags.idle {
+                for (name, why) in flags.no_effect {
                     let _ = write!(said, "; {name}: {why}");
                 }
-                for (name, why) in flags.lacking {
+                for (name, why) in flags.unsupported {
                     let _ = write!(said, "; {name}! {why}");
                 }
                 said
             }
-            Err(Refusal::HelpWanted) => "help".to_owned(),
+            Err(Refusal::HelpRequested) => "help".to_owned(),
             Err(Refusal::Problems(problems)) => {
                 let text =
                     |one: &Problem| format!("{one}{}", one.hint.iter().fold(String::new(), |_, h| format!(" ({h})")));
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn one_dash_or_two_a_sign_or_a_space() {
+    fn flags_take_one_or_two_dashes_and_an_equals_sign_or_a_space() {
         check("", expect!["true 900s 100 Some(250.0) \"\""]);
         check("-wait-time=1m --fleet-size 30", expect!["true 60s 30 Some(250.0) \"\""]);
         check("-enable-x=false -names a;b -api-qps -1", expect!["false 900s 100 None \"a;b\""]);
@@ -339,31 +338,31 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         check(
             "--enable-xx --fleet-size=20 --wait-time=soon --api-qps=0 --enable-x=maybe --shoe=hat extra --zzz --names",
             expect![[r#"
-                there is no flag --enable-xx (did you mean --enable-x? --help lists all flags)
+                unknown flag --enable-xx (did you mean --enable-x? see --help for all flags)
                 --fleet-size=20 is not between 30 and 200
-                --wait-time=soon is no duration such as 30s, 5m or 1h30m
+                --wait-time=soon is not a duration such as 30s, 5m or 1h30m
                 --api-qps=0 is neither between 10 and 1000 nor negative (no limit)
-                --enable-x=maybe is neither true nor false
-                --shoe=hat is no shoe
-                "extra" is no flag, and nothing else is taken
-                there is no flag --zzz (--help lists all flags)
+                --enable-x=maybe is not true or false
+                --shoe=hat is not a shoe
+                "extra" is not a flag; only flags are accepted
+                unknown flag --zzz (see --help for all flags)
                 --names needs a value"#]],
         );
     }
 
     #[test]
-    fn flags_without_effect_are_taken_and_told_those_without_their_feature_refused() {
-        check("--resync=1h -resync=2h", expect!["true 900s 100 Some(250.0) \"\"; resync: nothing is repeated"]);
+    fn flags_without_effect_are_reported_and_unsupported_values_rejected() {
+        check("--resync=1h -resync=2h", expect!["true 900s 100 Some(250.0) \"\"; resync: no resync"]);
         check("--webhook=0 --profile=F --shoe right", expect!["true 900s 100 Some(250.0) \"\""]);
-        check("--profile", expect!["true 900s 100 Some(250.0) \"\"; profile! there is none"]);
+        check("--profile", expect!["true 900s 100 Some(250.0) \"\"; profile! not available"]);
         check("--profile --profile=false", expect!["true 900s 100 Some(250.0) \"\""]);
         check(
             "--webhook",
-            expect!["--webhook=true is not possible: it is not built (leave --webhook out, or set it to \"false\")"],
+            expect!["--webhook=true is not supported: not implemented (omit --webhook, or set it to \"false\")"],
         );
     }
 

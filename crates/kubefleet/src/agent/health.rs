@@ -1,7 +1,4 @@
-//! Whether the process lives (`/healthz`) and is of use (`/readyz`).
-//!
-//! Decides how checks are told: `ok`, or which of them fail and why. A process that answers at all lives; it is ready when
-//! every check passes. Never decides what a check looks at.
+//! `/healthz` (the process responds) and `/readyz` (all readiness checks pass), with the names and reasons of failed checks.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -14,7 +11,7 @@ use super::serving::{Answer, Page};
 
 type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The checks of readiness. Clones are the same checks.
+/// The readiness checks. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Checks(Arc<Mutex<Vec<(&'static str, Check)>>>);
 
@@ -25,28 +22,28 @@ impl fmt::Debug for Checks {
 }
 
 impl Checks {
-    /// Adds a check, or puts another one in the place of the one of that name. It says what is still waited for.
+    /// Adds or replaces a check. An error is the reason why the process is not ready.
     pub(crate) fn put(&self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         let mut checks = self.0.lock();
         checks.retain(|(known, _)| *known != name);
         checks.push((name, Arc::new(check)));
     }
 
-    /// `/healthz`, `/livez`, `/readyz` and `/readyz/CHECK`; with `?verbose` all checks are told.
+    /// `/healthz`, `/livez`, `/readyz` and `/readyz/CHECK`; `?verbose` lists all checks.
     pub(crate) fn page(&self) -> Page {
         let checks = self.clone();
         Arc::new(move |path, query| match path.strip_prefix("/readyz") {
-            Some("" | "/") => Some(checks.told(None, query == Some("verbose"))),
+            Some("" | "/") => Some(checks.report(None, query == Some("verbose"))),
             Some(name) => {
                 let name = name.strip_prefix('/')?;
                 let known = checks.0.lock().iter().any(|(known, _)| *known == name);
-                known.then(|| checks.told(Some(name), query == Some("verbose")))
+                known.then(|| checks.report(Some(name), query == Some("verbose")))
             }
             None => matches!(path, "/healthz" | "/livez").then(|| Answer::text(StatusCode::OK, "ok")),
         })
     }
 
-    fn told(&self, only: Option<&str>, verbose: bool) -> Answer {
+    fn report(&self, only: Option<&str>, verbose: bool) -> Answer {
         let checks = self.0.lock().clone();
         let mut lines = String::new();
         let mut passed = true;
@@ -72,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_lives_before_it_is_ready_and_says_what_it_waits_for() {
+    fn a_process_is_healthy_before_it_is_ready_and_reports_failed_checks() {
         let checks = Checks::default();
         checks.put("ping", || Ok(()));
         checks.put("caches", || Err("2 kinds are being listed".to_owned()));

@@ -1,7 +1,5 @@
-//! What is logged, and how much of it: klog's `-v`.
-//!
-//! Decides which levels each verbosity shows. Log lines go to standard error: constant message, data in fields. Never logs a
-//! credential: those are not given to anything that logs.
+//! Logging with klog's `-v`. Log lines go to standard error with a constant message and data in fields. Credentials must never
+//! reach a logged value.
 
 use tracing::Level;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -10,38 +8,38 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::flags::{Effect, Flag, Flags, Shape};
 
-/// From here on: every plan, and what it waits for.
+/// From this verbosity on: every plan and its reason to wait.
 const DEBUG_FROM: i64 = 4;
-/// From here on: every request of the client too.
+/// From this verbosity on: every request of the client too.
 const TRACE_FROM: i64 = 6;
 
-const WRITES_TO_STDERR: &str = "log lines go to standard error, in one format";
+const WRITES_TO_STDERR: &str = "logs go to standard error in a fixed format";
 
-/// klog's flags, which every agent takes. Only `-v` has a meaning here.
+/// klog's flags, which every agent accepts. Only `-v` has an effect.
 pub(crate) const FLAGS: &[Flag] = &[
     Flag {
         name: "v",
         default: "2",
         shape: Shape::Integer { least: 0, most: 10 },
-        help: "Verbosity: up to 3 lifecycle and troubles, from 4 every plan, from 6 every request",
-        effect: Effect::Acts,
+        help: "Log verbosity: 0-3 lifecycle and errors, 4-5 also every plan, 6 and more also every request",
+        effect: Effect::Active,
     },
-    idle("add_dir_header", "false", Shape::Bool),
-    idle("alsologtostderr", "false", Shape::Bool),
-    idle("log_backtrace_at", ":0", Shape::Text),
-    idle("log_dir", "", Shape::Text),
-    idle("log_file", "", Shape::Text),
-    idle("log_file_max_size", "1800", Shape::Text),
-    idle("logtostderr", "true", Shape::Bool),
-    idle("one_output", "false", Shape::Bool),
-    idle("skip_headers", "false", Shape::Bool),
-    idle("skip_log_headers", "false", Shape::Bool),
-    idle("stderrthreshold", "2", Shape::Text),
-    idle("vmodule", "", Shape::Text),
+    no_effect("add_dir_header", "false", Shape::Bool),
+    no_effect("alsologtostderr", "false", Shape::Bool),
+    no_effect("log_backtrace_at", ":0", Shape::Text),
+    no_effect("log_dir", "", Shape::Text),
+    no_effect("log_file", "", Shape::Text),
+    no_effect("log_file_max_size", "1800", Shape::Text),
+    no_effect("logtostderr", "true", Shape::Bool),
+    no_effect("one_output", "false", Shape::Bool),
+    no_effect("skip_headers", "false", Shape::Bool),
+    no_effect("skip_log_headers", "false", Shape::Bool),
+    no_effect("stderrthreshold", "2", Shape::Text),
+    no_effect("vmodule", "", Shape::Text),
 ];
 
-const fn idle(name: &'static str, default: &'static str, shape: Shape) -> Flag {
-    Flag { name, default, shape, help: "Taken for compatibility", effect: Effect::Idle(WRITES_TO_STDERR) }
+const fn no_effect(name: &'static str, default: &'static str, shape: Shape) -> Flag {
+    Flag { name, default, shape, help: "Accepted for compatibility", effect: Effect::Ignored(WRITES_TO_STDERR) }
 }
 
 /// Starts logging for the whole process. A second call changes nothing.
@@ -50,17 +48,17 @@ pub(crate) fn start(verbosity: i64) {
     let _ = tracing_subscriber::registry().with(shown(verbosity)).with(lines).try_init();
 }
 
-/// Says which flags were taken without doing anything.
-pub(crate) fn tell_of(flags: &Flags) {
-    for (flag, why) in &flags.idle {
-        tracing::info!(flag, why, "a flag has no effect");
+/// Logs flags without effect and flags whose feature is not available.
+pub(crate) fn warn_about_ineffective_flags(flags: &Flags) {
+    for (flag, why) in &flags.no_effect {
+        tracing::info!(flag, why, "flag has no effect");
     }
-    for (flag, why) in &flags.lacking {
-        tracing::warn!(flag, why, "a flag asks for what this agent does not have");
+    for (flag, why) in &flags.unsupported {
+        tracing::warn!(flag, why, "flag asks for a feature that is not available");
     }
 }
 
-/// Our own crates by verbosity; others only when something is wrong, or when everything is asked for.
+/// Our own crates by verbosity; other crates only warnings, or everything at the highest verbosity.
 fn shown(verbosity: i64) -> Targets {
     let (own, others) = match verbosity {
         TRACE_FROM.. => (Level::TRACE, Level::DEBUG),
@@ -77,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verbosity_shows_our_own_words_first_and_those_of_others_last() {
+    fn verbosity_shows_our_own_crates_before_others() {
         let shows = |verbosity, target: &str, level| shown(verbosity).would_enable(target, &level);
         assert!(shows(2, "fleet_hub::scheduler", Level::INFO) && !shows(2, "fleet_hub::scheduler", Level::DEBUG));
         assert!(shows(4, "fleet_runtime::worker", Level::DEBUG) && !shows(4, "kube_client", Level::DEBUG));

@@ -1,8 +1,6 @@
-//! `/metrics` in Prometheus' text format.
-//!
-//! Decides the form: prometheus-client writes OpenMetrics, in which the type of a counter stands under its name without
-//! `_total`; here every line has the name that is scraped. Adds what a process is asked for everywhere: memory, start, build.
-//! Never decides what is counted.
+//! `/metrics` in Prometheus' text format, with build, memory and start time of the process. prometheus-client writes
+//! OpenMetrics, where the type of a counter is listed without `_total`; this module rewrites the descriptions to the names of
+//! the samples.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,14 +16,14 @@ use prometheus_client::registry::Registry;
 use super::serving::{Answer, Page};
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Bytes in a page of memory, as Linux counts in `/proc` on the machines that we run on.
+/// Page size of `/proc` in bytes, on the supported machines.
 const PAGE_BYTES: i64 = 4096;
 
-/// A registry that shows the process itself.
+/// A registry with the build information.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-    registry.register("kubefleet_build", "What this process is", build);
+    registry.register("kubefleet_build", "Build information", build);
     registry.register_collector(Box::new(Process { started: jiff::Timestamp::now().as_second() }));
     registry
 }
@@ -46,7 +44,7 @@ fn text(registry: &Registry) -> Result<String, fmt::Error> {
     Ok(renamed(&encoded))
 }
 
-/// Gives descriptions the names that their samples have.
+/// Renames descriptions to the names of their samples.
 fn renamed(encoded: &str) -> String {
     let samples: BTreeSet<&str> = encoded
         .lines()
@@ -54,7 +52,7 @@ fn renamed(encoded: &str) -> String {
         .filter_map(|line| line.split(['{', ' ']).next())
         .collect();
     let mut out = String::with_capacity(encoded.len());
-    // Members of one process show the same metrics, each under its own label, but a metric is described once.
+    // The members of one process have the same metrics with different labels; each metric is described once.
     let mut described = BTreeSet::new();
     for line in encoded.lines().filter(|line| *line != "# EOF") {
         let mut words = line.splitn(4, ' ');
@@ -78,7 +76,7 @@ fn renamed(encoded: &str) -> String {
     out
 }
 
-/// What Prometheus' own libraries show of a process, as far as dashboards look at it.
+/// The process metrics of Prometheus' client libraries that dashboards use.
 #[derive(Debug)]
 struct Process {
     started: i64,
@@ -90,9 +88,9 @@ impl Collector for Process {
             let gauge = ConstGauge::new(value);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
         };
-        gauge("process_start_time_seconds", "When this process started", self.started)?;
+        gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds", self.started)?;
         match resident_bytes() {
-            Some(bytes) => gauge("process_resident_memory_bytes", "Memory that this process occupies", bytes),
+            Some(bytes) => gauge("process_resident_memory_bytes", "Resident memory size in bytes", bytes),
             None => Ok(()),
         }
     }

@@ -1,6 +1,4 @@
-//! The life of an agent process: it runs until it is asked to stop, and then ends soon, whatever is still under way.
-//!
-//! Decides how long an end may take. Never decides what runs.
+//! Runs an agent process until a termination signal, with a bounded shutdown.
 
 use std::time::Duration;
 
@@ -8,12 +6,12 @@ use anyhow::Context as _;
 
 use super::signals::Signals;
 
-/// From the signal to the end of the process. Kubernetes gives 30 s, but a standby waits for the lease meanwhile.
-pub(crate) const LONGEST_END: Duration = Duration::from_millis(1900);
-/// What threads get that are in a call of the operating system (a look-up of a name) when everything else has ended.
-const LAST_CALLS: Duration = Duration::from_millis(50);
+/// Longest shutdown. Kubernetes allows 30 s, but a standby replica waits for the lease meanwhile.
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1900);
+/// How long to wait for blocking system calls (such as DNS lookups) after everything else has ended.
+const BLOCKING_CALLS_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Runs an agent. `agent` gets a future that is ready when the process is asked to stop; it has `LONGEST_END` from then on.
+/// Runs an agent. After a termination signal it has `SHUTDOWN_TIMEOUT` to end.
 pub(crate) fn run<A>(agent: impl FnOnce(Stop) -> A) -> anyhow::Result<()>
 where
     A: Future<Output = anyhow::Result<()>>,
@@ -27,36 +25,36 @@ where
         tokio::pin!(agent);
         tokio::select! {
             outcome = &mut agent => return outcome,
-            () = signals.asked_to_stop() => tracing::info!("asked to stop"),
+            () = signals.received() => tracing::info!("received a termination signal; shutting down"),
         }
         asked.send_replace(true);
         tokio::select! {
-            outcome = tokio::time::timeout(LONGEST_END, agent) => {
+            outcome = tokio::time::timeout(SHUTDOWN_TIMEOUT, agent) => {
                 if let Ok(outcome) = outcome {
                     tracing::info!("stopped");
                     return outcome;
                 }
-                tracing::warn!("what was under way did not end in time; it is cut short");
+                tracing::warn!("shutdown timed out; cancelling the work in progress");
                 Ok(())
             }
-            () = signals.asked_to_stop() => {
-                tracing::warn!("asked to stop again; what is under way is cut short");
+            () = signals.received() => {
+                tracing::warn!("received a second termination signal; cancelling the work in progress");
                 Ok(())
             }
         }
     });
-    runtime.shutdown_timeout(LAST_CALLS);
+    runtime.shutdown_timeout(BLOCKING_CALLS_TIMEOUT);
     outcome
 }
 
-/// Tells that the process was asked to stop. Clones tell the same.
+/// The shutdown signal. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(tokio::sync::watch::Receiver<bool>);
 
 impl Stop {
-    /// Ready once the process was asked to stop, at any time before or after this call.
+    /// Completes once shutdown was requested, before or after this call.
     pub(crate) async fn asked(mut self) {
-        // The sender lives as long as the process; without it, stopping is right too.
+        // The sender lives as long as the process; if it is dropped, stop too.
         drop(self.0.wait_for(|asked| *asked).await);
     }
 }

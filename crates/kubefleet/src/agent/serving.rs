@@ -1,7 +1,5 @@
-//! A small HTTP server for probes and metrics: GET only, plain text, no secrets, no state.
-//!
-//! Decides where it listens (Go's way to write addresses: `:8080` is every interface, `0` or nothing turns it off) and how much
-//! it bears: so many connections, so long for a request. Never decides what is told.
+//! A small HTTP server for probes and metrics: GET only, plain text, no secrets, no state. Addresses are as in Go: `:8080` is
+//! every interface, `0` or an empty string disables the server. Connections and request times are limited.
 
 use std::convert::Infallible;
 use std::io;
@@ -9,6 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::http::body::WithGuard;
+use apiserver::http::connections::{ConnectionLimits, Connections, OpenConnection};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -20,14 +20,22 @@ use tokio::task::JoinSet;
 
 use crate::output::Hinted;
 
-/// Kubelets and a few Prometheus servers; more wait in line.
-const MOST_CONNECTIONS: usize = 64;
-/// Longest time from a connection to a complete request.
+/// Limits on connections to probes and metrics. Kubelets and Prometheus servers need a handful. If a client exceeds its share,
+/// its oldest idle connection is closed.
+const CONNECTIONS: ConnectionLimits = ConnectionLimits {
+    max_connections: 64,
+    max_unauthenticated_per_peer: 32,
+    handshake: LONGEST_REQUEST,
+    unauthenticated_idle: LONGEST_REQUEST,
+    idle: LONGEST_REQUEST,
+    response: Duration::from_secs(30),
+};
+/// Longest time from the connection to a complete request.
 const LONGEST_REQUEST: Duration = Duration::from_secs(5);
-/// Pause after the operating system could not hand out a connection (too many open files).
+/// Delay after a failed accept (too many open files).
 const AFTER_TROUBLE: Duration = Duration::from_millis(100);
 
-/// What is told at a path.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -41,10 +49,10 @@ impl Answer {
     }
 }
 
-/// Gives the answer for a path and its query; `None` for a path that there is nothing at.
+/// The response for a path and its query; `None` for an unknown path.
 pub(crate) type Page = Arc<dyn Fn(&str, Option<&str>) -> Option<Answer> + Send + Sync>;
 
-/// Opens an address; `None` if it is turned off. Fails at once if somebody else has it, so that a start says so.
+/// Listens on an address; `None` if it is disabled. Fails at start if the address is in use.
 pub(crate) async fn listen(flag: &str, address: &str) -> anyhow::Result<Option<TcpListener>> {
     let opened = match address {
         "" | "0" => return Ok(None),
@@ -61,17 +69,17 @@ pub(crate) async fn listen(flag: &str, address: &str) -> anyhow::Result<Option<T
     opened.map(Some).map_err(|error| {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
-                format!("another program has that port; choose another with --{flag}, or 0 for none")
+                format!("the port is in use; choose another with --{flag}, or 0 to disable")
             }
-            _ => format!("an address is HOST:PORT or :PORT; --{flag}=0 turns it off"),
+            _ => format!("use HOST:PORT or :PORT; --{flag}=0 disables it"),
         };
         Hinted { what: format!("cannot listen on {address}: {error}"), hint }.into()
     })
 }
 
-/// Every interface, of both families where there are two.
+/// All interfaces, IPv6 and IPv4 if both exist.
 async fn everywhere(port: &str) -> io::Result<TcpListener> {
-    let port = port.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "that is no port"))?;
+    let port = port.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "invalid port"))?;
     match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
             TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await
@@ -80,41 +88,53 @@ async fn everywhere(port: &str) -> io::Result<TcpListener> {
     }
 }
 
-/// Serves for as long as it is polled; connections end with it.
+/// Serves while it is polled; dropping it closes the connections.
 pub(crate) async fn serve(listener: Option<TcpListener>, page: Page) {
     let Some(listener) = listener else { return std::future::pending().await };
-    accept(listener, MOST_CONNECTIONS, |stream| connection(stream, page.clone())).await;
+    let connections = Connections::new(CONNECTIONS);
+    accept(listener, connections, |stream, open| connection(stream, open, page.clone())).await;
 }
 
-/// Takes connections for as long as it is polled, not more than so many at a time; they end with it.
-pub(crate) async fn accept<A>(listener: TcpListener, most: usize, attend: impl Fn(TcpStream) -> A)
-where
+/// Accepts connections while it is polled; dropping it closes them. If there are too many, an idle one is closed.
+pub(crate) async fn accept<A>(
+    listener: TcpListener,
+    connections: Connections,
+    attend: impl Fn(TcpStream, OpenConnection) -> A,
+) where
     A: Future<Output = ()> + Send + 'static,
 {
-    let mut connections = JoinSet::new();
+    let mut tasks = JoinSet::new();
     loop {
-        while connections.try_join_next().is_some() {}
-        if connections.len() >= most {
-            connections.join_next().await;
-        }
+        while tasks.try_join_next().is_some() {}
         match listener.accept().await {
-            Ok((stream, _)) => {
-                connections.spawn(attend(stream));
+            Ok((stream, peer)) => {
+                if let Some(open) = connections.admit(peer.ip()).await {
+                    tasks.spawn(attend(stream, open));
+                } else {
+                    tracing::debug!(%peer, "too many connections from this address");
+                }
             }
             Err(error) => {
-                tracing::warn!(%error, "no connection can be taken");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(AFTER_TROUBLE).await;
             }
         }
     }
 }
 
-async fn connection(stream: TcpStream, page: Page) {
-    let service = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(answered(&page, &request))));
+async fn connection(stream: TcpStream, open: OpenConnection, page: Page) {
+    open.secured();
+    let handle = open.handle();
+    let service = service_fn(move |request| {
+        let in_flight = handle.request();
+        let response = answered(&page, &request).map(|body| WithGuard::new(body, in_flight));
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
     let mut server = hyper::server::conn::http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(LONGEST_REQUEST);
-    if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
-        tracing::trace!(%error, "a connection to probes or metrics broke");
+    let serving = server.serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = open.serve(serving, std::future::pending(), Duration::ZERO).await {
+        tracing::trace!(%error, "connection to the probe or metrics server failed");
     }
 }
 
@@ -146,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn paths_have_answers_and_nothing_else_is_served() {
+    async fn only_known_paths_are_served() {
         let listener = listen("metrics-bind-address", "127.0.0.1:0").await.unwrap();
         let address = listener.as_ref().unwrap().local_addr().unwrap();
         let page: Page = Arc::new(|path, query| {
@@ -161,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_can_be_turned_off_and_is_refused_with_a_hint_when_it_is_taken() {
+    async fn an_address_can_be_disabled_and_is_rejected_with_a_hint_if_in_use() {
         assert!(listen("x", "0").await.unwrap().is_none() && listen("x", "").await.unwrap().is_none());
         let taken = listen("x", ":0").await.unwrap().unwrap();
         let port = taken.local_addr().unwrap().port();

@@ -1,11 +1,9 @@
-//! When the process is asked to end: SIGTERM (from Kubernetes) or SIGINT (Ctrl-C).
-//!
-//! Decides that the first of either counts. Never ends the process itself.
+//! Termination signals: SIGTERM (from Kubernetes) and SIGINT (Ctrl-C).
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens from the moment it is made, so that an early signal ends the process as cleanly as a late one.
+/// Listens from its creation on, so that an early signal causes a clean shutdown too.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
@@ -21,8 +19,8 @@ impl Signals {
         })
     }
 
-    /// Returns when the next signal comes.
-    pub(crate) async fn asked_to_stop(&mut self) {
+    /// Waits for the next termination signal.
+    pub(crate) async fn received(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

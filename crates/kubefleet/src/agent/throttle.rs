@@ -1,8 +1,6 @@
-//! A client that asks only so often.
-//!
-//! Decides when a request may go out: a bucket of `burst` requests that fills at `rate` a second, first come first served. Whoever
-//! gives up while waiting leaves the line and has taken nothing. Lease requests never wait: a busy agent must not lose its lease to
-//! its own limit. Never drops a request.
+//! A client-side rate limiter: a token bucket of `burst` requests that refills at `rate` per second, first come, first served.
+//! A cancelled request takes no token. Lease requests are exempt, so that a busy agent does not lose its lease to its own
+//! limit.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,25 +13,25 @@ use kube::client::Body;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Where leases live.
+/// API path of leases.
 const LEASES: &str = "/apis/coordination.k8s.io/";
 
-/// How often, in requests a second, and how many at once after a rest.
+/// Requests per second, and the burst.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limit {
     pub(crate) rate: f64,
     pub(crate) burst: f64,
 }
 
-/// A client behind a limit.
+/// A rate-limited client.
 pub(super) fn throttled(client: kube::Client, limit: Limit) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
-    kube::Client::new(Throttled { client, line: Arc::new(Line::new(limit)) }, namespace)
+    kube::Client::new(Throttled { client, limiter: Arc::new(RateLimiter::new(limit)) }, namespace)
 }
 
-/// Requests that wait for their turn. The lock is the line: it is handed over in the order in which it was asked for.
+/// The lock is fair, so that requests are sent in their order.
 #[derive(Debug)]
-struct Line(Mutex<Bucket>);
+struct RateLimiter(Mutex<Bucket>);
 
 #[derive(Debug)]
 struct Bucket {
@@ -42,13 +40,13 @@ struct Bucket {
     limit: Limit,
 }
 
-impl Line {
+impl RateLimiter {
     fn new(limit: Limit) -> Self {
         Self(Mutex::new(Bucket { tokens: limit.burst, at: Instant::now(), limit }))
     }
 
-    /// Returns when a request may go out.
-    async fn turn(&self) {
+    /// Waits for a token.
+    async fn acquire(&self) {
         let mut bucket = self.0.lock().await;
         if let Some(wait) = bucket.wait(Instant::now()) {
             tokio::time::sleep(wait).await;
@@ -65,7 +63,7 @@ impl Bucket {
         (self.tokens, self.at) = (filled.min(burst), now);
     }
 
-    /// How long until there is a token; `None` if there is one.
+    /// Time until a token is available; `None` if there is one.
     fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.fill(now);
         let missing = 1.0 - self.tokens;
@@ -76,7 +74,7 @@ impl Bucket {
 #[derive(Clone)]
 struct Throttled {
     client: kube::Client,
-    line: Arc<Line>,
+    limiter: Arc<RateLimiter>,
 }
 
 impl tower_service::Service<Request<Body>> for Throttled {
@@ -89,10 +87,10 @@ impl tower_service::Service<Request<Body>> for Throttled {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { client, line } = self.clone();
+        let Self { client, limiter } = self.clone();
         Box::pin(async move {
             if !request.uri().path().starts_with(LEASES) {
-                line.turn().await;
+                limiter.acquire().await;
             }
             client.send(request).await
         })
@@ -107,43 +105,43 @@ mod tests {
 
     const LIMIT: Limit = Limit { rate: 10.0, burst: 2.0 };
 
-    /// When each of some requests may go out, in milliseconds after `start`.
-    async fn turns(line: &Line, start: Instant, count: usize) -> Vec<u128> {
+    /// Times at which requests are sent, in milliseconds after `start`.
+    async fn acquire_times(limiter: &RateLimiter, start: Instant, count: usize) -> Vec<u128> {
         join_all((0..count).map(|_| async {
-            line.turn().await;
+            limiter.acquire().await;
             start.elapsed().as_millis()
         }))
         .await
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_goes_at_once_and_the_rest_in_the_pace_of_the_limit() {
-        let (line, start) = (Line::new(LIMIT), Instant::now());
-        assert_eq!(turns(&line, start, 4).await, [0, 0, 100, 200]);
+    async fn a_burst_is_sent_at_once_and_the_rest_at_the_rate() {
+        let (limiter, start) = (RateLimiter::new(LIMIT), Instant::now());
+        assert_eq!(acquire_times(&limiter, start, 4).await, [0, 0, 100, 200]);
         tokio::time::advance(Duration::from_mins(1)).await;
         let rested = Instant::now();
-        assert_eq!(turns(&line, rested, 3).await, [0, 0, 100], "a rest gives a burst, not more");
+        assert_eq!(acquire_times(&limiter, rested, 3).await, [0, 0, 100], "a rest gives a burst, not more");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gives_up_leaves_the_line_and_takes_nothing() {
-        let (line, start) = (Line::new(LIMIT), Instant::now());
-        turns(&line, start, 2).await;
-        let patience = Duration::from_millis(50);
-        let impatient = join_all((0..1000).map(|_| tokio::time::timeout(patience, line.turn()))).await;
-        assert!(impatient.iter().all(Result::is_err), "there is nothing left for 100 ms");
-        assert_eq!(start.elapsed(), patience);
-        assert_eq!(turns(&line, start, 2).await, [100, 200], "a thousand who are gone are not waited for");
+    async fn a_cancelled_request_takes_no_token() {
+        let (limiter, start) = (RateLimiter::new(LIMIT), Instant::now());
+        acquire_times(&limiter, start, 2).await;
+        let timeout = Duration::from_millis(50);
+        let results = join_all((0..1000).map(|_| tokio::time::timeout(timeout, limiter.acquire()))).await;
+        assert!(results.iter().all(Result::is_err), "there is nothing left for 100 ms");
+        assert_eq!(start.elapsed(), timeout);
+        assert_eq!(acquire_times(&limiter, start, 2).await, [100, 200], "a thousand who are gone are not waited for");
     }
 
-    /// What makes an agent useless: everybody waits longer than they have time for, and nothing is ever sent.
+    /// Regression: if every request times out while it waits, nothing is ever sent.
     #[tokio::test(start_paused = true)]
-    async fn with_more_work_than_the_limit_allows_the_limit_is_still_used_up() {
-        let line = Line::new(LIMIT);
+    async fn under_overload_the_full_rate_is_used() {
+        let limiter = RateLimiter::new(LIMIT);
         let worker = || async {
             let mut sent = 0;
             for _ in 0..10 {
-                sent += u32::from(tokio::time::timeout(Duration::from_secs(1), line.turn()).await.is_ok());
+                sent += u32::from(tokio::time::timeout(Duration::from_secs(1), limiter.acquire()).await.is_ok());
             }
             sent
         };

@@ -1,7 +1,5 @@
-//! A client that shows a token from a file, which somebody else keeps fresh.
-//!
-//! Decides when the file is read again: after a minute, and after a server did not accept what was in it. Space around a token is
-//! no part of it, because most who write such a file end it with a line end. Never logs a token.
+//! A client that sends the bearer token in a file which another process refreshes. The file is read again after a minute and
+//! after a 401 response; white space around the token is ignored. The token must never be logged.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -16,26 +14,26 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Tokens live for an hour or more, and are renewed long before their end.
-const READ_AGAIN_AFTER: Duration = Duration::from_mins(1);
+/// Tokens are valid for an hour or more and are renewed long before they expire.
+const REREAD_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The same client as whoever this file has the token of.
+/// A client that sends the token in this file.
 pub(crate) fn with_token_from(client: kube::Client, file: PathBuf) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     let token = Arc::new(Mutex::new(Token { file, header: None, read_at: None }));
-    kube::Client::new(Shown { client, token }, namespace)
+    kube::Client::new(TokenClient { client, token }, namespace)
 }
 
 struct Token {
     file: PathBuf,
-    /// As it was read last. A file that is gone or empty for a moment takes nothing away.
+    /// The last valid token: a missing or empty file keeps it.
     header: Option<HeaderValue>,
     read_at: Option<Instant>,
 }
 
 impl Token {
     fn header(&mut self, now: Instant) -> Option<HeaderValue> {
-        if self.read_at.is_none_or(|at| now.saturating_duration_since(at) >= READ_AGAIN_AFTER) {
+        if self.read_at.is_none_or(|at| now.saturating_duration_since(at) >= REREAD_INTERVAL) {
             self.header = self.read().or(self.header.take());
             self.read_at = Some(now);
         }
@@ -50,19 +48,19 @@ impl Token {
         Some(header)
     }
 
-    /// Somebody does not accept it: the next request reads the file again.
-    fn doubt(&mut self) {
+    /// The token was rejected: the next request reads the file again.
+    fn invalidate(&mut self) {
         self.read_at = None;
     }
 }
 
 #[derive(Clone)]
-struct Shown {
+struct TokenClient {
     client: kube::Client,
     token: Arc<Mutex<Token>>,
 }
 
-impl tower_service::Service<Request<Body>> for Shown {
+impl tower_service::Service<Request<Body>> for TokenClient {
     type Response = Response<Body>;
     type Error = kube::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, kube::Error>> + Send>>;
@@ -79,7 +77,7 @@ impl tower_service::Service<Request<Body>> for Shown {
         Box::pin(async move {
             let answer = client.send(request).await;
             if answer.as_ref().is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED) {
-                token.lock().doubt();
+                token.lock().invalidate();
             }
             answer
         })
@@ -91,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_read_without_what_is_around_it_and_again_when_it_may_be_old() {
+    fn a_token_is_trimmed_and_reread_after_an_interval_or_a_rejection() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("token");
         let mut token = Token { file: file.clone(), header: None, read_at: None };
@@ -109,14 +107,14 @@ mod tests {
         assert_eq!(shown(&mut token, 119).as_deref(), Some("Bearer one"));
         assert_eq!(shown(&mut token, 120).as_deref(), Some("Bearer two"));
         std::fs::write(&file, "three").unwrap();
-        token.doubt();
+        token.invalidate();
         assert_eq!(shown(&mut token, 121).as_deref(), Some("Bearer three"), "what was refused is read again at once");
         for gone in [Some(""), Some("no\u{0}header"), None] {
             match gone {
                 Some(text) => std::fs::write(&file, text).unwrap(),
                 None => std::fs::remove_file(&file).unwrap(),
             }
-            token.doubt();
+            token.invalidate();
             assert_eq!(shown(&mut token, 122).as_deref(), Some("Bearer three"));
         }
     }

@@ -1,6 +1,7 @@
-//! The member agent and its side-car, for members on which every megabyte counts: `kubefleet member-agent` and `kubefleet
-//! refresh-token` in a program of a fraction of the size, most of which an idle agent never touches. Decides nothing: everything is
-//! in the library.
+//! The member agent and its side-car in a program of a fraction of the size of `kubefleet`, for members with little memory.
+
+// Arithmetic on times can panic; `clippy.toml` lists the types for which it is allowed.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 fn main() -> std::process::ExitCode {
     kubefleet::run_member_agent()

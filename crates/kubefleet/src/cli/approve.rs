@@ -1,8 +1,5 @@
-//! `approve`: opens a gate of a staged update run.
-//!
-//! Decides which approval requests are meant: one by its name, as other releases of this command do, or what a run (or one
-//! of its stages) waits for. If it waits for nothing, says what stands there instead. Never opens a gate that has not been
-//! reached.
+//! `approve`: opens a gate of a staged update run, by run and stage or by the name of the approval request. Never opens a gate
+//! that the run has not reached.
 
 use std::time::Duration;
 
@@ -18,32 +15,32 @@ use serde_json::json;
 use super::connection::{Hub, HubFlags};
 use super::objects::{based_on, in_scope};
 use super::output::since;
-use super::picture::Surroundings;
-use super::words;
+use super::run_inputs::RunInputs;
+use super::state_labels;
 use crate::agent::flags::duration_of;
 use crate::nearest::{alternatives, nearest};
-use crate::output::{Hinted, Misused, NothingDone, print, program};
+use crate::output::{Hinted, NothingChanged, UsageError, print, program, suggested_command};
 
-/// Approve what a staged update run waits for
+/// Approve a gate that a staged update run is waiting at
 ///
-/// Names a run, and a stage if it waits in several places; or, as other releases do, the approval request itself.
+/// Specify the run, and the stage if the run is waiting at several gates; or, as in other releases, the approval request.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubefleet approve web-1                        what the run web-1 waits for
+  kubefleet approve web-1                        the gate that the run web-1 is waiting at
   kubefleet approve web-1 canary                 the gate of its stage canary
-  kubefleet approve web-1 --all                  everything that it waits for
+  kubefleet approve web-1 --all                  all gates that it is waiting at
   kubefleet approve web-1 -n shop                a StagedUpdateRun in the namespace shop
   kubefleet approve careq --name web-1-after-canary
   kubefleet approve areq --name web-1-after-canary -n shop")]
 pub(crate) struct Args {
-    /// A run; or with --name the kind of the request: clusterapprovalrequest, careq, approvalrequest, areq
+    /// The run; with --name, the kind of the request: clusterapprovalrequest, careq, approvalrequest, areq
     #[arg(value_name = "RUN")]
     run: Option<String>,
     /// A stage of the run
     #[arg(value_name = "STAGE", conflicts_with_all = ["name", "all"])]
     stage: Option<String>,
-    /// Approve everything that the run waits for
+    /// Approve all gates that the run is waiting at
     #[arg(long, conflicts_with = "name")]
     all: bool,
     /// Name of the approval request
@@ -56,12 +53,12 @@ pub(crate) struct Args {
     hub: HubFlags,
 }
 
-/// A duration as Go takes it.
+/// Parses a Go duration.
 pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     duration_of(text).ok_or_else(|| "not a duration such as 30s, 5m or 1h30m".to_owned())
 }
 
-/// Words for the two kinds of requests, in lower case.
+/// Lower-case names of the two kinds of requests.
 const CLUSTER_KINDS: [&str; 3] = ["clusterapprovalrequest", "clusterapprovalrequests", "careq"];
 const NAMESPACED_KINDS: [&str; 3] = ["approvalrequest", "approvalrequests", "areq"];
 
@@ -77,21 +74,22 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
     };
     match tokio::time::timeout(args.timeout, approving).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(anyhow::anyhow!("the hub did not take the approval within {:?}", args.timeout)),
+        Err(_) => Err(anyhow::anyhow!("the hub did not accept the approval within {:?}", args.timeout)),
     }
 }
 
 fn no_run() -> anyhow::Error {
-    let hint = format!("name a run: {0} approve RUN [STAGE]; {0} status lists them", program());
-    Misused(Hinted { what: "resource kind is required".to_owned(), hint }).into()
+    let hint = format!("specify a run: {0} approve RUN [STAGE]; {0} status lists the runs", program());
+    UsageError(Hinted { what: "resource kind is required".to_owned(), hint }).into()
 }
 
-/// The name of the request, if it is named as other releases do.
+/// The request in the syntax of other releases.
 fn by_kind(args: &Args) -> anyhow::Result<Option<&str>> {
     let kind = args.run.as_deref().map(str::to_lowercase);
     let is_cluster = kind.as_deref().is_some_and(|kind| CLUSTER_KINDS.contains(&kind));
     let is_namespaced = kind.as_deref().is_some_and(|kind| NAMESPACED_KINDS.contains(&kind));
-    let refuse = |what: String, hint: &str| -> anyhow::Error { Misused(Hinted { what, hint: hint.to_owned() }).into() };
+    let refuse =
+        |what: String, hint: &str| -> anyhow::Error { UsageError(Hinted { what, hint: hint.to_owned() }).into() };
     if !is_cluster && !is_namespaced {
         return match (&args.name, &args.run) {
             (None, _) => Ok(None),
@@ -103,12 +101,15 @@ fn by_kind(args: &Args) -> anyhow::Result<Option<&str>> {
         };
     }
     let Some(name) = args.name.as_deref().filter(|name| !name.is_empty()) else {
-        return Err(refuse("resource name is required".to_owned(), "--name NAME; kubectl get careq lists them"));
+        return Err(refuse(
+            "resource name is required".to_owned(),
+            "use --name NAME; kubectl get careq lists the requests",
+        ));
     };
     match (&args.hub.namespace, is_cluster) {
         (Some(_), true) => Err(refuse(
             "clusterapprovalrequest is cluster-scoped and does not accept a namespace".to_owned(),
-            "leave -n out, or approve an approvalrequest",
+            "omit -n, or approve an approvalrequest",
         )),
         (None, false) => Err(refuse(
             "namespace is required for approvalrequest (use --namespace or -n flag)".to_owned(),
@@ -136,9 +137,11 @@ async fn approve_by_name<S: Scope>(hub: &Hub, name: &str) -> anyhow::Result<()> 
 
 async fn approve_run<S: Scope>(hub: &Hub, name: &str, args: &Args) -> anyhow::Result<()> {
     let run: Obj<UpdateRun, S> = hub.find("run", name).await?;
-    let around = Surroundings::<S>::read(hub, Some(&run.spec.placement_name)).await?;
+    let around = RunInputs::<S>::read(hub, Some(&run.spec.placement_name)).await?;
     let now = Clock::Real.now();
-    let Some(seen) = around.overview(&run, now) else { return Err(anyhow::anyhow!("{name:?} is no name of a run")) };
+    let Some(seen) = around.overview(&run, now) else {
+        return Err(anyhow::anyhow!("{name:?} is not a valid run name"));
+    };
     let requests = meant(&seen, args.stage.as_deref(), args.all, now)?;
     for request in requests {
         print(&approve_request::<S>(hub, &request).await?)?;
@@ -146,12 +149,12 @@ async fn approve_run<S: Scope>(hub: &Hub, name: &str, args: &Args) -> anyhow::Re
     Ok(())
 }
 
-/// Approves a request by its name; says what came of it.
+/// Approves a request by its name; returns the message.
 pub(crate) async fn approve_request<S: Scope>(hub: &Hub, name: &str) -> anyhow::Result<String> {
     approve(hub, hub.find::<Approval, S>("approval request", name).await?).await
 }
 
-/// Names of the requests that are meant; an error says what stands there instead.
+/// Names of the requests to approve; an error describes the current state.
 fn meant(run: &RunOverview, stage: Option<&str>, all: bool, now: Timestamp) -> anyhow::Result<Vec<String>> {
     if let Some(name) = stage {
         return gate_of(run, name, now).map(|request| vec![request]);
@@ -159,14 +162,17 @@ fn meant(run: &RunOverview, stage: Option<&str>, all: bool, now: Timestamp) -> a
     let waiting: Vec<(&str, String)> =
         run.stages.iter().flat_map(|stage| closed(stage).map(|request| (stage.name.as_str(), request))).collect();
     match &waiting[..] {
-        [] => Err(refused(format!("run {:?} waits for no approval: it is {}", run.name, standing(run, now)), run)),
+        [] => Err(refused(
+            format!("run {:?} is not waiting for an approval: it is {}", run.name, standing(run, now)),
+            run,
+        )),
         [(_, request)] => Ok(vec![request.clone()]),
         _ if all => Ok(waiting.into_iter().map(|(_, request)| request).collect()),
         several => {
             let stages: Vec<&str> = several.iter().map(|(stage, _)| *stage).collect();
-            Err(Misused(Hinted {
-                what: format!("run {:?} waits for approvals of several stages: {}", run.name, stages.join(", ")),
-                hint: "name one, or take --all".to_owned(),
+            Err(UsageError(Hinted {
+                what: format!("run {:?} is waiting for approvals of several stages: {}", run.name, stages.join(", ")),
+                hint: "specify a stage, or use --all".to_owned(),
             })
             .into())
         }
@@ -189,24 +195,24 @@ fn gate_of(run: &RunOverview, name: &str, now: Timestamp) -> anyhow::Result<Stri
     let gates: Vec<&Gate> =
         stage.before.iter().chain(&stage.after).filter(|gate| matches!(gate.task, GateTask::Approval { .. })).collect();
     let what = match gates.iter().rev().find(|gate| gate.state == GateState::Open) {
-        _ if gates.is_empty() => format!("stage {name:?} of run {:?} needs no approval", run.name),
+        _ if gates.is_empty() => format!("stage {name:?} of run {:?} does not need an approval", run.name),
         Some(open) => {
             let ago = since(open.since.map(fleet_api::time::Time::instant), now);
             format!(
-                "stage {name:?} of run {:?} was approved {ago} ago; now it is {}",
+                "stage {name:?} of run {:?} was approved {ago} ago and is now {}",
                 run.name,
-                words::of_stage(stage.state).text
+                state_labels::of_stage(stage.state).text
             )
         }
         None => {
-            let state = words::of_stage(stage.state).text;
-            format!("stage {name:?} of run {:?} waits for no approval now: it is {state}", run.name)
+            let state = state_labels::of_stage(stage.state).text;
+            format!("stage {name:?} of run {:?} is not waiting for an approval: it is {state}", run.name)
         }
     };
     Err(refused(what, run))
 }
 
-/// Requests that stand open in a stage.
+/// Pending requests of a stage.
 fn closed(stage: &StageOverview) -> impl Iterator<Item = String> {
     stage.before.iter().chain(&stage.after).filter_map(|gate| match &gate.task {
         GateTask::Approval { request } if gate.state == GateState::Closed => Some(request.clone()),
@@ -215,24 +221,24 @@ fn closed(stage: &StageOverview) -> impl Iterator<Item = String> {
 }
 
 fn standing(run: &RunOverview, now: Timestamp) -> String {
-    let state = words::of_run(run.state).text;
+    let state = state_labels::of_run(run.state).text;
     let Some(then) = run.since else { return state.to_owned() };
     format!("{state}, for {}", since(Some(then.instant()), now))
 }
 
 fn refused(what: String, run: &RunOverview) -> anyhow::Error {
     let waiting = run.stages.iter().find(|stage| closed(stage).next().is_some());
-    let place = run.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+    let command = |words: &[&str]| suggested_command(words, run.namespace.as_deref());
     let hint = match waiting {
         Some(stage) => {
-            format!("stage {0} waits for one: {1} approve {2} {0}{place}", stage.name, program(), run.name)
+            format!("stage {} is waiting for one: {}", stage.name, command(&["approve", &run.name, &stage.name]))
         }
-        None => format!("{} status {}{place} shows what it waits for", program(), run.name),
+        None => format!("{} shows what the run is waiting for", command(&["status", &run.name])),
     };
-    NothingDone(Hinted { what, hint }).into()
+    NothingChanged(Hinted { what, hint }).into()
 }
 
-/// Approves one request, again if somebody else changes it meanwhile; says what came of it.
+/// Approves a request, with retries on conflicts; returns the message.
 async fn approve<S: Scope>(hub: &Hub, mut request: Obj<Approval, S>) -> anyhow::Result<String> {
     let name = request.metadata.name.clone().unwrap_or_default();
     let subject = subject::<S>(hub, &name);
@@ -242,12 +248,12 @@ async fn approve<S: Scope>(hub: &Hub, mut request: Obj<Approval, S>) -> anyhow::
         let generation = request.generation();
         if let Decoded::Known(_, accepted) = decode::<ApprovalAccepted>(&conditions, generation) {
             let ago = since(Some(accepted.last_transition_time.instant()), now);
-            return Ok(format!("{subject} was approved already: its run went on {ago} ago\n"));
+            return Ok(format!("{subject} was already approved: its run continued {ago} ago\n"));
         }
         let approved = decode::<Approved>(&conditions, generation);
         if let Some(at) = approved.current().filter(|_| approved.is_true()) {
             let ago = since(Some(at.last_transition_time.instant()), now);
-            return Ok(format!("{subject} was approved already, {ago} ago; its run has not gone on yet\n"));
+            return Ok(format!("{subject} was already approved {ago} ago; its run has not continued yet\n"));
         }
         let said = match S::KIND {
             ScopeKind::Cluster => Approved::ClusterRequestApproved,

@@ -1,39 +1,38 @@
-//! How a difference between two versions is printed, wherever one is shown.
-//!
-//! Decides layout and what is left out: long values are shown where they differ, texts of several lines as the lines that
-//! differ. What differs is `fleet_core::overview::changes`' to say.
+//! Prints differences between two versions. Long values are truncated around the difference; multi-line texts are shown as
+//! changed lines.
 
 use std::fmt::Write as _;
 
+use fleet_api::safe_text::{json, line};
 use fleet_core::overview::{Change, ChangeSort, FieldChange};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::output::{Paint, Tone};
 
-/// Longest value that is shown whole, in characters.
+/// Longest value that is not truncated, in characters.
 const VALUE_CHARACTERS: usize = 60;
-/// How much of what two long values have in common is shown before they differ, in characters.
+/// Common characters of two long values that are shown before the difference.
 const COMMON_CHARACTERS: usize = 15;
-/// Lines of a text that are shown; more are a file, not a glance.
+/// Maximum number of changed lines that are shown.
 const TEXT_LINES: usize = 20;
 
-/// How much is shown.
+/// Whether output is truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     Glance,
     Whole,
 }
 
-/// Resources and their fields, a line each.
+/// Resources and their fields, one per line.
 pub(crate) fn render(changes: &[Change], paint: Paint, depth: usize, extent: Extent) -> String {
     let indent = "  ".repeat(depth);
     let mut out = String::new();
     for change in changes {
         let tone = tone(change.sort);
         let _ = writeln!(out, "{indent}{}", paint.paint(tone, &format!("{} {change}", change.sort.sign())));
-        for line in change.fields.iter().flat_map(|field| field_lines(field, paint, extent)) {
-            let _ = writeln!(out, "{indent}    {line}");
+        for one in change.fields.iter().flat_map(|field| field_lines(field, paint, extent)) {
+            let _ = writeln!(out, "{indent}    {one}");
         }
     }
     out
@@ -48,7 +47,7 @@ fn tone(sort: ChangeSort) -> Tone {
 }
 
 fn field_lines(field: &FieldChange, paint: Paint, extent: Extent) -> Vec<String> {
-    let path = &field.path;
+    let path = line(&field.path);
     match (&field.before, &field.after) {
         (Some(Value::String(before)), Some(Value::String(after))) if before.contains('\n') || after.contains('\n') => {
             let mut lines = vec![format!("{path}:")];
@@ -56,24 +55,29 @@ fn field_lines(field: &FieldChange, paint: Paint, extent: Extent) -> Vec<String>
             lines
         }
         (Some(before), Some(after)) => {
-            let (before, after) = pair(&before.to_string(), &after.to_string(), extent);
+            let (before, after) = pair(&shown(before), &shown(after), extent);
             vec![format!("{path}: {before} → {after}")]
         }
-        (None, Some(after)) => vec![format!("{path}: + {}", window(&after.to_string(), 0, extent))],
-        (Some(before), None) => vec![format!("{path}: - {}", window(&before.to_string(), 0, extent))],
+        (None, Some(after)) => vec![format!("{path}: + {}", window(&shown(after), 0, extent))],
+        (Some(before), None) => vec![format!("{path}: - {}", window(&shown(before), 0, extent))],
         (None, None) => Vec::new(),
     }
 }
 
-/// The lines of a text that differ.
+/// A value as JSON, with escaped control characters.
+fn shown(value: &Value) -> String {
+    json(&value.to_string()).into_owned()
+}
+
+/// The changed lines of a text.
 fn text_lines(before: &str, after: &str, paint: Paint, extent: Extent) -> Vec<String> {
     let difference = TextDiff::from_lines(before, after);
-    let shown = |tag: ChangeTag, line: &str| {
-        let line = line.trim_end_matches('\n');
+    let shown = |tag: ChangeTag, one: &str| {
+        let one = one.trim_end_matches('\n');
         match tag {
             ChangeTag::Equal => None,
-            ChangeTag::Delete => Some(paint.paint(Tone::Bad, &format!("  - {line}"))),
-            ChangeTag::Insert => Some(paint.paint(Tone::Good, &format!("  + {line}"))),
+            ChangeTag::Delete => Some(paint.paint(Tone::Bad, &format!("  - {one}"))),
+            ChangeTag::Insert => Some(paint.paint(Tone::Good, &format!("  + {one}"))),
         }
     };
     let mut lines: Vec<String> =
@@ -86,7 +90,7 @@ fn text_lines(before: &str, after: &str, paint: Paint, extent: Extent) -> Vec<St
     lines
 }
 
-/// Two values; long ones from shortly before they differ.
+/// Two values; long ones are truncated around the difference.
 fn pair(before: &str, after: &str, extent: Extent) -> (String, String) {
     let is_long = |text: &str| text.chars().count() > VALUE_CHARACTERS;
     let common = before.chars().zip(after.chars()).take_while(|(one, other)| one == other).count();
@@ -94,7 +98,7 @@ fn pair(before: &str, after: &str, extent: Extent) -> (String, String) {
     (window(before, start, extent), window(after, start, extent))
 }
 
-/// A piece of a text; what is left out is marked.
+/// A truncated text with ellipses.
 fn window(text: &str, start: usize, extent: Extent) -> String {
     if extent == Extent::Whole {
         return text.to_owned();
@@ -119,6 +123,7 @@ mod tests {
             kind: "ConfigMap".to_owned(),
             namespace: "shop".to_owned(),
             name: "settings".to_owned(),
+            envelope: String::new(),
             fields: vec![FieldChange { path: "data.x".to_owned(), before, after }],
         };
         expected.assert_eq(&render(&[change], Paint::PLAIN, 0, extent));
@@ -157,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn of_texts_the_lines_that_differ_are_shown() {
+    fn changed_lines_of_texts_are_shown() {
         let text = |middle: &str| Some(json!(format!("[server]\nport = 80\n{middle}\nhost = web\n")));
         check(
             text("level = info"),
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_at_a_glance_is_there_when_all_is_asked_for() {
+    fn nothing_is_truncated_with_wide_output() {
         let numbers = |from: u32| Some(json!((from..from + 30).map(|n| n.to_string()).collect::<Vec<_>>().join("\n")));
         let shown = |extent| {
             let field = FieldChange { path: "x".to_owned(), before: numbers(0), after: numbers(100) };

@@ -1,8 +1,6 @@
-//! Which hub is meant, and as whom it is spoken to.
-//!
-//! Decides it as kubectl does: `--kubeconfig`, else `KUBECONFIG`, else `~/.kube/config`, else the pod's service account;
-//! there `--context`, else the current one. With `-n` namespaced kinds are meant, without it the cluster-scoped ones.
-//! What usually goes wrong is told in a line with a hint. Never asks the hub anything by itself.
+//! The connection to the hub, chosen as kubectl does: `--kubeconfig`, else `KUBECONFIG`, else `~/.kube/config`, else the
+//! service account of the pod; `--context`, else the current context. `-n` selects namespaced kinds instead of cluster-scoped
+//! ones. Common errors are explained with a hint.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -18,22 +16,22 @@ use crate::agent::connect;
 use crate::nearest::{alternatives, nearest};
 use crate::output::Hinted;
 
-/// How we introduce ourselves, in access logs and managed fields.
+/// Name in access logs and managed fields.
 pub(crate) const AGENT: &str = "kubectl-fleet";
-/// A hub that does not even take a connection in this time is not there, and somebody is waiting.
+/// Timeout of a connection.
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
 /// Set in every pod.
 const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
-/// Contexts that are listed in a hint; more are no help.
+/// Maximum number of contexts in a hint.
 const CONTEXTS_SHOWN: usize = 5;
 
-/// Flags that every verb takes, named as kubectl names them.
+/// Flags of every command, as in kubectl.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct HubFlags {
-    /// Namespace of placement and runs; without it, cluster-scoped ones are meant
+    /// Namespace of the placement and its runs; omit it for cluster-scoped ones
     #[arg(short, long, value_name = "NAMESPACE", help_heading = "Hub")]
     pub(crate) namespace: Option<String>,
-    /// Context of the hub in the kubeconfig; without it, the current one
+    /// Context of the hub in the kubeconfig; defaults to the current context
     #[arg(
         long,
         value_name = "NAME",
@@ -42,19 +40,19 @@ pub(crate) struct HubFlags {
         help_heading = "Hub"
     )]
     pub(crate) context: Option<String>,
-    /// The kubeconfig; without it, what KUBECONFIG names, or ~/.kube/config
+    /// Path to the kubeconfig; defaults to KUBECONFIG, then ~/.kube/config
     #[arg(long, value_name = "FILE", help_heading = "Hub")]
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
-/// A hub that can be spoken to.
+/// A hub with its client.
 pub(crate) struct Hub {
     pub(crate) client: kube::Client,
-    /// `None` where cluster-scoped kinds are meant.
+    /// `None` for cluster-scoped kinds.
     pub(crate) namespace: Option<String>,
-    /// Where it is, for people.
+    /// The address, for messages.
     pub(crate) server: String,
-    /// Where other clusters of the fleet may be found.
+    /// The kubeconfig, which may have contexts of members.
     kubeconfig: Option<Kubeconfig>,
 }
 
@@ -65,24 +63,24 @@ impl fmt::Debug for Hub {
 }
 
 impl HubFlags {
-    /// Finds the hub; nothing is asked of it yet.
+    /// Creates the client; sends no request.
     pub(crate) async fn connect(&self) -> anyhow::Result<Hub> {
         let kubeconfig = self.read()?;
         let config = match &kubeconfig {
             Some(file) => config_of(file, self.context.as_deref()).await?,
-            None => kube::Config::incluster().context("the pod's service account cannot be used")?,
+            None => kube::Config::incluster().context("cannot use the pod's service account")?,
         };
         let server = address(&config.cluster_url);
         Ok(Hub { client: client_of(config)?, namespace: self.namespace.clone(), server, kubeconfig })
     }
 
-    /// Names of the contexts that can be chosen.
+    /// Names of the contexts.
     pub(crate) fn contexts(&self) -> anyhow::Result<Vec<String>> {
         let contexts = self.read()?.map(|file| file.contexts).unwrap_or_default();
         Ok(contexts.into_iter().map(|context| context.name).collect())
     }
 
-    /// `None` where there is no kubeconfig but we are in a pod.
+    /// `None` without a kubeconfig in a pod.
     fn read(&self) -> anyhow::Result<Option<Kubeconfig>> {
         if let Some(path) = &self.kubeconfig {
             return Kubeconfig::read_from(path).map(Some).map_err(|error| unreadable(&error, Some(path)));
@@ -100,7 +98,7 @@ fn is_in_a_pod() -> bool {
 }
 
 impl Hub {
-    /// A client of a member, if the kubeconfig has a context of its name.
+    /// A client of a member, if the kubeconfig has a context with its name.
     pub(crate) async fn member(&self, cluster: &str) -> anyhow::Result<Option<kube::Client>> {
         let Some(file) = &self.kubeconfig else { return Ok(None) };
         if !file.contexts.iter().any(|context| context.name == cluster) {
@@ -109,7 +107,7 @@ impl Hub {
         client_of(config_of(file, Some(cluster)).await?).map(Some)
     }
 
-    /// What to say when the hub did not do what was asked; `doing` completes "cannot …".
+    /// The error for a failed request; `doing` completes "cannot …".
     pub(crate) fn failed(&self, doing: impl fmt::Display, error: &kube::Error) -> anyhow::Error {
         let Hinted { what, hint } = explain(&self.server, &doing.to_string(), error);
         if hint.is_empty() { anyhow::anyhow!(what) } else { Hinted { what, hint }.into() }
@@ -121,8 +119,8 @@ async fn config_of(file: &Kubeconfig, context: Option<&str>) -> anyhow::Result<k
     let options = KubeConfigOptions { context: Some(name.clone()), ..KubeConfigOptions::default() };
     let config = kube::Config::from_custom_kubeconfig(file.clone(), &options).await;
     let mut config = config.map_err(|error| Hinted {
-        what: format!("the context {name:?} of the kubeconfig cannot be used: {}", first_line(&error.to_string())),
-        hint: "choose another context with --context, or mend this one".to_owned(),
+        what: format!("cannot use the context {name:?} of the kubeconfig: {}", first_line(&error.to_string())),
+        hint: "choose another context with --context, or fix this one".to_owned(),
     })?;
     config.connect_timeout = Some(LONGEST_CONNECT);
     Ok(config)
@@ -132,7 +130,7 @@ fn client_of(config: kube::Config) -> anyhow::Result<kube::Client> {
     connect::client(config, AGENT, None)
 }
 
-/// The context that is meant, which the kubeconfig must have.
+/// The chosen context; fails if the kubeconfig does not have it.
 fn known_context(file: &Kubeconfig, wanted: Option<&str>) -> Result<String, Hinted> {
     let known: Vec<&str> = file.contexts.iter().map(|context| context.name.as_str()).collect();
     let current = file.current_context.as_deref().filter(|name| !name.is_empty());
@@ -152,7 +150,7 @@ fn known_context(file: &Kubeconfig, wanted: Option<&str>) -> Result<String, Hint
 
 fn choice(known: &[&str]) -> String {
     if known.is_empty() {
-        return "it has no contexts at all; name another file with --kubeconfig or KUBECONFIG".to_owned();
+        return "the file has no contexts; specify another with --kubeconfig or KUBECONFIG".to_owned();
     }
     let shown = known.len().min(CONTEXTS_SHOWN);
     let more = if known.len() > shown { ", …" } else { "" };
@@ -168,39 +166,39 @@ fn unreadable(error: &KubeconfigError, given: Option<&Path>) -> anyhow::Error {
     let (what, hint) = match error {
         KubeconfigError::ReadConfig(source, _) => (
             format!("cannot read the kubeconfig {file}: {source}"),
-            "name one with --kubeconfig or KUBECONFIG; `kubefleet up` writes one for a fleet to try",
+            "specify one with --kubeconfig or KUBECONFIG; `kubefleet up` starts a test fleet and writes one",
         ),
         KubeconfigError::FindPath => (
-            "there is no kubeconfig".to_owned(),
-            "name one with --kubeconfig or KUBECONFIG; `kubefleet up` writes one for a fleet to try",
+            "no kubeconfig found".to_owned(),
+            "specify one with --kubeconfig or KUBECONFIG; `kubefleet up` starts a test fleet and writes one",
         ),
         KubeconfigError::Parse(error) => (
             format!(
-                "the kubeconfig {file} is broken: {}",
+                "the kubeconfig {file} is invalid: {}",
                 first_line(&error.to_string()).trim_start_matches("error: ")
             ),
-            "mend it, or name another with --kubeconfig or KUBECONFIG",
+            "fix it, or specify another with --kubeconfig or KUBECONFIG",
         ),
         other => (
-            format!("the kubeconfig {file} cannot be used: {}", first_line(&other.to_string())),
-            "mend it, or name another with --kubeconfig or KUBECONFIG",
+            format!("cannot use the kubeconfig {file}: {}", first_line(&other.to_string())),
+            "fix it, or specify another with --kubeconfig or KUBECONFIG",
         ),
     };
     Hinted { what, hint: hint.to_owned() }.into()
 }
 
-/// What went wrong with a request, in one line, and what to try; the hint may be empty.
+/// Explains a failed request in one line with a hint, which may be empty.
 fn explain(server: &str, doing: &str, error: &kube::Error) -> Hinted {
     use kube::Error as E;
     let (what, hint) = match error {
         E::Api(status) => return explain_status(server, doing, status),
         E::Service(_) | E::HyperError(_) | E::ReadEvents(_) => (
-            format!("the hub {server} cannot be reached: {}", innermost(error)),
-            "is it running? --context and --kubeconfig choose another",
+            format!("cannot connect to the hub {server}: {}", innermost(error)),
+            "check that it is running, or choose another with --context or --kubeconfig",
         ),
         E::Auth(_) => (
             format!("cannot log in to the hub {server}: {}", innermost(error)),
-            "see to the credentials of the context, or choose another with --context",
+            "check the credentials of the context, or choose another with --context",
         ),
         _ => (format!("cannot {doing}: {}", first_line(&innermost(error))), ""),
     };
@@ -213,40 +211,43 @@ fn explain_status(server: &str, doing: &str, status: &kube::core::Status) -> Hin
     let (what, hint) = match status.code {
         401 => (
             format!("the hub {server} does not accept your credentials"),
-            "see to the user of the context, or choose another with --context",
+            "check the user of the context, or choose another with --context",
         ),
         403 => return forbidden(doing, message),
         404 if !names_an_object => (
-            format!("cannot {doing}: the cluster {server} does not serve this kind, so it is no hub"),
-            "choose the hub's context with --context, or make it one: kubefleet crds | kubectl apply --server-side -f -",
+            format!("cannot {doing}: the cluster {server} does not serve this kind, so it is not a hub"),
+            "choose the hub's context with --context, or install the CRDs: kubefleet crds | kubectl apply --server-side -f -",
         ),
         _ => return Hinted { what: format!("cannot {doing}: {message}"), hint: remedy(&status.message) },
     };
     Hinted { what, hint: hint.to_owned() }
 }
 
-/// What the guides say about a refusal; nothing if they do not know it.
+/// The fix that `diagnose` knows for a rejection, or nothing.
 fn remedy(refusal: &str) -> String {
     let Some(finding) = explain_refusal(refusal) else { return String::new() };
     let what = finding.fixes.first().map(|fix| format!("{}. ", fix.what)).unwrap_or_default();
     format!("{what}{}", finding.explanation)
 }
 
-/// Which right is missing, and how to find out who has it.
+/// Explains a missing permission.
 fn forbidden(doing: &str, message: &str) -> Hinted {
     match MissingRight::read(message) {
         Some(right) => Hinted {
-            what: format!("you may not {doing}: {}", right.told()),
-            hint: format!("ask for that right (`{}` tests it), or choose another user with --context", right.test()),
+            what: format!("not allowed to {doing}: {}", right.describe()),
+            hint: format!(
+                "ask for that permission (`{}` checks it), or choose another user with --context",
+                right.test()
+            ),
         },
         None => Hinted {
-            what: format!("you may not {doing}: {message}"),
-            hint: "`kubectl auth can-i --list` shows what you may do; --context chooses another user".to_owned(),
+            what: format!("not allowed to {doing}: {message}"),
+            hint: "`kubectl auth can-i --list` shows your permissions; --context chooses another user".to_owned(),
         },
     }
 }
 
-/// The cause behind all causes: the rest says "error" in other words.
+/// The innermost cause, which is the most specific.
 pub(crate) fn innermost(error: &dyn StdError) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -259,7 +260,7 @@ fn first_line(text: &str) -> &str {
     text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim()
 }
 
-/// Without user and password, which some addresses have.
+/// Removes user and password from an address.
 fn address(url: &http::Uri) -> String {
     let host = url.host().unwrap_or_default();
     let port = url.port_u16().map_or_else(String::new, |port| format!(":{port}"));
@@ -293,13 +294,13 @@ mod tests {
     }
 
     #[test]
-    fn the_given_context_counts_then_the_current_one() {
+    fn the_context_flag_precedes_the_current_context() {
         check(&["hub", "member1"], Some("hub"), Some("member1"), expect!["member1"]);
         check(&["hub", "member1"], Some("hub"), None, expect!["hub"]);
     }
 
     #[test]
-    fn a_context_that_is_not_there_is_answered_with_those_that_are() {
+    fn a_missing_context_is_reported_with_the_existing_ones() {
         let all = ["hub", "member1", "member2", "member3", "member4", "member5"];
         check(
             &all,
@@ -326,7 +327,7 @@ mod tests {
             Some("gone"),
             None,
             expect![[
-                r#"the kubeconfig has no context "gone" (it has no contexts at all; name another file with --kubeconfig or KUBECONFIG)"#
+                r#"the kubeconfig has no context "gone" (the file has no contexts; specify another with --kubeconfig or KUBECONFIG)"#
             ]],
         );
     }
@@ -338,16 +339,16 @@ mod tests {
     }
 
     #[test]
-    fn what_usually_goes_wrong_is_told_in_a_line_with_a_hint() {
+    fn common_errors_are_explained_in_one_line_with_a_hint() {
         expect![[r"
             the hub https://hub:6443 does not accept your credentials
-            see to the user of the context, or choose another with --context"]]
+            check the user of the context, or choose another with --context"]]
         .assert_eq(&refused(401, "Unauthorized"));
         expect![[r#"
-            you may not list runs: runs is forbidden: User "jo" cannot list
-            `kubectl auth can-i --list` shows what you may do; --context chooses another user"#]]
+            not allowed to list runs: runs is forbidden: User "jo" cannot list
+            `kubectl auth can-i --list` shows your permissions; --context chooses another user"#]]
         .assert_eq(&refused(403, "runs is forbidden: User \"jo\" cannot list\nmore"));
-        assert!(refused(404, "the server could not find the requested resource").contains("so it is no hub"));
+        assert!(refused(404, "the server could not find the requested resource").contains("so it is not a hub"));
         assert_eq!(refused(500, "etcd is tired"), "cannot list runs: etcd is tired\n");
         expect![[r#"
             cannot list runs: run "a" is invalid: spec: Invalid value: invalid state transition: cannot transition from Initialize to Stop
@@ -357,12 +358,12 @@ mod tests {
             "run \"a\" is invalid: spec: Invalid value: invalid state transition: cannot transition from Initialize to Stop",
         ));
         let gone = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused");
-        let told = explain("https://hub:6443", "list runs", &kube::Error::Service(Box::new(gone)));
-        assert_eq!(told.what, "the hub https://hub:6443 cannot be reached: Connection refused");
+        let explained = explain("https://hub:6443", "list runs", &kube::Error::Service(Box::new(gone)));
+        assert_eq!(explained.what, "cannot connect to the hub https://hub:6443: Connection refused");
     }
 
     #[test]
-    fn an_address_is_told_without_what_is_secret_in_it() {
+    fn an_address_is_shown_without_credentials() {
         assert_eq!(address(&"https://user:word@hub.example:6443/path".parse().unwrap()), "https://hub.example:6443");
     }
 }

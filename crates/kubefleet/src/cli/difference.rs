@@ -1,6 +1,4 @@
-//! `diff` and `history`: what differs between versions of a placement's resources, and which versions there are.
-//!
-//! Decides which are compared, and layout. What differs is `fleet_core::overview::changes`' to say.
+//! `diff` and `history`: differences between versions of a placement's resources, and the list of versions.
 
 use std::fmt::Write as _;
 
@@ -14,42 +12,45 @@ use super::changes::render;
 use super::connection::{Hub, HubFlags};
 use super::objects::in_scope;
 use super::output::{Cell, OutputFlags, Table, Tone};
+use super::propagation::PropagationFlags;
 use super::status::ago;
-use super::versions::{Side, Versions, side};
+use super::versions::{Revision, Versions, revision};
 use crate::output::{Hinted, program};
 
-/// Show what differs between two versions of a placement's resources
+/// Show the differences between two versions of a placement's resources
 ///
-/// Without flags: between what its clusters have now and what is on the hub.
+/// By default, between the deployed version and the current resources on the hub. Envelopes are expanded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubefleet diff web                     from what runs to what is on the hub
+  kubefleet diff web                     from the deployed version to the current resources on the hub
   kubefleet diff web --from 0 --to 2     between two versions
-  kubefleet diff web -o wide             long values and texts whole
+  kubefleet diff web -o wide             do not truncate long values
   kubefleet diff web -n shop -o json")]
 pub(crate) struct DiffArgs {
     /// The placement
     #[arg(value_name = "PLACEMENT")]
     placement: String,
-    /// Index of the older version; the newest that a cluster has if not given
-    #[arg(long, value_name = "INDEX", value_parser = side)]
-    from: Option<Side>,
-    /// Index of the newer version, or `now` for what is on the hub
-    #[arg(long, value_name = "INDEX", value_parser = side, default_value = "now")]
-    to: Side,
+    /// Index of the older version; defaults to the newest version on any cluster
+    #[arg(long, value_name = "INDEX", value_parser = revision)]
+    from: Option<Revision>,
+    /// Index of the newer version, or `now` for the current resources on the hub
+    #[arg(long, value_name = "INDEX", value_parser = revision, default_value = "now")]
+    to: Revision,
+    #[command(flatten)]
+    propagation: PropagationFlags,
     #[command(flatten)]
     output: OutputFlags,
     #[command(flatten)]
     hub: HubFlags,
 }
 
-/// List the versions of a placement's resources: age, what changed, where each runs
+/// List the versions of a placement's resources with age, changes and clusters
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   kubefleet history web
-  kubefleet history web -o wide         with what changed, field by field
+  kubefleet history web -o wide         with the changes of each field
   kubefleet history web -n shop")]
 pub(crate) struct HistoryArgs {
     /// The placement
@@ -76,11 +77,11 @@ struct Difference {
 
 async fn show_difference<S: Scope>(hub: &Hub, args: &DiffArgs) -> anyhow::Result<()> {
     let versions = Versions::<S>::read(hub, &args.placement).await?;
-    let Some(from) = args.from.or_else(|| versions.in_use().map(Side::Frozen)) else {
+    let Some(from) = args.from.or_else(|| versions.in_use().map(Revision::Snapshot)) else {
         return Err(Hinted {
-            what: format!("no cluster has anything of placement {:?} yet", args.placement),
+            what: format!("placement {:?} is not rolled out to any cluster yet", args.placement),
             hint: format!(
-                "--from INDEX compares with a version; {} history {}{} lists them",
+                "use --from INDEX to compare with a version; {} history {}{} lists them",
                 program(),
                 args.placement,
                 versions.place()
@@ -88,12 +89,13 @@ async fn show_difference<S: Scope>(hub: &Hub, args: &DiffArgs) -> anyhow::Result
         }
         .into());
     };
-    let before = versions.resources(hub, from).await?;
-    let after = versions.resources(hub, args.to).await?;
+    let propagation = args.propagation.propagation();
+    let before = versions.resources(hub, from, &propagation).await?;
+    let after = versions.resources(hub, args.to, &propagation).await?;
     let difference = Difference {
         placement: args.placement.clone(),
-        from: words_for(from),
-        to: words_for(args.to),
+        from: describe_revision(from),
+        to: describe_revision(args.to),
         changes: changes(&before, &after),
     };
     args.output.show(&difference, |one, paint| {
@@ -104,11 +106,11 @@ async fn show_difference<S: Scope>(hub: &Hub, args: &DiffArgs) -> anyhow::Result
     })
 }
 
-/// A version in words.
-pub(crate) fn words_for(side: Side) -> String {
-    match side {
-        Side::Frozen(index) => format!("version {index}"),
-        Side::Now => "what is on the hub".to_owned(),
+/// Describes a version.
+pub(crate) fn describe_revision(revision: Revision) -> String {
+    match revision {
+        Revision::Snapshot(index) => format!("version {index}"),
+        Revision::Current => "the current resources on the hub".to_owned(),
     }
 }
 
@@ -127,7 +129,7 @@ async fn show_history<S: Scope>(hub: &Hub, args: &HistoryArgs) -> anyhow::Result
     let now = Clock::Real.now();
     args.output.show(&versions.all(), |all, paint| {
         if all.is_empty() {
-            return format!("Nothing of placement {} has been frozen yet; the first run does that.\n", args.placement);
+            return format!("Placement {} has no resource snapshots yet; the first run creates one.\n", args.placement);
         }
         let mut out = table(all, now, args.output.is_wide()).render(paint);
         for version in all.iter().filter(|version| args.output.is_wide() && !version.changes.is_empty()) {
@@ -138,7 +140,7 @@ async fn show_history<S: Scope>(hub: &Hub, args: &HistoryArgs) -> anyhow::Result
     })
 }
 
-/// Characters of a hash that are shown: enough to tell a handful apart.
+/// Characters of a hash that are shown.
 const HASH_CHARACTERS: usize = 8;
 
 fn table(all: &[Version], now: Timestamp, wide: bool) -> Table {

@@ -1,8 +1,7 @@
-//! `drain`: takes everything off one member cluster and keeps new placements away.
+//! `drain`: removes all cluster-scoped placements from a member cluster and keeps new ones away. Executes the plans of
+//! `fleet_core::eviction::drain`; the hub decides whether an eviction is allowed.
 //!
-//! Carries out the plans of `fleet_core::eviction::drain` until nothing more will be tried, and says what became of each
-//! placement. Decides the exit code: under the name that other releases have for it, `draincluster`, a drain that left
-//! something is no error, because scripts rely on it. Whether an eviction is allowed is the hub's decision. Namespaced
+//! `draincluster`, the name in other releases, exits with 0 if placements stay, because scripts rely on it. Namespaced
 //! placements cannot be evicted and stay.
 
 use std::fmt::Write as _;
@@ -13,6 +12,7 @@ use fleet_api::kinds::{
     Binding, Cluster, ClusterResourcePlacement, ClusterResourcePlacementEviction, Member, MemberCluster, Placement,
 };
 use fleet_api::names::{ClusterName, PlacementName};
+use fleet_api::safe_text::line;
 use fleet_api::types::Taint;
 use fleet_core::eviction::drain::{Observed, Progress, Report, Write, plan};
 use fleet_core::eviction::{Verdict, verdict};
@@ -24,9 +24,9 @@ use serde_json::json;
 use super::approve::timeout;
 use super::connection::{Hub, HubFlags};
 use super::objects::based_on;
-use crate::output::{Hinted, Misused, print, program};
+use crate::output::{Hinted, UsageError, print, program};
 
-/// Take everything off a member cluster and keep new placements away
+/// Remove all placements from a member cluster and keep new ones away
 ///
 /// Taints the cluster, then evicts every ClusterResourcePlacement from it. Disruption budgets are respected. The taint stays
 /// until `uncordon`.
@@ -36,7 +36,7 @@ Examples:
   kubefleet drain member1
   kubefleet drain --cluster-name member1 --hub-cluster-context hub --timeout 2m
 
-Exit code 1: something is still there, and why is told.")]
+Exit code 1: some placements are still on the cluster; the output has the reasons.")]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterFlags,
@@ -50,20 +50,20 @@ Examples:
 
 Exit code 0: it is over, and the last lines say whether anything is still there.";
 
-/// What a drain makes of placements that stay on the cluster.
+/// Whether placements that stay on the cluster are an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhatStays {
     IsAnError,
     IsTold,
 }
 
-/// Which member cluster, and how long it may take.
+/// The member cluster and the timeout.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterFlags {
     /// The member cluster
     #[arg(value_name = "CLUSTER", conflicts_with = "cluster_name")]
     cluster: Option<String>,
-    /// The member cluster, as other releases take it
+    /// The member cluster (flag of other releases)
     #[arg(long, value_name = "CLUSTER")]
     cluster_name: Option<String>,
     /// Give up after this time
@@ -74,8 +74,8 @@ pub(crate) struct ClusterFlags {
 impl ClusterFlags {
     pub(crate) fn name(&self) -> anyhow::Result<&str> {
         self.cluster.as_deref().or(self.cluster_name.as_deref()).filter(|name| !name.is_empty()).ok_or_else(|| {
-            let hint = "name it: a member cluster as `kubectl get memberclusters` lists them".to_owned();
-            Misused(Hinted { what: "a member cluster is required".to_owned(), hint }).into()
+            let hint = "specify a member cluster; `kubectl get memberclusters` lists them".to_owned();
+            UsageError(Hinted { what: "a member cluster is required".to_owned(), hint }).into()
         })
     }
 }
@@ -90,7 +90,7 @@ pub(crate) async fn run(args: &Args, what_stays: WhatStays) -> anyhow::Result<()
         Ok(outcome) => outcome,
         Err(_) => Err(Hinted {
             what: format!("member cluster {name:?} was not drained within {:?}", args.cluster.timeout),
-            hint: "evictions that are under way go on; run it again to see how far they came".to_owned(),
+            hint: "evictions in progress continue; run the command again to see their progress".to_owned(),
         }
         .into()),
     }
@@ -114,7 +114,7 @@ async fn drain(hub: &Hub, name: &str, what_stays: WhatStays) -> anyhow::Result<(
         };
         let step = plan(&observed);
         if step.writes.is_empty() && step.report.is_over() {
-            tell(name, &step.report, &evictions, &placements)?;
+            report(name, &step.report, &evictions, &placements)?;
             return conclude(name, &step.report, what_stays);
         }
         for write in step.writes {
@@ -134,12 +134,12 @@ async fn cordon(hub: &Hub, member: MemberCluster, taints: &[Taint]) -> anyhow::R
             print(&format!("Successfully cordoned member cluster {name} by adding cordon taint\n"))?;
             Ok(member)
         }
-        // Somebody else changed it; the next plan sees what stands there now.
+        // Conflict: plan again with the current object.
         None => hub.find::<Member, Cluster>("member cluster", &name).await,
     }
 }
 
-/// `None` if the member was changed by somebody else meanwhile.
+/// `None` on a conflict.
 pub(crate) async fn set_taints(
     hub: &Hub,
     member: &MemberCluster,
@@ -149,13 +149,13 @@ pub(crate) async fn set_taints(
     hub.patch::<Member, Cluster>(member.metadata.name.as_deref().unwrap_or_default(), None, &change).await
 }
 
-/// Follows our evictions until each has its verdict.
+/// Watches our evictions until all are executed or rejected.
 async fn await_verdicts(hub: &Hub, ours: &mut [ClusterResourcePlacementEviction]) -> anyhow::Result<()> {
     let is_pending = |one: &ClusterResourcePlacementEviction| verdict(one) == Verdict::Pending;
     while ours.iter().any(is_pending) {
         let path = KindId::of::<ClusterResourcePlacementEviction>().collection_path(None);
         let failed = |error: kube::Error| hub.failed("watch evictions", &error);
-        // Without a version a watch begins with everything that is there.
+        // A watch without resourceVersion begins with all existing objects.
         let request = http::Request::get(format!("{path}?watch=true")).body(Vec::new());
         let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
         let mut events =
@@ -170,7 +170,7 @@ async fn await_verdicts(hub: &Hub, ours: &mut [ClusterResourcePlacementEviction]
                 }
                 WatchEvent::Deleted(gone) if ours.iter().any(|one| one.metadata.uid == gone.metadata.uid) => {
                     let name = gone.metadata.name.unwrap_or_default();
-                    return Err(anyhow::anyhow!("somebody deleted the eviction {name:?} before it was decided"));
+                    return Err(anyhow::anyhow!("the eviction {name:?} was deleted before it was executed"));
                 }
                 WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(_) => break,
@@ -183,34 +183,34 @@ async fn await_verdicts(hub: &Hub, ours: &mut [ClusterResourcePlacementEviction]
     Ok(())
 }
 
-/// What became of each placement.
-fn tell(
+/// Reports the result for each placement.
+fn report(
     name: &str,
     report: &Report,
     evictions: &[ClusterResourcePlacementEviction],
     placements: &[ClusterResourcePlacement],
 ) -> anyhow::Result<()> {
-    if report.placements.is_empty() && report.unattributed.is_empty() {
-        print(&format!("nothing is placed on member cluster {name}\n"))?;
+    if report.placements.is_empty() && report.without_placement.is_empty() {
+        print(&format!("no placements on member cluster {name}\n"))?;
     }
     for (placement, progress) in &report.placements {
         let was_evicted = evictions.iter().any(|one| one.spec.placement_name == placement.as_str());
         match progress {
             Progress::Gone if was_evicted => print(&evicted(name, placement, placements))?,
-            Progress::Gone | Progress::Leaving | Progress::Evicting => {
+            Progress::Gone | Progress::PlacementDeleting | Progress::Evicting => {
                 print(&format!("placement {placement} is leaving member cluster {name}\n"))?;
             }
-            Progress::NamesItsClusters => print(&format!(
-                "placement {placement} names its clusters (PickFixed): only its owner can take it off {name}\n"
+            Progress::FixedClusters => print(&format!(
+                "placement {placement} lists its clusters (PickFixed): remove {name} from spec.policy.clusterNames\n"
             ))?,
-            Progress::Refused { message } => print(&format!("placement {placement} stays: {message}\n"))?,
+            Progress::Refused { message } => print(&format!("placement {placement} stays: {}\n", line(message)))?,
             Progress::Returned => print(&format!(
                 "placement {placement} was evicted and picked {name} again: it tolerates the cordon taint\n"
             ))?,
         }
     }
-    for binding in &report.unattributed {
-        print(&format!("binding {binding} does not say which placement it belongs to\n"))?;
+    for binding in &report.without_placement {
+        print(&format!("binding {binding} has no parent placement label\n"))?;
     }
     Ok(())
 }
@@ -227,22 +227,24 @@ fn conclude(name: &str, report: &Report, what_stays: WhatStays) -> anyhow::Resul
     print(&reminder)?;
     Err(Hinted {
         what: failed,
-        hint: format!("`kubectl get crpe` shows what was refused; {} uncordon {name} undoes the taint", program()),
+        hint: format!("`kubectl get crpe` shows rejected evictions; {} uncordon {name} removes the taint", program()),
     }
     .into())
 }
 
-/// What went, a line for every cluster-scoped resource.
+/// The removed resources, one line per cluster-scoped resource.
 fn evicted(name: &str, placement: &PlacementName, placements: &[ClusterResourcePlacement]) -> String {
     let object = placements.iter().find(|one| one.metadata.name.as_deref() == Some(placement.as_str()));
     let selected = object.and_then(|one| one.status.as_ref()).map_or(&[][..], |status| &status.selected_resources);
     let mut out = format!("placement {placement} was evicted from member cluster {name}\n");
     for one in selected.iter().filter(|one| one.namespace.is_empty()) {
-        let group = if one.group.is_empty() { "''" } else { &one.group };
+        let group = if one.group.is_empty() { "''".into() } else { line(&one.group) };
         let _ = writeln!(
             out,
             "evicted resource {group}/{}/{}/''/{} propagated by CRP {placement} targeting member cluster {name}",
-            one.version, one.kind, one.name
+            line(&one.version),
+            line(&one.kind),
+            line(&one.name)
         );
     }
     out

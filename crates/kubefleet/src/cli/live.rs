@@ -1,8 +1,5 @@
-//! What is on the hub at this moment, as far as one placement's selectors can see it.
-//!
-//! Decides what has to be read so that `fleet_core::placement` can select: the kinds that selectors name, and everything in
-//! the namespaces that they take whole. What could not be read is marked, with why, so that nothing is taken for absent. The hub's own
-//! options (kinds and namespaces that stay there) are not known here; the usual ones are assumed.
+//! Reads the objects on the hub that the selectors of a placement can select: the named kinds, and everything in namespaces
+//! that are selected as a whole. Kinds that could not be read are marked, so that no object is wrongly considered absent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,32 +12,32 @@ use serde_json::Value;
 
 use super::connection::Hub;
 
-/// Where objects were read from: all of a kind, or those of one namespace.
-type Shelf = (KindId, Option<String>);
+/// The scope of a list request: all objects of a kind, or those of one namespace.
+type ListScope = (KindId, Option<String>);
 
-/// What was read.
+/// The objects that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     kinds: Vec<(Kind, DiscoveredKind)>,
     silent: Vec<GroupVersion>,
-    /// `None` where reading failed.
-    objects: BTreeMap<Shelf, Option<Vec<Value>>>,
-    /// Why something could not be read; the first reason, if there are several.
-    pub(crate) trouble: Option<anyhow::Error>,
+    /// `None` if the request failed.
+    objects: BTreeMap<ListScope, Option<Vec<Value>>>,
+    /// The first error.
+    pub(crate) error: Option<anyhow::Error>,
 }
 
 impl Live {
-    /// The kinds that the hub has, and nothing of what there is of them.
+    /// Discovers the kinds, without reading objects.
     pub(crate) async fn kinds(hub: &Hub) -> anyhow::Result<Self> {
-        let found = discover(&hub.client).await.map_err(|error| hub.failed("ask which kinds there are", &error))?;
+        let found = discover(&hub.client).await.map_err(|error| hub.failed("discover the API resources", &error))?;
         let mut kinds: Vec<_> = found.kinds.into_iter().map(|one| (kind_of(&one), one)).collect();
         kinds.sort();
         kinds.dedup_by(|(one, _), (other, _)| one.is(&other.group, &other.version, &other.kind));
-        let silent = found.silent.iter().map(|part| GroupVersion::new(&part.group, &part.version)).collect();
+        let silent = found.undiscoverable.iter().map(|part| GroupVersion::new(&part.group, &part.version)).collect();
         Ok(Self { kinds, silent, ..Self::default() })
     }
 
-    /// Everything that a placement's selectors may yield.
+    /// Reads everything that the selectors of a placement can select.
     pub(crate) async fn read(
         hub: &Hub,
         key: &PlacementKey,
@@ -53,7 +50,7 @@ impl Live {
         let mut chosen: BTreeSet<String> = own.map(str::to_owned).into_iter().collect();
         if own.is_none() && selectors.iter().any(ResourceSelectorTerm::is_namespace) {
             let namespaces = live.find("", "v1", "Namespace").cloned();
-            live.shelve(hub, namespaces.into_iter().map(|(_, kind)| (kind.id, None)).collect()).await;
+            live.list_all(hub, namespaces.into_iter().map(|(_, kind)| (kind.id, None)).collect()).await;
             for term in selectors.iter().filter(|term| term.is_namespace()) {
                 let names = live.namespaces_of(term);
                 match term.selection_scope() {
@@ -63,7 +60,7 @@ impl Live {
                 }
             }
         }
-        let mut wanted: BTreeSet<Shelf> = BTreeSet::new();
+        let mut wanted: BTreeSet<ListScope> = BTreeSet::new();
         for term in selectors {
             let Some((kind, discovered)) = live.find(&term.group, &term.version, &term.kind) else { continue };
             if !kind.namespaced {
@@ -77,20 +74,20 @@ impl Live {
             wanted.extend(places.map(|namespace| (discovered.id.clone(), Some(namespace.clone()))));
             debug_assert!(kind.namespaced);
         }
-        wanted.retain(|shelf| !live.objects.contains_key(shelf));
-        live.shelve(hub, wanted.into_iter().collect()).await;
+        wanted.retain(|scope| !live.objects.contains_key(scope));
+        live.list_all(hub, wanted.into_iter().collect()).await;
         Ok(live)
     }
 
-    /// Reads shelves side by side.
-    async fn shelve(&mut self, hub: &Hub, shelves: Vec<Shelf>) {
-        let reads = shelves.into_iter().map(|(id, namespace)| async move {
+    /// Sends list requests in parallel.
+    async fn list_all(&mut self, hub: &Hub, scopes: Vec<ListScope>) {
+        let reads = scopes.into_iter().map(|(id, namespace)| async move {
             let found = hub.list_kind::<Value>(&id, namespace.as_deref(), None).await;
             ((id, namespace), found)
         });
-        for (shelf, found) in futures::future::join_all(reads).await {
-            let found = found.map_err(|error| self.trouble.get_or_insert(error)).ok();
-            self.objects.insert(shelf, found);
+        for (scope, found) in futures::future::join_all(reads).await {
+            let found = found.map_err(|error| self.error.get_or_insert(error)).ok();
+            self.objects.insert(scope, found);
         }
     }
 
@@ -102,14 +99,14 @@ impl Live {
         self.find(&kind.group, &kind.version, &kind.kind).map(|(_, discovered)| &discovered.id)
     }
 
-    /// Kinds whose objects may come along with their namespace.
+    /// Kinds whose objects are selected with their namespace.
     fn sweepable(&self) -> impl Iterator<Item = &(Kind, DiscoveredKind)> {
         self.kinds.iter().filter(|(kind, discovered)| {
             kind.namespaced && kind.preferred && discovered.has_verb("list") && discovered.has_verb("watch")
         })
     }
 
-    /// Names of the namespaces that a selector means. A selector that cannot be read means none; selection will say so.
+    /// Names of the namespaces that a selector selects. An invalid selector selects none; selection reports it later.
     fn namespaces_of(&self, term: &ResourceSelectorTerm) -> Vec<String> {
         let all = self.find("", "v1", "Namespace").map(|(kind, _)| self.list(kind, None)).unwrap_or_default();
         let selector = term.label_selector.as_ref().and_then(|labels| Selector::new(Some(labels)).ok());
@@ -143,14 +140,14 @@ impl Inventory for Live {
         self.sweepable().map(|(kind, _)| kind).collect()
     }
 
-    fn silent(&self) -> Vec<GroupVersion> {
+    fn undiscovered(&self) -> Vec<GroupVersion> {
         self.silent.clone()
     }
 
     fn is_complete(&self, kind: &Kind) -> bool {
         let Some(id) = self.id(kind) else { return false };
-        let mut shelves = self.objects.iter().filter(|((of, _), _)| of == id);
-        shelves.all(|(_, found)| found.is_some())
+        let mut scopes = self.objects.iter().filter(|((of, _), _)| of == id);
+        scopes.all(|(_, found)| found.is_some())
     }
 
     fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<LiveObject<'_>> {

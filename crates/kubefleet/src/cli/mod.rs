@@ -1,20 +1,17 @@
-//! The verbs that speak with a hub: `kubefleet VERB`, and `kubectl fleet VERB` by the binary's other name.
-//!
-//! Decides which verbs there are. What is shown and decided is `fleet-core`'s; each verb reads objects, asks it, and says
-//! or writes what it answers. A verb never repeats a decision of a controller in words of its own.
+//! The commands that talk to a hub: `kubefleet COMMAND`, and `kubectl fleet COMMAND`. A command reads objects, calls
+//! `fleet-core`, and prints or writes the result. It must not duplicate a decision of a controller.
 //!
 //! | file | what |
 //! |---|---|
-//! | `connection`, `rights` | which hub, as whom, and what that user may not |
+//! | `connection`, `rights` | the connection to the hub; missing permissions |
 //! | `objects` | reading and writing objects of either scope |
-//! | `output`, `changes` | tables, colours, JSON, YAML, questions; differences |
-//! | `picture`, `versions` | the objects around a run, the versions of a placement, read once |
-//! | `live`, `overriding` | what selectors and overrides would choose at this moment |
-//! | `status`, `watch` | the views; `status/tree` is what both show |
-//! | `words`, `bar` | states in words and progress as bars, the same in every view |
+//! | `output`, `changes` | tables, colours, JSON, YAML, confirmations; differences |
+//! | `run_inputs`, `versions` | the objects around a run; the versions of a placement |
+//! | `live`, `overriding`, `propagation` | objects that selectors and overrides would select now; flags for what is never placed |
+//! | `status`, `watch` | the views; both use `status/tree` |
+//! | `state_labels`, `progress_bar` | labels of states and progress bars of all views |
 
 mod approve;
-pub(crate) mod bar;
 mod changes;
 pub(crate) mod completion;
 pub(crate) mod connection;
@@ -24,16 +21,18 @@ mod live;
 pub(crate) mod objects;
 pub(crate) mod output;
 mod overriding;
-pub(crate) mod picture;
 mod plan;
+pub(crate) mod progress_bar;
+mod propagation;
 pub(crate) mod rights;
+pub(crate) mod run_inputs;
 mod start;
+pub(crate) mod state_labels;
 pub(crate) mod status;
 mod stop;
 mod uncordon;
 mod versions;
 pub(crate) mod watch;
-pub(crate) mod words;
 
 use std::ffi::OsString;
 use std::pin::Pin;
@@ -57,10 +56,10 @@ pub(crate) enum Verb {
     Diff(difference::DiffArgs),
     History(difference::HistoryArgs),
     Drain(drain::Args),
-    /// The same as `drain` for scripts that were written for other releases
+    /// Like `drain`, for scripts that were written for other releases
     ///
-    /// Taints the cluster, then evicts every ClusterResourcePlacement from it. Disruption budgets are respected. What stays
-    /// on the cluster is told and is no error.
+    /// Taints the cluster, then evicts every ClusterResourcePlacement from it. Disruption budgets are respected. Placements
+    /// that stay on the cluster are reported, but are not an error.
     #[command(name = "draincluster", after_help = drain::EXAMPLE_OF_OTHER_RELEASES)]
     DrainCluster(drain::Args),
     #[command(visible_alias = "uncordoncluster")]
@@ -69,12 +68,12 @@ pub(crate) enum Verb {
 
 impl Verb {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        // One thread suffices: a verb waits for answers, it does not work.
+        // One thread is enough: commands wait for responses.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.context("cannot start the runtime")?.block_on(self.execute())
     }
 
-    /// The same, where a runtime is there already.
+    /// The same within a tokio runtime.
     pub(crate) fn execute(&self) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + '_>> {
         match self {
             Verb::Status(args) => Box::pin(status::run(args)),
@@ -95,7 +94,7 @@ impl Verb {
     }
 }
 
-/// Flags of the hub before the verb go behind it: people write them there, as with kubectl.
+/// Moves hub flags before the command behind it: kubectl accepts them in both places.
 pub(crate) fn flags_last(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     const TAKING_A_VALUE: [&str; 6] =
         ["--context", "--hub-cluster-context", "--hubClusterContext", "--kubeconfig", "--namespace", "-n"];
@@ -113,7 +112,7 @@ pub(crate) fn flags_last(arguments: impl IntoIterator<Item = OsString>) -> Vec<O
         flags.push(argument);
         flags.extend(value);
     }
-    // Behind the verb, so that what follows a `--` stays what it is.
+    // Directly behind the command, so that arguments after `--` are unchanged.
     sorted.extend(flags);
     sorted.extend(rest);
     sorted
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_before_the_verb_are_taken_as_if_they_came_after_it() {
+    fn flags_before_the_command_are_accepted() {
         let check = |line: &str, expected: &str| {
             let words = flags_last(line.split_whitespace().map(OsString::from));
             assert_eq!(words.join(std::ffi::OsStr::new(" ")), expected);

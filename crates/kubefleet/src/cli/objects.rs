@@ -1,7 +1,5 @@
-//! Objects of the hub as the verbs read and write them, of either scope.
-//!
-//! Decides how a request is made and bounded, and what is said of a name that is not there: the nearest ones that are, or
-//! that it is in the other scope. Never decides what to write.
+//! Reads and writes objects of either scope on the hub, with timeouts. For a missing object it suggests similar names, or the
+//! other scope.
 
 use std::time::Duration;
 
@@ -15,15 +13,15 @@ use super::connection::{AGENT, Hub};
 use crate::nearest::{alternatives, nearest};
 use crate::output::Hinted;
 
-/// Longest time that one request may take; somebody is waiting.
+/// Timeout of a request.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
-/// Objects per page of a list; what client-go asks for.
+/// Objects per page of a list, as in client-go.
 const PAGE_SIZE: u32 = 500;
 const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
 
 impl Hub {
-    /// The namespace that objects of a kind are looked for in.
+    /// The namespace for objects of a kind.
     fn namespace_of(&self, info: &KindInfo) -> Option<&str> {
         match info.scope {
             ScopeKind::Cluster => None,
@@ -31,19 +29,19 @@ impl Hub {
         }
     }
 
-    /// One object; `None` if there is none of that name.
+    /// Reads an object; `None` if it does not exist.
     pub(crate) async fn get<F: Family, S: Scope>(&self, name: &str) -> anyhow::Result<Option<Obj<F, S>>> {
         let info = Obj::<F, S>::INFO;
         let path = KindId::of::<Obj<F, S>>().object_path(self.namespace_of(info), name, None);
         let doing = || format!("read the {} {name:?}", info.kind);
         match self.request(Method::GET, &path, JSON, None).await {
             Ok(object) => Ok(Some(object)),
-            Err(Trouble::Refused(error)) if names_an_object(&error) => Ok(None),
-            Err(trouble) => Err(self.told(&doing(), trouble)),
+            Err(RequestFailure::Refused(error)) if names_an_object(&error) => Ok(None),
+            Err(failure) => Err(self.explain_failure(&doing(), failure)),
         }
     }
 
-    /// One object that has to be there.
+    /// Reads an object; fails if it does not exist.
     pub(crate) async fn find<F: Family, S: Scope>(&self, noun: &str, name: &str) -> anyhow::Result<Obj<F, S>> {
         match self.get(name).await? {
             Some(object) => Ok(object),
@@ -51,12 +49,12 @@ impl Hub {
         }
     }
 
-    /// All objects of a kind in the namespace that is meant, that a label selector matches; by name.
+    /// Lists the objects of a kind in the chosen namespace that match a label selector, sorted by name.
     pub(crate) async fn list<F: Family, S: Scope>(&self, labels: Option<&str>) -> anyhow::Result<Vec<Obj<F, S>>> {
         self.list_in(self.namespace_of(Obj::<F, S>::INFO), labels).await
     }
 
-    /// All objects of a kind in a namespace, or everywhere; by namespace and name.
+    /// Lists the objects of a kind in one or all namespaces, sorted by namespace and name.
     pub(crate) async fn list_in<F: Family, S: Scope>(
         &self,
         namespace: Option<&str>,
@@ -68,7 +66,7 @@ impl Hub {
         Ok(found)
     }
 
-    /// All objects of any kind.
+    /// Lists the objects of a dynamic kind.
     pub(crate) async fn list_kind<T: DeserializeOwned>(
         &self,
         kind: &KindId,
@@ -89,7 +87,7 @@ impl Hub {
             let page: Page<T> = self
                 .request(Method::GET, &path, JSON, None)
                 .await
-                .map_err(|trouble| self.told(&format!("list {}", kind.plural), trouble))?;
+                .map_err(|failure| self.explain_failure(&format!("list {}", kind.plural), failure))?;
             found.extend(page.items);
             more = page.metadata.continue_.filter(|token| !token.is_empty());
             if more.is_none() {
@@ -98,7 +96,7 @@ impl Hub {
         }
     }
 
-    /// Creates an object in the namespace that is meant.
+    /// Creates an object in the chosen namespace.
     pub(crate) async fn create<F: Family, S: Scope>(&self, object: &Obj<F, S>) -> anyhow::Result<Obj<F, S>> {
         let info = Obj::<F, S>::INFO;
         let name = object.metadata.name.as_deref().unwrap_or_default();
@@ -107,10 +105,10 @@ impl Hub {
         let body = serde_json::to_value(object)?;
         self.request(Method::POST, &path, JSON, Some(&body))
             .await
-            .map_err(|trouble| self.told(&format!("create the {} {name:?}", info.kind), trouble))
+            .map_err(|failure| self.explain_failure(&format!("create the {} {name:?}", info.kind), failure))
     }
 
-    /// Changes an object by a merge patch. `Ok(None)` means that it was changed by somebody else meanwhile.
+    /// Applies a merge patch. `Ok(None)` means a conflict.
     pub(crate) async fn patch<F: Family, S: Scope>(
         &self,
         name: &str,
@@ -122,12 +120,12 @@ impl Hub {
         let path = format!("{path}?fieldManager={AGENT}");
         match self.request(Method::PATCH, &path, MERGE, Some(change)).await {
             Ok(object) => Ok(Some(object)),
-            Err(Trouble::Refused(kube::Error::Api(status))) if status.code == 409 => Ok(None),
-            Err(trouble) => Err(self.told(&format!("change the {} {name:?}", info.kind), trouble)),
+            Err(RequestFailure::Refused(kube::Error::Api(status))) if status.code == 409 => Ok(None),
+            Err(failure) => Err(self.explain_failure(&format!("change the {} {name:?}", info.kind), failure)),
         }
     }
 
-    /// Says that there is no object of that name, and which may have been meant.
+    /// The error for a missing object, with suggestions.
     pub(crate) async fn not_found<F: Family, S: Scope>(&self, noun: &str, name: &str) -> anyhow::Error {
         let info = Obj::<F, S>::INFO;
         let place =
@@ -146,29 +144,29 @@ impl Hub {
     fn how_to_list(&self, info: &KindInfo, is_empty: bool) -> String {
         let short = info.short_names.first().copied().unwrap_or(info.plural);
         let place = self.namespace_of(info).map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-        let empty = if is_empty { "there is none at all; " } else { "" };
+        let empty = if is_empty { "none exist; " } else { "" };
         format!("{empty}kubectl get {short}{place}")
     }
 
-    /// Names that there are, as far as we may see them: they serve a hint only.
+    /// Existing names, as far as the user may list them; only for hints.
     pub(crate) async fn names<F: Family, S: Scope>(&self) -> Vec<String> {
         let found = self.list::<F, S>(None).await.unwrap_or_default();
         found.into_iter().filter_map(|object| object.metadata.name).collect()
     }
 
-    /// Where else there is one of that name, as a hint. Kinds are named by value here: most families have one scope only.
+    /// A hint if the object exists in the other scope. Kinds are passed as values: most families have only one scope.
     pub(crate) async fn elsewhere<F: Family, S: Scope>(&self, name: &str) -> Option<String> {
         let (cluster, namespaced) = (F::CLUSTER?, F::NAMESPACED?);
         if S::KIND == ScopeKind::Namespaced {
             let found: Vec<Named> = self.list_kind(&id_of(cluster), None, None).await.ok()?;
             if found.iter().any(|one| one.metadata.name == name) {
-                return Some(format!("there is a {} of that name: leave -n out", cluster.kind));
+                return Some(format!("a {} of that name exists: omit -n", cluster.kind));
             }
         }
         let everywhere: Vec<Named> = self.list_kind(&id_of(namespaced), None, None).await.ok()?;
         let found = everywhere.into_iter().find(|one| one.metadata.name == name)?;
         let namespace = found.metadata.namespace?;
-        Some(format!("there is a {} of that name in another namespace: -n {namespace}", namespaced.kind))
+        Some(format!("a {} of that name exists in another namespace: use -n {namespace}", namespaced.kind))
     }
 
     async fn request<T: DeserializeOwned>(
@@ -177,34 +175,34 @@ impl Hub {
         path: &str,
         format: &str,
         body: Option<&Value>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, RequestFailure> {
         let bytes = body.map_or_else(Vec::new, |body| body.to_string().into_bytes());
         let request = http::Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, format);
-        let request = request.body(bytes).map_err(|error| Trouble::Refused(kube::Error::HttpError(error)))?;
+        let request = request.body(bytes).map_err(|error| RequestFailure::Refused(kube::Error::HttpError(error)))?;
         match tokio::time::timeout(LONGEST_REQUEST, self.client.request(request)).await {
-            Ok(answer) => answer.map_err(Trouble::Refused),
-            Err(_) => Err(Trouble::Late),
+            Ok(answer) => answer.map_err(RequestFailure::Refused),
+            Err(_) => Err(RequestFailure::Late),
         }
     }
 
-    fn told(&self, doing: &str, trouble: Trouble) -> anyhow::Error {
-        match trouble {
-            Trouble::Refused(error) => self.failed(doing, &error),
-            Trouble::Late => Hinted {
+    fn explain_failure(&self, doing: &str, failure: RequestFailure) -> anyhow::Error {
+        match failure {
+            RequestFailure::Refused(error) => self.failed(doing, &error),
+            RequestFailure::Late => Hinted {
                 what: format!(
                     "cannot {doing}: the hub {} did not answer in {} s",
                     self.server,
                     LONGEST_REQUEST.as_secs()
                 ),
-                hint: "it may be busy or unwell: try again, or look at its API server".to_owned(),
+                hint: "try again, or check the API server of the hub".to_owned(),
             }
             .into(),
         }
     }
 }
 
-/// Why a request brought nothing.
-enum Trouble {
+/// Why a request failed.
+enum RequestFailure {
     Refused(kube::Error),
     Late,
 }
@@ -222,7 +220,7 @@ struct PageMetadata {
     continue_: Option<String>,
 }
 
-/// Of an object only what it is called.
+/// The name of an object.
 #[derive(serde::Deserialize)]
 struct Named {
     metadata: NamedMetadata,
@@ -238,7 +236,7 @@ fn id_of(info: &KindInfo) -> KindId {
     KindId::new(info.group, info.storage_version(), info.kind, info.plural)
 }
 
-/// A kind that does not exist answers 404 too, but does not name the object.
+/// The 404 of a missing kind does not name an object.
 fn names_an_object(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => {
@@ -258,7 +256,7 @@ fn form_urlencoded(pairs: &[(&str, &str)]) -> String {
     out.finish()
 }
 
-/// A patch that is refused if the object has changed since it was read.
+/// A patch that fails if the object has changed since it was read.
 pub(crate) fn based_on<F: Family, S: Scope>(object: &Obj<F, S>, mut change: Value) -> Value {
     if let Some(version) = &object.metadata.resource_version {
         change["metadata"]["resourceVersion"] = json!(version);
@@ -266,7 +264,7 @@ pub(crate) fn based_on<F: Family, S: Scope>(object: &Obj<F, S>, mut change: Valu
     change
 }
 
-/// Calls a function for the scope that is meant: with `-n` the namespaced kinds, without it the cluster-scoped ones.
+/// Calls a function with the chosen scope: namespaced with `-n`, else cluster-scoped.
 macro_rules! in_scope {
     ($hub:expr, $function:ident($($argument:expr),* $(,)?)) => {
         match $hub.namespace {

@@ -1,34 +1,33 @@
-//! How the verbs speak: tables, JSON, YAML, colours, ages, questions.
-//!
-//! Decides form only. Colours are for terminals, and never where `NO_COLOR` is set. Tables are aligned by what is seen,
-//! not by what is sent. Exit codes are `crate::output`'s.
+//! Output of the commands: tables, JSON, YAML, colours, ages, confirmations. Colours appear only on terminals, and not if
+//! `NO_COLOR` is set. Exit codes are in `crate::output`.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 
+use fleet_api::safe_text;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::changes::Extent;
-use crate::output::{Hinted, NothingDone, print};
+use crate::output::{Hinted, NothingChanged, for_terminal, print, print_data, sequence};
 pub(crate) use apiserver::table::duration::{age, human_duration};
 
-/// What `-o` takes.
+/// The values of `-o`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// For people
     #[default]
     Table,
-    /// For people with a wide screen: more columns, whole values
+    /// Like table, with more columns and full values
     Wide,
     Json,
     Yaml,
 }
 
-/// `-o`, for verbs that show something.
+/// The flag `-o`.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct OutputFlags {
-    /// In which form to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
 }
@@ -38,38 +37,33 @@ impl OutputFlags {
         self.output == Format::Wide
     }
 
-    /// How much of long values is shown.
+    /// Whether long values are truncated.
     pub(crate) fn extent(self) -> Extent {
         if self.is_wide() { Extent::Whole } else { Extent::Glance }
     }
 
-    /// Prints a value for machines, or what `for_people` makes of it.
-    pub(crate) fn show<T: Serialize>(
-        self,
-        value: &T,
-        for_people: impl FnOnce(&T, Paint) -> String,
-    ) -> anyhow::Result<()> {
-        let text = match self.output {
-            Format::Table | Format::Wide => for_people(value, Paint::for_stdout()),
-            Format::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
-            Format::Yaml => fleet_api::yaml::to_string(&serde_json::to_value(value)?),
-        };
-        print(&text)
+    /// Prints a value as JSON or YAML, or as the text of `shown`.
+    pub(crate) fn show<T: Serialize>(self, value: &T, shown: impl FnOnce(&T, Paint) -> String) -> anyhow::Result<()> {
+        match self.output {
+            Format::Table | Format::Wide => print(&shown(value, Paint::for_stdout())),
+            Format::Json => print_data(&format!("{}\n", safe_text::json(&serde_json::to_string_pretty(value)?))),
+            Format::Yaml => print_data(&fleet_api::yaml::to_string(&serde_json::to_value(value)?)),
+        }
     }
 }
 
-/// What a piece of text means; colours follow from it.
+/// The meaning of a text, which determines its colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
     #[default]
     Plain,
     Good,
-    /// Somebody or something is waited for.
+    /// Waiting for a user or an event.
     Waiting,
-    /// Something is going on.
+    /// In progress.
     Busy,
     Bad,
-    /// Not important now.
+    /// Less important.
     Faint,
     Strong,
 }
@@ -88,7 +82,7 @@ impl Tone {
     }
 }
 
-/// Whether there are colours.
+/// Whether output is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Paint {
     pub(crate) coloured: bool,
@@ -98,18 +92,20 @@ impl Paint {
     #[cfg(test)]
     pub(crate) const PLAIN: Self = Self { coloured: false };
 
-    /// Colours if standard output is a terminal that has them and nobody objects.
+    /// Coloured if standard output is a terminal with colours and `NO_COLOR` is not set.
     pub(crate) fn for_stdout() -> Self {
         let objection = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self { coloured: io::stdout().is_terminal() && !objection && !is_dumb }
     }
 
+    /// A text in the colour of its tone.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
+        let text = safe_text::line(text);
         if !self.coloured || tone == Tone::Plain || text.is_empty() {
-            return text.to_owned();
+            return text.into_owned();
         }
-        format!("\x1b[{}m{text}\x1b[0m", tone.code())
+        format!("{}{text}{}", sequence(&format!("[{}m", tone.code())), sequence("[0m"))
     }
 }
 
@@ -122,7 +118,7 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub(crate) fn toned(tone: Tone, text: impl Into<String>) -> Self {
-        Self { text: text.into(), tone }
+        Self { text: safe_text::line(&text.into()).into_owned(), tone }
     }
 }
 
@@ -139,7 +135,7 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
-/// Blanks between two columns.
+/// Spaces between two columns.
 const GAP: usize = 3;
 
 impl Table {
@@ -171,23 +167,23 @@ impl Table {
     }
 }
 
-/// How long ago something was, as kubectl tells it.
+/// An age in the format of kubectl.
 pub(crate) fn since(then: Option<Timestamp>, now: Timestamp) -> String {
     age(then, now)
 }
 
-/// Asks a question that is answered by yes or no. Without a terminal there is nobody to ask.
+/// Prompts for yes or no. Fails without a terminal.
 pub(crate) fn confirm(question: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
-        return Err(NothingDone(Hinted {
-            what: "there is nobody to ask: standard input is no terminal".to_owned(),
-            hint: "--yes answers in advance".to_owned(),
+        return Err(NothingChanged(Hinted {
+            what: "cannot prompt: standard input is not a terminal".to_owned(),
+            hint: "use --yes to skip the confirmation".to_owned(),
         })
         .into());
     }
-    // The question goes where people look, not into a pipe.
+    // Standard output may be a pipe.
     let mut err = io::stderr();
-    write!(err, "{question} [y/N] ").and_then(|()| err.flush())?;
+    write!(err, "{} [y/N] ", for_terminal(question)).and_then(|()| err.flush())?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
@@ -217,8 +213,8 @@ mod tests {
     }
 
     #[test]
-    fn colours_change_nothing_but_colours() {
-        let coloured = table().render(Paint { coloured: true });
+    fn colours_do_not_change_the_text() {
+        let coloured = for_terminal(&table().render(Paint { coloured: true }));
         assert!(coloured.contains("\x1b[32msucceeded\x1b[0m"), "{coloured:?}");
         let mut plain = coloured;
         for code in ["32", "31", "2", "0"] {

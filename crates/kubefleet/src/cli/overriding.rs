@@ -1,10 +1,5 @@
-//! The overrides of the hub, and which of them a run would take along.
-//!
-//! Decides which overrides are read: those of every namespace for a cluster-scoped placement, those of its own for a
-//! namespaced one. An override that is not frozen yet counts as the snapshot that it is about to have. What matches is
-//! `fleet_core::overrides`' to say.
-
-use std::collections::BTreeSet;
+//! The overrides on the hub, and which of them a run would apply. A cluster-scoped placement reads the overrides of all
+//! namespaces, a namespaced one those of its own. An override without a snapshot counts as its next snapshot.
 
 use fleet_api::kinds::{
     Cluster, ClusterOverride, ClusterOverrideSnapshot, Family, MemberCluster, Namespaced, NamespacedOverride,
@@ -12,13 +7,14 @@ use fleet_api::kinds::{
 };
 use fleet_api::names::PlacementKey;
 use fleet_api::types::{Base64, EmbeddedObject};
-use fleet_api::well_known::labels;
-use fleet_core::overrides::{Candidates, Matched, OverrideSpec as _, OverrideSpecRef, Scopes, SnapshotFacts, Target};
+use fleet_core::overrides::{
+    Candidates, Matched, OverrideSpec as _, OverrideSpecRef, Scopes, SnapshotFacts, Target, has_latest_snapshot,
+};
 use fleet_core::updaterun::{MatchedOverrides, Overrides, Unmatched};
 
 use super::connection::Hub;
 
-/// What was read.
+/// The objects that were read.
 #[derive(Debug)]
 pub(crate) struct Overriding {
     cluster: Vec<Obj<ClusterOverrideSnapshot, Cluster>>,
@@ -41,7 +37,7 @@ impl Overriding {
         })
     }
 
-    /// All snapshots, those included that are about to be made.
+    /// All snapshots, including those that do not exist yet.
     pub(crate) fn facts(&self) -> Vec<SnapshotFacts<'_>> {
         let cluster = self.cluster.iter().map(SnapshotFacts::of);
         let namespaced = self.namespaced.iter().map(SnapshotFacts::of);
@@ -59,23 +55,16 @@ impl Overriding {
     }
 }
 
-/// Overrides of which there is no latest snapshot.
+/// Overrides without a latest snapshot.
 fn unfrozen<O: Family, F: Family, S: Scope>(overrides: Vec<Obj<O, S>>, snapshots: &[Obj<F, S>]) -> Vec<Obj<O, S>> {
-    let label = |one: &Obj<F, S>, key: &str| one.metadata.labels.as_ref()?.get(key).cloned();
-    let frozen: BTreeSet<(Option<&str>, String)> = snapshots
-        .iter()
-        .filter(|one| label(one, labels::IS_LATEST_SNAPSHOT).as_deref() == Some("true"))
-        .filter_map(|one| Some((one.metadata.namespace.as_deref(), label(one, labels::PARENT_OVERRIDE)?)))
-        .collect();
-    let key = |one: &Obj<O, S>| (one.metadata.namespace.clone(), one.metadata.name.clone().unwrap_or_default());
     let is_unfrozen = |one: &Obj<O, S>| {
-        let (namespace, name) = key(one);
-        !frozen.contains(&(namespace.as_deref(), name)) && one.metadata.deletion_timestamp.is_none()
+        one.metadata.deletion_timestamp.is_none()
+            && !has_latest_snapshot(&one.metadata, snapshots.iter().map(|one| &one.metadata))
     };
     overrides.into_iter().filter(is_unfrozen).collect()
 }
 
-/// What a run of a placement takes along.
+/// The overrides that a run of a placement applies.
 #[derive(Debug)]
 pub(crate) struct ForPlacement<'a> {
     pub(crate) placement: &'a PlacementKey,

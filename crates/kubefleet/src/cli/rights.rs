@@ -1,21 +1,18 @@
-//! Which right a request lacked, read from the words in which Kubernetes refuses it.
-//!
-//! Decides from the message alone; authorizers that speak otherwise are quoted by the caller. Never asks what rights there
-//! are.
+//! Parses the missing permission from the message of an RBAC denial. Messages of other authorizers are not parsed.
 
-/// A right that somebody does not have.
+/// A missing permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MissingRight {
     user: String,
     verb: String,
-    /// With its group, as kubectl takes it.
+    /// The resource with its group, in kubectl syntax.
     resource: String,
     subresource: Option<String>,
     namespace: Option<String>,
 }
 
 impl MissingRight {
-    /// `None` if the message does not say it in the words of RBAC.
+    /// `None` if the message is not an RBAC denial.
     pub(crate) fn read(message: &str) -> Option<Self> {
         let (_, rest) = message.split_once("User \"")?;
         let (user, rest) = rest.split_once("\" cannot ")?;
@@ -36,14 +33,14 @@ impl MissingRight {
         })
     }
 
-    /// What is missing, in words.
-    pub(crate) fn told(&self) -> String {
+    /// Describes the missing permission.
+    pub(crate) fn describe(&self) -> String {
         let part = self.subresource.as_ref().map_or_else(String::new, |part| format!(" (its {part})"));
         let place = self.namespace.as_ref().map_or_else(String::new, |place| format!(" in namespace {place:?}"));
-        format!("user {:?} has no right to {} {}{part}{place}", self.user, self.verb, self.resource)
+        format!("user {:?} has no permission to {} {}{part}{place}", self.user, self.verb, self.resource)
     }
 
-    /// The command that tells whether somebody has it.
+    /// The kubectl command that checks the permission.
     pub(crate) fn test(&self) -> String {
         let part = self.subresource.as_ref().map_or_else(String::new, |part| format!(" --subresource={part}"));
         let place = self.namespace.as_ref().map_or_else(String::new, |place| format!(" -n {place}"));
@@ -55,35 +52,35 @@ impl MissingRight {
 mod tests {
     use super::*;
 
-    fn check(message: &str, told: &str, test: &str) {
+    fn check(message: &str, description: &str, test: &str) {
         let right = MissingRight::read(message).expect("the words of RBAC");
-        assert_eq!((right.told().as_str(), right.test().as_str()), (told, test));
+        assert_eq!((right.describe().as_str(), right.test().as_str()), (description, test));
     }
 
     #[test]
-    fn the_missing_right_is_named_as_kubectl_names_it() {
+    fn the_missing_permission_is_named_in_kubectl_syntax() {
         check(
             "clusterstagedupdateruns.placement.kubernetes-fleet.io \"web-1\" is forbidden: User \"jo\" cannot get resource \
              \"clusterstagedupdateruns\" in API group \"placement.kubernetes-fleet.io\" at the cluster scope",
-            "user \"jo\" has no right to get clusterstagedupdateruns.placement.kubernetes-fleet.io",
+            "user \"jo\" has no permission to get clusterstagedupdateruns.placement.kubernetes-fleet.io",
             "kubectl auth can-i get clusterstagedupdateruns.placement.kubernetes-fleet.io",
         );
         check(
             "approvalrequests.placement.kubernetes-fleet.io \"a\" is forbidden: User \"jo\" cannot patch resource \
              \"approvalrequests/status\" in API group \"placement.kubernetes-fleet.io\" in the namespace \"shop\": RBAC: \
              clusterrole \"x\" not found",
-            "user \"jo\" has no right to patch approvalrequests.placement.kubernetes-fleet.io (its status) in namespace \"shop\"",
+            "user \"jo\" has no permission to patch approvalrequests.placement.kubernetes-fleet.io (its status) in namespace \"shop\"",
             "kubectl auth can-i patch approvalrequests.placement.kubernetes-fleet.io --subresource=status -n shop",
         );
         check(
             "namespaces is forbidden: User \"jo\" cannot list resource \"namespaces\" in API group \"\" at the cluster scope",
-            "user \"jo\" has no right to list namespaces",
+            "user \"jo\" has no permission to list namespaces",
             "kubectl auth can-i list namespaces",
         );
     }
 
     #[test]
-    fn other_words_are_left_to_whoever_quotes_them() {
+    fn other_messages_are_not_parsed() {
         assert_eq!(MissingRight::read("admission webhook \"x\" denied the request"), None);
         assert_eq!(MissingRight::read("User \"jo\" cannot get path \"/apis\""), None);
     }

@@ -1,62 +1,61 @@
-//! `run` and `rollback`: new staged update runs.
-//!
-//! Decides what the new run is called and, for a rollback, which version it brings: the one before what clusters have now.
-//! What cannot work for certain is refused before anything is created. Never touches a run that there is.
+//! `run` and `rollback`: create staged update runs. A rollback rolls out the version before the deployed one. Runs that
+//! certainly cannot work are rejected before anything is created.
 
 use fleet_api::kinds::{Obj, Scope, UpdateRun, UpdateStrategy};
 use fleet_api::names::RunName;
+use fleet_api::safe_text;
 use fleet_api::types::{RolloutStrategyType, UpdateRunSpec, UpdateRunState};
 use fleet_core::overview;
-use fleet_core::updaterun::Outcome;
+use fleet_core::updaterun::RunOutcome;
 use fleet_runtime::Clock;
 
 use super::changes::{Extent, render};
 use super::connection::{Hub, HubFlags};
-use super::difference::words_for;
+use super::difference::describe_revision;
 use super::objects::in_scope;
 use super::output::{Paint, confirm};
-use super::picture::Surroundings;
-use super::versions::{Side, Versions};
-use super::words;
-use crate::output::{Hinted, NothingDone, print, program, progress};
+use super::run_inputs::RunInputs;
+use super::state_labels;
+use super::versions::{Revision, Versions};
+use crate::output::{Hinted, NothingChanged, print, program, progress, suggested_command};
 
-/// Roll a placement's resources out, stage by stage: creates a staged update run and starts it
+/// Create and start a staged update run for a placement
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubefleet run web --strategy canary-first               what is on the hub now
-  kubefleet run web --strategy canary-first --index 2     an older version
-  kubefleet run web -s canary-first --prepare             only prepare; `kubefleet resume` starts it
+  kubefleet run web --strategy canary-first               with the current resources on the hub
+  kubefleet run web --strategy canary-first --index 2     with an older version
+  kubefleet run web -s canary-first --prepare             only initialize; `kubefleet resume` starts it
   kubefleet run web -s canary-first -n shop --name friday
 
-`kubefleet plan` shows beforehand what it would do.")]
+`kubefleet plan` shows what the run would do.")]
 pub(crate) struct RunArgs {
     /// The placement
     #[arg(value_name = "PLACEMENT")]
     placement: String,
-    /// The strategy that has the stages
+    /// The strategy with the stages
     #[arg(short, long, value_name = "STRATEGY")]
     strategy: String,
-    /// Index of the version to bring; what is on the hub now if not given
+    /// Index of the version to roll out; defaults to the current resources on the hub
     #[arg(long, value_name = "INDEX")]
     index: Option<u32>,
-    /// What to call the run; PLACEMENT-NUMBER if not given
+    /// Name of the run; defaults to PLACEMENT-NUMBER
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Only prepare it: clusters and content are fixed, nothing is updated
+    /// Only initialize the run: clusters and content are fixed, but nothing is updated
     #[arg(long)]
     prepare: bool,
     #[command(flatten)]
     hub: HubFlags,
 }
 
-/// Roll a placement back to an older version of its resources, by a staged update run
+/// Roll a placement back to an older version with a staged update run
 ///
-/// Shows what changes and asks before it creates the run.
+/// Shows the changes and asks for confirmation before it creates the run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubefleet rollback web                      to the version before what clusters have now
+  kubefleet rollback web                      to the version before the deployed one
   kubefleet rollback web --to 1 --yes
   kubefleet rollback web -n shop --strategy canary-first
 
@@ -65,16 +64,16 @@ pub(crate) struct RollbackArgs {
     /// The placement
     #[arg(value_name = "PLACEMENT")]
     placement: String,
-    /// Index of the version to go back to
+    /// Index of the version to roll back to
     #[arg(long, value_name = "INDEX")]
     to: Option<u32>,
-    /// The strategy that has the stages; that of the newest run if not given
+    /// The strategy with the stages; defaults to the strategy of the newest run
     #[arg(short, long, value_name = "STRATEGY")]
     strategy: Option<String>,
-    /// What to call the run; PLACEMENT-NUMBER if not given
+    /// Name of the run; defaults to PLACEMENT-NUMBER
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -110,28 +109,28 @@ async fn go_back<S: Scope>(hub: &Hub, args: &RollbackArgs) -> anyhow::Result<()>
     let strategy = strategy_for_rollback(&versions, args.strategy.as_deref())?;
     hub.find::<UpdateStrategy, S>("strategy", &strategy).await?;
     let (from, to) = versions_for_rollback(&versions, args.to)?;
-    let before = versions.resources(hub, Side::Frozen(from)).await?;
-    let after = versions.resources(hub, Side::Frozen(to)).await?;
+    let before = versions.snapshot_resources(from)?;
+    let after = versions.snapshot_resources(to)?;
     let differences = overview::changes(&before, &after);
     let way = if to > from { "forward" } else { "back" };
-    let (from, target) = (words_for(Side::Frozen(from)), words_for(Side::Frozen(to)));
+    let (from, target) = (describe_revision(Revision::Snapshot(from)), describe_revision(Revision::Snapshot(to)));
     let shown = render(&differences, Paint::for_stdout(), 1, Extent::Glance);
-    let shown = if shown.is_empty() { "  nothing differs\n".to_owned() } else { shown };
+    let shown = if shown.is_empty() { "  no differences\n".to_owned() } else { shown };
     print(&format!("Placement {} goes {way} from {from} to {target}:\n{shown}", args.placement))?;
     if !args.yes && !confirm(&format!("Create a run with strategy {strategy}?"))? {
         let hint = "nothing was created".to_owned();
-        return Err(NothingDone(Hinted { what: "not confirmed".to_owned(), hint }).into());
+        return Err(NothingChanged(Hinted { what: "not confirmed".to_owned(), hint }).into());
     }
     create(hub, &versions, args.name.as_deref(), &strategy, Some(to), UpdateRunState::Run).await
 }
 
-/// What clusters have now, and what they go back to.
+/// The deployed version and the version to roll back to.
 fn versions_for_rollback<S: Scope>(versions: &Versions<S>, to: Option<u32>) -> anyhow::Result<(u32, u32)> {
     let name = versions.name();
     let refuse = |what: String, hint: String| nothing_done(Hinted { what, hint }.into());
     let history = format!("{} history {name}{} lists the versions", program(), versions.place());
     let Some(from) = versions.in_use() else {
-        return Err(refuse(format!("no cluster has anything of placement {name:?} yet"), history));
+        return Err(refuse(format!("placement {name:?} is not rolled out to any cluster yet"), history));
     };
     let all = versions.all();
     match to {
@@ -139,7 +138,7 @@ fn versions_for_rollback<S: Scope>(versions: &Versions<S>, to: Option<u32>) -> a
             let before = all.iter().map(|version| version.index).filter(|index| *index < from).max();
             before
                 .map(|to| (from, to))
-                .ok_or_else(|| refuse(format!("there is no version before {from} to go back to"), history))
+                .ok_or_else(|| refuse(format!("there is no version before {from} to roll back to"), history))
         }
         Some(to) if !all.iter().any(|version| version.index == to) => Err(nothing_done(versions.no_version(to))),
         Some(to) => Ok((from, to)),
@@ -150,8 +149,8 @@ fn strategy_for_rollback<S: Scope>(versions: &Versions<S>, given: Option<&str>) 
     let created = |run: &&Obj<UpdateRun, S>| run.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let newest = versions.runs.iter().max_by_key(created).map(|run| run.spec.staged_update_strategy_name.as_str());
     given.or(newest).map(str::to_owned).ok_or_else(|| {
-        let what = format!("placement {:?} has no run yet whose strategy could be taken", versions.name());
-        nothing_done(Hinted { what, hint: "name one with --strategy".to_owned() }.into())
+        let what = format!("placement {:?} has no earlier run to take the strategy from", versions.name());
+        nothing_done(Hinted { what, hint: "specify one with --strategy".to_owned() }.into())
     })
 }
 
@@ -165,19 +164,19 @@ fn check_external<S: Scope>(versions: &Versions<S>) -> anyhow::Result<()> {
     let name = versions.name();
     Err(nothing_done(
         Hinted {
-            what: format!("placement {name:?} is rolled out by the hub itself (RollingUpdate), not by runs"),
+            what: format!("placement {name:?} is rolled out by the hub (RollingUpdate), not by staged update runs"),
             hint: format!(
-                "for good: kubectl patch {kind} {name}{place} --type merge -p '{{\"spec\":{{\"strategy\":{{\"type\":\"External\"}}}}}}'"
+                "to switch permanently: kubectl patch {kind} {name}{place} --type merge -p '{{\"spec\":{{\"strategy\":{{\"type\":\"External\"}}}}}}'"
             ),
         }
         .into(),
     ))
 }
 
-/// The same error with the exit code that says that nothing was done.
+/// The same error with the exit code for "nothing was changed".
 fn nothing_done(error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<Hinted>() {
-        Ok(hinted) => NothingDone(hinted).into(),
+        Ok(hinted) => NothingChanged(hinted).into(),
         Err(other) => other,
     }
 }
@@ -192,7 +191,7 @@ async fn create<S: Scope>(
 ) -> anyhow::Result<()> {
     let name = name.map_or_else(|| next_name(versions), str::to_owned);
     RunName::parse(&name)?;
-    tell_of_others(hub, versions).await?;
+    warn_about_other_runs(hub, versions).await?;
     let spec = UpdateRunSpec {
         placement_name: versions.name().to_owned(),
         resource_snapshot_index: index.map(|index| index.to_string()),
@@ -202,34 +201,33 @@ async fn create<S: Scope>(
     let mut run: Obj<UpdateRun, S> = Obj::named(&name, spec);
     run.metadata.namespace.clone_from(&hub.namespace);
     hub.create(&run).await?;
-    let place = hub.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
     let (done, next) = match state {
         UpdateRunState::Run => ("started", "watch"),
         UpdateRunState::Initialize | UpdateRunState::Stop => ("prepared", "status"),
     };
-    print(&format!("run {name} {done}\n→ {} {next} {name}{place}\n", program()))
+    print(&format!("run {name} {done}\n→ {}\n", suggested_command(&[next, &name], hub.namespace.as_deref())))
 }
 
-/// Two runs of one placement can take clusters from each other.
-async fn tell_of_others<S: Scope>(hub: &Hub, versions: &Versions<S>) -> anyhow::Result<()> {
+/// Warns about active runs of the same placement, which can interfere.
+async fn warn_about_other_runs<S: Scope>(hub: &Hub, versions: &Versions<S>) -> anyhow::Result<()> {
     if versions.runs.is_empty() {
         return Ok(());
     }
-    let around = Surroundings::<S>::read(hub, Some(versions.name())).await?;
+    let around = RunInputs::<S>::read(hub, Some(versions.name())).await?;
     let now = Clock::Real.now();
     for seen in versions.runs.iter().filter_map(|run| around.overview(run, now)) {
-        if !seen.state.is_final() && !matches!(seen.state, Outcome::Idle | Outcome::Releasing) {
-            let state = words::of_run(seen.state).text;
-            progress(&format!("note: run {} of the same placement is {state}", seen.name));
+        if !seen.state.is_final() && !matches!(seen.state, RunOutcome::Idle | RunOutcome::Releasing) {
+            let state = state_labels::of_run(seen.state).text;
+            progress(&format!("note: run {} of the same placement is {state}", safe_text::line(&seen.name)));
         }
     }
     Ok(())
 }
 
-/// Longest part of a placement's name in a run's: a number has to fit behind it.
+/// Maximum length of the placement name in the name of a run, so that a number fits.
 const NAME_BYTES: usize = 55;
 
-/// `PLACEMENT-NUMBER`, one more than there is.
+/// `PLACEMENT-NUMBER` with the next free number.
 pub(crate) fn next_name<S: Scope>(versions: &Versions<S>) -> String {
     let runs = versions.runs.iter().filter_map(|run| run.metadata.name.as_deref());
     numbered(versions.name(), runs)
@@ -247,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_numbered_and_their_names_are_never_too_long() {
+    fn run_names_are_numbered_and_never_too_long() {
         assert_eq!(numbered("web", [].into_iter()), "web-1");
         assert_eq!(numbered("web", ["web-1", "web-9", "web-x", "other-12"].into_iter()), "web-10");
         let long = "a".repeat(63);

@@ -1,30 +1,27 @@
-//! `stop` and `resume`: whether a staged update run goes on.
-//!
-//! Decides whether the wanted state makes sense where the run stands, and says what stands there if it does not. Only
-//! `spec.state` is written; the run itself decides how it comes to rest.
+//! `stop` and `resume`: set `spec.state` of a staged update run, if the transition makes sense in its current state.
 
 use fleet_api::kinds::{Obj, Scope, UpdateRun};
 use fleet_api::types::UpdateRunState;
 use fleet_core::overview::RunOverview;
-use fleet_core::updaterun::Outcome;
+use fleet_core::updaterun::RunOutcome;
 use fleet_runtime::Clock;
 use serde_json::json;
 
 use super::connection::{Hub, HubFlags};
 use super::objects::{based_on, in_scope};
-use super::picture::Surroundings;
+use super::run_inputs::RunInputs;
+use super::state_labels;
 use super::status::ago;
-use super::words;
-use crate::output::{Hinted, NothingDone, print, program};
+use crate::output::{Hinted, NothingChanged, print, suggested_command};
 
-/// Stop a staged update run: clusters that are being updated finish, no other starts
+/// Stop a staged update run: clusters being updated finish, no others start
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   kubefleet stop web-1
   kubefleet stop web-1 -n shop
 
-`kubefleet resume` lets it go on where it stopped.")]
+`kubefleet resume` continues it where it stopped.")]
 pub(crate) struct StopArgs {
     /// The run
     #[arg(value_name = "RUN")]
@@ -33,7 +30,7 @@ pub(crate) struct StopArgs {
     hub: HubFlags,
 }
 
-/// Let a staged update run go on that was stopped, or start one that was only prepared
+/// Resume a stopped staged update run, or start one that was only initialized
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -60,7 +57,7 @@ pub(crate) async fn resume(args: &ResumeArgs) -> anyhow::Result<()> {
 async fn turn<S: Scope>(hub: &Hub, name: &str, wanted: UpdateRunState) -> anyhow::Result<()> {
     loop {
         let run: Obj<UpdateRun, S> = hub.find("run", name).await?;
-        let around = Surroundings::<S>::read(hub, Some(&run.spec.placement_name)).await?;
+        let around = RunInputs::<S>::read(hub, Some(&run.spec.placement_name)).await?;
         let now = Clock::Real.now();
         if let Some(seen) = around.overview(&run, now) {
             check(&seen, wanted, &ago(seen.since, now))?;
@@ -68,15 +65,15 @@ async fn turn<S: Scope>(hub: &Hub, name: &str, wanted: UpdateRunState) -> anyhow
         if set_state(hub, &run, wanted).await? {
             return print(&match wanted {
                 UpdateRunState::Stop => {
-                    format!("run {name} stops: clusters that are being updated finish, no other starts\n")
+                    format!("run {name} is stopping: clusters being updated finish, no others start\n")
                 }
-                UpdateRunState::Run | UpdateRunState::Initialize => format!("run {name} goes on\n"),
+                UpdateRunState::Run | UpdateRunState::Initialize => format!("run {name} resumed\n"),
             });
         }
     }
 }
 
-/// `false` if somebody else changed the run meanwhile.
+/// `false` on a conflict.
 pub(crate) async fn set_state<S: Scope>(
     hub: &Hub,
     run: &Obj<UpdateRun, S>,
@@ -87,36 +84,37 @@ pub(crate) async fn set_state<S: Scope>(
     Ok(hub.patch::<UpdateRun, S>(name, None, &change).await?.is_some())
 }
 
-/// Whether the state may be asked for; an error says what stands there.
+/// Checks the transition; an error describes the current state.
 fn check(run: &RunOverview, wanted: UpdateRunState, since: &str) -> anyhow::Result<()> {
-    let place = run.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-    let refused = |what: String, hint: String| -> anyhow::Result<()> { Err(NothingDone(Hinted { what, hint }).into()) };
+    let command = |words: &[&str]| suggested_command(words, run.namespace.as_deref());
+    let refused =
+        |what: String, hint: String| -> anyhow::Result<()> { Err(NothingChanged(Hinted { what, hint }).into()) };
     let name = &run.name;
     if run.state.is_final() {
-        let state = words::of_run(run.state).text;
-        let verb = if run.state == Outcome::Succeeded { "" } else { ", and cannot go on" };
+        let state = state_labels::of_run(run.state).text;
+        let verb = if run.state == RunOutcome::Succeeded { "" } else { ", and cannot be resumed" };
         let what = format!("run {name:?} is over: it {state} {since} ago{verb}");
         return refused(
             what,
-            format!("a new one: {} run {} --strategy {}{place}", program(), run.placement, run.strategy),
+            format!("create a new run: {}", command(&["run", &run.placement, "--strategy", &run.strategy])),
         );
     }
     match (wanted, run.asked) {
         (UpdateRunState::Stop, UpdateRunState::Initialize) => {
-            refused(format!("run {name:?} was never started"), format!("{} resume {name}{place} starts it", program()))
+            refused(format!("run {name:?} was never started"), format!("{} starts it", command(&["resume", name])))
         }
         (UpdateRunState::Stop, UpdateRunState::Stop) => {
-            let state = words::of_run(run.state).text;
+            let state = state_labels::of_run(run.state).text;
             refused(
-                format!("run {name:?} was asked to stop already: it is {state}, for {since}"),
-                format!("{} resume {name}{place} lets it go on", program()),
+                format!("run {name:?} was already asked to stop: it has been {state} for {since}"),
+                format!("{} resumes it", command(&["resume", name])),
             )
         }
         (UpdateRunState::Run, UpdateRunState::Run) => {
-            let state = words::of_run(run.state).text;
+            let state = state_labels::of_run(run.state).text;
             refused(
-                format!("run {name:?} is not stopped: it is {state}, for {since}"),
-                format!("{} status {name}{place} shows what it waits for", program()),
+                format!("run {name:?} is not stopped: it has been {state} for {since}"),
+                format!("{} shows what the run is waiting for", command(&["status", name])),
             )
         }
         _ => Ok(()),

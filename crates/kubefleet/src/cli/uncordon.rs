@@ -1,7 +1,5 @@
-//! `uncordon`: takes the taint of `drain` from a member cluster.
-//!
-//! Decides nothing: which taint it is stands in `fleet_core::eviction::drain`. What was evicted does not come back by
-//! itself, unless a policy picks the cluster again.
+//! `uncordon`: removes the taint of `drain` from a member cluster. Evicted placements return only if their policy picks the
+//! cluster again.
 
 use fleet_api::kinds::{Cluster, Member, MemberCluster};
 use fleet_core::eviction::drain::uncordoned;
@@ -10,7 +8,7 @@ use super::connection::{Hub, HubFlags};
 use super::drain::{ClusterFlags, set_taints};
 use crate::output::print;
 
-/// Let placements onto a member cluster again after a drain
+/// Allow placements on a member cluster again after a drain
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +34,7 @@ async fn uncordon(hub: &Hub, name: &str) -> anyhow::Result<()> {
     loop {
         let member: MemberCluster = hub.find::<Member, Cluster>("member cluster", name).await?;
         let Some(taints) = uncordoned(&member.spec.taints) else {
-            return print(&format!("member cluster {name} has no cordon taint: nothing to do\n"));
+            return print(&format!("member cluster {name} has no cordon taint; nothing to do\n"));
         };
         if set_taints(hub, &member, &taints).await?.is_some() {
             return print(&format!("uncordoned member cluster {name}\n"));

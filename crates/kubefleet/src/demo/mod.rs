@@ -1,10 +1,8 @@
-//! `kubefleet demo`: a fleet that rolls a change out in stages, with a failure on the way, in a quarter of a minute.
-//!
-//! Decides how it begins and ends: everything is in memory and on free ports, nothing is left behind, not even after
-//! Ctrl-C. What is told is `story`'s, how it looks `view`'s, what is placed `scene`'s.
+//! `kubefleet demo`: a staged rollout with a failure, in about ten seconds. All data is in memory and on free ports, and
+//! everything is removed at the end, also after Ctrl-C.
 
-mod scene;
-mod story;
+mod objects;
+mod script;
 mod view;
 
 use std::io::{self, IsTerminal as _};
@@ -17,13 +15,13 @@ use crate::agent::signals::Signals;
 use crate::output::progress;
 use crate::up::fleet::Fleet;
 
-/// See a change go through a fleet in stages: with an approval, a wait, a failure and its repair
+/// Watch a staged rollout with an approval, a wait, a failure and its fix
 ///
-/// Runs a hub and three simulated member clusters in this process, for about ten seconds. Nothing is left behind.
+/// Runs a hub and three simulated member clusters in this process, for about ten seconds. All data is removed at the end.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubefleet demo            you approve
-  kubefleet demo --yes      it approves by itself, as it does without a terminal")]
+  kubefleet demo --yes      approves automatically, as without a terminal")]
 pub(crate) struct Args {
     /// Approve without asking
     #[arg(short, long)]
@@ -37,13 +35,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 async fn demo(args: &Args) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
-    let workplace = Workplace::make()?;
+    let directory = TempDirectory::make()?;
     let mut fleet = Fleet::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None).await?;
-    let asks = !args.yes && io::stdin().is_terminal() && io::stdout().is_terminal();
+    let interactive = !args.yes && io::stdin().is_terminal() && io::stdout().is_terminal();
     let outcome = tokio::select! {
-        told = story::tell(&mut fleet, &workplace.0, asks) => told,
-        () = signals.asked_to_stop() => {
-            progress("\nstopped; nothing is left behind");
+        outcome = script::run(&mut fleet, &directory.0, interactive) => outcome,
+        () = signals.received() => {
+            progress("\nstopped; all temporary files were removed");
             Ok(())
         }
     };
@@ -51,24 +49,24 @@ async fn demo(args: &Args) -> anyhow::Result<()> {
     outcome
 }
 
-/// A directory for the kubeconfig; it goes with this value.
-struct Workplace(PathBuf);
+/// A temporary directory for the kubeconfig, removed on drop.
+struct TempDirectory(PathBuf);
 
-impl Workplace {
+impl TempDirectory {
     fn make() -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("kubefleet-demo-{}", std::process::id()));
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        builder.create(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self(path))
     }
 }
 
-impl Drop for Workplace {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.0) {
-            progress(&format!("{} could not be removed: {error}", self.0.display()));
+            progress(&format!("cannot remove {}: {error}", self.0.display()));
         }
     }
 }

@@ -1,7 +1,5 @@
-//! A run as the demo shows it: a tree with bars that moves on a terminal, lines of what changes elsewhere.
-//!
-//! Decides form only; the tree is the one that every view of a run has. Never draws wider or higher than the terminal: what
-//! was drawn could not be taken back.
+//! Shows a run in the demo: on a terminal a tree that is redrawn, otherwise a line per change. Output must never be wider or
+//! higher than the terminal, because such output cannot be redrawn.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
@@ -10,23 +8,23 @@ use std::time::Instant;
 use fleet_core::overview::RunOverview;
 use jiff::Timestamp;
 
-use crate::cli::bar::{bar, of_stage};
 use crate::cli::output::{Paint, Tone};
-use crate::cli::status::tree::{stage_lines, wait_in_words};
+use crate::cli::progress_bar::{progress_bar, stage_progress_bar};
+use crate::cli::state_labels;
+use crate::cli::status::tree::{describe_wait, stage_lines};
 use crate::cli::watch::news;
-use crate::cli::words;
-use crate::output::print;
+use crate::output::{print, sequence};
 
-/// Characters of a bar.
+/// Width of a bar in characters.
 const BAR: usize = 12;
-/// Where a terminal does not say how large it is: columns, lines.
+/// Default size of a terminal: columns, lines.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
 pub(super) struct View {
     paint: Paint,
     begun: Instant,
     live: bool,
-    /// Lines that stand on the screen and will be drawn over.
+    /// Lines on the screen that will be overwritten.
     drawn: usize,
     before: Option<RunOverview>,
 }
@@ -37,7 +35,7 @@ impl View {
         Self { paint, begun, live: io::stdout().is_terminal() && !is_dumb, drawn: 0, before }
     }
 
-    /// Whether it is drawn over and over.
+    /// Whether the view is redrawn.
     pub(super) fn is_live(&self) -> bool {
         self.live
     }
@@ -51,9 +49,13 @@ impl View {
         }
         let (columns, rows) = ratatui::crossterm::terminal::size().unwrap_or(USUAL_SIZE);
         let mut lines = frame(seen, now, elapsed, usize::from(columns), self.paint);
-        // What has left the screen at its top could not be drawn over; the cursor has a line of its own.
+        // Lines that scrolled off cannot be overwritten; the cursor takes one line.
         lines.truncate(usize::from(rows).saturating_sub(1));
-        let mut out = if self.drawn == 0 { String::new() } else { format!("\x1b[{}A\x1b[J", self.drawn) };
+        let mut out = if self.drawn == 0 {
+            String::new()
+        } else {
+            format!("{}{}", sequence(&format!("[{}A", self.drawn)), sequence("[J"))
+        };
         for line in &lines {
             let _ = writeln!(out, "{line}");
         }
@@ -62,19 +64,19 @@ impl View {
     }
 }
 
-/// What stands on the screen: one line for the run, the tree, what is waited for.
+/// The screen: one line for the run, the tree, the waits.
 fn frame(seen: &RunOverview, now: Timestamp, elapsed: f64, width: usize, paint: Paint) -> Vec<String> {
-    let word = words::of_run(seen.state);
-    let head = format!("{} {}", seen.name, word.text);
+    let label = state_labels::of_run(seen.state);
+    let head = format!("{} {}", seen.name, label.text);
     let mut lines = vec![format!(
         "{}  {} {}",
-        paint.paint(word.tone, &fitted(&head, width.saturating_sub(BAR + 20))),
-        paint.paint(Tone::Busy, &bar(seen.clusters_done, seen.clusters, BAR)),
+        paint.paint(label.tone, &fitted(&head, width.saturating_sub(BAR + 20))),
+        paint.paint(Tone::Busy, &progress_bar(seen.clusters_done, seen.clusters, BAR)),
         paint.paint(Tone::Faint, &format!("{elapsed:.1}s")),
     )];
     for mut line in stage_lines(seen, now, false) {
         if line.depth == 0 && line.cluster.is_none() {
-            line.rest = seen.stages.get(line.stage).map_or_else(String::new, |stage| of_stage(stage, BAR));
+            line.rest = seen.stages.get(line.stage).map_or_else(String::new, |stage| stage_progress_bar(stage, BAR));
         }
         let taken = line.render(Paint { coloured: false }).chars().count() - line.rest.chars().count();
         line.rest = fitted(&line.rest, width.saturating_sub(taken + 1));
@@ -83,7 +85,7 @@ fn frame(seen: &RunOverview, now: Timestamp, elapsed: f64, width: usize, paint: 
     let waits = seen
         .waits
         .iter()
-        .map(|wait| paint.paint(Tone::Waiting, &fitted(&wait_in_words(wait, now), width.saturating_sub(1))));
+        .map(|wait| paint.paint(Tone::Waiting, &fitted(&describe_wait(wait, now), width.saturating_sub(1))));
     lines.extend(waits);
     lines
 }
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_wider_than_the_terminal() {
+    fn lines_are_truncated_to_the_terminal_width() {
         assert_eq!(fitted("cluster member3", 8), "cluster…");
         assert_eq!(fitted("cluster", 7), "cluster");
         assert_eq!(fitted("two\nlines", 20), "two");

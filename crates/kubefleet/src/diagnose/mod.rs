@@ -1,15 +1,14 @@
-//! `kubefleet diagnose`: reads what the troubleshooting guides would have a person read, and says what is wrong.
+//! `kubefleet diagnose`: reads the objects around a run, placement, cluster or eviction and prints what is wrong and how to fix it.
 //!
-//! Decides what to read and how to print; what is wrong is decided by `fleet_core::diagnose`. Nothing is ever written: fixes
-//! are printed. Ends with code 3 if something is wrong, so that scripts can ask.
+//! The rules are in `fleet_core::diagnose`. The command never writes: it prints fixes. It exits with code 3 if it found a problem.
 //!
 //! | file | what |
 //! |---|---|
-//! | `subjects` | what a name can mean |
-//! | `read`, `member_side`, `server` | the objects that the rules need, from hub and members |
-//! | `print` | for people |
+//! | `subjects` | what a name can refer to |
+//! | `read`, `member_inputs`, `server` | reads the objects that the rules need, from hub and members |
+//! | `print` | human-readable output |
 
-mod member_side;
+mod member_inputs;
 mod print;
 mod read;
 mod server;
@@ -24,28 +23,28 @@ use fleet_runtime::Clock;
 use crate::cli::connection::{Hub, HubFlags};
 use crate::cli::output::OutputFlags;
 use crate::nearest::{alternatives, nearest};
-use crate::output::{Found, Hinted};
+use crate::output::{Hinted, ProblemsFound};
 use read::{Members, Reader};
 use server::Server;
 use subjects::NotFound;
 
-/// Find out why a run, a placement or a cluster is not as it should be, and what to do
+/// Find out what is wrong with a run, placement or cluster, and how to fix it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubefleet diagnose                      everything that is not as it should be
+  kubefleet diagnose                      all problems of the fleet
   kubefleet diagnose example-run          a run, and the clusters that it waits for
   kubefleet diagnose web -n shop          a namespaced placement or run
   kubefleet diagnose cluster/member2      a member cluster and what is placed on it
   kubefleet diagnose web -o json          for scripts, with fixes as data
 
-Members are asked, too, if the kubeconfig has a context with the name of the cluster.
-Exit codes: 0 nothing is wrong, 1 it could not be found out, 3 something is wrong.")]
+Also reads members for which the kubeconfig has a context with the name of the cluster.
+Exit codes: 0 no problem, 1 the diagnosis failed, 3 a problem was found.")]
 pub(crate) struct Args {
-    /// A run, placement, member cluster or eviction, if need be as KIND/NAME; without it, everything
+    /// A run, placement, member cluster or eviction, optionally as KIND/NAME; omit it to check everything
     #[arg(value_name = "NAME")]
     subject: Option<String>,
-    /// Explain an error of the API server instead
+    /// Explain an error message of the API server instead
     #[arg(long, value_name = "TEXT", conflicts_with = "subject")]
     refused: Option<String>,
     #[command(flatten)]
@@ -72,8 +71,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
     args.output.show(&answer, print::answer)?;
     let worst = answer.diagnoses.iter().filter_map(Diagnosis::severity).max();
     match answer.unread.first() {
-        _ if worst.is_some_and(|worst| worst > Severity::Information) => Err(Found.into()),
-        // What is not seen may be wrong all the same.
+        _ if worst.is_some_and(|worst| worst > Severity::Information) => Err(ProblemsFound.into()),
+        // Unread objects may have problems.
         Some(first) => Err(unreadable(&hub, first)),
         None => Ok(()),
     }
@@ -82,7 +81,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
 fn explain(args: &Args, text: &str) -> anyhow::Result<()> {
     let Some(finding) = explain_refusal(text) else {
         return Err(Hinted {
-            what: "this is no refusal that the guides know".to_owned(),
+            what: "no known API server error was recognised".to_owned(),
             hint: "paste the whole text that kubectl printed".to_owned(),
         }
         .into());
@@ -98,8 +97,8 @@ fn not_found(hub: &Hub, subject: &str, NotFound { known, unread }: NotFound) -> 
     let what = format!("there is no run, placement, cluster or eviction {subject:?}{place}");
     let near = nearest(subjects::parse(subject).1, known.iter().map(String::as_str));
     let hint = match (&near[..], &hub.namespace) {
-        ([], None) => "name a namespace with -n, or leave the name out to look at everything".to_owned(),
-        ([], Some(_)) => "leave -n out for what is cluster-scoped, or the name to look at everything".to_owned(),
+        ([], None) => "name a namespace with -n, or omit the name to check everything".to_owned(),
+        ([], Some(_)) => "omit -n for cluster-scoped objects, or omit the name to check everything".to_owned(),
         (near, _) => format!("did you mean {}?", alternatives(near)),
     };
     Hinted { what, hint }.into()

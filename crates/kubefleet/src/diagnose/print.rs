@@ -1,10 +1,11 @@
-//! Diagnoses for people: the cause first, then evidence, then what to paste.
+//! Human-readable output: the cause, then evidence, then the commands of the fix.
 //!
-//! Decides form only. Without colours the text is the same.
+//! Text from objects is printed in one line each, so that it cannot imitate lines of the output.
 
 use std::fmt::Write as _;
 
-use fleet_core::diagnose::{Diagnosis, Finding, Fix, Severity};
+use fleet_api::safe_text::line;
+use fleet_core::diagnose::{Diagnosis, Finding, Fix, Severity, troubleshooting};
 
 use super::subjects::Answer;
 use crate::cli::output::{Paint, Tone};
@@ -24,7 +25,7 @@ pub(super) fn answer(answer: &Answer, paint: Paint) -> String {
             "{}",
             paint.paint(
                 Tone::Good,
-                &format!("Nothing found: {placements} placements and {clusters} clusters were looked at.")
+                &format!("No problem found: {placements} placements and {clusters} clusters were checked.")
             )
         );
     }
@@ -32,12 +33,12 @@ pub(super) fn answer(answer: &Answer, paint: Paint) -> String {
 }
 
 fn diagnosis(out: &mut String, one: &Diagnosis, paint: Paint) {
-    let _ = writeln!(out, "{}", paint.paint(Tone::Strong, &one.subject.to_string()));
-    let _ = writeln!(out, "{}", one.summary);
+    let _ = writeln!(out, "{}", paint.paint(Tone::Strong, &line(&one.subject.to_string())));
+    let _ = writeln!(out, "{}", line(&one.summary));
     match &one.cause {
         Some(cause) => finding(out, cause, paint),
         None if one.notices.is_empty() => {
-            let _ = writeln!(out, "{}", paint.paint(Tone::Good, "Nothing found that is not as it should be."));
+            let _ = writeln!(out, "{}", paint.paint(Tone::Good, "No problem found."));
         }
         None => {}
     }
@@ -51,7 +52,7 @@ fn diagnosis(out: &mut String, one: &Diagnosis, paint: Paint) {
         let _ = writeln!(out, "\n{}", paint.paint(Tone::Strong, "Could not be read"));
     }
     for unread in &one.unread {
-        let _ = writeln!(out, "  {}: {}", unread.what, unread.why);
+        let _ = writeln!(out, "  {}: {}", line(&unread.what), line(&unread.why));
     }
 }
 
@@ -69,29 +70,40 @@ fn finding(out: &mut String, finding: &Finding, paint: Paint) {
         out,
         "\n{} {} {}",
         paint.paint(tone, &format!("{word}:")),
-        paint.paint(Tone::Strong, &finding.title),
+        paint.paint(Tone::Strong, &line(&finding.title)),
         paint.paint(Tone::Faint, &format!("[{entries}]"))
     );
     if !finding.explanation.is_empty() {
-        let _ = writeln!(out, "  {}", finding.explanation);
+        let _ = writeln!(out, "  {}", line(&finding.explanation));
     }
     for evidence in &finding.evidence {
-        let object = paint.paint(Tone::Faint, &evidence.object.to_string());
-        let _ = writeln!(out, "  - {object} {}: {}", evidence.field, evidence.value);
+        let object = paint.paint(Tone::Faint, &line(&evidence.object.to_string()));
+        let _ = writeln!(out, "  - {object} {}: {}", line(&evidence.field), line(&evidence.value));
     }
+    let _ = writeln!(out, "  {}", paint.paint(Tone::Faint, &format!("see {}", links(finding))));
     for (index, one) in finding.fixes.iter().enumerate() {
         fix(out, if index == 0 { "fix" } else { "or" }, one, paint);
     }
 }
 
+/// The entries of the troubleshooting page: that of the finding, and that of its root cause.
+fn links(finding: &Finding) -> String {
+    match finding.because_of {
+        Some(root) if root != finding.entry => {
+            format!("{} and {}", troubleshooting::link(finding.entry), troubleshooting::link(root))
+        }
+        _ => troubleshooting::link(finding.entry),
+    }
+}
+
 pub(super) fn fix(out: &mut String, word: &str, fix: &Fix, paint: Paint) {
-    let _ = writeln!(out, "  {} {}", paint.paint(Tone::Good, &format!("{word}:")), fix.what);
+    let _ = writeln!(out, "  {} {}", paint.paint(Tone::Good, &format!("{word}:")), line(&fix.what));
     for step in &fix.steps {
         if step.what != fix.what {
             let _ = writeln!(out, "    {}", paint.paint(Tone::Faint, &format!("# {}", step.what)));
         }
         if !step.command.is_empty() {
-            // Commands stand at the margin of the line: a here-document could not be indented.
+            // A here-document must not be indented.
             let indented = if step.command.contains('\n') { "" } else { "    " };
             let _ = writeln!(out, "{indented}{}", step.command);
         }
@@ -105,7 +117,7 @@ pub(super) fn fix(out: &mut String, word: &str, fix: &Fix, paint: Paint) {
     }
 }
 
-/// A finding that is about no object.
+/// A finding without an object.
 pub(super) fn single(one: &Finding, paint: Paint) -> String {
     let mut out = String::new();
     finding(&mut out, one, paint);

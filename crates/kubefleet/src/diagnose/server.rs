@@ -1,7 +1,4 @@
-//! Reading from one API server, hub or member.
-//!
-//! Decides how a question is asked, page by page and with a deadline. An object that is not there is an answer, everything
-//! else that goes wrong is an error in one line. Never writes.
+//! Read access to one API server, hub or member, with paging and a timeout.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,12 +12,12 @@ use serde::de::DeserializeOwned;
 use crate::cli::connection::innermost;
 use crate::cli::rights::MissingRight;
 
-/// Longest time that one request may take; somebody is waiting.
+/// Request timeout; a user is waiting.
 const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 /// Objects per page of a list; what client-go asks for.
 const PAGE_SIZE: u32 = 500;
 const WHOLE: &str = "application/json";
-/// Only metadata: the content of snapshots is large, and nobody looks at it.
+/// Only metadata: the content of snapshots is large and not needed.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Why something could not be read, in one line.
@@ -42,7 +39,7 @@ impl fmt::Display for ReadError {
     }
 }
 
-/// An API server to be asked.
+/// Read access to one API server.
 #[derive(Clone)]
 pub(super) struct Server {
     client: kube::Client,
@@ -72,7 +69,7 @@ impl Server {
         Self { client }
     }
 
-    /// One object of ours.
+    /// One object of a Fleet kind.
     pub(super) async fn get<F: Family, S: Scope>(
         &self,
         namespace: Option<&str>,
@@ -88,14 +85,14 @@ impl Server {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Option<T>, ReadError> {
-        match self.ask(&kind.object_path(namespace, name, None), WHOLE).await {
+        match self.request(&kind.object_path(namespace, name, None), WHOLE).await {
             Ok(found) => Ok(Some(found)),
-            Err(Trouble::NotThere) => Ok(None),
-            Err(Trouble::Told(error)) => Err(error),
+            Err(Failure::NotFound) => Ok(None),
+            Err(Failure::Other(error)) => Err(error),
         }
     }
 
-    /// All objects of one of our kinds that a label selector matches; all of them without one.
+    /// All objects of a Fleet kind that match the label selector; an empty selector matches all.
     pub(super) async fn list<F: Family, S: Scope>(
         &self,
         namespace: Option<&str>,
@@ -141,10 +138,10 @@ impl Server {
                 query.append_pair("continue", token);
             }
             let path = format!("{}?{}", kind.collection_path(namespace), query.finish());
-            let page: Page<T> = match self.ask(&path, accept).await {
+            let page: Page<T> = match self.request(&path, accept).await {
                 Ok(page) => page,
-                Err(Trouble::NotThere) => return Err(ReadError::NoSuchKind { plural: kind.plural.to_string() }),
-                Err(Trouble::Told(error)) => return Err(error),
+                Err(Failure::NotFound) => return Err(ReadError::NoSuchKind { plural: kind.plural.to_string() }),
+                Err(Failure::Other(error)) => return Err(error),
             };
             found.extend(page.items);
             more = page.metadata.more.filter(|token| !token.is_empty());
@@ -154,26 +151,26 @@ impl Server {
         }
     }
 
-    async fn ask<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, Trouble> {
+    async fn request<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, Failure> {
         let request = http::Request::get(path).header(http::header::ACCEPT, accept).body(Vec::new());
-        let request = request.map_err(|error| Trouble::Told(ReadError::Other(error.to_string())))?;
+        let request = request.map_err(|error| Failure::Other(ReadError::Other(error.to_string())))?;
         match tokio::time::timeout(LONGEST_REQUEST, self.client.request(request)).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(Trouble::NotThere),
-            Ok(Err(kube::Error::Api(status))) => Err(Trouble::Told(ReadError::Other(refused(&status.message)))),
-            Ok(Err(error)) => Err(Trouble::Told(ReadError::Other(innermost(&error)))),
-            Err(_) => Err(Trouble::Told(ReadError::Other(format!("no answer in {} s", LONGEST_REQUEST.as_secs())))),
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(Failure::NotFound),
+            Ok(Err(kube::Error::Api(status))) => Err(Failure::Other(ReadError::Other(refused(&status.message)))),
+            Ok(Err(error)) => Err(Failure::Other(ReadError::Other(innermost(&error)))),
+            Err(_) => Err(Failure::Other(ReadError::Other(format!("no answer in {} s", LONGEST_REQUEST.as_secs())))),
         }
     }
 }
 
-enum Trouble {
-    NotThere,
-    Told(ReadError),
+enum Failure {
+    NotFound,
+    Other(ReadError),
 }
 
-/// A refusal in one line: the right that is missing, if that is why.
+/// An error message in one line; names the missing permission if that is the reason.
 fn refused(message: &str) -> String {
     let quoted = || message.lines().next().unwrap_or_default().to_owned();
-    MissingRight::read(message).map_or_else(quoted, |right| right.told())
+    MissingRight::read(message).map_or_else(quoted, |right| right.describe())
 }

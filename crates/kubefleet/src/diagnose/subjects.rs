@@ -1,41 +1,38 @@
-//! What is asked about: a run, a placement, a member cluster, an eviction, or everything.
-//!
-//! Decides which objects a name can mean, reads their pictures and lets the rules look at them. Several objects of one name
-//! are all looked at. Never decides what is wrong.
+//! Resolves a name to runs, placements, member clusters and evictions, and diagnoses each of them.
 
 use std::collections::BTreeSet;
 
 use fleet_api::kinds::{Cluster, Namespaced, Obj, Placement, Scope, UpdateRun};
-use fleet_core::diagnose::{self, Diagnosis, Picture, Seen, Unread};
+use fleet_core::diagnose::{self, Diagnosis, Inputs, ObservedObject, Unread};
 use serde::Serialize;
 
 use super::read::{Members, Reader};
 use super::server::ReadError;
 
-/// What was found, about how much.
+/// All diagnoses, and the number of objects checked.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
-    /// Whether nobody asked about something in particular; then only what is not as it should be is listed.
+    /// Whether the whole fleet was checked; then only diagnoses with findings are listed.
     pub(super) whole_fleet: bool,
     pub(super) placements: usize,
     pub(super) clusters: usize,
     pub(super) diagnoses: Vec<Diagnosis>,
-    /// What could not be listed at all: something may be wrong with it.
+    /// What could not be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unread: Vec<Unread>,
 }
 
-/// Nothing of that name.
+/// No object has this name.
 #[derive(Debug)]
 pub(super) struct NotFound {
-    /// Names that there are.
+    /// Existing names.
     pub(super) known: Vec<String>,
-    /// What could not be read: the name may be among it.
+    /// What could not be read: the object may be there.
     pub(super) unread: Vec<Unread>,
 }
 
-/// A kind that is named before a slash.
+/// The kind before the slash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Run,
@@ -51,7 +48,7 @@ const KINDS: &[(Kind, &[&str])] = &[
     (Kind::Eviction, &["eviction", "crpe", "clusterresourceplacementeviction"]),
 ];
 
-/// `web`, or `run/web`. A kind that is not known makes it a plain name.
+/// `web`, or `run/web`. An unknown kind is treated as part of the name.
 pub(super) fn parse(subject: &str) -> (Option<Kind>, &str) {
     let Some((word, name)) = subject.split_once('/') else { return (None, subject) };
     let word = word.to_lowercase();
@@ -60,7 +57,7 @@ pub(super) fn parse(subject: &str) -> (Option<Kind>, &str) {
 }
 
 impl<M: Members> Reader<'_, M> {
-    /// Everything of this name in a namespace, or among what has none.
+    /// All objects of this name in a namespace, or cluster-scoped.
     pub(super) async fn about(&self, namespace: Option<&str>, subject: &str) -> Result<Answer, NotFound> {
         match namespace {
             Some(_) => self.about_in::<Namespaced>(namespace, subject).await,
@@ -85,8 +82,8 @@ impl<M: Members> Reader<'_, M> {
         if is(Kind::Eviction)
             && let Some(eviction) = common.evictions.iter().find(|one| one.name() == name)
         {
-            let picture = self.of_placement::<S>(&common, &eviction.spec.placement_name).await;
-            diagnoses.push(diagnose::eviction(&picture, name));
+            let inputs = self.of_placement::<S>(&common, &eviction.spec.placement_name).await;
+            diagnoses.push(diagnose::eviction(&inputs, name));
         }
         if diagnoses.is_empty() {
             return Err(NotFound { known: names(&common), unread: common.unread });
@@ -100,8 +97,8 @@ impl<M: Members> Reader<'_, M> {
         })
     }
 
-    /// The picture of a placement with the approvals of its newest run.
-    async fn with_newest_run<S: Scope>(&self, common: &Picture, name: &str) -> Picture {
+    /// The inputs of a placement with the approvals of its newest run.
+    async fn with_newest_run<S: Scope>(&self, common: &Inputs, name: &str) -> Inputs {
         let newest = common.runs_of(name).first().map(|run| run.name().to_owned());
         match newest {
             Some(run) => self.of_run::<S>(common, &run).await,
@@ -109,24 +106,24 @@ impl<M: Members> Reader<'_, M> {
         }
     }
 
-    /// A cluster with everything that is placed on it, of all scopes.
-    async fn about_cluster(&self, common: &Picture, name: &str) -> Diagnosis {
-        let mut pictures = Vec::new();
+    /// A cluster with all placements on it, of all scopes.
+    async fn about_cluster(&self, common: &Inputs, name: &str) -> Diagnosis {
+        let mut placements = Vec::new();
         let cluster_scoped = self.common::<Cluster>(None).await;
         for placement in &cluster_scoped.placement_names {
-            pictures.push(self.of_placement::<Cluster>(&cluster_scoped, placement).await);
+            placements.push(self.of_placement::<Cluster>(&cluster_scoped, placement).await);
         }
         let mut subject = common.clone();
         for namespace in self.namespaces(&mut subject.unread).await {
             let common = self.common::<Namespaced>(Some(&namespace)).await;
             for placement in &common.placement_names {
-                pictures.push(self.of_placement::<Namespaced>(&common, placement).await);
+                placements.push(self.of_placement::<Namespaced>(&common, placement).await);
             }
         }
-        diagnose::cluster(&subject, name, &pictures)
+        diagnose::cluster(&subject, name, &placements)
     }
 
-    /// Everything that is not as it should be.
+    /// All problems of the fleet.
     pub(super) async fn everything(&self, namespace: Option<&str>) -> Answer {
         let mut answer =
             Answer { whole_fleet: true, placements: 0, clusters: 0, diagnoses: Vec::new(), unread: Vec::new() };
@@ -145,14 +142,14 @@ impl<M: Members> Reader<'_, M> {
             let common = self.common::<Namespaced>(Some(&place)).await;
             self.all_of::<Namespaced>(&common, &mut answer).await;
         }
-        let told = |one: &Diagnosis| one.cause.is_some() || !one.notices.is_empty() || !one.unread.is_empty();
-        answer.diagnoses.retain(told);
+        let has_findings = |one: &Diagnosis| one.cause.is_some() || !one.notices.is_empty() || !one.unread.is_empty();
+        answer.diagnoses.retain(has_findings);
         answer.diagnoses.sort_by_key(|one| std::cmp::Reverse(one.severity()));
         answer
     }
 
     /// All placements of a scope with their newest runs, and runs that have no placement.
-    async fn all_of<S: Scope>(&self, common: &Picture, answer: &mut Answer) {
+    async fn all_of<S: Scope>(&self, common: &Inputs, answer: &mut Answer) {
         answer.placements += common.placement_names.len();
         answer.unread.extend(common.unread.iter().cloned());
         for placement in &common.placement_names {
@@ -184,9 +181,10 @@ impl<M: Members> Reader<'_, M> {
     }
 }
 
-fn names(common: &Picture) -> Vec<String> {
-    let runs = common.runs.iter().map(Seen::name);
-    let others = common.members.iter().map(Seen::name).chain(common.evictions.iter().map(Seen::name));
+fn names(common: &Inputs) -> Vec<String> {
+    let runs = common.runs.iter().map(ObservedObject::name);
+    let others =
+        common.members.iter().map(ObservedObject::name).chain(common.evictions.iter().map(ObservedObject::name));
     runs.chain(common.placement_names.iter().map(String::as_str)).chain(others).map(str::to_owned).collect()
 }
 

@@ -1,14 +1,15 @@
-//! `kubefleet hub-agent`: the hub's controllers as a process, on any Kubernetes API server.
-//!
-//! Decides what is started in which order: probes, metrics and webhooks at once, controllers when the server knows our kinds.
-//! Installs nothing that no flag asks for. Never decides anything about the fleet.
+//! `kubefleet hub-agent`: the hub controllers as a process, on any Kubernetes API server. Probes, metrics and webhooks start
+//! at once, controllers when all CustomResourceDefinitions are served. Installs only what a flag asks for.
 
 mod settings;
 mod webhooks;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use webhooks::answered;
+
 use anyhow::Context as _;
 use fleet_hub::Hub;
-use fleet_runtime::{Metrics, Options, Overlap, Ownership, Progress, Runtime, Side};
+use fleet_runtime::{ClusterId, Metrics, Options, Overlap, Ownership, Progress, Runtime};
 use prometheus_client::registry::Registry;
 
 use crate::agent::definitions::{self, Missing};
@@ -16,15 +17,15 @@ use crate::agent::flags::{self, Flags, Refusal};
 use crate::agent::health::Checks;
 use crate::agent::process::{self, Stop};
 use crate::agent::{connect, logging, metrics, serving};
-use crate::output::{Misused, print, progress};
-use settings::{Settings, Surroundings};
+use crate::output::{UsageError, print, progress};
+use settings::{Environment, Settings};
 
-/// Who writes, in managed fields, events and access logs.
+/// Name in managed fields, events and access logs.
 const COMPONENT: &str = "fleet-hub-agent";
 
-/// Run the hub's controllers against a Kubernetes API server, until SIGTERM
+/// Run the hub controllers against a Kubernetes API server until SIGTERM
 ///
-/// Flags are those of KubeFleet's own hub agent: -x, --x, --x=VALUE or --x VALUE. `kubefleet hub-agent --help` lists them.
+/// The flags are those of KubeFleet's hub agent: -x, --x, --x=VALUE or --x VALUE. `kubefleet hub-agent --help` lists them.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
@@ -37,29 +38,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let usage = || format!("{HELP}{}", flags::help(&tables));
     let flags = match Flags::parse(&tables, &args.flags) {
         Ok(flags) => flags,
-        Err(Refusal::HelpWanted) => return print(&usage()),
-        // As Go's flag package does: what a single flag says is a matter of usage. What is wrong comes last, where it is seen.
+        Err(Refusal::HelpRequested) => return print(&usage()),
+        // As in Go: an invalid flag prints the usage. The error comes last, where it is visible.
         Err(Refusal::Problems(problems)) => {
             progress(&usage());
-            return Err(Misused(flags::refused(problems, LISTED)).into());
+            return Err(UsageError(flags::refused(problems, LISTED)).into());
         }
     };
-    let settings = match Settings::of(&flags, &Surroundings::of_this_process()) {
+    let settings = match Settings::of(&flags, &Environment::of_process()) {
         Ok(settings) => settings,
         Err(problems) => return Err(flags::refused(problems, LISTED).into()),
     };
     logging::start(flags.integer("v"));
-    logging::tell_of(&flags);
-    if let Some(doubt) = settings.doubt() {
-        tracing::warn!(doubt, "the flags can hardly be meant so");
+    logging::warn_about_ineffective_flags(&flags);
+    for warning in settings.warnings() {
+        tracing::warn!(warning, "questionable flags");
     }
     process::run(|stop| serve(settings, stop))
 }
 
-const LISTED: &str = "kubefleet hub-agent --help lists all flags";
-const HELP: &str = "Run the hub's controllers against a Kubernetes API server, until SIGTERM\n\n\
+const LISTED: &str = "see kubefleet hub-agent --help for all flags";
+const HELP: &str = "Run the hub controllers against a Kubernetes API server until SIGTERM\n\n\
     Usage: kubefleet hub-agent [FLAG]...\n\n\
-    The server is that of --kubeconfig, of KUBECONFIG, or of the pod's service account. It must know our kinds:\n\
+    The API server is that of --kubeconfig, KUBECONFIG or the pod's service account. The CRDs must be installed:\n\
     kubefleet crds | kubectl apply --server-side -f -\n\n\
     Examples:\n  \
     kubefleet hub-agent --kubeconfig ~/.kube/hub\n  \
@@ -79,11 +80,11 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     let webhooks =
         webhooks::prepare(&settings.admission, &unlimited, &mut runtime, &hub, &checks, &mut registry).await?;
     let missing = Missing::default();
-    let needed = [definitions::ours(runtime.kinds(Side::MAIN)), hub.read_kinds()].concat();
+    let needed = [definitions::ours(runtime.kinds(ClusterId::MAIN)), hub.read_kinds()].concat();
     add_checks(&checks, &missing, runtime.progress(), hub);
     let work = async {
         if definitions::all_served(client, needed, &missing, stop.clone()).await? {
-            tracing::info!("controllers start");
+            tracing::info!("starting controllers");
             runtime.run(stop.asked()).await?;
         }
         anyhow::Ok(())
@@ -98,11 +99,11 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The controllers, ready to run, and what they show of themselves.
+/// The controllers, ready to run, with their metrics.
 fn controllers(client: kube::Client, settings: &Settings, registry: &mut Registry) -> anyhow::Result<(Runtime, Hub)> {
-    let told = |overlaps: Vec<Overlap>| overlaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let messages = |overlaps: Vec<Overlap>| overlaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let grants = fleet_hub::ownership().into_iter().chain(webhooks::OWNERSHIP);
-    let ownership = Ownership::new(grants).map_err(|overlaps| anyhow::anyhow!(told(overlaps)));
+    let ownership = Ownership::new(grants).map_err(|overlaps| anyhow::anyhow!(messages(overlaps)));
     let options = Options {
         component: COMPONENT.to_owned(),
         ownership: ownership.context("two controllers own the same field")?,
@@ -116,15 +117,15 @@ fn controllers(client: kube::Client, settings: &Settings, registry: &mut Registr
     Ok((runtime, hub))
 }
 
-/// Ready: everything is known, so that this process acts, or could at any moment.
+/// Ready means that all caches are synced and this process can lead at any time.
 fn add_checks(checks: &Checks, missing: &Missing, progress: Progress, hub: Hub) {
     let missing = missing.clone();
     checks.put("definitions", move || missing.check());
     checks.put("informer-cache", move || {
         if !progress.is_synced() {
-            Err("objects are still being listed".to_owned())
+            Err("caches are not synced yet".to_owned())
         } else if !hub.knows_inventory() {
-            Err("the kinds that placements may select are still being listed".to_owned())
+            Err("the caches of selectable kinds are not synced yet".to_owned())
         } else {
             Ok(())
         }

@@ -1,8 +1,5 @@
-//! The hub agent's flags, and what they come to.
-//!
-//! Decides names, defaults and bounds (those of the Go agent, but that nothing is installed unless it is asked for), which
-//! flags mean nothing here, and which combinations are refused. Never reads anything but the command line, a file that it
-//! names, and what the pod is told of itself.
+//! The flags of the hub agent: names, defaults and bounds of the Go agent, except that nothing is installed by default. Flags
+//! without effect and rejected combinations are listed here too.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +8,7 @@ use fleet_api::admission;
 use fleet_api::admission::policies::PolicyConfig;
 use fleet_api::admission::webhooks::Connection;
 use fleet_api::well_known::leases;
-use fleet_core::placement::{ApiList, Apis, Propagation, SnapshotPace};
+use fleet_core::placement::{ApiList, Apis, Propagation, SnapshotIntervals};
 use fleet_hub::HubOptions;
 use fleet_runtime::{Election, Retry};
 use jiff::SignedDuration;
@@ -19,211 +16,255 @@ use jiff::SignedDuration;
 use crate::agent::connect::{Limit, limit};
 use crate::agent::election::election;
 use crate::agent::flags::rows::{
-    DAY, NO_PROFILES, SECOND, acts, between, count, idle, lacking, only, rate, rate_or_off,
+    DAY, NO_PROFILES, SECOND, between, count, flag, no_effect, only, rate, rate_or_off, unsupported,
 };
 use crate::agent::flags::{Flag, Flags, Problem, Shape};
 
-/// What the flags come to.
+/// The settings from the flags.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) kubeconfig: Option<PathBuf>,
     pub(super) hub: HubOptions,
-    /// Absent where this process is the only one.
+    /// `None` without leader election.
     pub(super) election: Option<Election>,
-    /// Absent where requests are not limited.
+    /// `None` without a rate limit.
     pub(super) limit: Option<Limit>,
     pub(super) retry: Retry,
     pub(super) probes: String,
     pub(super) metrics: String,
     pub(super) admission: Admission,
+    /// `--enable-guard-rail` was given without `--enable-webhook`.
+    guard_rail_has_no_effect: bool,
 }
 
-/// What is refused on the hub beyond what the definitions of our kinds say.
+/// Admission checks beyond the validation of the CustomResourceDefinitions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Admission {
-    /// Absent where no webhooks are served.
+    /// `None` if webhooks are disabled.
     pub(super) webhooks: Option<Webhooks>,
-    /// Absent where no policies are kept.
+    /// `None` if policies are not managed.
     pub(super) policies: Option<PolicyConfig>,
 }
 
-/// How webhooks are served.
+/// Settings of the webhook server.
 #[derive(Debug, Clone)]
 pub(super) struct Webhooks {
     pub(super) checks: admission::Settings,
     pub(super) address: String,
-    /// The Service in front of this agent, and its namespace.
+    /// The Service of the webhooks, and its namespace.
     pub(super) service: String,
     pub(super) namespace: String,
     pub(super) connection: Connection,
-    /// Where cert-manager's files are; absent where the agent makes its own certificate.
+    /// Directory of cert-manager's files; `None` if the agent generates its certificate.
     pub(super) certificates: Option<PathBuf>,
+    /// CA certificates of the API servers' client certificates; `None` if no certificate is required.
+    pub(super) client_ca: Option<PathBuf>,
+    /// The bearer token of the API servers; `None` if no token is accepted.
+    pub(super) client_token: Option<PathBuf>,
 }
 
-/// What the pod is told of itself.
+/// Environment variables of the pod.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Surroundings {
+pub(super) struct Environment {
     pub(super) pod_namespace: Option<String>,
 }
 
-impl Surroundings {
-    pub(super) fn of_this_process() -> Self {
+impl Environment {
+    pub(super) fn of_process() -> Self {
         Self { pod_namespace: std::env::var(POD_NAMESPACE).ok().filter(|name| !name.is_empty()) }
     }
 }
 
 const POD_NAMESPACE: &str = "POD_NAMESPACE";
-const EACH_FOR_ITSELF: &str = "what failed waits by itself, not in line with what else failed";
-const LEASE_IS_FREE: &str = "requests for the lease are never held back";
+const EACH_FOR_ITSELF: &str = "each failed key has its own backoff";
+const LEASE_IS_FREE: &str = "lease requests are not rate limited";
 
 pub(super) const FLAGS: &[Flag] = &[
-    acts("kubeconfig", "", Shape::Text, "Path of a kubeconfig; without it KUBECONFIG, then the pod's service account"),
-    acts("leader-elect", "false", Shape::Bool, "Act only while holding a lease, so that several replicas can run"),
-    acts("leader-lease-duration", "60s", between(SECOND, DAY), "How long a silent leader keeps the lease"),
-    acts(
+    flag("kubeconfig", "", Shape::Text, "Path to a kubeconfig; defaults to KUBECONFIG, then the pod's service account"),
+    flag("leader-elect", "false", Shape::Bool, "Enable leader election, so that several replicas can run"),
+    flag(
+        "leader-lease-duration",
+        "60s",
+        between(SECOND, DAY),
+        "How long non-leaders wait before they take over the lease",
+    ),
+    flag(
         "leader-renew-deadline",
         "45s",
         between(SECOND, DAY),
-        "How long a leader tries to renew before it stops acting",
+        "How long the leader retries to renew the lease before it gives up",
     ),
-    acts("leader-retry-period", "5s", between(SECOND, DAY), "How often the lease is renewed and looked at"),
-    acts("leader-election-namespace", "fleet-system", Shape::Text, "Namespace of the lease"),
-    idle("leader-election-qps", "250", rate_or_off(10.0, 1000.0), LEASE_IS_FREE),
-    idle("leader-election-burst", "1000", count(10, 2000), LEASE_IS_FREE),
-    acts("health-probe-bind-address", ":8081", Shape::Text, "Where /healthz and /readyz are served; 0 turns them off"),
-    acts("metrics-bind-address", ":8080", Shape::Text, "Where /metrics is served; 0 turns it off"),
-    lacking("enable-pprof", "false", Shape::Bool, NO_PROFILES),
-    idle("pprof-port", "6065", count(1, 65_535), NO_PROFILES),
-    acts("hub-api-qps", "250", rate(10.0, 10_000.0), "Requests a second to the API server; negative for no limit"),
-    acts("hub-api-burst", "1000", count(10, 20_000), "Requests at once to the API server after a rest"),
-    idle(
+    flag("leader-retry-period", "5s", between(SECOND, DAY), "Interval between attempts to acquire or renew the lease"),
+    flag("leader-election-namespace", "fleet-system", Shape::Text, "Namespace of the lease"),
+    no_effect("leader-election-qps", "250", rate_or_off(10.0, 1000.0), LEASE_IS_FREE),
+    no_effect("leader-election-burst", "1000", count(10, 2000), LEASE_IS_FREE),
+    flag("health-probe-bind-address", ":8081", Shape::Text, "Address for /healthz and /readyz; 0 disables them"),
+    flag("metrics-bind-address", ":8080", Shape::Text, "Address for /metrics; 0 disables it"),
+    unsupported("enable-pprof", "false", Shape::Bool, NO_PROFILES),
+    no_effect("pprof-port", "6065", count(1, 65_535), NO_PROFILES),
+    flag("hub-api-qps", "250", rate(10.0, 10_000.0), "Requests per second to the API server; negative for no limit"),
+    flag("hub-api-burst", "1000", count(10, 20_000), "Burst of requests to the API server"),
+    no_effect(
         "resync-period",
         "6h",
         between(Duration::from_hours(1), Duration::from_hours(12)),
-        "nothing is repeated by time",
+        "there is no periodic resync",
     ),
-    acts(
+    flag(
         "enable-webhook",
         "false",
         Shape::Bool,
-        "Serve admission webhooks and keep their configurations; needs POD_NAMESPACE",
+        "Serve admission webhooks and manage their configurations; requires POD_NAMESPACE",
     ),
-    acts(
+    flag(
         "webhook-client-connection-type",
         "url",
         Shape::Checked(is_connection),
-        "How the API server reaches webhooks: url or service",
+        "How the API server connects to the webhooks: url or service",
     ),
-    acts("webhook-service-name", "fleetwebhook", Shape::Text, "The Service in front of this agent's webhooks"),
-    acts("webhook-bind-address", ":9443", Shape::Text, "Where webhooks are served; the Service's port is 9443"),
-    acts(
+    flag("webhook-service-name", "fleetwebhook", Shape::Text, "Name of the Service of the webhooks"),
+    flag(
+        "webhook-bind-address",
+        ":9443",
+        Shape::Text,
+        "Address of the webhook server; the port of the Service is 9443",
+    ),
+    flag(
         "webhook-cert-dir",
         "/tmp/k8s-webhook-server/serving-certs",
         Shape::Text,
-        "Where tls.crt and tls.key are that cert-manager keeps",
+        "Directory with tls.crt and tls.key from cert-manager",
     ),
-    acts(
+    flag(
+        "webhook-client-ca-file",
+        "",
+        Shape::Text,
+        "File with the CA certificates for client certificates of the API server; empty requires none",
+    ),
+    flag(
+        "webhook-client-token-file",
+        "",
+        Shape::Text,
+        "File with the bearer token that the API server must send; with both flags, either credential is accepted",
+    ),
+    flag(
         "enable-guard-rail",
         "false",
         Shape::Bool,
-        "Let only administrators and service accounts touch the fleet's own",
+        "Allow only administrators and service accounts to change the resources of the fleet",
     ),
-    acts("whitelisted-users", "", Shape::Text, "Who else is an administrator for the guard rail: USER,..."),
-    acts(
+    flag("whitelisted-users", "", Shape::Text, "Further users that the guard rail treats as administrators: USER,..."),
+    flag(
         "deny-modify-member-cluster-labels",
         "false",
         Shape::Bool,
-        "Let nobody but system:masters change labels of platform-managed members",
+        "Allow only system:masters to change labels of platform-managed members",
     ),
-    acts("enable-workload", "false", Shape::Bool, "Pods may run on the hub; its volume claims are then not placed"),
-    acts("enable-pdbs", "true", Shape::Bool, "PodDisruptionBudgets may be created on the hub"),
-    acts(
+    flag("enable-workload", "false", Shape::Bool, "Allow Pods on the hub; PersistentVolumeClaims are then not placed"),
+    flag("enable-pdbs", "true", Shape::Bool, "Allow PodDisruptionBudgets on the hub"),
+    flag(
         "use-cert-manager",
         "false",
         Shape::Bool,
-        "cert-manager keeps the webhooks' certificate; needs --enable-workload",
+        "Use a webhook certificate from cert-manager; requires --enable-workload",
     ),
-    acts("enable-admission-policy-manager", "false", Shape::Bool, "Keep validating admission policies on the hub"),
-    acts("admission-policy-manager-config", "", Shape::Text, "File that says which policies, instead of all of them"),
-    only("enable-v1beta1-apis", "true", Shape::Bool, "there is no other version"),
-    acts("enable-cluster-inventory-apis", "true", Shape::Bool, "Keep a ClusterProfile for every member"),
-    acts("enable-staged-update-run-apis", "true", Shape::Bool, "Carry out staged update runs"),
-    acts(
+    flag("enable-admission-policy-manager", "false", Shape::Bool, "Manage ValidatingAdmissionPolicies on the hub"),
+    flag("admission-policy-manager-config", "", Shape::Text, "File that selects the policies; defaults to all"),
+    only("enable-v1beta1-apis", "true", Shape::Bool, "v1beta1 is the only version"),
+    flag("enable-cluster-inventory-apis", "true", Shape::Bool, "Maintain a ClusterProfile for every member"),
+    flag("enable-staged-update-run-apis", "true", Shape::Bool, "Run the controllers of staged update runs"),
+    flag(
         "stuck-after",
         "5m",
         between(SECOND, Duration::from_hours(24)),
-        "How long a cluster of a staged update run may take before the run says that it is stuck",
+        "How long a cluster of a staged update run may take before the run reports that it is stuck",
     ),
-    acts(
+    flag(
         "tolerate-strategy-changes",
         "false",
         Shape::Bool,
-        "Staged update runs go on when their strategy is deleted, or edited into something invalid",
+        "Continue staged update runs when their strategy is deleted or becomes invalid",
     ),
-    acts("enable-eviction-apis", "true", Shape::Bool, "Carry out evictions of ClusterResourcePlacements"),
-    acts("enable-resource-placement", "true", Shape::Bool, "Serve ResourcePlacements"),
-    acts("networking-agents-enabled", "false", Shape::Bool, "Wait for the networking agents of members that leave"),
-    acts(
+    flag("enable-eviction-apis", "true", Shape::Bool, "Run the eviction controller"),
+    flag("enable-resource-placement", "true", Shape::Bool, "Run the controllers of ResourcePlacements"),
+    flag("networking-agents-enabled", "false", Shape::Bool, "Wait for the networking agents when a member leaves"),
+    flag(
         "cluster-unhealthy-threshold",
         "60s",
         between(Duration::from_secs(30), Duration::from_hours(1)),
-        "How old a heartbeat may be before a ClusterProfile says that the control plane is not healthy; without the flag, at \
-         least two of the member's heartbeat periods",
+        "Age of a heartbeat after which a ClusterProfile reports an unhealthy control plane; defaults to at least two of the \
+         member's heartbeat periods",
     ),
-    acts(
+    flag(
         "force-delete-wait-time",
         "15m",
         between(Duration::from_secs(30), Duration::from_hours(1)),
-        "How long a leaving member's agent has to take back what it applied",
+        "How long to wait for the agent of a leaving member before the member is deleted anyway",
     ),
-    idle("work-pending-grace-period", "15s", Shape::Text, "nothing depends on it, in the Go agent neither"),
-    acts(
+    no_effect("work-pending-grace-period", "15s", Shape::Text, "not used, as in the Go agent"),
+    flag(
         "skipped-propagating-apis",
         "",
         Shape::Checked(is_api_list),
-        "Kinds that stay on the hub: GROUP[/VERSION[/KIND,...]];...",
+        "Kinds that are never placed: GROUP[/VERSION[/KIND,...]];...",
     ),
-    acts(
+    flag(
         "allowed-propagating-apis",
         "",
         Shape::Checked(is_api_list),
-        "The only kinds that are placed; excludes the flag before",
+        "The only kinds that are placed; mutually exclusive with --skipped-propagating-apis",
     ),
-    acts("skipped-propagating-namespaces", "", Shape::Text, "Namespaces that stay on the hub: NAME,... or NAME;..."),
-    idle("concurrent-resource-change-syncs", "20", count(1, 100), "changes of resources need no workers of their own"),
-    acts("max-fleet-size", "100", count(30, 200), "Members that the hub is meant for; sizes pools of workers"),
-    acts("max-concurrent-cluster-placement", "100", count(10, 200), "Placements that change together; sizes pools"),
-    acts(
+    flag(
+        "place-secrets",
+        "true",
+        Shape::Bool,
+        "Allow placing Secrets; if false, the agent needs no permission to read them, and placements that select them are rejected",
+    ),
+    flag("skipped-propagating-namespaces", "", Shape::Text, "Namespaces that are never placed: NAME,... or NAME;..."),
+    no_effect("concurrent-resource-change-syncs", "20", count(1, 100), "resource changes need no workers of their own"),
+    flag("max-fleet-size", "100", count(30, 200), "Expected number of members; sizes the worker pools"),
+    flag(
+        "max-concurrent-cluster-placement",
+        "100",
+        count(10, 200),
+        "Expected number of placements that change at the same time; sizes the worker pools",
+    ),
+    flag(
         "rate-limiter-base-delay",
         "5ms",
         between(Duration::from_millis(1), Duration::from_millis(200)),
-        "How long what failed waits before it is tried again; twice as long each time",
+        "First delay before a failed reconcile is retried; doubles with each failure",
     ),
-    acts("rate-limiter-max-delay", "60s", between(SECOND, Duration::from_mins(5)), "How long it waits at most"),
-    idle("rate-limiter-qps", "10", count(1, 1000), EACH_FOR_ITSELF),
-    idle("rate-limiter-bucket-size", "100", count(1, 10_000), EACH_FOR_ITSELF),
-    acts(
+    flag(
+        "rate-limiter-max-delay",
+        "60s",
+        between(SECOND, Duration::from_mins(5)),
+        "Longest delay before a failed reconcile is retried",
+    ),
+    no_effect("rate-limiter-qps", "10", count(1, 1000), EACH_FOR_ITSELF),
+    no_effect("rate-limiter-bucket-size", "100", count(1, 10_000), EACH_FOR_ITSELF),
+    flag(
         "resource-snapshot-creation-minimum-interval",
         "30s",
         between(Duration::ZERO, Duration::from_mins(5)),
-        "Shortest time between two snapshots of a placement",
+        "Minimum time between two snapshots of a placement",
     ),
-    acts(
+    flag(
         "resource-changes-collection-duration",
         "15s",
         between(Duration::ZERO, Duration::from_mins(1)),
-        "How long changes are collected before a snapshot",
+        "How long to collect changes before a snapshot is created",
     ),
 ];
 
 impl Settings {
-    /// What a command line comes to, or how its flags contradict each other; every value is within its bounds already.
-    pub(super) fn of(flags: &Flags, surroundings: &Surroundings) -> Result<Self, Vec<Problem>> {
+    /// The settings, or the contradictions between flags. Values are within their bounds already.
+    pub(super) fn of(flags: &Flags, surroundings: &Environment) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let settings = Self {
             kubeconfig: Some(flags.text("kubeconfig")).filter(|path| !path.is_empty()).map(PathBuf::from),
             hub: HubOptions {
-                snapshot_pace: SnapshotPace {
+                snapshot_intervals: SnapshotIntervals {
                     minimum_interval: signed(flags.duration("resource-snapshot-creation-minimum-interval")),
                     collection: signed(flags.duration("resource-changes-collection-duration")),
                 },
@@ -255,6 +296,7 @@ impl Settings {
                 webhooks: webhooks(flags, surroundings, &mut problems),
                 policies: policies(flags, &mut problems),
             },
+            guard_rail_has_no_effect: flags.is_on("enable-guard-rail") && !flags.is_on("enable-webhook"),
         };
         limit(flags, "leader-election", &mut problems);
         if settings.retry.first >= settings.retry.longest {
@@ -266,35 +308,35 @@ impl Settings {
         if problems.is_empty() { Ok(settings) } else { Err(problems) }
     }
 
-    /// What is possible and hardly meant.
-    pub(super) fn doubt(&self) -> Option<&'static str> {
+    /// Warnings about valid but questionable settings.
+    pub(super) fn warnings(&self) -> Vec<&'static str> {
         let of_its_own = self.admission.webhooks.as_ref().is_some_and(|webhooks| webhooks.certificates.is_none());
-        (of_its_own && self.election.is_some()).then_some(
-            "only the replica that leads has the certificate that the API server trusts: run one replica, replaced by the \
+        let one_certificate = (of_its_own && self.election.is_some()).then_some(
+            "the API server trusts only the certificate of the leader: run one replica, replaced by the \
              strategy Recreate, or several with --use-cert-manager",
-        )
+        );
+        let no_effect = "--enable-guard-rail has no effect without --enable-webhook";
+        one_certificate.into_iter().chain(self.guard_rail_has_no_effect.then_some(no_effect)).collect()
     }
 }
 
 fn is_connection(text: &str) -> Result<(), String> {
-    Connection::read(text).map(|_| ()).ok_or_else(|| "is neither url nor service".to_owned())
+    Connection::read(text).map(|_| ()).ok_or_else(|| "must be url or service".to_owned())
 }
 
 fn is_api_list(text: &str) -> Result<(), String> {
-    ApiList::parse(text).map(|_| ()).map_err(|error| format!("is no list of APIs: {error}"))
+    ApiList::parse(text).map(|_| ()).map_err(|error| format!("is not a list of APIs: {error}"))
 }
 
-fn webhooks(flags: &Flags, surroundings: &Surroundings, problems: &mut Vec<Problem>) -> Option<Webhooks> {
+fn webhooks(flags: &Flags, surroundings: &Environment, problems: &mut Vec<Problem>) -> Option<Webhooks> {
     let text = |name: &str| flags.text(name).to_owned();
+    let file = |name: &str| Some(flags.text(name)).filter(|path| !path.is_empty()).map(PathBuf::from);
     let by_cert_manager = flags.is_on("use-cert-manager");
     if by_cert_manager && !flags.is_on("enable-workload") {
-        let what = "--use-cert-manager needs --enable-workload: cert-manager itself runs on the hub";
+        let what = "--use-cert-manager requires --enable-workload: cert-manager itself runs on the hub";
         problems.push(Problem::new(what));
     }
     if !flags.is_on("enable-webhook") {
-        if flags.is_on("enable-guard-rail") {
-            problems.push(Problem::new("--enable-guard-rail needs --enable-webhook"));
-        }
         return None;
     }
     if text("webhook-service-name").is_empty() {
@@ -302,7 +344,7 @@ fn webhooks(flags: &Flags, surroundings: &Surroundings, problems: &mut Vec<Probl
     }
     if surroundings.pod_namespace.is_none() {
         problems.push(Problem {
-            what: format!("--enable-webhook needs the environment variable {POD_NAMESPACE}"),
+            what: format!("--enable-webhook requires the environment variable {POD_NAMESPACE}"),
             hint: Some("set it to the namespace of the webhooks' Service, usually fleet-system".to_owned()),
         });
     }
@@ -321,6 +363,8 @@ fn webhooks(flags: &Flags, surroundings: &Surroundings, problems: &mut Vec<Probl
         namespace: surroundings.pod_namespace.clone().unwrap_or_default(),
         connection: Connection::read(flags.text("webhook-client-connection-type")).unwrap_or(Connection::Url),
         certificates: by_cert_manager.then(|| PathBuf::from(flags.text("webhook-cert-dir"))),
+        client_ca: file("webhook-client-ca-file"),
+        client_token: file("webhook-client-token-file"),
     })
 }
 
@@ -334,16 +378,16 @@ fn policies(flags: &Flags, problems: &mut Vec<Problem>) -> Option<PolicyConfig> 
     }
     let read = std::fs::read_to_string(path).map_err(|error| error.to_string());
     let config = read.and_then(|text| PolicyConfig::read(&text).map_err(|error| error.to_string()));
-    let told =
+    let problem =
         |error: String| problems.push(Problem::new(format!("--admission-policy-manager-config={path}: {error}")));
-    config.map_err(told).ok()
+    config.map_err(problem).ok()
 }
 
 fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 
-/// The entries of a list, without blanks around them.
+/// The trimmed entries of a list.
 fn list(text: &str, separators: &[char]) -> impl Iterator<Item = String> {
     text.split(separators).map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned)
 }
@@ -352,7 +396,7 @@ fn propagation(flags: &Flags, problems: &mut Vec<Problem>) -> Propagation {
     let apis = |name: &str| ApiList::parse(flags.text(name)).unwrap_or_default();
     let is_given = |name: &str| !flags.text(name).trim().is_empty();
     if is_given("skipped-propagating-apis") && is_given("allowed-propagating-apis") {
-        let what = "--skipped-propagating-apis and --allowed-propagating-apis exclude each other";
+        let what = "--skipped-propagating-apis and --allowed-propagating-apis are mutually exclusive";
         problems.push(Problem::new(what));
     }
     Propagation {
@@ -361,9 +405,10 @@ fn propagation(flags: &Flags, problems: &mut Vec<Problem>) -> Propagation {
         } else {
             Apis::AllBut(apis("skipped-propagating-apis"))
         },
-        // The Go agent's help says commas, and its code wants the other.
+        // The help of the Go agent says commas, but its code splits at semicolons.
         skipped_namespaces: list(flags.text("skipped-propagating-namespaces"), &[';', ',']).collect(),
         workloads_on_hub: flags.is_on("enable-workload"),
+        secrets_stay: !flags.is_on("place-secrets"),
     }
 }
 

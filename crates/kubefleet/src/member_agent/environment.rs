@@ -1,7 +1,5 @@
-//! The hub as the environment describes it: the variables of the Go agent, with its rules.
-//!
-//! Decides which hub this agent belongs to, as which member, and how the two recognise each other; what is missing or
-//! contradicts itself is refused before anything is connected. Never connects, and never logs a value.
+//! The connection to the hub from the environment variables of the Go agent. Missing and contradictory values are rejected
+//! before anything connects. Values are never logged.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,18 +12,18 @@ use rustls_pki_types::pem::PemObject as _;
 
 use crate::output::Hinted;
 
-/// Looks for the token file that often, and waits that long between two looks: a side process writes it.
+/// Attempts to find the token file, and the delay between them: a side-car writes the file.
 const TOKEN_LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 const BOTH_AUTHORITIES: &str =
     "environment variables CA_BUNDLE and HUB_CERTIFICATE_AUTHORITY should not be set at same time";
 
-/// Where variables come from; a test brings its own.
+/// Source of environment variables; replaced in tests.
 pub(super) struct Environment<'a>(pub(super) &'a dyn Fn(&str) -> Option<OsString>);
 
 impl Environment<'_> {
-    /// The variable as text; none if it is not set.
+    /// The variable as text; `None` if it is not set.
     fn get(&self, name: &str) -> anyhow::Result<Option<String>> {
         let value = (self.0)(name).map(OsString::into_string).transpose();
         value.map_err(|_| anyhow::anyhow!("the environment variable {name} is not text"))
@@ -37,21 +35,21 @@ impl Environment<'_> {
         })
     }
 
-    /// Not set is fine, empty is a mistake: somebody meant to set it.
+    /// An unset variable is valid, an empty one is an error.
     fn not_empty(&self, name: &str) -> anyhow::Result<Option<String>> {
         let value = self.get(name)?;
-        anyhow::ensure!(value.as_deref() != Some(""), "the environment variable {name} is set, but empty");
+        anyhow::ensure!(value.as_deref() != Some(""), "the environment variable {name} is set but empty");
         Ok(value)
     }
 
     /// `MEMBER_CLUSTER_NAME`.
     pub(super) fn member(&self) -> anyhow::Result<String> {
-        self.required("MEMBER_CLUSTER_NAME", "it is the name of this cluster's MemberCluster on the hub")
+        self.required("MEMBER_CLUSTER_NAME", "set it to the name of this cluster's MemberCluster on the hub")
     }
 
-    /// The hub's token file, once it is there.
+    /// The token file for the hub; waits until it exists.
     pub(super) async fn token_file(&self) -> anyhow::Result<PathBuf> {
-        let hint = "CONFIG_PATH names the file with the hub's token; --use-ca-auth takes certificates instead";
+        let hint = "set CONFIG_PATH to the file with the token for the hub, or use certificates with --use-ca-auth";
         let path = PathBuf::from(self.required("CONFIG_PATH", hint)?);
         for look in 1..=TOKEN_LOOKS {
             if path.is_file() {
@@ -61,19 +59,19 @@ impl Environment<'_> {
                 tokio::time::sleep(BETWEEN_LOOKS).await;
             }
         }
-        anyhow::bail!("there is no file {}, which CONFIG_PATH names", path.display())
+        anyhow::bail!("the file {}, named by CONFIG_PATH, does not exist", path.display())
     }
 
-    /// How to reach the hub, without who asks.
+    /// The connection to the hub, without credentials.
     pub(super) fn hub(&self, tls_insecure: bool) -> anyhow::Result<kube::Config> {
         let url =
-            self.required("HUB_SERVER_URL", "it is the address of the hub's API server; or give --hub-kubeconfig")?;
-        let url: http::Uri = url.parse().with_context(|| format!("HUB_SERVER_URL is no address: {url}"))?;
+            self.required("HUB_SERVER_URL", "set it to the address of the hub's API server, or use --hub-kubeconfig")?;
+        let url: http::Uri = url.parse().with_context(|| format!("HUB_SERVER_URL is not a valid address: {url}"))?;
         let mut config = kube::Config::new(url);
         config.proxy_url = self.proxy(config.cluster_url.host().unwrap_or_default())?;
         config.headers = self.headers()?;
         if tls_insecure {
-            tracing::warn!("the hub's certificate is not verified");
+            tracing::warn!("TLS verification of the hub is disabled");
             config.accept_invalid_certs = true;
             return Ok(config);
         }
@@ -89,7 +87,7 @@ impl Environment<'_> {
         Ok(config)
     }
 
-    /// Certificates by which the hub knows this agent.
+    /// The client certificate for the hub.
     pub(super) fn identity(&self) -> anyhow::Result<(String, String)> {
         let hint = "--use-ca-auth needs both IDENTITY_KEY and IDENTITY_CERT, paths of PEM files";
         let key = self.required("IDENTITY_KEY", hint)?;
@@ -100,13 +98,13 @@ impl Environment<'_> {
         Ok((key, certificate))
     }
 
-    /// `HUB_KUBE_HEADER`: a block of headers, one a line.
+    /// `HUB_KUBE_HEADER`: HTTP headers, one per line.
     fn headers(&self) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
         let block = self.get("HUB_KUBE_HEADER")?.unwrap_or_default();
         block.lines().filter(|line| !line.trim().is_empty()).map(header).collect()
     }
 
-    /// The proxy for a host, as most programs find it.
+    /// The proxy for a host, from `HTTPS_PROXY` and `NO_PROXY`.
     fn proxy(&self, host: &str) -> anyhow::Result<Option<http::Uri>> {
         let either = |upper: &str, lower: &str| anyhow::Ok(self.get(upper)?.or(self.get(lower)?).unwrap_or_default());
         let (proxy, exempt) = (either("HTTPS_PROXY", "https_proxy")?, either("NO_PROXY", "no_proxy")?);
@@ -114,11 +112,11 @@ impl Environment<'_> {
             return Ok(None);
         }
         let with_scheme = if proxy.contains("://") { proxy.clone() } else { format!("http://{proxy}") };
-        with_scheme.parse().map(Some).with_context(|| format!("HTTPS_PROXY is no address: {proxy}"))
+        with_scheme.parse().map(Some).with_context(|| format!("HTTPS_PROXY is not a valid address: {proxy}"))
     }
 }
 
-/// A domain covers what is below it; `*` covers everything.
+/// A domain matches its subdomains; `*` matches everything.
 fn is_exempt(pattern: &str, host: &str) -> bool {
     let domain = pattern.trim_start_matches('.');
     pattern == "*"
@@ -128,7 +126,7 @@ fn is_exempt(pattern: &str, host: &str) -> bool {
 }
 
 fn header(line: &str) -> anyhow::Result<(HeaderName, HeaderValue)> {
-    let wrong = || format!("HUB_KUBE_HEADER has a line that is no header: {line:?}");
+    let wrong = || format!("HUB_KUBE_HEADER has an invalid header: {line:?}");
     let (name, value) = line.split_once(':').with_context(wrong)?;
     let name = name.trim().parse().with_context(wrong)?;
     let mut value: HeaderValue = value.trim().parse().with_context(wrong)?;
@@ -137,13 +135,13 @@ fn header(line: &str) -> anyhow::Result<(HeaderName, HeaderValue)> {
 }
 
 fn read(path: &str, variable: &str) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(Path::new(path)).with_context(|| format!("cannot read {path}, which {variable} names"))
+    std::fs::read(Path::new(path)).with_context(|| format!("cannot read {path}, named by {variable}"))
 }
 
 fn authorities(pem: &[u8], variable: &str) -> anyhow::Result<Vec<Vec<u8>>> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.with_context(|| format!("{variable} holds a certificate that cannot be read"))?;
-    anyhow::ensure!(!found.is_empty(), "{variable} holds no certificate");
+    let found = found.with_context(|| format!("{variable} contains an invalid certificate"))?;
+    anyhow::ensure!(!found.is_empty(), "{variable} contains no certificate");
     Ok(found.into_iter().map(|certificate| certificate.to_vec()).collect())
 }
 
@@ -160,7 +158,7 @@ mod tests {
 
     const PEM: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
-    /// What `act` makes of an environment, or the reason why it refuses it.
+    /// The result of `act` in an environment, or its error.
     fn with<T>(
         variables: &[(&str, &str)],
         act: impl FnOnce(&Environment<'_>) -> anyhow::Result<T>,
@@ -193,10 +191,10 @@ mod tests {
             with(&[("IDENTITY_CERT", "/c")], |environment| environment.identity().map(drop)).unwrap_err(),
             missing("IDENTITY_KEY")
         );
-        assert_eq!(hub(&[("CA_BUNDLE", "")]).unwrap_err(), "the environment variable CA_BUNDLE is set, but empty");
+        assert_eq!(hub(&[("CA_BUNDLE", "")]).unwrap_err(), "the environment variable CA_BUNDLE is set but empty");
         assert_eq!(
             hub(&[("HUB_CERTIFICATE_AUTHORITY", "")]).unwrap_err(),
-            "the environment variable HUB_CERTIFICATE_AUTHORITY is set, but empty"
+            "the environment variable HUB_CERTIFICATE_AUTHORITY is set but empty"
         );
     }
 
@@ -219,9 +217,9 @@ mod tests {
         let refused = hub(&[("HUB_CERTIFICATE_AUTHORITY", "not base64!")]).unwrap_err();
         assert!(refused.starts_with("HUB_CERTIFICATE_AUTHORITY is not base64"), "{refused}");
         let refused = hub(&[("HUB_CERTIFICATE_AUTHORITY", &encoded("text"))]).unwrap_err();
-        assert_eq!(refused, "HUB_CERTIFICATE_AUTHORITY holds no certificate");
+        assert_eq!(refused, "HUB_CERTIFICATE_AUTHORITY contains no certificate");
         let refused = hub(&[("CA_BUNDLE", "/no/such/file")]).unwrap_err();
-        assert!(refused.starts_with("cannot read /no/such/file, which CA_BUNDLE names"), "{refused}");
+        assert!(refused.starts_with("cannot read /no/such/file, named by CA_BUNDLE"), "{refused}");
     }
 
     #[test]
@@ -237,7 +235,7 @@ mod tests {
         let headers: Vec<(String, &str)> =
             config.headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap())).collect();
         assert_eq!(headers, [("x-fleet".to_owned(), "a: b"), ("x-other".to_owned(), "c")]);
-        assert!(hub(&[("HUB_KUBE_HEADER", "no header")]).unwrap_err().contains("is no header"));
+        assert!(hub(&[("HUB_KUBE_HEADER", "no header")]).unwrap_err().contains("has an invalid header"));
     }
 
     #[test]
@@ -258,7 +256,7 @@ mod tests {
     async fn applier_s74_a_token_file_must_be_there() {
         let get = |name: &str| (name == "CONFIG_PATH").then(|| OsString::from("/no/such/token"));
         let refused = Environment(&get).token_file().await.unwrap_err();
-        assert_eq!(refused.to_string(), "there is no file /no/such/token, which CONFIG_PATH names");
+        assert_eq!(refused.to_string(), "the file /no/such/token, named by CONFIG_PATH, does not exist");
         let refused = Environment(&|_| None).token_file().await.unwrap_err();
         assert_eq!(refused.to_string(), "the environment variable CONFIG_PATH is not set");
         let file = tempfile::NamedTempFile::new().unwrap();

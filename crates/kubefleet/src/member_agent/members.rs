@@ -1,7 +1,5 @@
-//! Which members one process serves, and how it reaches each of them and the hub on its behalf.
-//!
-//! Decides from flags and environment: one member as the Go agent does, or one for every kubeconfig in a directory. All members
-//! share the connection to the hub unless one has a token of its own. Never starts an agent.
+//! The members that one process serves, and their clients: one member as in the Go agent, or one per kubeconfig in a
+//! directory. All members share the connection to the hub, except those with their own token.
 
 use std::path::{Path, PathBuf};
 
@@ -15,28 +13,28 @@ use crate::agent::connect;
 use crate::agent::token_file::with_token_from;
 use crate::output::Hinted;
 
-/// Who writes, in managed fields, events and access logs.
+/// Name in managed fields, events and access logs.
 pub(super) const COMPONENT: &str = "fleet-member-agent";
 
-/// What file names of kubeconfigs may end with.
+/// Optional suffix of kubeconfig file names.
 const ENDINGS: &[&str] = &["", ".kubeconfig", ".yaml", ".yml", ".conf"];
-/// What the name of a member's own token file ends with.
+/// Suffix of token files of members.
 const TOKEN_ENDING: &str = ".token";
 
-/// A member with its two servers.
+/// A member with its two clients.
 pub(super) struct Connected {
     pub(super) hub: kube::Client,
     pub(super) member: kube::Client,
     pub(super) options: MemberOptions,
 }
 
-/// Every member that this process serves, in the order of their names.
+/// The members that this process serves, sorted by name.
 pub(super) async fn connect(settings: &Settings, environment: &Environment<'_>) -> anyhow::Result<Vec<Connected>> {
     let hub = Hub::of(settings, environment).await?;
     let Some(directory) = &settings.members else {
         let shared = hub.client(None, settings)?;
         let name = environment.member()?;
-        let config = connect::config(settings.kubeconfig.as_deref()).await.context("the member cannot be reached")?;
+        let config = connect::config(settings.kubeconfig.as_deref()).await.context("cannot connect to the member")?;
         return Ok(vec![connected(&name, shared, config, settings)?]);
     };
     let shared = hub.client(None, settings)?;
@@ -53,14 +51,15 @@ pub(super) async fn connect(settings: &Settings, environment: &Environment<'_>) 
 }
 
 fn connected(name: &str, hub: kube::Client, config: kube::Config, settings: &Settings) -> anyhow::Result<Connected> {
-    let options = MemberOptions::new(name).with_context(|| format!("{name:?} cannot be a member's name"))?;
-    let options = options.telling(told(&settings.properties, &config)).applying(settings.applier.clone());
+    let options = MemberOptions::new(name).with_context(|| format!("{name:?} is not a valid member name"))?;
+    let options =
+        options.with_properties(with_cluster_ca(&settings.properties, &config)).with_applier(settings.applier.clone());
     let member = connect::client(config, COMPONENT, settings.member_limit)?;
     Ok(Connected { hub, member, options })
 }
 
-/// A provider also tells by which authority the member's server is trusted.
-fn told(properties: &Properties, config: &kube::Config) -> Properties {
+/// Sets the CA of the member's API server, which property providers report.
+fn with_cluster_ca(properties: &Properties, config: &kube::Config) -> Properties {
     let mut properties = properties.clone();
     if let Properties::Provider(provider) = &mut properties {
         let certificates = config.root_cert.iter().flatten().map(|der| pem(der));
@@ -79,10 +78,10 @@ fn pem(der: &[u8]) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// How the hub is reached.
+/// The connection to the hub.
 struct Hub {
     config: kube::Config,
-    /// The file with everybody's token; absent where the configuration says who asks.
+    /// The shared token file; `None` if the kubeconfig has credentials.
     token: Option<PathBuf>,
 }
 
@@ -92,7 +91,7 @@ impl Hub {
             let file = Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read the hub's kubeconfig {}", path.display()))?;
             let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-            let config = config.with_context(|| format!("the hub's kubeconfig {} cannot be used", path.display()))?;
+            let config = config.with_context(|| format!("cannot use the hub's kubeconfig {}", path.display()))?;
             return Ok(Self { config, token: None });
         }
         let mut config = environment.hub(settings.tls_insecure)?;
@@ -105,24 +104,24 @@ impl Hub {
         Ok(Self { config, token: Some(environment.token_file().await?) })
     }
 
-    /// A client as the member whose token this is, or as whoever the agent is.
+    /// A client with the token of the member, or with the shared credentials.
     fn client(&self, token: Option<&Path>, settings: &Settings) -> anyhow::Result<kube::Client> {
         let mut config = self.config.clone();
         if token.is_some() {
             config.auth_info = kube::config::AuthInfo::default();
         }
-        let client = connect::client(config, COMPONENT, None).context("the hub cannot be reached")?;
+        let client = connect::client(config, COMPONENT, None).context("cannot connect to the hub")?;
         let client = match token.or(self.token.as_deref()) {
             Some(file) => with_token_from(client, file.to_owned()),
             None => client,
         };
-        // Members of a directory are limited one by one, not all together.
+        // Each member of a directory has its own rate limit.
         let limit = settings.hub_limit.filter(|_| token.is_some() || settings.members.is_none());
         Ok(connect::limited(client, limit))
     }
 }
 
-/// A member as a directory has it.
+/// A member in a directory.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     name: String,
@@ -130,7 +129,7 @@ struct Found {
     token: Option<PathBuf>,
 }
 
-/// The kubeconfigs of a directory by the names of their members. Hidden files, tokens and directories are none.
+/// The kubeconfigs of a directory by member name. Skips hidden files, tokens and directories.
 fn found_in(directory: &Path) -> anyhow::Result<Vec<Found>> {
     let shown = directory.display();
     let entries = std::fs::read_dir(directory).with_context(|| format!("cannot read the directory {shown}"))?;
@@ -147,11 +146,11 @@ fn found_in(directory: &Path) -> anyhow::Result<Vec<Found>> {
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     if let Some(twice) = found.windows(2).find(|pair| pair[0].name == pair[1].name) {
-        anyhow::bail!("there are two kubeconfigs for the member {} in {shown}", twice[0].name);
+        anyhow::bail!("two kubeconfigs for the member {} in {shown}", twice[0].name);
     }
     if found.is_empty() {
-        let hint = "put one kubeconfig a member there, named as the member".to_owned();
-        return Err(Hinted { what: format!("there is no kubeconfig in {shown}"), hint }.into());
+        let hint = "the directory needs one kubeconfig per member, named after the member".to_owned();
+        return Err(Hinted { what: format!("no kubeconfig found in {shown}"), hint }.into());
     }
     Ok(found)
 }
@@ -161,10 +160,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_names_its_members() {
+    fn members_are_named_after_their_kubeconfigs() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
-        assert!(found_in(directory.path()).unwrap_err().to_string().starts_with("there is no kubeconfig in "));
+        assert!(found_in(directory.path()).unwrap_err().to_string().starts_with("no kubeconfig found in "));
         for name in ["b.kubeconfig", "a", "a.token", "c.yaml", ".hidden", "z.token"] {
             std::fs::write(path(name), "").unwrap();
         }
@@ -179,12 +178,12 @@ mod tests {
         assert_eq!(found_in(directory.path()).unwrap(), expected);
         std::fs::write(path("c.conf"), "").unwrap();
         let refused = found_in(directory.path()).unwrap_err().to_string();
-        assert!(refused.starts_with("there are two kubeconfigs for the member c in "), "{refused}");
+        assert!(refused.starts_with("two kubeconfigs for the member c in "), "{refused}");
         assert!(found_in(&path("nowhere")).is_err());
     }
 
     #[test]
-    fn an_authority_is_told_as_text() {
+    fn a_ca_is_encoded_as_pem() {
         let text = pem(&[0; 60]);
         assert!(
             text.starts_with("-----BEGIN CERTIFICATE-----\nAAAA") && text.lines().all(|line| line.len() <= 64),

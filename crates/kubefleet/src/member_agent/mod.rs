@@ -1,8 +1,5 @@
-//! `kubefleet member-agent`: the agent of one member cluster, or of many, as a process.
-//!
-//! Decides what is started in which order: what flags and environment say is checked first, then probes and metrics, then the
-//! agents. A member that is not reachable holds up itself only, unless it is the only one. Never decides anything about the
-//! fleet.
+//! `kubefleet member-agent`: the agent of one or many member clusters as a process. Flags and environment are checked first,
+//! then probes, metrics and agents start. An unreachable member delays only its own agent, unless it is the only one.
 
 mod environment;
 mod members;
@@ -13,23 +10,23 @@ use std::ffi::OsStr;
 use anyhow::Context as _;
 use fleet_api::kinds::PLACEMENT_GROUP;
 use fleet_member::Member;
-use fleet_runtime::{Broken, Election, Metrics, Options, Overlap, Ownership, Runtime};
+use fleet_runtime::{Election, Metrics, Options, Overlap, Ownership, Runtime, TaskPanicked};
 use futures::future::try_join_all;
 
 use crate::agent::definitions::{self, Missing};
 use crate::agent::flags::{self, Flags, Refusal};
 use crate::agent::health::Checks;
-use crate::agent::patience::tried;
 use crate::agent::process::{self, Stop};
+use crate::agent::retry::retry_with_backoff;
 use crate::agent::{logging, metrics, serving};
-use crate::output::{Hinted, Misused, print};
+use crate::output::{Hinted, UsageError, print};
 use environment::Environment;
 use members::{COMPONENT, Connected};
 use settings::{Addresses, Settings};
 
 /// Run the agent of a member cluster (or of many) until SIGTERM
 ///
-/// Flags and environment are those of KubeFleet's own member agent: -x, --x, --x=VALUE or --x VALUE. `kubefleet member-agent
+/// The flags and environment variables are those of KubeFleet's member agent: -x, --x, --x=VALUE or --x VALUE. `kubefleet member-agent
 /// --help` lists them.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
@@ -52,28 +49,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let tables = [settings::FLAGS, logging::FLAGS];
     let flags = match Flags::parse(&tables, &args.flags) {
         Ok(flags) => flags,
-        Err(Refusal::HelpWanted) => return print(&format!("{HELP}{}", flags::help(&tables))),
-        // As Go's flag package does: what a single flag says is a matter of usage.
-        Err(Refusal::Problems(problems)) => return Err(Misused(refused(problems)).into()),
+        Err(Refusal::HelpRequested) => return print(&format!("{HELP}{}", flags::help(&tables))),
+        // As in Go: an invalid flag is a usage error.
+        Err(Refusal::Problems(problems)) => return Err(UsageError(refused(problems)).into()),
     };
     let settings = match Settings::of(&flags) {
         Ok(settings) => settings,
-        Err(Refusal::HelpWanted) => return print(HELP),
+        Err(Refusal::HelpRequested) => return print(HELP),
         Err(Refusal::Problems(problems)) => return Err(refused(problems).into()),
     };
     logging::start(flags.integer("v"));
-    logging::tell_of(&flags);
+    logging::warn_about_ineffective_flags(&flags);
     process::run(|stop| serve(settings, stop))
 }
 
-/// A flag that is no text.
+/// The error for a flag that is not UTF-8.
 pub(crate) fn unreadable(flag: &OsStr) -> anyhow::Error {
     let what = format!("{} is not UTF-8", flag.display());
-    Misused(Hinted { what, hint: "flags and their values are text".to_owned() }).into()
+    UsageError(Hinted { what, hint: "flags and their values must be UTF-8".to_owned() }).into()
 }
 
 fn refused(problems: Vec<flags::Problem>) -> Hinted {
-    flags::refused(problems, "kubefleet member-agent --help lists all flags")
+    flags::refused(problems, "see kubefleet member-agent --help for all flags")
 }
 
 async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
@@ -82,7 +79,7 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
     if let [only] = &members[..]
         && alone
     {
-        ledgers_are_served(&only.member).await?;
+        require_applied_works(&only.member).await?;
     }
     let mut registry = metrics::registry();
     let shared = Shared { metrics: Metrics::registered(&mut registry), election: settings.election.clone() };
@@ -94,7 +91,7 @@ async fn serve(settings: Settings, stop: Stop) -> anyhow::Result<()> {
         installed.register(&mut registry, (!alone).then_some(name.as_str()));
         agents.push(agent(name, runtime, member, alone, stop.clone()));
     }
-    tracing::info!(members = agents.len(), "agents start");
+    tracing::info!(members = agents.len(), "starting agents");
     let checks = Checks::default();
     checks.put("ping", || Ok(()));
     let (probes, scraped) = (checks.page(), metrics::page(registry));
@@ -119,19 +116,25 @@ async fn listen(whose: &str, addresses: &Addresses) -> anyhow::Result<(Listener,
     Ok((probes, scraped))
 }
 
-/// One member's agent until the process is asked to stop. One of many first waits until its member knows the ledger's kind.
-async fn agent(name: String, runtime: Runtime, member: kube::Client, alone: bool, stop: Stop) -> Result<(), Broken> {
+/// Runs the agent of a member until shutdown. One of many agents first waits until its member serves AppliedWorks.
+async fn agent(
+    name: String,
+    runtime: Runtime,
+    member: kube::Client,
+    alone: bool,
+    stop: Stop,
+) -> Result<(), TaskPanicked> {
     if !alone {
-        let needed = definitions::ours(vec![ledger()]);
+        let needed = definitions::ours(vec![applied_work_kind()]);
         if !definitions::all_served(member, needed, &Missing::default(), stop.clone()).await? {
             return Ok(());
         }
     }
-    tracing::info!(member = name, "an agent starts");
+    tracing::info!(member = name, "starting agent");
     runtime.run(stop.asked()).await
 }
 
-/// What the agents of one process have in common.
+/// Shared by the agents of a process.
 struct Shared {
     metrics: Metrics,
     election: Option<Election>,
@@ -139,8 +142,9 @@ struct Shared {
 
 impl Shared {
     fn agent(&self, connected: Connected) -> anyhow::Result<(Runtime, Member)> {
-        let told = |overlaps: Vec<Overlap>| overlaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let ownership = Ownership::new(fleet_member::ownership()).map_err(|overlaps| anyhow::anyhow!(told(overlaps)));
+        let messages = |overlaps: Vec<Overlap>| overlaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let ownership =
+            Ownership::new(fleet_member::ownership()).map_err(|overlaps| anyhow::anyhow!(messages(overlaps)));
         let options = Options {
             component: COMPONENT.to_owned(),
             ownership: ownership.context("two controllers own the same field")?,
@@ -156,22 +160,22 @@ impl Shared {
     }
 }
 
-/// The kind by which an agent remembers what it has placed.
-fn ledger() -> fleet_runtime::KindId {
+/// The kind that records the applied objects.
+fn applied_work_kind() -> fleet_runtime::KindId {
     fleet_runtime::KindId::new(PLACEMENT_GROUP, "v1beta1", "AppliedWork", "appliedworks")
 }
 
-/// The member must know the kind of the ledger: without it nothing that is placed could be taken back.
-async fn ledgers_are_served(member: &kube::Client) -> anyhow::Result<()> {
-    let told = |why| Hinted { what: why, hint: format!("on the member: {}", definitions::HOW_TO_INSTALL) };
-    Ok(tried(|| ledgers_are_seen(member)).await.map_err(told)?)
+/// Fails if the member does not serve AppliedWorks: without them, applied objects could never be removed.
+async fn require_applied_works(member: &kube::Client) -> anyhow::Result<()> {
+    let hinted = |why| Hinted { what: why, hint: format!("on the member: {}", definitions::HOW_TO_INSTALL) };
+    Ok(retry_with_backoff(|| find_applied_works(member)).await.map_err(hinted)?)
 }
 
-/// Why the ledger's kind is not to be had, if it is not.
-async fn ledgers_are_seen(member: &kube::Client) -> Result<(), String> {
+/// Checks whether the member serves AppliedWorks.
+async fn find_applied_works(member: &kube::Client) -> Result<(), String> {
     match member.list_api_group_resources(&format!("{PLACEMENT_GROUP}/v1beta1")).await {
         Ok(served) if served.resources.iter().any(|resource| resource.name == "appliedworks") => Ok(()),
-        Ok(_) => Err("the member's API server does not know AppliedWorks".to_owned()),
-        Err(error) => Err(format!("the member's API server cannot be asked for AppliedWorks: {error}")),
+        Ok(_) => Err("the member's API server does not serve AppliedWorks".to_owned()),
+        Err(error) => Err(format!("cannot discover AppliedWorks on the member's API server: {error}")),
     }
 }

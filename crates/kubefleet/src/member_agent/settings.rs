@@ -1,38 +1,38 @@
-//! The member agent's flags, and what they come to.
-//!
-//! Decides names, defaults and bounds (those of the Go agent), which flags mean nothing here, and which combinations are
-//! refused. Never reads anything but the command line; the environment is the affair of `environment`.
+//! The flags of the member agent: names, defaults and bounds of the Go agent, flags without effect, and rejected combinations.
+//! Environment variables are in `environment`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use fleet_api::well_known::leases;
 use fleet_core::apply::availability::Tracking;
 use fleet_core::apply::budget;
-use fleet_core::apply::priority::Decline;
-use fleet_core::apply::requeue::Pace;
-use fleet_member::{ApplierOptions, Properties, ProviderOptions};
+use fleet_core::apply::policy::{BadEntry, KindPattern, List, NamespacePattern, Policy, ProtectedObject};
+use fleet_core::apply::priority::PriorityDecay;
+use fleet_core::apply::requeue::RequeueBackoff;
+use fleet_member::{ApplierOptions, CostOptions, Properties, ProviderOptions};
 use fleet_runtime::Election;
 use jiff::SignedDuration;
 
 use crate::agent::connect::{Limit, limit};
 use crate::agent::election::election;
-use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, acts, between, count, idle, lacking, number, rate};
+use crate::agent::flags::rows::{DAY, NO_PROFILES, SECOND, between, count, flag, no_effect, number, rate, unsupported};
 use crate::agent::flags::{Flag, Flags, Problem, Refusal, Shape};
 
-/// What the flags come to.
+/// The settings from the flags.
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// The member's; absent where the environment or the pod says.
+    /// Kubeconfig of the member; `None` for `KUBECONFIG` or the pod.
     pub(super) kubeconfig: Option<PathBuf>,
-    /// The hub's; absent where the environment says.
+    /// Kubeconfig of the hub; `None` for the environment variables.
     pub(super) hub_kubeconfig: Option<PathBuf>,
-    /// One kubeconfig a member; absent where this agent serves one.
+    /// Directory with one kubeconfig per member; `None` for a single member.
     pub(super) members: Option<PathBuf>,
     pub(super) use_ca_auth: bool,
     pub(super) tls_insecure: bool,
     pub(super) properties: Properties,
     pub(super) applier: ApplierOptions,
-    /// Absent where this process is the only one.
+    /// `None` without leader election.
     pub(super) election: Option<Election>,
     pub(super) hub_limit: Option<Limit>,
     pub(super) member_limit: Option<Limit>,
@@ -40,166 +40,226 @@ pub(super) struct Settings {
     pub(super) addresses: Addresses,
 }
 
-/// Where probes and metrics are served. The Go agent has two managers, hence two of each; both tell the same here.
+/// Addresses of probes and metrics. The Go agent has two managers and so two of each; here both serve the same content.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Addresses {
     pub(super) probes: String,
     pub(super) metrics: String,
 }
 
-const NO_PRICES: &str = "no cloud is asked for prices, so no costs are told";
+const NO_CLOUD: &str = "prices come from --price-file, not from the cloud";
 const PACE: &str = "work-applier-requeue-rate-limiter-";
 
 pub(super) const FLAGS: &[Flag] = &[
-    acts(
+    flag(
         "kubeconfig",
         "",
         Shape::Text,
-        "The member's kubeconfig; without it KUBECONFIG, then the pod's service account",
+        "Path to the member's kubeconfig; defaults to KUBECONFIG, then the pod's service account",
     ),
-    acts("hub-kubeconfig", "", Shape::Text, "The hub's kubeconfig; without it HUB_SERVER_URL and its companions"),
-    acts(
+    flag(
+        "hub-kubeconfig",
+        "",
+        Shape::Text,
+        "Path to the hub's kubeconfig, instead of HUB_SERVER_URL and the related variables",
+    ),
+    flag(
         "members-kubeconfigs",
         "",
         Shape::Text,
-        "Directory with one kubeconfig a member, named MEMBER or MEMBER.kubeconfig: serves them all; MEMBER.token beside it \
-         is that member's token for the hub",
+        "Directory with one kubeconfig per member, named MEMBER or MEMBER.kubeconfig, to serve many members; MEMBER.token \
+         contains the token of that member for the hub",
     ),
-    acts(
+    flag(
         "use-ca-auth",
         "false",
         Shape::Bool,
-        "Certificates (IDENTITY_KEY, IDENTITY_CERT) instead of a token for the hub",
+        "Use a client certificate (IDENTITY_KEY, IDENTITY_CERT) instead of a token for the hub",
     ),
-    acts("tls-insecure", "false", Shape::Bool, "Do not verify the hub's certificate"),
-    acts(
-        "hub-health-probe-bind-address",
-        ":8081",
-        Shape::Text,
-        "Where /healthz and /readyz are served; 0 turns them off",
+    flag("tls-insecure", "false", Shape::Bool, "Do not verify the hub's certificate"),
+    flag("hub-health-probe-bind-address", ":8081", Shape::Text, "Address for /healthz and /readyz; 0 disables them"),
+    flag("hub-metrics-bind-address", ":8080", Shape::Text, "Address for /metrics; 0 disables it"),
+    flag("hub-api-qps", "50", rate(10.0, 1000.0), "Requests per second to the hub; negative for no limit"),
+    flag("hub-api-burst", "500", count(10, 2000), "Burst of requests to the hub"),
+    flag("health-probe-bind-address", ":8091", Shape::Text, "Second address for /healthz and /readyz; 0 disables it"),
+    flag("metrics-bind-address", ":8090", Shape::Text, "Second address for /metrics; 0 disables it"),
+    flag("member-api-qps", "250", rate(10.0, 10_000.0), "Requests per second to the member; negative for no limit"),
+    flag("member-api-burst", "1000", count(10, 20_000), "Burst of requests to the member"),
+    unsupported("enable-pprof", "false", Shape::Bool, NO_PROFILES),
+    no_effect("pprof-port", "6065", count(1, 65_535), NO_PROFILES),
+    no_effect("hub-pprof-port", "6066", count(1, 65_535), NO_PROFILES),
+    flag("leader-elect", "false", Shape::Bool, "Enable leader election on the member"),
+    flag(
+        "leader-lease-duration",
+        "15s",
+        between(SECOND, DAY),
+        "How long non-leaders wait before they take over the lease",
     ),
-    acts("hub-metrics-bind-address", ":8080", Shape::Text, "Where /metrics is served; 0 turns it off"),
-    acts("hub-api-qps", "50", rate(10.0, 1000.0), "Requests a second to the hub; negative means no limit"),
-    acts("hub-api-burst", "500", count(10, 2000), "Requests to the hub at once"),
-    acts(
-        "health-probe-bind-address",
-        ":8091",
-        Shape::Text,
-        "A second address for /healthz and /readyz; 0 turns it off",
-    ),
-    acts("metrics-bind-address", ":8090", Shape::Text, "A second address for /metrics; 0 turns it off"),
-    acts("member-api-qps", "250", rate(10.0, 10_000.0), "Requests a second to the member; negative means no limit"),
-    acts("member-api-burst", "1000", count(10, 20_000), "Requests to the member at once"),
-    lacking("enable-pprof", "false", Shape::Bool, NO_PROFILES),
-    idle("pprof-port", "6065", count(1, 65_535), NO_PROFILES),
-    idle("hub-pprof-port", "6066", count(1, 65_535), NO_PROFILES),
-    acts("leader-elect", "false", Shape::Bool, "Act only while holding a lease on the member"),
-    acts("leader-lease-duration", "15s", between(SECOND, DAY), "How long a silent leader keeps the lease"),
-    acts(
+    flag(
         "leader-renew-deadline",
         "10s",
         between(SECOND, DAY),
-        "How long a leader tries to renew before it stops acting",
+        "How long the leader retries to renew the lease before it gives up",
     ),
-    acts("leader-retry-period", "2s", between(SECOND, DAY), "How often the lease is renewed and looked at"),
-    acts("leader-election-namespace", "kube-system", Shape::Text, "Namespace of the lease, on the member"),
-    acts("deletion-wait-time", "5", count(1, 60), "Minutes after which a deletion that does not end is helped"),
-    acts(
+    flag("leader-retry-period", "2s", between(SECOND, DAY), "Interval between attempts to acquire or renew the lease"),
+    flag("leader-election-namespace", "kube-system", Shape::Text, "Namespace of the lease on the member cluster"),
+    flag(
+        "deletion-wait-time",
+        "5",
+        count(1, 60),
+        "Minutes after which objects with other owners no longer block the deletion of an AppliedWork",
+    ),
+    flag(
         "enable-work-applier-priority-queue",
         "false",
         Shape::Bool,
-        "Whether Works that were well are taken up after others when they change, the older the later",
+        "Process changed Works that were healthy after others; older ones last",
     ),
-    acts(
+    flag(
         "work-applier-priority-linear-equation-coeff-a",
         "-3",
         count(-100, -1),
-        "By how much the priority of such a Work falls with every minute of its age",
+        "Priority of a healthy Work: change per minute of its age",
     ),
-    acts(
+    flag(
         "work-applier-priority-linear-equation-coeff-b",
         "100",
         count(1, 1000),
-        "The priority of such a Work at age 0; more than 100 is 100",
+        "Priority of a healthy Work at age 0; capped at 100",
     ),
-    acts(
+    flag(
         "work-applier-requeue-rate-limiter-attempts-with-fixed-delay",
         "1",
         count(1, 40),
-        "So many first looks at a Work come after the fixed delay",
+        "Number of requeues of a Work with the fixed delay",
     ),
-    acts("work-applier-requeue-rate-limiter-fixed-delay-seconds", "5", number(2.0, 300.0), "The fixed delay"),
-    acts(
+    flag(
+        "work-applier-requeue-rate-limiter-fixed-delay-seconds",
+        "5",
+        number(2.0, 300.0),
+        "Fixed delay of the first requeues, in seconds",
+    ),
+    flag(
         "work-applier-requeue-rate-limiter-exponential-base-for-slow-backoff",
         "1.2",
         number(1.05, 2.0),
-        "By which the delay grows at first",
+        "Growth factor of the delay in the slow backoff phase",
     ),
-    acts(
+    flag(
         "work-applier-requeue-rate-limiter-initial-slow-backoff-delay-seconds",
         "2",
         number(2.0, LONGEST_DELAY),
-        "The first delay after the fixed ones",
+        "First delay of the slow backoff phase, in seconds",
     ),
-    acts(
+    flag(
         "work-applier-requeue-rate-limiter-max-slow-backoff-delay-seconds",
         "15",
         number(2.0, LONGEST_DELAY),
-        "Up to which it grows slowly",
+        "Longest delay of the slow backoff phase, in seconds",
     ),
-    acts(
+    flag(
         "work-applier-requeue-rate-limiter-exponential-base-for-fast-backoff",
         "1.5",
         number(ABOVE_ONE, 2.0),
-        "By which it grows from there on",
+        "Growth factor of the delay in the fast backoff phase",
     ),
-    acts(
+    flag(
         "work-applier-requeue-rate-limiter-max-fast-backoff-delay-seconds",
         "900",
         number(ABOVE_ZERO, LONGEST_DELAY),
-        "The longest delay of all",
+        "Longest delay of the fast backoff phase, in seconds",
     ),
-    acts(
+    flag(
         "work-applier-requeue-rate-limiter-skip-to-fast-backoff-for-available-or-diff-reported-work-objs",
         "true",
         Shape::Bool,
-        "Whether a Work that is available, or has told its differences, is looked at less often at once",
+        "Skip the slow backoff phase once a Work is available or its diff is reported",
     ),
-    acts("deletions-per-minute", "200", count(1, 1_000_000), "Placed objects that may be deleted within a minute"),
-    acts(
+    flag(
+        "deletions-per-minute",
+        "200",
+        count(1, 1_000_000),
+        "Maximum number of placed objects that are deleted per minute",
+    ),
+    flag(
         "deletions-per-minute-percent",
         "20",
         count(1, 100),
-        "The same in percent of all that are placed; the larger counts",
+        "The same limit in percent of all placed objects; the larger limit applies",
     ),
-    acts(
+    flag(
+        "allowed-namespaces",
+        "",
+        NAMESPACES,
+        "Comma-separated namespaces that the hub may place objects in; NAME* matches a prefix, empty matches all",
+    ),
+    flag(
+        "denied-namespaces",
+        Policy::DENIED_NAMESPACES,
+        NAMESPACES,
+        "Comma-separated namespaces that the hub may not place objects in; overrides --allowed-namespaces",
+    ),
+    flag(
+        "allowed-kinds",
+        "",
+        KINDS,
+        "Comma-separated kinds that the hub may place, as KIND, KIND.GROUP or *.GROUP; empty matches all",
+    ),
+    flag("denied-kinds", "", KINDS, "Comma-separated kinds that the hub may not place; overrides --allowed-kinds"),
+    flag(
+        "protected-objects",
+        Policy::PROTECTED_OBJECTS,
+        Shape::Checked(checked::<ProtectedObject>),
+        "Comma-separated objects that the hub may not place, as KIND/NAME or KIND/NAMESPACE/NAME; AppliedWorks and their CRD \
+         are always protected",
+    ),
+    flag(
         "track-jobs-and-ingresses",
+        "false",
+        Shape::Bool,
+        "Consider Jobs and Ingresses available only when they are complete",
+    ),
+    flag("property-provider", "none", Shape::Text, "Property provider: azure or none"),
+    flag("region", "", Shape::Text, "Region of the prices; defaults to the region of the first node that has one"),
+    no_effect("cloud-config", "/etc/kubernetes/provider/config.json", Shape::Text, NO_CLOUD),
+    flag(
+        "use-cost-properties-in-azure-provider",
         "true",
         Shape::Bool,
-        "Whether Jobs and Ingresses have to be complete to be available",
+        "Report the cost per core and per gigabyte, computed from --price-file",
     ),
-    acts("property-provider", "none", Shape::Text, "azure tells machine sizes and versions; anything else is none"),
-    idle("region", "", Shape::Text, NO_PRICES),
-    idle("cloud-config", "/etc/kubernetes/provider/config.json", Shape::Text, NO_PRICES),
-    idle("use-cost-properties-in-azure-provider", "true", Shape::Bool, NO_PRICES),
-    acts(
+    flag("price-file", "", Shape::Text, "File with hourly machine prices by region and size, in YAML or JSON"),
+    flag(
         "use-available-res-properties-in-azure-provider",
         "true",
         Shape::Bool,
-        "Whether what is free is told, by all pods",
+        "Report available resources, computed from all Pods",
     ),
-    acts("enable-namespace-collection-in-property-provider", "false", Shape::Bool, "Whether namespaces are told"),
-    idle("enable-v1beta1-apis", "true", Shape::Bool, "there is no other version"),
+    flag(
+        "enable-namespace-collection-in-property-provider",
+        "false",
+        Shape::Bool,
+        "Report the namespaces of the member",
+    ),
+    no_effect("enable-v1beta1-apis", "true", Shape::Bool, "v1beta1 is the only version"),
 ];
 
-/// An hour: what is looked at less often might as well not be looked at.
+const NAMESPACES: Shape = Shape::Checked(checked::<NamespacePattern>);
+const KINDS: Shape = Shape::Checked(checked::<KindPattern>);
+
+/// Validates the entries of a list.
+fn checked<T: FromStr<Err = BadEntry>>(text: &str) -> Result<(), String> {
+    text.parse::<List<T>>().map(drop).map_err(|error| format!("cannot be used: {error}"))
+}
+
+/// One hour, in seconds.
 const LONGEST_DELAY: f64 = 3600.0;
-/// A base must make the delay grow.
+/// The delay must grow.
 const ABOVE_ONE: f64 = 1.0 + f64::EPSILON;
 const ABOVE_ZERO: f64 = f64::MIN_POSITIVE;
 
 impl Settings {
-    /// What a command line comes to; every value is within its bounds already.
+    /// The settings. Values are within their bounds already.
     pub(super) fn of(flags: &Flags) -> Result<Self, Refusal> {
         let mut problems = Vec::new();
         let path = |name: &str| Some(flags.text(name)).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -218,10 +278,10 @@ impl Settings {
             addresses: addresses(flags, ""),
         };
         if settings.members.is_some() && settings.kubeconfig.is_some() {
-            problems.push(Problem::new("--members-kubeconfigs and --kubeconfig exclude each other"));
+            problems.push(Problem::new("--members-kubeconfigs and --kubeconfig are mutually exclusive"));
         }
         if settings.members.is_some() && settings.election.is_some() {
-            let what = "--members-kubeconfigs and --leader-elect exclude each other: a lease lives on one member";
+            let what = "--members-kubeconfigs and --leader-elect are mutually exclusive: the lease is on one member";
             problems.push(Problem::new(what));
         }
         if problems.is_empty() { Ok(settings) } else { Err(Refusal::Problems(problems)) }
@@ -236,12 +296,16 @@ fn properties(flags: &Flags) -> Properties {
         available_resources: flags.is_on("use-available-res-properties-in-azure-provider"),
         namespaces: flags.is_on("enable-namespace-collection-in-property-provider"),
         certificate_authority: None,
+        costs: flags.is_on("use-cost-properties-in-azure-provider").then(|| CostOptions {
+            price_file: Some(flags.text("price-file")).filter(|path| !path.is_empty()).map(PathBuf::from),
+            region: flags.text("region").to_owned(),
+        }),
     })
 }
 
 fn applier(flags: &Flags, problems: &mut Vec<Problem>) -> ApplierOptions {
     let number = |name: &str| flags.number(&format!("{PACE}{name}"));
-    let pace = Pace {
+    let backoff = RequeueBackoff {
         attempts_with_fixed_delay: u32::try_from(flags.integer(&format!("{PACE}attempts-with-fixed-delay")))
             .unwrap_or(1),
         fixed_seconds: number("fixed-delay-seconds"),
@@ -260,36 +324,51 @@ fn applier(flags: &Flags, problems: &mut Vec<Problem>) -> ApplierOptions {
         }
     };
     in_order(
-        ("initial-slow-backoff-delay-seconds", pace.initial_slow_seconds),
-        ("max-slow-backoff-delay-seconds", pace.longest_slow_seconds),
+        ("initial-slow-backoff-delay-seconds", backoff.initial_slow_seconds),
+        ("max-slow-backoff-delay-seconds", backoff.longest_slow_seconds),
     );
     in_order(
-        ("max-slow-backoff-delay-seconds", pace.longest_slow_seconds),
-        ("max-fast-backoff-delay-seconds", pace.longest_seconds),
+        ("max-slow-backoff-delay-seconds", backoff.longest_slow_seconds),
+        ("max-fast-backoff-delay-seconds", backoff.longest_seconds),
     );
     in_order(
-        ("exponential-base-for-slow-backoff", pace.slow_base),
-        ("exponential-base-for-fast-backoff", pace.fast_base),
+        ("exponential-base-for-slow-backoff", backoff.slow_base),
+        ("exponential-base-for-fast-backoff", backoff.fast_base),
     );
     let factor = |name: &str| {
         let name = format!("work-applier-priority-linear-equation-coeff-{name}");
         i32::try_from(flags.integer(&name)).unwrap_or_default()
     };
-    let decline = Decline { slope: factor("a"), start: factor("b") };
+    let priority_decay = PriorityDecay { slope: factor("a"), start: factor("b") };
     ApplierOptions {
-        pace,
-        decline: flags.is_on("enable-work-applier-priority-queue").then_some(decline),
+        requeue_backoff: backoff,
+        priority_decay: flags.is_on("enable-work-applier-priority-queue").then_some(priority_decay),
         stuck_after: SignedDuration::from_mins(flags.integer("deletion-wait-time")),
         deletions: budget::Limit {
             objects: flags.count("deletions-per-minute"),
             percent: flags.count("deletions-per-minute-percent"),
         },
         tracking: if flags.is_on("track-jobs-and-ingresses") { Tracking::Extended } else { Tracking::Reference },
+        policy: policy(flags),
         ..ApplierOptions::default()
     }
 }
 
-/// An empty address of probes is none, one of metrics the default of the Go library.
+/// Invalid entries were rejected when the flags were parsed.
+fn policy(flags: &Flags) -> Policy {
+    fn list<T: FromStr<Err = BadEntry>>(flags: &Flags, name: &str) -> List<T> {
+        flags.text(name).parse().unwrap_or_default()
+    }
+    Policy {
+        allowed_namespaces: list(flags, "allowed-namespaces"),
+        denied_namespaces: list(flags, "denied-namespaces"),
+        allowed_kinds: list(flags, "allowed-kinds"),
+        denied_kinds: list(flags, "denied-kinds"),
+        protected_objects: list(flags, "protected-objects"),
+    }
+}
+
+/// An empty probe address disables probes; an empty metrics address is the default of controller-runtime.
 fn addresses(flags: &Flags, whose: &str) -> Addresses {
     let text = |name: &str| flags.text(&format!("{whose}{name}-bind-address")).to_owned();
     let metrics = text("metrics");
@@ -306,11 +385,11 @@ mod tests {
     fn settings(line: &str) -> Result<Settings, String> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let flags = Flags::parse(&[FLAGS, logging::FLAGS], &arguments);
-        flags.and_then(|flags| Settings::of(&flags)).map_err(|refusal| refusal.told())
+        flags.and_then(|flags| Settings::of(&flags)).map_err(|refusal| refusal.describe())
     }
 
     #[test]
-    fn without_flags_everything_is_as_the_options_default_to() {
+    fn without_flags_the_options_have_their_defaults() {
         let settings = settings("").unwrap();
         assert_eq!(settings.applier, ApplierOptions::default());
         assert!(matches!(settings.properties, Properties::BuiltIn));
@@ -324,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_of_the_chart_is_understood() {
+    fn the_command_line_of_the_chart_is_parsed() {
         let settings = settings(
             "--leader-elect=true --v=5 -add_dir_header --tls-insecure=false --use-ca-auth=true --property-provider=azure \
              --region=eastus --cloud-config=/etc/kubernetes/provider/config.json --enable-pprof=true --pprof-port=6065 \
@@ -340,14 +419,18 @@ mod tests {
         assert_eq!(election.timing.lease, Duration::from_secs(15));
         assert!(settings.use_ca_auth && !settings.tls_insecure);
         let Properties::Provider(provider) = settings.properties else { panic!("{:?}", settings.properties) };
-        assert_eq!(provider, ProviderOptions { namespaces: true, ..ProviderOptions::default() });
-        assert_eq!((settings.applier.pace.longest_seconds, settings.addresses.metrics.as_str()), (90.0, ":8080"));
+        let costs = Some(CostOptions { price_file: None, region: "eastus".to_owned() });
+        assert_eq!(provider, ProviderOptions { namespaces: true, costs, ..ProviderOptions::default() });
+        assert_eq!(
+            (settings.applier.requeue_backoff.longest_seconds, settings.addresses.metrics.as_str()),
+            (90.0, ":8080")
+        );
         assert_eq!(settings.applier.stuck_after, SignedDuration::from_mins(7));
-        assert_eq!(settings.applier.decline, Some(Decline { slope: -3, start: 100 }));
+        assert_eq!(settings.applier.priority_decay, Some(PriorityDecay { slope: -3, start: 100 }));
     }
 
     #[test]
-    fn values_out_of_their_own_bounds_are_refused_by_the_parser() {
+    fn values_out_of_bounds_are_rejected_by_the_parser() {
         for (line, why) in [
             ("--hub-api-qps=5", "--hub-api-qps=5 is neither between 10 and 1000 nor negative (no limit)"),
             ("--hub-api-burst=3000", "--hub-api-burst=3000 is not between 10 and 2000"),
@@ -360,7 +443,7 @@ mod tests {
                 "--work-applier-requeue-rate-limiter-fixed-delay-seconds=1",
                 "--work-applier-requeue-rate-limiter-fixed-delay-seconds=1 is not between 2 and 300",
             ),
-            ("--kube-config=x", "there is no flag --kube-config"),
+            ("--kube-config=x", "unknown flag --kube-config"),
         ] {
             assert_eq!(settings(line).unwrap_err(), why);
         }
@@ -369,7 +452,46 @@ mod tests {
     }
 
     #[test]
-    fn values_that_do_not_fit_together_are_refused() {
+    fn last_07_prices_come_from_a_file() {
+        let costs = |line: &str| match settings(&format!("--property-provider=azure {line}")).unwrap().properties {
+            Properties::Provider(provider) => provider.costs,
+            other => panic!("{other:?}"),
+        };
+        let file =
+            |path: &str, region: &str| Some(CostOptions { price_file: Some(path.into()), region: region.into() });
+        assert_eq!(costs("--price-file=/p.yaml --region=east"), file("/p.yaml", "east"));
+        assert_eq!(costs(""), Some(CostOptions::default()));
+        assert_eq!(costs("--price-file=/p.yaml --use-cost-properties-in-azure-provider=false"), None);
+    }
+
+    #[test]
+    fn last_08_jobs_and_ingresses_are_tracked_only_when_asked_for() {
+        let tracking = |line| settings(line).unwrap().applier.tracking;
+        assert_eq!(tracking(""), Tracking::Reference);
+        assert_eq!(tracking("--track-jobs-and-ingresses=true"), Tracking::Extended);
+    }
+
+    #[test]
+    fn audit_19_the_policy_of_the_member_is_set_by_flags() {
+        let policy = |line| settings(line).map(|settings| settings.applier.policy);
+        assert_eq!(policy("").unwrap(), Policy::default());
+        let line = "--allowed-namespaces=team-*,shop --denied-namespaces= --allowed-kinds=*.apps --denied-kinds=Secret \
+                    --protected-objects=ServiceAccount/agents/mine";
+        let expected = Policy {
+            allowed_namespaces: "team-*,shop".parse().unwrap(),
+            denied_namespaces: List::default(),
+            allowed_kinds: "*.apps".parse().unwrap(),
+            denied_kinds: "Secret".parse().unwrap(),
+            protected_objects: "ServiceAccount/agents/mine".parse().unwrap(),
+        };
+        assert_eq!(policy(line).unwrap(), expected);
+        let refused = policy("--denied-kinds=secrets").unwrap_err();
+        assert!(refused.contains("\"secrets\" is not a kind: write KIND, KIND.GROUP or *.GROUP"), "{refused}");
+        assert!(policy("--denied-namespaces=Kube").is_err() && policy("--protected-objects=x").is_err());
+    }
+
+    #[test]
+    fn contradictory_values_are_rejected() {
         let refused = |line| settings(line).unwrap_err();
         assert_eq!(refused("--hub-api-qps=600"), "--hub-api-burst (500) must not be below --hub-api-qps (600)");
         assert_eq!(
@@ -384,8 +506,8 @@ mod tests {
         );
         assert_eq!(
             refused("--members-kubeconfigs=/m --kubeconfig=/k --leader-elect"),
-            "--members-kubeconfigs and --kubeconfig exclude each other\n--members-kubeconfigs and --leader-elect exclude \
-             each other: a lease lives on one member"
+            "--members-kubeconfigs and --kubeconfig are mutually exclusive\n--members-kubeconfigs and --leader-elect are mutually \
+             exclusive: the lease is on one member"
         );
     }
 }

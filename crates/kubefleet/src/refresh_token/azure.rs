@@ -1,7 +1,5 @@
-//! A token of a managed identity, from the endpoint that machines of Azure have for it.
-//!
-//! Decides how it is asked, by one plain request on a connection of its own, and what in the answer is the token. Never asks for
-//! anything else, and never tells what an answer holds beyond why there is no token.
+//! Requests a token of an Azure managed identity from the instance metadata endpoint. Errors never contain more of a response
+//! than the reason.
 
 use http_body_util::{BodyExt as _, Limited};
 use jiff::Timestamp;
@@ -11,18 +9,18 @@ use serde_json::Value;
 
 use super::token::Token;
 
-/// Names another host that is asked, as it does for Azure's own libraries.
+/// Overrides the endpoint, as in Azure's libraries.
 pub(super) const ENDPOINT: &str = "AZURE_POD_IDENTITY_AUTHORITY_HOST";
-/// Where machines find the endpoint; the address never leaves the machine.
+/// The link-local metadata endpoint.
 const USUAL_ENDPOINT: &str = "http://169.254.169.254";
 const PATH: &str = "/metadata/identity/oauth2/token";
 const API_VERSION: &str = "2018-02-01";
-/// What libraries write behind the name of a resource to mean all of it; the endpoint does not know that.
+/// Suffix of scopes in Azure libraries; the endpoint expects the resource without it.
 const ALL_OF_IT: &str = "/.default";
-/// An answer is a token and a few words.
+/// Maximum size of a response.
 const LONGEST_ANSWER_BYTES: usize = 1 << 20;
 
-/// Whose token, for what, and who is asked.
+/// A managed identity, the scope of its token, and the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     endpoint: http::Uri,
@@ -36,41 +34,43 @@ impl Identity {
         query.append_pair("api-version", API_VERSION);
         query.append_pair("resource", scope.strip_suffix(ALL_OF_IT).unwrap_or(scope));
         query.append_pair("client_id", &client_id);
-        let uri = endpoint.parse().map_err(|_| format!("{ENDPOINT} is no address: {endpoint}"))?;
+        let uri = endpoint.parse().map_err(|_| format!("{ENDPOINT} is not a valid address: {endpoint}"))?;
         Ok(Self { endpoint: uri, query: query.finish() })
     }
 
-    /// A way to the endpoint that no other request uses: one that broke is never taken again.
+    /// A new connection per request, so that a broken one is never reused.
     pub(super) fn client(&self) -> Result<kube::Client, kube::Error> {
         let mut config = kube::Config::new(self.endpoint.clone());
-        // Whoever asks decides when to ask again.
+        // The caller retries.
         config.default_retry = false;
         kube::Client::try_from(config)
     }
 
-    /// The token as it is now, or why there is none.
+    /// Requests the token.
     pub(super) async fn token(&self, now: Timestamp) -> Result<Token, String> {
         let asked = async {
             let request = http::Request::get(format!("{PATH}?{}", self.query)).header("Metadata", "true");
             let request = request.body(Body::empty()).map_err(kube::Error::HttpError)?;
             self.client()?.send(request).await
         };
-        let answer = asked.await.map_err(|error| format!("the managed identity cannot be asked for: {error}"))?;
+        let answer = asked.await.map_err(|error| format!("cannot request a token of the managed identity: {error}"))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), LONGEST_ANSWER_BYTES).collect().await;
-        let body =
-            body.map_err(|error| format!("the answer about the managed identity broke off: {error}"))?.to_bytes();
+        let body = body
+            .map_err(|error| format!("cannot read the response of the managed identity endpoint: {error}"))?
+            .to_bytes();
         if status.is_success() {
-            return read(&body, now).ok_or_else(|| "the answer about the managed identity holds no token".to_owned());
+            return read(&body, now)
+                .ok_or_else(|| "the response of the managed identity endpoint contains no token".to_owned());
         }
-        Err(format!("there is no token of the managed identity: {status}{}", reason(&body)))
+        Err(format!("the managed identity endpoint returned no token: {status}{}", reason(&body)))
     }
 }
 
 #[derive(Deserialize)]
 struct Granted {
     access_token: String,
-    /// Seconds since 1970, as a text or as a number.
+    /// Unix time in seconds, as string or number.
     expires_on: Value,
 }
 
@@ -84,7 +84,7 @@ struct Refused {
 fn read(body: &[u8], now: Timestamp) -> Option<Token> {
     let Granted { access_token, expires_on } = serde_json::from_slice(body).ok()?;
     let seconds = expires_on.as_i64().or_else(|| expires_on.as_str()?.parse().ok());
-    // A token that does not say when it ends is fetched again soon.
+    // A token without an expiry is refreshed soon.
     let expires = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok()).unwrap_or(now);
     (!access_token.is_empty()).then(|| Token::new(access_token, expires))
 }
@@ -107,7 +107,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// An endpoint that gives one answer: what it was asked, and what came of it.
+    /// Runs an endpoint with one response; returns the request and the result.
     async fn asked(scope: &str, status: &str, body: &str) -> (String, Result<Token, String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_endpoint_is_asked_as_it_wants_to_be() {
+    async fn the_request_has_the_format_of_the_endpoint() {
         let body = r#"{"access_token": "t", "expires_on": "4600", "token_type": "Bearer"}"#;
         let (request, token) = asked("app", "200 OK", body).await;
         let line =
@@ -141,37 +141,38 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_told_with_its_reason_and_without_what_else_was_said() {
+    async fn an_error_has_the_reason_and_nothing_else_of_the_response() {
         let (_, refused) = asked(
             "app",
             "400 Bad Request",
             r#"{"error": "invalid_request", "error_description": "Identity not found"}"#,
         )
         .await;
-        let told = "there is no token of the managed identity: 400 Bad Request (invalid_request: Identity not found)";
-        assert_eq!(refused, Err(told.to_owned()));
+        let message =
+            "the managed identity endpoint returned no token: 400 Bad Request (invalid_request: Identity not found)";
+        assert_eq!(refused, Err(message.to_owned()));
         let (_, refused) = asked("app", "503 Service Unavailable", "<html>").await;
-        assert_eq!(refused.unwrap_err(), "there is no token of the managed identity: 503 Service Unavailable");
+        assert_eq!(refused.unwrap_err(), "the managed identity endpoint returned no token: 503 Service Unavailable");
         for body in [r#"{"access_token": "", "expires_on": "1"}"#, r#"{"access_token": 5}"#, "hush"] {
             let (_, refused) = asked("app", "200 OK", body).await;
-            assert_eq!(refused.unwrap_err(), "the answer about the managed identity holds no token");
+            assert_eq!(refused.unwrap_err(), "the response of the managed identity endpoint contains no token");
         }
     }
 
     #[tokio::test]
-    async fn nobody_there_is_told_as_such() {
+    async fn an_unreachable_endpoint_is_reported() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
         let identity = Identity::new("me".to_owned(), "app", Some(&endpoint)).unwrap();
-        let told = identity.token(at(0)).await.unwrap_err();
-        assert!(told.starts_with("the managed identity cannot be asked for: "), "{told}");
+        let message = identity.token(at(0)).await.unwrap_err();
+        assert!(message.starts_with("cannot request a token of the managed identity: "), "{message}");
         let refused = Identity::new("me".to_owned(), "app", Some("no address")).unwrap_err();
-        assert_eq!(refused, "AZURE_POD_IDENTITY_AUTHORITY_HOST is no address: no address");
+        assert_eq!(refused, "AZURE_POD_IDENTITY_AUTHORITY_HOST is not a valid address: no address");
     }
 
     #[test]
-    fn a_token_without_an_end_is_fetched_again_soon() {
+    fn a_token_without_expiry_is_refreshed_soon() {
         let token = read(br#"{"access_token": "t", "expires_on": "soon"}"#, at(7)).unwrap();
         assert_eq!(token.expires, at(7));
     }

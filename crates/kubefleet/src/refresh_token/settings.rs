@@ -1,7 +1,4 @@
-//! The flags of `refresh-token`, and what they come to.
-//!
-//! Decides names and defaults (those of the Go side-car) and what must be given. Never reads anything but the command line and
-//! where a managed identity is asked for.
+//! The flags of `refresh-token`: names and defaults of the Go side-car, and which of them are required.
 
 use std::path::PathBuf;
 
@@ -9,33 +6,33 @@ use fleet_runtime::ObjectKey;
 
 use super::azure::Identity;
 use super::source::Source;
-use crate::agent::flags::rows::acts;
+use crate::agent::flags::rows::flag;
 use crate::agent::flags::{self, Flag, Flags, Problem, Refusal, Shape};
 use crate::agent::logging;
 
-/// What the command line comes to.
+/// The settings from the command line.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) source: Source,
     pub(super) file: PathBuf,
-    /// Of the cluster that has the Secret; absent where the environment or the pod says.
+    /// Kubeconfig of the cluster with the Secret; `None` for `KUBECONFIG` or the pod.
     pub(super) kubeconfig: Option<PathBuf>,
 }
 
-/// The application that API servers of AKS are known by.
+/// The Azure application of AKS API servers.
 const DEFAULT_SCOPE: &str = "6dae42f8-4368-4678-94ff-3960e28e3630";
 
-const COMMON: &[Flag] = &[acts("file-path", "/config/token", Shape::Text, "Where the token is written")];
+const COMMON: &[Flag] = &[flag("file-path", "/config/token", Shape::Text, "File that the token is written to")];
 
 const SECRET: &[Flag] = &[
-    acts("name", "", Shape::Text, "Name of the Secret; required"),
-    acts("namespace", "", Shape::Text, "Namespace of the Secret; required"),
-    acts("kubeconfig", "", Shape::Text, "Path of a kubeconfig; without it KUBECONFIG, then the pod's service account"),
+    flag("name", "", Shape::Text, "Name of the Secret; required"),
+    flag("namespace", "", Shape::Text, "Namespace of the Secret; required"),
+    flag("kubeconfig", "", Shape::Text, "Path to a kubeconfig; defaults to KUBECONFIG, then the pod's service account"),
 ];
 
 const AZURE: &[Flag] = &[
-    acts("clientid", "", Shape::Text, "Client id of the managed identity; required"),
-    acts("scope", DEFAULT_SCOPE, Shape::Text, "What the token is for"),
+    flag("clientid", "", Shape::Text, "Client id of the managed identity; required"),
+    flag("scope", DEFAULT_SCOPE, Shape::Text, "Scope of the token"),
 ];
 
 pub(super) fn help() -> String {
@@ -43,8 +40,8 @@ pub(super) fn help() -> String {
     [of(" of secret", SECRET), of(" of azure", AZURE), of("", COMMON), flags::help(&[logging::FLAGS])].concat()
 }
 
-/// What a command line says: where the token comes from, which is the first word that is no flag, and flags around it.
-/// `endpoint` is where a managed identity is asked for, if that is not the usual place.
+/// Parses the source of the token (the first argument that is not a flag) and the flags around it. `endpoint` overrides the
+/// endpoint of managed identities.
 pub(super) fn read(words: &[String], endpoint: Option<&str>) -> Result<(Settings, Flags), Refusal> {
     let place = words.iter().position(|word| !word.starts_with('-')).unwrap_or(words.len());
     let mut rest = words.to_vec();
@@ -62,11 +59,11 @@ pub(super) fn read(words: &[String], endpoint: Option<&str>) -> Result<(Settings
             let identity = Identity::new(client_id, flags.text("scope"), endpoint).map_err(refused)?;
             (Source::Azure(identity), flags)
         }
-        _ if words.iter().any(|word| matches!(word.as_str(), "-h" | "--help")) => return Err(Refusal::HelpWanted),
-        Some(other) => return Err(refused(format!("{other:?} is neither secret nor azure"))),
-        None => return Err(refused("it is not said where the token comes from: secret or azure".to_owned())),
+        _ if words.iter().any(|word| matches!(word.as_str(), "-h" | "--help")) => return Err(Refusal::HelpRequested),
+        Some(other) => return Err(refused(format!("{other:?} must be secret or azure"))),
+        None => return Err(refused("the source of the token is missing: secret or azure".to_owned())),
     };
-    // Only one of the tables has it.
+    // Only one of the tables declares it.
     let kubeconfig = matches!(source, Source::Secret(_)).then(|| flags.text("kubeconfig"));
     let kubeconfig = kubeconfig.filter(|path| !path.is_empty()).map(PathBuf::from);
     Ok((Settings { source, file: flags.text("file-path").into(), kubeconfig }, flags))
@@ -76,7 +73,7 @@ fn refused(what: String) -> Refusal {
     Refusal::Problems(vec![Problem::new(what)])
 }
 
-/// The values of flags that must be given; all that are missing are told at once.
+/// The values of required flags; reports all missing ones at once.
 fn required<const N: usize>(flags: &Flags, names: [&'static str; N]) -> Result<[String; N], Refusal> {
     let missing: Vec<Problem> = names
         .iter()
@@ -92,11 +89,11 @@ mod tests {
 
     fn read_line(line: &str) -> Result<Settings, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        read(&words, None).map(|(settings, _)| settings).map_err(|refusal| refusal.told())
+        read(&words, None).map(|(settings, _)| settings).map_err(|refusal| refusal.describe())
     }
 
     #[test]
-    fn a_command_line_of_the_chart_is_understood() {
+    fn the_command_line_of_the_chart_is_parsed() {
         let settings =
             read_line("secret --name=hub-kubeconfig-secret --namespace=default --file-path=/config/token --v=5")
                 .unwrap();
@@ -111,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_may_stand_behind_flags_and_share_its_name_with_a_value() {
+    fn the_source_may_follow_flags_and_equal_a_value() {
         let settings = read_line("--v=2 secret --name secret --namespace azure --kubeconfig=/k --file-path t").unwrap();
         let Source::Secret(key) = settings.source else { panic!("{:?}", settings.source) };
         assert_eq!(key, ObjectKey::namespaced("azure", "secret"));
@@ -119,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_unknown_is_named() {
+    fn missing_and_unknown_flags_are_named() {
         let refused = |line| read_line(line).unwrap_err();
         assert_eq!(refused("secret"), "--namespace is required\n--name is required");
         assert_eq!(refused("azure --clientid="), "--clientid is required");
-        assert_eq!(refused("azure --name=x"), "there is no flag --name");
-        assert_eq!(refused("--v=5"), "it is not said where the token comes from: secret or azure");
-        assert_eq!(refused("vault"), "\"vault\" is neither secret nor azure");
+        assert_eq!(refused("azure --name=x"), "unknown flag --name");
+        assert_eq!(refused("--v=5"), "the source of the token is missing: secret or azure");
+        assert_eq!(refused("vault"), "\"vault\" must be secret or azure");
         assert_eq!((refused("--help"), refused("secret -h")), ("help".to_owned(), "help".to_owned()));
         for flag in ["--name", "--clientid", "--scope", "--file-path", "--kubeconfig", "--v"] {
             assert!(help().contains(&format!("  {flag}")), "{flag}");

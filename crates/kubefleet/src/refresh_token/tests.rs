@@ -1,4 +1,4 @@
-//! The side-car on an API server in this process, in virtual time: what is in the file, and when.
+//! The side-car on an API server in this process, in virtual time: content of the file over time.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
-use fleet_runtime::{Broken, Clock, ObjectKey, Options};
+use fleet_runtime::{Clock, ObjectKey, Options, TaskPanicked};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DeleteParams, PostParams};
@@ -24,7 +24,7 @@ const MOMENT: Duration = Duration::from_millis(10);
 struct World {
     server: Embedded,
     directory: tempfile::TempDir,
-    sidecar: Option<JoinHandle<Result<(), Broken>>>,
+    sidecar: Option<JoinHandle<Result<(), TaskPanicked>>>,
 }
 
 impl Drop for World {
@@ -51,7 +51,7 @@ impl World {
         Api::namespaced(self.client("admin", &["system:masters"]), "default")
     }
 
-    /// Lets the side-car do this with the Secret, and starts it.
+    /// Grants these verbs on the Secret and starts the side-car.
     async fn start(&mut self, verbs: &[&str]) {
         let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs, "resourceNames": ["hub"]}]);
         let role = json!({"metadata": {"name": "sidecar"}, "rules": rules});
@@ -82,7 +82,7 @@ impl World {
         std::fs::read_to_string(self.directory.path().join("token")).ok()
     }
 
-    /// How long it takes until the file says this.
+    /// Time until the file has this content.
     async fn takes(&self, wanted: &str) -> Duration {
         let begun = Instant::now();
         while self.file().as_deref() != Some(wanted) {
@@ -100,7 +100,7 @@ fn object<K: DeserializeOwned>(value: Value) -> K {
 const A_SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_secret_is_in_the_file_at_once() {
+async fn a_changed_secret_is_written_at_once() {
     let mut world = World::new().await;
     world.store("first").await;
     world.start(&["get", "list", "watch"]).await;
@@ -110,7 +110,7 @@ async fn a_changed_secret_is_in_the_file_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_only_reading_is_allowed_the_secret_is_read_again_after_half_a_day() {
+async fn without_watch_permission_the_secret_is_read_after_half_a_day() {
     let mut world = World::new().await;
     world.store("first").await;
     world.start(&["get"]).await;
@@ -121,7 +121,7 @@ async fn where_only_reading_is_allowed_the_secret_is_read_again_after_half_a_day
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_had_is_tried_again_after_half_a_minute_before_and_after_the_first_success() {
+async fn a_failed_fetch_is_retried_after_half_a_minute() {
     let mut world = World::new().await;
     world.start(&["get"]).await;
     tokio::time::sleep(Duration::from_secs(10)).await;

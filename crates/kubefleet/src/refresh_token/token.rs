@@ -1,19 +1,17 @@
-//! What a token is, when it is fetched again, and how it is written down.
-//!
-//! Decides that half of a token's remaining life is waited, and that nobody but its owner reads the file. Never shows the
-//! token itself.
+//! A token: when it is refreshed, and how it is written to a file that only its owner can read. `Debug` must not show the
+//! token.
 
 use std::fmt;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A source that gives tokens which end at once is not asked all the time.
+/// Minimum delay, for sources whose tokens expire at once.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
-/// Readable and writable for the owner.
+/// Read and write for the owner.
 const OWNER_ONLY: u32 = 0o600;
 
 /// A bearer token for the hub.
@@ -34,32 +32,36 @@ impl Token {
         Self { text, expires }
     }
 
-    /// Writes the token, as it is, to a file that is complete at any moment: whoever reads it sees the old one or the new one.
-    /// Says whether there was anything to write.
+    /// Writes the token to the file atomically. Returns whether the content changed.
     pub(super) fn write(&self, path: &Path) -> io::Result<bool> {
         if std::fs::read(path).is_ok_and(|kept| kept == self.text.as_bytes()) {
             return Ok(false);
         }
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let staged = path.with_file_name(format!(".{}.new", name.display()));
+        // A leftover file may have other permissions or be a link.
+        match std::fs::remove_file(&staged) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(OWNER_ONLY).open(&staged)?;
-        // One that was left behind may have had other permissions.
-        file.set_permissions(std::fs::Permissions::from_mode(OWNER_ONLY))?;
+        let mut file = options.write(true).create_new(true).mode(OWNER_ONLY).open(&staged)?;
         file.write_all(self.text.as_bytes())?;
         std::fs::rename(staged, path)?;
         Ok(true)
     }
 }
 
-/// When a token that ends then is fetched again: after half of its remaining life.
+/// When to refresh a token: after half of its remaining lifetime.
 pub(super) fn refresh_at(expires: Timestamp, now: Timestamp) -> Timestamp {
     let left = Duration::try_from(expires.duration_since(now)).unwrap_or_default();
-    now.checked_add((left / 2).max(SHORTEST_PAUSE)).unwrap_or(Timestamp::MAX)
+    now.checked_add(left.checked_div(2).unwrap_or_default().max(SHORTEST_PAUSE)).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -67,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_remaining_life_is_waited() {
+    fn a_token_is_refreshed_after_half_of_its_remaining_lifetime() {
         assert_eq!(refresh_at(at(24 * 3600), at(0)), at(12 * 3600));
         assert_eq!(refresh_at(at(1060), at(1000)), at(1030));
         for (expires, case) in [(1002, "nearly over"), (1000, "over"), (10, "long over")] {
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_the_token_and_only_its_owner_reads_it() {
+    fn the_file_contains_only_the_token_and_is_private() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token");
         let token = |text: &str| Token::new(text.to_owned(), at(0));
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_left_over_of_a_crash_does_not_give_the_token_away() {
+    fn a_leftover_file_of_a_crash_does_not_leak_the_token() {
         let directory = tempfile::tempdir().unwrap();
         let left_over = directory.path().join(".token.new");
         std::fs::write(&left_over, "half").unwrap();
@@ -105,7 +107,18 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_not_shown() {
+    fn audit_12_a_planted_link_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("token"), directory.path().join("other"));
+        std::fs::write(&other, "theirs").unwrap();
+        std::os::unix::fs::symlink(&other, directory.path().join(".token.new")).unwrap();
+        Token::new("secret".to_owned(), at(0)).write(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "theirs");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "secret");
+    }
+
+    #[test]
+    fn debug_output_does_not_contain_the_token() {
         let shown = format!("{:?}", Token::new("hush".to_owned(), at(0)));
         assert!(shown.contains("1970") && !shown.contains("hush"), "{shown}");
     }

@@ -1,7 +1,4 @@
-//! Which members a fleet has, and how workloads behave in each.
-//!
-//! Decides the fleet that nobody described, and what becomes of members that a hub knows from before. What a file says is
-//! `fleet_file`'s. Never starts anything.
+//! The members of a fleet and the behaviour of their workloads: the default fleet, and members that the hub already has.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,27 +9,27 @@ use fleet_sim::member::SimulatedMember;
 use fleet_sim::workloads::Behaviours;
 use serde_json::Value;
 
-/// Labels of the first members, so that examples with stages have something to select.
+/// Labels of the first members, which the stages of the examples select.
 const LABELS: [&[(&str, &str)]; 3] = [
     &[("environment", "canary"), ("order", "2")],
     &[("environment", "staging")],
     &[("environment", "canary"), ("order", "1")],
 ];
 
-/// A fleet that is to be started.
+/// A fleet to start.
 #[derive(Debug, Clone)]
 pub(crate) struct Blueprint {
     pub(crate) members: Vec<Planned>,
-    /// How workloads behave in members that are there already and not among these.
+    /// Behaviour of workloads in members that the hub already has and that are not listed.
     pub(crate) others: Arc<Behaviours>,
 }
 
-/// A member that is to be started.
+/// A member to start.
 #[derive(Debug, Clone)]
 pub(crate) struct Planned {
     pub(crate) member: SimulatedMember,
     pub(crate) behaviours: Arc<Behaviours>,
-    /// Whether the hub has it from before. It may be on its way out, so the hub is not told of it again.
+    /// Whether the hub already has the MemberCluster. It may be leaving, so it is not created again.
     pub(crate) is_known: bool,
 }
 
@@ -49,7 +46,7 @@ impl Blueprint {
         Ok(Self { members, others })
     }
 
-    /// The same with members that a hub knows from before, behind those that are asked for. Their labels are on the hub.
+    /// Appends members that the hub already has. Their labels are on the hub.
     pub(crate) fn with_known(mut self, known: Vec<String>) -> anyhow::Result<Self> {
         let planned: BTreeSet<String> = self.members.iter().map(|planned| planned.member.name.to_string()).collect();
         let mut known: Vec<String> = known.into_iter().filter(|name| !planned.contains(name)).collect();
@@ -64,14 +61,14 @@ impl Blueprint {
 }
 
 fn simulated(name: &str) -> anyhow::Result<SimulatedMember> {
-    let member = SimulatedMember::new(name).with_context(|| format!("the member {name} cannot be simulated"))?;
+    let member = SimulatedMember::new(name).with_context(|| format!("cannot simulate the member {name}"))?;
     Ok(member.applying())
 }
 
-/// The rules of a file of behaviours, looked at.
+/// The validated rules of a behaviour file.
 pub(super) fn rules(path: &Path) -> anyhow::Result<Vec<Value>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let unusable = || format!("{} cannot be used", path.display());
+    let unusable = || format!("cannot use {}", path.display());
     Behaviours::from_yaml(&text).with_context(unusable)?;
     let value: Value = serde_saphyr::from_str(&text).with_context(unusable)?;
     Ok(value.as_array().cloned().unwrap_or_default())
@@ -86,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_fleet_has_the_labels_of_the_guides() {
+    fn the_default_fleet_has_the_labels_of_the_guides() {
         let blueprint = Blueprint::usual(4, Behaviours::default()).unwrap();
         assert_eq!(names(&blueprint), ["member1", "member2", "member3", "member4"]);
         let labels = |index: usize| format!("{:?}", blueprint.members[index].member.labels);
@@ -97,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_the_hub_knows_come_back_behind_those_that_are_asked_for() {
+    fn members_of_the_hub_follow_the_requested_members() {
         let blueprint = Blueprint::usual(1, Behaviours::default()).unwrap();
         let known = ["member1", "member10", "member9"].map(str::to_owned).to_vec();
         assert_eq!(names(&blueprint.with_known(known).unwrap()), ["member1", "member9", "member10"]);

@@ -1,6 +1,4 @@
-//! A hub and simulated members in this process, on a socket.
-//!
-//! Decides what is started in which order, and how it ends. Never decides what the user is told.
+//! A hub and simulated members in this process, on a socket: start order and shutdown.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -13,37 +11,36 @@ use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 use apiserver::server::Server;
 use fleet_api::admission::Settings;
 use fleet_hub::HubOptions;
-use fleet_runtime::{Broken, Runtime};
+use fleet_runtime::{Runtime, TaskPanicked};
 use fleet_sim::admission::with_hub_checks;
-use fleet_sim::agents::{Surroundings, hub_agent, hub_identity, member_agent};
+use fleet_sim::agents::{AgentEnvironment, hub_agent, hub_identity, member_agent};
 use fleet_sim::member::identity;
-use fleet_sim::setup::{add_member, all_joined, furnish_member, known_members, prepare_hub};
+use fleet_sim::setup::{add_member, all_joined, known_members, prepare_hub, set_up_member};
 use fleet_sim::workloads::Workloads;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::blueprint::{Blueprint, Planned};
-use super::refusals::explain;
+use super::start_errors::explain;
 
 /// The context of the hub in the kubeconfig.
 pub(crate) const HUB: &str = "hub";
-/// Members that are set up at the same time: enough that a disk's writes are shared, few enough that the first ones join
-/// before the last ones start.
+/// Members that are set up concurrently: enough to share disk writes, few enough that the first ones join before the last start.
 const STARTING_AT_ONCE: usize = 16;
 
 /// A running fleet.
 pub(crate) struct Fleet {
     server: Embedded,
     listening: Listening,
-    /// The members' names, in the order in which they were asked for.
+    /// The names of the members, in the requested order.
     members: Vec<String>,
-    agents: JoinSet<Result<(), Broken>>,
+    agents: JoinSet<Result<(), TaskPanicked>>,
     workloads: Vec<Workloads>,
     stop: watch::Sender<bool>,
 }
 
 impl Fleet {
-    /// Starts the server and makes it a hub, without agents and members.
+    /// Starts the API server and installs the hub, without agents and members.
     pub(crate) async fn open(listen: SocketAddr, data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let options = Options { data_dir: data_dir.clone(), ..Options::default() };
         let builder = with_hub_checks(Server::builder(), &Settings::default());
@@ -56,11 +53,10 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Starts the hub's agent, the members that were asked for and those that the hub knows from before. They may not
-    /// have joined yet.
+    /// Starts the hub agent, the requested members and those that the hub already has. They may not have joined yet.
     pub(crate) async fn start(&mut self, blueprint: Blueprint, hub: &HubOptions) -> anyhow::Result<()> {
         let client = kube::Client::new(self.server.service(ROOT_CLUSTER, hub_identity()), "default");
-        let agent = hub_agent(client, hub, &Surroundings::real())?;
+        let agent = hub_agent(client, hub, &AgentEnvironment::real())?;
         self.agents.spawn(agent.run(self.stopped()));
         let blueprint = blueprint.with_known(known_members(&self.client(HUB)).await?)?;
         self.members = blueprint.members.iter().map(|planned| planned.member.name.to_string()).collect();
@@ -71,7 +67,7 @@ impl Fleet {
                 starting.spawn(start_member(self.server.clone(), planned));
             }
             let Some(started) = starting.join_next().await else { return Ok(()) };
-            let (agent, workloads) = started.context("a member's start was cut short")??;
+            let (agent, workloads) = started.context("starting a member failed")??;
             self.workloads.push(workloads);
             self.agents.spawn(agent.run(self.stopped()));
         }
@@ -79,7 +75,7 @@ impl Fleet {
 
     fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut stop = self.stop.subscribe();
-        // The sender lives as long as the fleet; when it is gone, stopping is right too.
+        // The sender lives as long as the fleet; if it is dropped, stop too.
         async move { drop(stop.wait_for(|stop| *stop).await) }
     }
 
@@ -87,19 +83,19 @@ impl Fleet {
         &self.members
     }
 
-    /// An administrator's client of the hub or of a member, by the name of its context.
+    /// An administrator client of the hub or a member, by context name.
     pub(crate) fn client(&self, context: &str) -> kube::Client {
         let cluster = if context == HUB { ROOT_CLUSTER } else { context };
         kube::Client::new(self.server.service(cluster, administrator()), "default")
     }
 
-    /// Waits until all members have joined, but for those that are leaving.
+    /// Waits until all members have joined, except leaving ones.
     pub(crate) async fn joined(&self, progress: impl FnMut(usize)) -> anyhow::Result<()> {
         let names: Vec<&str> = self.members.iter().map(String::as_str).collect();
         Ok(all_joined(&self.client(HUB), &names, progress).await?)
     }
 
-    /// The kubeconfig's content: the hub first, then every member.
+    /// The kubeconfig: the hub first, then every member.
     pub(crate) fn kubeconfig(&self) -> String {
         let address = reachable(self.listening.address());
         let entry = |name: &str, cluster: &str| ContextEntry {
@@ -114,8 +110,8 @@ impl Fleet {
         kubeconfig(self.server.authority().ca_pem(), &contexts).expose().to_owned()
     }
 
-    /// Ready when an agent has broken down: the fleet is none any more.
-    pub(crate) async fn broken(&mut self) -> anyhow::Error {
+    /// Completes when an agent has failed.
+    pub(crate) async fn agent_failure(&mut self) -> anyhow::Error {
         while let Some(ended) = self.agents.join_next().await {
             match ended {
                 Ok(Ok(())) => {}
@@ -126,7 +122,7 @@ impl Fleet {
         std::future::pending().await
     }
 
-    /// Ends agents, then the server. What was written is durable if there is a data directory.
+    /// Stops the agents, then the server.
     pub(crate) async fn end(mut self) {
         self.stop.send_replace(true);
         while self.agents.join_next().await.is_some() {}
@@ -136,19 +132,19 @@ impl Fleet {
     }
 }
 
-/// Furnishes a member's server, lets its workloads live, tells the hub of it unless it knows, and makes its agent.
+/// Prepares the API server of a member, starts its workloads, creates the MemberCluster unless it exists, and builds the agent.
 async fn start_member(server: Embedded, planned: Planned) -> anyhow::Result<(Runtime, Workloads)> {
     let Planned { member, behaviours, is_known } = planned;
     let name = member.name.as_str();
     let own = kube::Client::new(server.service(name, administrator()), "default");
-    furnish_member(&own, &member).await?;
+    set_up_member(&own, &member).await?;
     let workloads = Workloads::start(&server.cluster(name), behaviours);
     if !is_known {
         let admin = kube::Client::new(server.service(ROOT_CLUSTER, administrator()), "default");
         add_member(&admin, &member).await?;
     }
     let client = kube::Client::new(server.service(ROOT_CLUSTER, identity(&member.name)), "default");
-    Ok((member_agent(client, own, &member, &Surroundings::real())?, workloads))
+    Ok((member_agent(client, own, &member, &AgentEnvironment::real())?, workloads))
 }
 
 fn administrator() -> User {
@@ -170,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_on_this_machine_get_an_address_that_works() {
+    fn unspecified_addresses_become_loopback_addresses() {
         let reach = |address: &str| reachable(address.parse().unwrap()).to_string();
         assert_eq!(reach("0.0.0.0:6443"), "127.0.0.1:6443");
         assert_eq!(reach("[::]:6443"), "[::1]:6443");

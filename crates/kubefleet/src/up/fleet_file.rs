@@ -1,7 +1,5 @@
-//! A fleet as a file describes it: members with labels, taints, properties, and how their workloads behave.
-//!
-//! Decides what such a file may say; whatever is wrong is told with its line and its field. Never starts anything, and
-//! never looks at what a hub knows already.
+//! Parses fleet files: members with labels, taints, properties, and the behaviour of their workloads. Errors have line and
+//! field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,16 +20,16 @@ use super::MEMBERS_MAX;
 use super::blueprint::{Blueprint, Planned};
 use crate::output::Hinted;
 
-/// Most nodes of a simulated member: each has a heartbeat of its own, and more teach nothing.
+/// Maximum number of nodes of a simulated member; each has its own heartbeat.
 const NODES_MAX: u32 = 100;
-/// Where the format of the file is described.
-const DESCRIBED_IN: &str = "docs/SIMULATION.md describes such files, examples/fleets has some";
+/// Where the file format is documented.
+const DESCRIBED_IN: &str = "docs/SIMULATION.md describes the format; examples/fleets has examples";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
     members: Vec<Entry>,
-    /// For the pods of all members, after the rules that a member has for itself.
+    /// For the Pods of all members, after the rules of the member itself.
     #[serde(default)]
     behaviour: Vec<Spanned<Value>>,
 }
@@ -61,9 +59,9 @@ struct TaintEntry {
     effect: TaintEffect,
 }
 
-/// What is wrong with a file, and where.
+/// An error in a file, with its place.
 #[derive(Debug, PartialEq, Eq)]
-struct Fault {
+pub(super) struct Fault {
     line: u64,
     field: String,
     why: String,
@@ -79,17 +77,17 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Reads a file; `more_rules` come after its own, for all members.
+/// Reads a file; `more_rules` apply to all members after its own rules.
 pub(super) fn read(path: &Path, more_rules: &[Value]) -> anyhow::Result<Blueprint> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text, more_rules)
         .map_err(|fault| Hinted { what: format!("{}, {fault}", path.display()), hint: DESCRIBED_IN.to_owned() }.into())
 }
 
-fn parse(text: &str, more_rules: &[Value]) -> Result<Blueprint, Fault> {
+pub(super) fn parse(text: &str, more_rules: &[Value]) -> Result<Blueprint, Fault> {
     let file: File = serde_saphyr::from_str(text).map_err(|error| unreadable(text, &error))?;
     if file.members.len() > usize::from(MEMBERS_MAX) {
-        let why = format!("there are {} members, and at most {MEMBERS_MAX} can be simulated", file.members.len());
+        let why = format!("there are {} members; the maximum is {MEMBERS_MAX}", file.members.len());
         return Err(Fault { line: 0, field: String::new(), why });
     }
     let for_all: Vec<Value> = rules(&file.behaviour, "behaviour")?.into_iter().chain(more_rules.to_vec()).collect();
@@ -98,7 +96,7 @@ fn parse(text: &str, more_rules: &[Value]) -> Result<Blueprint, Fault> {
     for (index, entry) in file.members.iter().enumerate() {
         let at = format!("members[{index}]");
         if !names.insert(entry.name.value.as_str()) {
-            return Err(fault(&entry.name, &at, "name", "another member has that name"));
+            return Err(fault(&entry.name, &at, "name", "duplicate member name"));
         }
         let own = rules(&entry.behaviour, &format!("{at}.behaviour"))?;
         let behaviours = behaviours(own.into_iter().chain(for_all.iter().cloned()).collect())?;
@@ -130,14 +128,14 @@ fn member(entry: &Entry, at: &str) -> Result<SimulatedMember, Fault> {
     }
     if let Some(nodes) = &entry.nodes {
         if nodes.value > NODES_MAX {
-            return Err(fault(nodes, at, "nodes", format_args!("at most {NODES_MAX} can be simulated")));
+            return Err(fault(nodes, at, "nodes", format_args!("the maximum is {NODES_MAX}")));
         }
         member.nodes = nodes.value;
     }
     Ok(member)
 }
 
-/// Rules that are fit for use, as they came.
+/// Validates rules one by one and returns them unchanged.
 fn rules(all: &[Spanned<Value>], at: &str) -> Result<Vec<Value>, Fault> {
     for (index, rule) in all.iter().enumerate() {
         Behaviours::parse(Value::Array(vec![rule.value.clone()])).map_err(|wrong| Fault {
@@ -145,7 +143,7 @@ fn rules(all: &[Spanned<Value>], at: &str) -> Result<Vec<Value>, Fault> {
             field: format!("{at}[{index}]"),
             why: match wrong {
                 fleet_sim::workloads::BehaviourError::Time { text, .. } => {
-                    format!("`{text}` is no time; try `90s` or `1m30s`")
+                    format!("`{text}` is not a duration; try `90s` or `1m30s`")
                 }
                 other => other.to_string(),
             },
@@ -154,7 +152,7 @@ fn rules(all: &[Spanned<Value>], at: &str) -> Result<Vec<Value>, Fault> {
     Ok(all.iter().map(|rule| rule.value.clone()).collect())
 }
 
-/// Rules that have been looked at one by one.
+/// Parses validated rules.
 fn behaviours(rules: Vec<Value>) -> Result<Behaviours, Fault> {
     Behaviours::parse(Value::Array(rules)).map_err(|wrong| Fault {
         line: 0,
@@ -175,12 +173,12 @@ fn line(location: Location) -> u64 {
     location.line()
 }
 
-/// What the reader of YAML says, with the key that stands in that line.
+/// An error of the YAML parser, with the key in that line.
 fn unreadable(text: &str, error: &serde_saphyr::Error) -> Fault {
     let error = error.without_snippet();
     let line = error.location().map_or(0, line);
     let said = error.to_string();
-    // Its own "at line …, column …" would say the line twice.
+    // Strip "at line …, column …", which would repeat the line.
     let why = said.rsplit_once(" at line ").map_or(said.as_str(), |(why, _)| why);
     let why = if why == "invalid u32" { "must be a whole number" } else { why }.to_owned();
     let index = usize::try_from(line).unwrap_or_default().checked_sub(1);
@@ -199,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_describes_members_in_its_order() {
+    fn members_keep_the_order_of_the_file() {
         let text = "
 members:
 - name: west
@@ -224,11 +222,11 @@ behaviour:
         assert_eq!((west.member.nodes, east.member.nodes), (5, 3));
         assert_eq!(west.member.properties["example.com/region"], "west");
         assert_eq!(east.member.name.as_str(), "east");
-        assert!(west.member.works == fleet_sim::member::Works::Applied);
+        assert!(west.member.works == fleet_sim::member::WorkHandling::Applied);
     }
 
     #[test]
-    fn example_fleets_can_be_used_and_the_first_is_the_usual_one() {
+    fn example_fleets_are_valid_and_three_is_the_default_fleet() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fleets");
         let files: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(files.len() > 2, "{files:?}");
@@ -242,19 +240,19 @@ behaviour:
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_line_and_field() {
+    fn errors_have_line_and_field() {
         let cases = [
             ("members:\n- name: a.b\n", "line 2: members[0].name: \"fleet-member-a.b\" cannot be"),
-            ("members:\n- name: a\n- name: a\n", "line 3: members[1].name: another member has that name"),
+            ("members:\n- name: a\n- name: a\n", "line 3: members[1].name: duplicate member name"),
             (
                 "members:\n- name: a\n  labels:\n    order: has blanks\n",
                 "line 4: members[0].labels.order: a valid label",
             ),
-            ("members:\n- name: a\n  nodes: 101\n", "line 3: members[0].nodes: at most 100 can be simulated"),
+            ("members:\n- name: a\n  nodes: 101\n", "line 3: members[0].nodes: the maximum is 100"),
             ("members:\n- name: a\n  taints:\n  - key: 'no key'\n", "line 4: members[0].taints[0]: invalid taint key"),
             (
                 "members:\n- name: a\n  behaviour:\n  - readyAfter: soon\n",
-                "line 4: members[0].behaviour[0]: `soon` is no time",
+                "line 4: members[0].behaviour[0]: `soon` is not a duration",
             ),
             (
                 "members: []\nbehaviour:\n- outcome: sings\n",
@@ -268,7 +266,7 @@ behaviour:
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_line_and_field_too() {
+    fn parse_errors_have_line_and_field() {
         let cases = [
             ("members:\n- name: a\n  colour: red\n", "line 3: ", "`colour`"),
             ("members:\n- name: a\n  nodes: three\n", "line 3: nodes: must be a whole number", ""),

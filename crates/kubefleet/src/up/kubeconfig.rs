@@ -1,20 +1,19 @@
-//! The kubeconfig that `kubefleet up` leaves for kubectl.
-//!
-//! Decides where it may be written: never over a file that something else wrote. It holds tokens, so only its owner may
-//! read it. What is added to the user's own file is `merge`'s.
+//! The kubeconfig that `kubefleet up` writes. Never overwrites a file of another program. The file contains tokens, so only
+//! its owner may read it.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use apiserver::private;
 
 use crate::output::Hinted;
 
-/// The first line of every file of ours, by which we know it again.
+/// The first line of every file that `kubefleet up` writes.
 const MARK: &str = "# Written by kubefleet up, and overwritten at its next start.\n";
 
-/// Fails if the file exists and is not ours, or cannot be written. Leaves everything as it was.
+/// Fails if the file belongs to another program or cannot be written. Changes nothing.
 pub(super) fn check(path: &Path) -> anyhow::Result<()> {
     let hinted = |what: String| Hinted { what, hint: "choose another file with --kubeconfig FILE".to_owned() };
     match fs::read_to_string(path) {
@@ -24,33 +23,32 @@ pub(super) fn check(path: &Path) -> anyhow::Result<()> {
         Err(error) => return Err(hinted(format!("cannot read {}: {error}", path.display())).into()),
     }
     let aside = aside(path);
-    let probe = fs::OpenOptions::new().write(true).create(true).truncate(false).open(&aside);
-    probe.map_err(|error| hinted(format!("cannot write {}: {error}", path.display())))?;
+    private::replace_file(&aside).map_err(|error| hinted(format!("cannot write {}: {error}", path.display())))?;
     fs::remove_file(&aside).with_context(|| format!("cannot remove {}", aside.display()))
 }
 
-/// Writes the file. Whoever reads it sees all of it or what was there before.
+/// Writes the file atomically.
 pub(crate) fn write(path: &Path, content: &str) -> anyhow::Result<()> {
     replace(path, &format!("{MARK}{content}"))
 }
 
-/// Puts a text with secrets in the place of a file at once. One that is new is its owner's alone.
+/// Replaces a file with secrets atomically. A new file is readable only by its owner. Group permissions of an existing file are
+/// kept, permissions of others are removed.
 pub(super) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let failed = || format!("cannot write {}", path.display());
     let aside = aside(path);
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    let mut file = private::replace_file(&aside).with_context(failed)?;
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&aside).with_context(failed)?;
     if let Ok(before) = fs::metadata(path) {
-        file.set_permissions(before.permissions()).with_context(failed)?;
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = before.permissions().mode() & 0o770;
+        file.set_permissions(fs::Permissions::from_mode(mode)).with_context(failed)?;
     }
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(failed)?;
     fs::rename(&aside, path).with_context(failed)
 }
 
-/// Where a file is written before it takes its place.
+/// The temporary file, which is then renamed.
 fn aside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".kubefleet-new");
@@ -62,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_is_never_touched() {
+    fn files_of_other_programs_are_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config");
         assert!(check(&path).is_ok(), "there is nothing yet");
@@ -77,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_told_before_anything_starts() {
+    fn an_unwritable_path_is_reported_before_anything_starts() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("nowhere/config");
         let error = check(&path).unwrap_err();
@@ -97,6 +95,27 @@ mod tests {
         assert_eq!(mode(), 0o600);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         write(&path, "y").unwrap();
-        assert_eq!(mode(), 0o640, "what the user has set stays");
+        assert_eq!(mode(), 0o640, "what the user has given to a group stays");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        write(&path, "z").unwrap();
+        assert_eq!(mode(), 0o640, "others must not read tokens");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn audit_12_a_planted_link_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("config"), directory.path().join("other"));
+        fs::write(&other, "theirs").unwrap();
+        for attempt in 0..2 {
+            std::os::unix::fs::symlink(&other, aside(&path)).unwrap();
+            if attempt == 0 {
+                check(&path).unwrap();
+            } else {
+                write(&path, "tokens").unwrap();
+            }
+            assert_eq!(fs::read_to_string(&other).unwrap(), "theirs", "attempt {attempt}");
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{MARK}tokens"));
     }
 }

@@ -1,7 +1,5 @@
-//! The fleet's contexts in the user's own kubeconfig, for as long as the fleet runs (`--merge`).
-//!
-//! Decides what is added and taken away again: entries of ours, which carry a mark. Entries of others are never changed,
-//! and a name that is theirs is never taken. A file that cannot be read is left as it is.
+//! Adds the contexts of the fleet to the user's kubeconfig while the fleet runs (`--merge`). Our entries carry a mark. Entries
+//! of others are never changed or replaced, and a file that cannot be parsed is left as it is.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,35 +12,35 @@ use serde_json::{Value, json};
 use super::kubeconfig::replace;
 use crate::output::Hinted;
 
-/// The extension that entries of ours have, in the way other tools mark theirs.
+/// The kubeconfig extension that marks our entries.
 const MARK: &str = "kubefleet-up";
-/// The lists of a kubeconfig, and what an entry of each holds.
+/// The lists of a kubeconfig, and the field of their entries.
 const SECTIONS: [(&str, &str); 3] = [("clusters", "cluster"), ("users", "user"), ("contexts", "context")];
 const CURRENT: &str = "current-context";
 
 /// The user's own kubeconfig.
 #[derive(Debug)]
-pub(super) struct Own {
+pub(super) struct UserKubeconfig {
     path: PathBuf,
-    /// Whether it was there before us.
+    /// Whether the file existed before.
     existed: bool,
-    /// The context that was current before us.
+    /// The previous current context.
     current: Option<Value>,
 }
 
-impl Own {
-    /// Finds the user's file and makes sure that it can be read; `ours` is the file that is written anyway.
+impl UserKubeconfig {
+    /// Finds and parses the user's file; `ours` is the output file of `kubefleet up`.
     pub(super) fn find(ours: &Path) -> anyhow::Result<Self> {
         let path = locate(std::env::var_os("KUBECONFIG"), std::env::var_os("HOME"))?;
         let same = |a: &Path, b: &Path| fs::canonicalize(a).is_ok_and(|a| fs::canonicalize(b).is_ok_and(|b| a == b));
         if path == ours || same(&path, ours) {
             return Err(Hinted {
-                what: format!("{} is the file that is written anyway, not your own kubeconfig", path.display()),
-                hint: "leave --merge out, or unset KUBECONFIG first".to_owned(),
+                what: format!("{} is the output file of kubefleet up, not your own kubeconfig", path.display()),
+                hint: "omit --merge, or unset KUBECONFIG first".to_owned(),
             }
             .into());
         }
-        // What a link points to is changed, not the link.
+        // Follow links: change the target.
         let path = fs::canonicalize(&path).unwrap_or(path);
         let own = Self { existed: path.exists(), current: None, path };
         own.read()?;
@@ -55,20 +53,20 @@ impl Own {
 
     /// Adds the entries of a kubeconfig.
     pub(super) fn add(&mut self, ours: &str) -> anyhow::Result<()> {
-        let ours: Value = serde_saphyr::from_str(ours).context("the fleet's kubeconfig cannot be read")?;
+        let ours: Value = serde_saphyr::from_str(ours).context("cannot read the kubeconfig of the fleet")?;
         let before = self.read()?;
         self.current = Some(before[CURRENT].clone()).filter(|name| !is_context_of_ours(&before, name));
         let merged = merged(before, &ours).map_err(|what| Hinted {
             what: format!("{} {what}", self.path.display()),
-            hint: "rename that entry, or leave --merge out; the file was not changed".to_owned(),
+            hint: "rename that entry, or omit --merge; the file was not changed".to_owned(),
         })?;
         if let Some(directory) = self.path.parent() {
-            fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+            fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
         }
         self.write(&merged)
     }
 
-    /// Takes our entries away again.
+    /// Removes our entries.
     pub(super) fn restore(&self) -> anyhow::Result<()> {
         let left = cleaned(self.read()?, self.current.clone());
         let is_empty = SECTIONS.iter().all(|(section, _)| left[section].as_array().is_none_or(Vec::is_empty));
@@ -85,18 +83,18 @@ impl Own {
             Err(error) => return Err(anyhow::anyhow!("cannot read {}: {error}", self.path.display())),
         };
         parsed(&text).map_err(|why| {
-            let what = format!("{} is no kubeconfig: {why}", self.path.display());
-            Hinted { what, hint: "repair it, or leave --merge out; the file was not changed".to_owned() }.into()
+            let what = format!("{} is not a kubeconfig: {why}", self.path.display());
+            Hinted { what, hint: "fix it, or omit --merge; the file was not changed".to_owned() }.into()
         })
     }
 
     fn write(&self, content: &Value) -> anyhow::Result<()> {
-        let text = serde_saphyr::to_string(content).context("the kubeconfig cannot be printed")?;
+        let text = serde_saphyr::to_string(content).context("cannot serialize the kubeconfig")?;
         replace(&self.path, &text)
     }
 }
 
-/// As kubectl finds it: the first file of KUBECONFIG that exists, or its first, or the usual place.
+/// As in kubectl: the first existing file of KUBECONFIG, or its first file, or `~/.kube/config`.
 fn locate(listed: Option<OsString>, home: Option<OsString>) -> anyhow::Result<PathBuf> {
     let listed: Vec<PathBuf> = listed
         .map(|text| std::env::split_paths(&text).filter(|path| !path.as_os_str().is_empty()).collect())
@@ -105,14 +103,14 @@ fn locate(listed: Option<OsString>, home: Option<OsString>) -> anyhow::Result<Pa
         return Ok(path.clone());
     }
     let home = home.filter(|home| !home.is_empty()).ok_or_else(|| Hinted {
-        what: "your own kubeconfig cannot be found: neither KUBECONFIG nor HOME is set".to_owned(),
-        hint: "set one of them, or leave --merge out".to_owned(),
+        what: "cannot find your own kubeconfig: neither KUBECONFIG nor HOME is set".to_owned(),
+        hint: "set one of them, or omit --merge".to_owned(),
     })?;
     Ok(Path::new(&home).join(".kube/config"))
 }
 
-/// A kubeconfig of which at least the lists are lists. An empty file is an empty kubeconfig.
-fn parsed(text: &str) -> Result<Value, String> {
+/// Parses a kubeconfig and checks that its lists are lists. An empty file is an empty kubeconfig.
+pub(super) fn parsed(text: &str) -> Result<Value, String> {
     let value: Value = match serde_saphyr::from_str(text) {
         _ if text.trim().is_empty() => Value::Null,
         Ok(value) => value,
@@ -129,8 +127,8 @@ fn parsed(text: &str) -> Result<Value, String> {
     Ok(value)
 }
 
-/// The user's entries with ours behind them.
-fn merged(own: Value, ours: &Value) -> Result<Value, String> {
+/// The user's entries, followed by ours.
+pub(super) fn merged(own: Value, ours: &Value) -> Result<Value, String> {
     let current = own[CURRENT].clone();
     let was_ours = is_context_of_ours(&own, &current);
     let mut own = cleaned(own, None);
@@ -152,8 +150,8 @@ fn merged(own: Value, ours: &Value) -> Result<Value, String> {
     Ok(own)
 }
 
-/// The user's entries without ours; `current` becomes current where ours was.
-fn cleaned(mut own: Value, current: Option<Value>) -> Value {
+/// Removes our entries; `current` replaces one of our contexts as current context.
+pub(super) fn cleaned(mut own: Value, current: Option<Value>) -> Value {
     let name = own[CURRENT].clone();
     if is_context_of_ours(&own, &name) {
         own[CURRENT] = current.filter(Value::is_string).unwrap_or_else(|| json!(""));
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_goes_again_and_leaves_the_rest_as_it_was() {
+    fn removing_our_entries_restores_the_file() {
         let both = merged(users_own(), &ours()).unwrap();
         assert_eq!(both["current-context"], "work");
         assert_eq!(list(&both, "contexts").len(), 2);
@@ -203,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_of_ours_is_current_only_where_none_was_and_never_after() {
+    fn our_context_becomes_current_only_if_none_was_and_only_temporarily() {
         let empty = parsed("").unwrap();
         let mut alone = merged(empty, &ours()).unwrap();
         assert_eq!(alone["current-context"], "hub");
@@ -217,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_the_users_is_never_taken() {
+    fn entries_of_the_user_are_not_replaced() {
         let mut own = users_own();
         own["users"][0]["name"] = json!("hub");
         assert_eq!(merged(own, &ours()).unwrap_err(), "has a user \"hub\" that kubefleet up did not write");
     }
 
     #[test]
-    fn a_file_that_is_no_kubeconfig_is_told_from_an_empty_one() {
+    fn an_invalid_file_is_distinguished_from_an_empty_one() {
         for (text, part) in
             [("contexts: {}\n", "`contexts` is not a list"), ("- a\n", "not a mapping"), ("a: [\n", "line")]
         {
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_where_kubectl_would_look() {
+    fn the_file_is_found_as_in_kubectl() {
         let directory = tempfile::tempdir().unwrap();
         let there = directory.path().join("there");
         fs::write(&there, "").unwrap();

@@ -1,21 +1,20 @@
 //! `kubefleet up`: a whole fleet in one process, to try things with kubectl.
-//!
-//! Decides what the user is told and when it ends. Which members there are is `blueprint`'s and `fleet_file`'s, what runs
-//! is `fleet`'s, where kubectl finds it `kubeconfig`'s and `merge`'s.
 
 pub(crate) mod blueprint;
 pub(crate) mod fleet;
 mod fleet_file;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 pub(crate) mod kubeconfig;
 mod merge;
-mod refusals;
+mod start_errors;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use fleet_sim::agents::prompt_hub;
+use fleet_sim::agents::immediate_hub_options;
 use fleet_sim::workloads::Behaviours;
 use serde_json::Value;
 
@@ -23,16 +22,16 @@ use crate::agent::signals::Signals;
 use crate::output::{print, progress};
 use blueprint::Blueprint;
 use fleet::Fleet;
-use merge::Own;
+use merge::UserKubeconfig;
 
-/// Most members that one process simulates. Each has an API server of its own, of about 1 MiB.
+/// Maximum number of simulated members. Each has its own API server of about 1 MiB.
 const MEMBERS_MAX: u16 = 1000;
-/// How often it is told how many members have joined: at every tenth of them.
+/// Progress is printed for every tenth of the members.
 const PROGRESS_STEPS: usize = 10;
 
 /// Run a hub and simulated member clusters in this process, until Ctrl-C
 ///
-/// Everything is there for kubectl: the hub's API server with its agent, and an API server for every member.
+/// The hub has an API server with its agent, and so has every member. Use kubectl with the kubeconfig.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubefleet up
@@ -46,13 +45,13 @@ pub(crate) struct Args {
     /// (docs/SIMULATION.md)
     #[arg(long, value_name = "FILE", conflicts_with = "members")]
     fleet: Option<PathBuf>,
-    /// Where the API servers listen; port 0 takes a free one
+    /// Address of the API servers; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
-    /// Keep everything in memory; it is gone when the command ends (the default)
+    /// Keep all data in memory; it is lost when the command ends (the default)
     #[arg(long, conflicts_with = "data_dir")]
     in_memory: bool,
-    /// Keep everything in this directory, and go on from what is in it
+    /// Keep all data in this directory, and continue with the data in it
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Where to write the kubeconfig, with the contexts `hub` and `member1`, `member2`...
@@ -61,7 +60,7 @@ pub(crate) struct Args {
     /// Add the contexts to your own kubeconfig too, until the command ends
     #[arg(long)]
     merge: bool,
-    /// How the members' pods behave: a list of rules in YAML (docs/SIMULATION.md); what is not said is as usual
+    /// Behaviour of the members' Pods: a list of rules in YAML (docs/SIMULATION.md)
     #[arg(long, value_name = "FILE")]
     behaviour: Option<PathBuf>,
 }
@@ -72,20 +71,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 async fn up(args: &Args) -> anyhow::Result<()> {
-    // From here on, so that an early Ctrl-C ends it as cleanly as a late one.
+    // Before anything starts, so that an early Ctrl-C is handled too.
     let mut signals = Signals::listen()?;
-    // What can be wrong is found before anything is started.
+    // Check everything before anything starts.
     let blueprint = blueprint(args)?;
     kubeconfig::check(&args.kubeconfig)?;
-    let mut own = args.merge.then(|| Own::find(&args.kubeconfig)).transpose()?;
+    let mut own = args.merge.then(|| UserKubeconfig::find(&args.kubeconfig)).transpose()?;
+    if let Some(warning) = exposure(args.listen) {
+        progress(&warning);
+    }
     let mut fleet = Fleet::open(args.listen, args.data_dir.clone()).await?;
     let outcome = tokio::select! {
-        () = signals.asked_to_stop() => Ok(()),
+        () = signals.received() => Ok(()),
         never = serve(&mut fleet, blueprint, args, own.as_mut()) => never,
     };
     let restored = own.map_or(Ok(()), |own| own.restore());
     fleet.end().await;
     outcome.and(restored)
+}
+
+/// A warning if other machines can connect.
+fn exposure(listen: SocketAddr) -> Option<String> {
+    (!listen.ip().is_loopback()).then(|| {
+        format!(
+            "warning: {listen} is reachable from other machines. Requests need a token of the kubeconfig, but this server is \
+             for testing only: do not expose it to an untrusted network"
+        )
+    })
 }
 
 fn blueprint(args: &Args) -> anyhow::Result<Blueprint> {
@@ -96,9 +108,14 @@ fn blueprint(args: &Args) -> anyhow::Result<Blueprint> {
     }
 }
 
-/// Starts the members, tells what to type next and when all is ready, then stays.
-async fn serve(fleet: &mut Fleet, blueprint: Blueprint, args: &Args, own: Option<&mut Own>) -> anyhow::Result<()> {
-    fleet.start(blueprint, &prompt_hub()).await?;
+/// Starts the members, prints the next steps, reports progress, and serves until an agent fails.
+async fn serve(
+    fleet: &mut Fleet,
+    blueprint: Blueprint,
+    args: &Args,
+    own: Option<&mut UserKubeconfig>,
+) -> anyhow::Result<()> {
+    fleet.start(blueprint, &immediate_hub_options()).await?;
     let content = fleet.kubeconfig();
     kubeconfig::write(&args.kubeconfig, &content)?;
     let merged = match own {
@@ -110,17 +127,17 @@ async fn serve(fleet: &mut Fleet, blueprint: Blueprint, args: &Args, own: Option
     };
     print(&next_steps(args, fleet.members(), merged.as_deref()))?;
     let all = fleet.members().len();
-    let mut told = 0;
-    let tell = |joined: usize| {
+    let mut reported = 0;
+    let report = |joined: usize| {
         let step = joined * PROGRESS_STEPS / all.max(1);
-        if step > told {
-            told = step;
+        if step > reported {
+            reported = step;
             progress(&format!("{joined} of {all} members have joined"));
         }
     };
-    fleet.joined(tell).await?;
+    fleet.joined(report).await?;
     print("ready\n")?;
-    Err(fleet.broken().await)
+    Err(fleet.agent_failure().await)
 }
 
 fn next_steps(args: &Args, members: &[String], merged: Option<&Path>) -> String {
@@ -140,12 +157,12 @@ fn next_steps(args: &Args, members: &[String], merged: Option<&Path>) -> String 
     }
     out.push_str("  kubectl --context hub apply -f examples/cluster-scoped/\n\n");
     if let Some(path) = merged {
-        let _ = writeln!(out, "The contexts are in {} until then.\n", path.display());
+        let _ = writeln!(out, "Until then, the contexts are in {}.\n", path.display());
     }
     out
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for a shell.
 fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
@@ -155,6 +172,16 @@ fn shell_word(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn audit_14_listening_beyond_loopback_is_warned_about() {
+        for address in ["0.0.0.0:6443", "[::]:6443", "192.0.2.1:6443"] {
+            let warning = exposure(address.parse().unwrap()).unwrap();
+            assert!(warning.starts_with(&format!("warning: {address} is reachable from other machines")), "{warning}");
+        }
+        assert_eq!(exposure("127.0.0.1:6443".parse().unwrap()), None);
+        assert_eq!(exposure("[::1]:0".parse().unwrap()), None);
+    }
 
     #[test]
     fn paths_survive_a_shell() {

@@ -1,5 +1,5 @@
-//! `docs/INSTALL.md`, typed command by command on two real API servers with their controllers, the agents running as the charts'
-//! pods say; and everything that can be rendered, taken by a real API server.
+//! Runs the commands of `docs/INSTALL.md` on two real API servers, with the agents as the pods of the charts; and applies
+//! everything that the charts can render to a real API server.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ impl Clusters {
         }
     }
 
-    /// A shell in a clone of the repository, with the programs that the page uses and a kubeconfig.
+    /// A shell in a clone of the repository, with the programs of the page and a kubeconfig.
     fn shell(&self) -> Shell {
         let directory = self.directory.path();
         let programs = directory.join("bin");
@@ -80,22 +80,22 @@ async fn the_page_about_installing_is_true_on_real_servers_with_helm() {
     let mut shell = tokio::task::block_in_place(|| clusters.shell());
     for step in steps {
         if step.command.starts_with("helm uninstall") {
-            nobody_was_refused(&clusters.logs.so_far());
+            no_request_was_denied(&clusters.logs.so_far());
         }
         let begun = Instant::now();
         let (seen, code) = tokio::task::block_in_place(|| shell.types(&step.command));
         step.must_fit(&seen, code == "0");
-        told(&step.command, begun.elapsed());
+        log_duration(&step.command, begun.elapsed());
         if let Some(ended) = kubelets.try_join_next() {
             panic!("a kubelet has ended: {ended:?}");
         }
     }
 }
 
-/// The rights that the charts give are enough for all that the agents have done.
-fn nobody_was_refused(logs: &str) {
-    assert!(logs.contains("controllers start") && logs.contains("an agent starts"), "both agents ran:\n{logs}");
-    let tokens = logs.matches("there is a new token").count();
+/// The permissions of the charts are sufficient.
+fn no_request_was_denied(logs: &str) {
+    assert!(logs.contains("starting controllers") && logs.contains("starting agent"), "both agents ran:\n{logs}");
+    let tokens = logs.matches("token refreshed").count();
     assert!(
         tokens >= 3,
         "the first pod's, the one that took its place, and that of the second pod, but {tokens}:\n{logs}"
@@ -107,11 +107,11 @@ fn nobody_was_refused(logs: &str) {
 }
 
 #[allow(clippy::print_stderr, reason = "shown only when asked for or when the test fails")]
-fn told(command: &str, took: Duration) {
+fn log_duration(command: &str, took: Duration) {
     eprintln!("{:>4} s  {}", took.as_secs(), command.lines().next().unwrap_or_default());
 }
 
-/// A kind of cert-manager's, as far as a chart needs to know it.
+/// A minimal CustomResourceDefinition of cert-manager.
 fn definition_of(kind: &str) -> String {
     let plural = format!("{}s", kind.to_lowercase());
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -156,7 +156,7 @@ async fn a_real_server_takes_what_is_rendered_and_upgrades_it_both_ways_with_hel
     a_release_of_an_older_chart_goes_on(&mut types);
 }
 
-/// Definitions outlive their release, belong to it again, and are left alone where they are somebody else's.
+/// CustomResourceDefinitions are kept on uninstall, adopted on reinstall, and not changed if they belong to another release.
 fn definitions_stay_whose_they_are(types: &mut impl FnMut(&str) -> String) {
     const OWNER: &str = "meta.helm.sh/release-name";
     let helm = |verb: &str| format!("helm {verb} --kube-context hub --namespace fleet-elsewhere");
@@ -167,7 +167,7 @@ fn definitions_stay_whose_they_are(types: &mut impl FnMut(&str) -> String) {
     assert_eq!(types(owners), ["hub-agent"; 27].join(" "), "an uninstallation leaves them");
     types(&install);
     types(&helm("uninstall hub-agent"));
-    for (change, theirs) in [("=somebody --overwrite", ["somebody"; 29].join(" ")), ("-", String::new())] {
+    for (change, theirs) in [("=other --overwrite", ["other"; 29].join(" ")), ("-", String::new())] {
         types(&format!("kubectl --context hub annotate crd --all {OWNER}{change}"));
         types(&install);
         assert_eq!(types(owners), theirs, "{change}");
@@ -176,13 +176,14 @@ fn definitions_stay_whose_they_are(types: &mut impl FnMut(&str) -> String) {
     }
 }
 
-/// A chart as KubeFleet's own is made: definitions are plain templates, and Deployments are replaced step by step.
+/// A chart like KubeFleet's: CustomResourceDefinitions are plain templates, and Deployments use a rolling update.
 fn older_chart(directory: &Path) {
     let templates = directory.join("templates");
     std::fs::create_dir_all(&templates).unwrap();
     std::fs::write(directory.join("Chart.yaml"), "{apiVersion: v2, name: hub-agent, version: 0.0.1}").unwrap();
-    let definitions = root().join("charts/hub-agent/files/definitions");
-    for entry in std::fs::read_dir(definitions).unwrap().map(Result::unwrap) {
+    let definitions = std::fs::read_dir(root().join("charts/hub-agent/files/definitions")).unwrap().map(Result::unwrap);
+    let is_hubs = |name: &std::ffi::OsStr| !name.to_str().unwrap().contains("appliedworks");
+    for entry in definitions.filter(|entry| is_hubs(&entry.file_name())) {
         std::fs::copy(entry.path(), templates.join(entry.file_name())).unwrap();
     }
     let labels = json!({"app.kubernetes.io/name": "hub-agent", "app.kubernetes.io/instance": "hub-agent"});
@@ -194,7 +195,7 @@ fn older_chart(directory: &Path) {
     std::fs::write(templates.join("deployment.yaml"), deployment.to_string()).unwrap();
 }
 
-/// An upgrade keeps the definitions, hence everything that is stored, and the Deployment.
+/// An upgrade keeps the CustomResourceDefinitions, and so all objects, and the Deployment.
 fn a_release_of_an_older_chart_goes_on(types: &mut impl FnMut(&str) -> String) {
     let place = "--kube-context east --namespace fleet-system";
     let uids = "for kind in crd deployments; do \

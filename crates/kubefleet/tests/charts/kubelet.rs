@@ -1,7 +1,5 @@
-//! A stand-in for a cluster's kubelet and network, for the pods of our charts: containers run as processes of this machine, with
-//! the token of their pod's service account, and the Service of webhooks leads to them.
-//!
-//! Decides what a kubelet decides: what runs, what is started again, what is ready, what is gone.
+//! A stand-in for kubelet and network for the pods of our charts: containers run as local processes with the token of their
+//! service account, and the webhook Service leads to them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +19,7 @@ use crate::objects::FREE_PORTS;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What all containers log, those that have ended too. Clones are the same.
+/// The logs of all containers, including ended ones. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Logs(Arc<Mutex<Vec<Arc<Mutex<String>>>>>);
 
@@ -52,14 +50,14 @@ pub(crate) struct Running {
     process: Agent,
 }
 
-/// Where the hub agent serves webhooks. Their port is fixed, so every run of these tests has a loopback address of its own.
+/// Address of the webhook server. Its port is fixed, so every test run uses its own loopback address.
 fn webhook_host() -> String {
     let [_, a, b, c] = std::process::id().to_be_bytes();
     format!("127.{a}.{b}.{c}")
 }
 
 impl Kubelet {
-    /// Looks after pods for as long as it is polled.
+    /// Runs pods while it is polled.
     pub(crate) async fn run(mut self) {
         loop {
             self.look().await;
@@ -129,7 +127,7 @@ impl Kubelet {
 impl Running {
     fn start(container: Container, volumes: PathBuf, kubeconfig: PathBuf, logs: &Logs) -> Self {
         let mut command = container.command(&volumes);
-        // Pods find the API server by themselves, and have all ports of an address of their own.
+        // Pods have the environment of the API server and their own loopback address.
         command.env("KUBECONFIG", &kubeconfig);
         match container.image.as_str() {
             "hub-agent" => {
@@ -146,7 +144,7 @@ impl Running {
         Self { container, volumes, kubeconfig, process }
     }
 
-    /// What has ended is started again.
+    /// Restarts ended containers.
     fn keep_up(&mut self, logs: &Logs) {
         if self.process.has_ended() {
             *self = Self::start(self.container.clone(), self.volumes.clone(), self.kubeconfig.clone(), logs);

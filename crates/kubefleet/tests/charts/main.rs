@@ -1,8 +1,8 @@
-//! The charts: what they are called and default to, what Helm renders from them, that our own programs understand it, and
-//! `docs/INSTALL.md` on real API servers.
+//! The charts: names and defaults of values, the rendered objects, the command lines of the agents, and `docs/INSTALL.md` on
+//! real API servers.
 //!
-//! What needs Helm is ignored by default: an empty cache means building it, and Kubernetes, first.
-//! `cargo test -p kubefleet --test charts -- --ignored` runs it.
+//! Tests that need Helm are ignored by default: an empty cache means building Helm and Kubernetes first. `cargo test -p
+//! kubefleet --test charts -- --ignored` runs them.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 

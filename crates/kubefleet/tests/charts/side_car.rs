@@ -1,4 +1,4 @@
-//! The side-car with a managed identity, as the chart starts it, beside an endpoint of our own.
+//! The side-car with a managed identity, as the chart starts it, with a local endpoint.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::admin::PATIENCE;
+use crate::admin::TIMEOUT;
 use crate::agent::Agent;
 use crate::chart::{containers, rendered};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Gives everybody the same token, for as long as the test runs. Says what it was asked.
+/// Serves the same token to every request; returns the request lines.
 fn endpoint() -> (String, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let (tell, asked) = std::sync::mpsc::channel();
+    let (sender, asked) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let mut reader = BufReader::new(stream);
             let mut line = String::new();
             reader.read_line(&mut line).unwrap();
-            let _ = tell.send(line);
+            let _ = sender.send(line);
             let body = json!({"access_token": "hush", "expires_on": "4102444800"}).to_string();
             let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
             let _ = reader.get_mut().write_all(format!("{head}{body}").as_bytes());
@@ -46,7 +46,7 @@ async fn a_managed_identitys_token_is_written_down_and_never_logged_with_helm() 
     let file = volumes.path().join("provider-token/token");
     let begun = Instant::now();
     while std::fs::read_to_string(&file).ok().as_deref() != Some("hush") {
-        assert!(begun.elapsed() < PATIENCE, "{}", process.log());
+        assert!(begun.elapsed() < TIMEOUT, "{}", process.log());
         tokio::time::sleep(LOOK_EVERY).await;
     }
     let asked = asked.recv().unwrap();
@@ -55,5 +55,5 @@ async fn a_managed_identitys_token_is_written_down_and_never_logged_with_helm() 
         "{asked}"
     );
     let (_, status, log) = process.terminate().await;
-    assert!(status.success() && log.contains("there is a new token") && !log.contains("hush"), "{log}");
+    assert!(status.success() && log.contains("token refreshed") && !log.contains("hush"), "{log}");
 }

@@ -1,5 +1,4 @@
-//! The values of the charts: their names and defaults, which are those that operators have written into files of their own, and
-//! such a file for each chart that sets all of them.
+//! The values of the charts: names and defaults, which operators rely on, and a file for each chart that sets all of them.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::file;
 
-/// Values that have a name and no default.
+/// Values without a default.
 const HUB_UNSET: [&str; 4] = ["logFileMaxSize", "webhookCertSecretName", "nameOverride", "fullnameOverride"];
 const MEMBER_UNSET: [&str; 13] = [
     "nodeSelector",
@@ -25,7 +24,7 @@ const MEMBER_UNSET: [&str; 13] = [
     "workApplierRequeueRateLimiterSkipToFastBackoffForAvailableOrDiffReportedWorkObjs",
 ];
 
-/// Every value of the hub's chart.
+/// All values of the hub chart.
 pub(crate) const HUB_ALL: &str = r#"
 replicaCount: 2
 image: {repository: mirror/hub-agent, pullPolicy: IfNotPresent, tag: v9}
@@ -42,6 +41,14 @@ forceDeleteWaitTime: 5m
 clusterUnhealthyThreshold: 90s
 resourceSnapshotCreationMinimumInterval: 0s
 resourceChangesCollectionDuration: 0s
+placeSecrets: false
+placeableAPIGroups: [apps, example.com]
+limitNamespaceWrites: false
+networkPolicy:
+  enabled: true
+  metricsFrom: [{namespaceSelector: {matchLabels: {name: monitoring}}}]
+  webhooksFrom: [{ipBlock: {cidr: 10.0.0.0/8}}]
+podDisruptionBudget: {enabled: true, maxUnavailable: 50%}
 namespace: fleet-elsewhere
 resources: {limits: {memory: 2Gi}}
 tolerations: [{key: a, operator: Exists}]
@@ -73,13 +80,17 @@ nameOverride: agent
 fullnameOverride: the-hub-agent
 "#;
 
-/// Every value of the member's chart, with certificates in the place of a token.
+/// All values of the member chart, with certificates instead of a token.
 pub(crate) const MEMBER_ALL: &str = r#"
 replicaCount: 2
 image: {repository: mirror/member-agent, pullPolicy: IfNotPresent, tag: v9}
 refreshtoken: {repository: mirror/refresh-token, pullPolicy: IfNotPresent, tag: v9}
 logVerbosity: 4
 resources: {limits: {memory: 2Gi}}
+networkPolicy:
+  enabled: true
+  metricsFrom: [{namespaceSelector: {matchLabels: {name: monitoring}}}]
+podDisruptionBudget: {enabled: true, maxUnavailable: 50%}
 tolerations: [{key: a, operator: Exists}]
 affinity:
   podAntiAffinity:
@@ -120,9 +131,16 @@ extraVolumeMounts: [{name: identity, mountPath: /identity, readOnly: true}]
 enablePprof: false
 pprofPort: 7000
 hubPprofPort: 7001
+policy:
+  allowedNamespaces: [team-*, shop]
+  deniedNamespaces: [team-secret]
+  allowedKinds: [Namespace, ConfigMap, "*.apps"]
+  deniedKinds: [DaemonSet.apps]
+trackJobsAndIngresses: true
 priorityQueue: {enabled: true, priorityLinearEquationCoeffA: -100, priorityLinearEquationCoeffB: 1000}
 propertyProvider: azure
 region: eastus
+prices: {configMap: machine-prices, key: east.yaml}
 enableNamespaceCollectionInPropertyProvider: true
 workApplierRequeueRateLimiterAttemptsWithFixedDelay: 2
 workApplierRequeueRateLimiterFixedDelaySeconds: 3
@@ -164,6 +182,15 @@ fn values_of_the_hub_have_the_known_names_and_defaults() {
         "clusterUnhealthyThreshold": "3m0s",
         "resourceSnapshotCreationMinimumInterval": "30s",
         "resourceChangesCollectionDuration": "15s",
+        "placeSecrets": true,
+        "placeableAPIGroups": [
+            "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "autoscaling", "batch",
+            "discovery.k8s.io", "flowcontrol.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io", "policy",
+            "rbac.authorization.k8s.io", "scheduling.k8s.io", "storage.k8s.io",
+        ],
+        "limitNamespaceWrites": true,
+        "networkPolicy": {"enabled": false, "metricsFrom": [], "webhooksFrom": []},
+        "podDisruptionBudget": {"enabled": false, "maxUnavailable": 1},
         "namespace": "fleet-system",
         "resources": resources(),
         "tolerations": [],
@@ -199,6 +226,8 @@ fn values_of_a_member_have_the_known_names_and_defaults() {
         "refreshtoken": {"repository": "kubefleet/refresh-token", "pullPolicy": "Always", "tag": ""},
         "logVerbosity": 5,
         "resources": resources(),
+        "networkPolicy": {"enabled": false, "metricsFrom": []},
+        "podDisruptionBudget": {"enabled": false, "maxUnavailable": 1},
         "tolerations": [],
         "affinity": {},
         "namespace": "fleet-system",
@@ -216,6 +245,9 @@ fn values_of_a_member_have_the_known_names_and_defaults() {
         "azure": {"clientid": "<member_cluster_clientID>"},
         "tlsClientInsecure": false,
         "useCAAuth": false,
+        "policy": {
+            "allowedNamespaces": [], "deniedNamespaces": ["kube-system", "fleet-system"], "allowedKinds": [], "deniedKinds": [],
+        },
         "extraVolumes": [],
         "extraVolumeMounts": [],
         "enablePprof": true,
@@ -224,12 +256,14 @@ fn values_of_a_member_have_the_known_names_and_defaults() {
         "priorityQueue": {
             "enabled": false, "priorityLinearEquationCoeffA": -3, "priorityLinearEquationCoeffB": 100,
         },
+        "trackJobsAndIngresses": false,
+        "prices": {"configMap": "", "key": "prices.yaml"},
         "enableNamespaceCollectionInPropertyProvider": false,
     });
     assert_eq!(defaults("member-agent"), expected);
 }
 
-/// Names of values, those within others behind a dot. What operators put into free values has no names of ours.
+/// Names of values, nested ones with dots. The content of free-form values has no names.
 fn names(value: &Value) -> BTreeSet<String> {
     const FREE: [&str; 4] = ["resources", "affinity", "additionalConfigData", "nodeSelector"];
     let mut found = BTreeSet::new();
@@ -249,12 +283,12 @@ fn the_files_that_set_everything_do() {
         let mut known = names(&defaults(chart));
         known.extend(unset.iter().map(|name| (*name).to_owned()));
         let mut set = names(&read(all));
-        // It has no default because only one of the providers takes it.
+        // No default, because only one provider uses it.
         set.remove("azure.scope");
         assert_eq!(set, known, "{chart}");
         let text = file(&format!("charts/{chart}/values.yaml"));
         for name in unset {
-            assert!(text.contains(&format!("\n# {name}:")), "{chart}: {name} is told to operators");
+            assert!(text.contains(&format!("\n# {name}:")), "{chart}: {name} is documented");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the agent serves and keeps for admission. Our API server stores configurations and calls nobody, so the tests ask the
-//! webhook server themselves, as an API server would; `whole_fleet` has a real one in front of it.
+//! The webhook server and the objects that register it. Our API server stores webhook configurations but does not call
+//! webhooks, so the tests call the server themselves; `whole_fleet` uses a real API server.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -14,23 +14,31 @@ const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const OURS: &str = "fleet-validating-webhook-configuration";
 const GUARD_RAIL: &str = "fleet-guard-rail-webhook-configuration";
 const PODS: &str = "deny-pods-and-replicasets-outside-reserved-namespaces";
-const ADDRESS: &str = "--webhook-bind-address=127.0.0.1:0";
+pub(crate) const ADDRESS: &str = "--webhook-bind-address=127.0.0.1:0";
 
-/// A client that trusts what an API server is told to trust, and expects the name that it would expect.
-async fn client_of_webhooks(agent: &mut Agent, configuration: &Value) -> kube::Client {
-    let address = agent.address_of("webhook-bind-address").await;
+/// The CA bundle of the registered webhooks.
+pub(crate) fn trusted_authority(configuration: &Value) -> Vec<u8> {
     let bundle = configuration["webhooks"][0]["clientConfig"]["caBundle"].as_str().unwrap();
     let pem = base64::engine::general_purpose::STANDARD.decode(bundle).unwrap();
     let body: String =
         String::from_utf8(pem).unwrap().lines().filter(|line| !line.starts_with("-----")).collect::<Vec<_>>().concat();
-    let der = base64::engine::general_purpose::STANDARD.decode(body).unwrap();
-    let mut config = kube::Config::new(format!("https://{address}").parse().unwrap());
-    config.root_cert = Some(vec![der]);
-    config.tls_server_name = Some("fleetwebhook.fleet-system.svc".to_owned());
-    kube::Client::try_from(config).unwrap()
+    base64::engine::general_purpose::STANDARD.decode(body).unwrap()
 }
 
-async fn ask(client: &kube::Client, path: &str, request: Value) -> Value {
+/// TLS of a client that verifies the server like an API server.
+pub(crate) async fn config_of_webhooks(agent: &mut Agent, configuration: &Value) -> kube::Config {
+    let address = agent.address_of("webhook-bind-address").await;
+    let mut config = kube::Config::new(format!("https://{address}").parse().unwrap());
+    config.root_cert = Some(vec![trusted_authority(configuration)]);
+    config.tls_server_name = Some("fleetwebhook.fleet-system.svc".to_owned());
+    config
+}
+
+async fn client_of_webhooks(agent: &mut Agent, configuration: &Value) -> kube::Client {
+    kube::Client::try_from(config_of_webhooks(agent, configuration).await).unwrap()
+}
+
+pub(crate) async fn ask(client: &kube::Client, path: &str, request: Value) -> Value {
     let mut request = request;
     request["uid"] = json!("42");
     request["userInfo"] = json!({"username": "jane", "groups": ["dev"]});
@@ -62,7 +70,7 @@ fn placement(name: &str, kind: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_is_told_whom_to_ask_and_gets_the_answers_of_the_checks() {
+async fn webhooks_are_registered_and_answer_with_the_checks() {
     let hub = TestHub::start().await;
     hub.install_kinds().await;
     let mut agent = Agent::start(hub.kubeconfig(), &["--enable-webhook", ADDRESS]);
@@ -95,7 +103,7 @@ async fn an_api_server_is_told_whom_to_ask_and_gets_the_answers_of_the_checks() 
     let limit = json!({"op": "add", "path": "/spec/revisionHistoryLimit", "value": 10});
     assert!(patch.as_array().unwrap().contains(&limit), "{patch}");
 
-    // What a check must know of the hub is asked of the API server.
+    // The check needs a lookup at the API server.
     hub.create(fine).await;
     let eviction = json!({"metadata": {"name": "e"}, "spec": {"placementName": "web", "clusterName": "m1"}});
     let path = format!("/validate-{base}-clusterresourceplacementeviction");
@@ -130,7 +138,7 @@ async fn what_is_asked_for_is_kept_and_what_is_not_is_removed() {
     hub.wait_for(&format!("{POLICIES}/{PODS}")).await;
     hub.wait_for(&format!("{BINDINGS}/{PODS}-binding")).await;
 
-    // Somebody takes it away, and somebody else makes it harmless.
+    // One user deletes it, another disables it.
     let path = format!("{VALIDATING}/{OURS}");
     hub.delete(&path).await;
     let is_new = |found: &Value| found["metadata"]["uid"] != made["metadata"]["uid"];
@@ -147,7 +155,7 @@ async fn what_is_asked_for_is_kept_and_what_is_not_is_removed() {
     )
     .await;
     hub.wait_until(&path, |found| found.is_some_and(|found| found["webhooks"] == made["webhooks"])).await;
-    // One field is enough, and what others note beside is theirs.
+    // One changed field is restored; annotations of others are kept.
     let policy = format!("{POLICIES}/{PODS}");
     hub.json_patch(&policy, json!([{"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}}])).await;
     hub.json_patch(&policy, json!([{"op": "add", "path": "/spec/matchConditions", "value": never}])).await;
@@ -163,7 +171,7 @@ async fn what_is_asked_for_is_kept_and_what_is_not_is_removed() {
     assert!(!metrics.contains("outcome=\"refused\""), "the rights of config/rbac are enough:\n{metrics}");
     assert!(first.terminate().await.1.success());
 
-    // The next one has another certificate, and no guard rail.
+    // The next agent has another certificate and no guard rail.
     let mut second = Agent::start(hub.kubeconfig(), &["--enable-webhook", ADDRESS]);
     second.ready_when(|code, _| code == 200).await;
     hub.wait_until(&format!("{VALIDATING}/{GUARD_RAIL}"), |found| found.is_none()).await;
@@ -174,9 +182,9 @@ async fn what_is_asked_for_is_kept_and_what_is_not_is_removed() {
     assert!(second.terminate().await.1.success());
 }
 
-/// A rolling update of one replica: the next one stands by, is ready, and is trusted as soon as it leads.
+/// A rolling update of one replica: the new one is a ready standby, and is trusted as soon as it leads.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_takes_over_is_trusted_before_it_says_that_it_is_ready() {
+async fn a_new_leader_is_trusted_before_it_is_ready() {
     let hub = TestHub::start().await;
     hub.install_kinds().await;
     let flags = ["--leader-elect", "--leader-retry-period=1s", "--enable-webhook", ADDRESS];

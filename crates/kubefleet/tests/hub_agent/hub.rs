@@ -1,4 +1,4 @@
-//! An API server in this process that agents reach over TLS, as somebody who has the rights of `config/rbac` and no others.
+//! An API server in this process that agents reach over TLS, with exactly the permissions of `config/rbac`.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,12 +12,14 @@ use serde_json::{Value, json};
 
 use crate::objects::collection;
 
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const RIGHTS: [&str; 2] = [
     include_str!("../../../../config/rbac/hub-agent.yaml"),
     include_str!("../../../../config/rbac/hub-agent-admission.yaml"),
 ];
+
+pub(crate) const WITHOUT_SECRETS: &str = include_str!("../../../../config/rbac/hub-agent-without-secrets.yaml");
 
 pub(crate) struct TestHub {
     server: Embedded,
@@ -28,7 +30,7 @@ pub(crate) struct TestHub {
 }
 
 impl TestHub {
-    /// A server with the agent's rights and without our kinds.
+    /// A server with the permissions of the agent and without our CustomResourceDefinitions.
     pub(crate) async fn start() -> Self {
         let server = Embedded::start(Options::default()).await.unwrap();
         let listening = server.listen("127.0.0.1:0".parse().unwrap(), &[]).await.unwrap();
@@ -53,6 +55,14 @@ impl TestHub {
         hub
     }
 
+    /// Removes the permission to read Secrets, as `hub-agent-without-secrets.yaml` does.
+    pub(crate) async fn without_secrets(&self) {
+        let role = fleet_api::yaml::documents(WITHOUT_SECRETS).unwrap().remove(0);
+        let name = role["metadata"]["name"].as_str().unwrap();
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}");
+        self.json_patch(&path, json!([{"op": "replace", "path": "/rules", "value": role["rules"]}])).await;
+    }
+
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -74,12 +84,12 @@ impl TestHub {
             .await;
     }
 
-    /// Waits until there is something at a path.
+    /// Waits until an object exists.
     pub(crate) async fn wait_for(&self, path: &str) -> Value {
         self.wait_until(path, |found| found.is_some()).await.unwrap()
     }
 
-    /// Waits until what is at a path is like this; gives it.
+    /// Waits until an object matches; returns it.
     pub(crate) async fn wait_until(&self, path: &str, is_so: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
         let begun = Instant::now();
         loop {
@@ -87,7 +97,7 @@ impl TestHub {
             if is_so(found.as_ref()) {
                 return found;
             }
-            assert!(begun.elapsed() < PATIENCE, "{path}: {found:?}");
+            assert!(begun.elapsed() < TIMEOUT, "{path}: {found:?}");
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
@@ -107,6 +117,18 @@ impl TestHub {
     fn client(&self) -> kube::Client {
         let admin = User::authenticated("admin", ["system:masters".to_owned()]);
         kube::Client::new(self.server.service(ROOT_CLUSTER, admin), "default")
+    }
+
+    /// A client of the hub with the identity of this member.
+    pub(crate) fn client_as(&self, member: &str) -> kube::Client {
+        kube::Client::new(self.server.service(ROOT_CLUSTER, User::authenticated(member, [])), "default")
+    }
+
+    /// Creates a namespace unless it exists.
+    pub(crate) async fn ensure_namespace(&self, name: &str) {
+        if self.get(&format!("/api/v1/namespaces/{name}")).await.is_none() {
+            self.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
+        }
     }
 
     pub(crate) async fn create(&self, object: Value) {

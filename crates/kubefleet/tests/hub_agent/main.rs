@@ -1,5 +1,5 @@
-//! `kubefleet hub-agent` as it runs in a pod: the real binary with just the rights of `config/rbac`, its probes and metrics,
-//! its lease, SIGTERM. The API server is ours, over TLS; `xtask` runs the agent on a real one.
+//! `kubefleet hub-agent` as it runs in a pod: the real binary with the permissions of `config/rbac`, its probes, metrics,
+//! lease and SIGTERM. The API server is ours, over TLS; `xtask` runs the agent on a real one.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,18 +7,23 @@ mod admission;
 #[allow(dead_code, reason = "the tests of the member agent use the rest")]
 #[path = "../shared/agent.rs"]
 mod agent;
+mod callers;
 mod hub;
+#[path = "../shared/member_access.rs"]
+mod member_access;
 #[allow(dead_code, reason = "the tests of the member agent use the rest")]
 #[path = "../shared/objects.rs"]
 mod objects;
 
 use std::time::{Duration, Instant};
 
+use fleet_core::membership::hub::MemberRole;
+
 use agent::{Agent, command, hub_agent, refused};
 use hub::TestHub;
 use serde_json::{Value, json};
 
-/// What an agent promises.
+/// Maximum duration of a shutdown.
 const LONGEST_END: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,9 +59,12 @@ async fn an_agent_waits_for_its_kinds_becomes_ready_joins_members_and_ends_on_si
     let (took, status, log) = agent.terminate().await;
     assert!(status.success(), "SIGTERM is no failure: {log}");
     assert!(took < LONGEST_END, "{took:?}");
-    assert!(log.contains("asked to stop") && log.contains("flag=\"resync-period\""), "{log}");
+    assert!(
+        log.contains("received a termination signal; shutting down") && log.contains("flag=\"resync-period\""),
+        "{log}"
+    );
     assert!(!log.contains(hub.agent_token()), "a credential is in the log");
-    assert!(!log.contains("cannot be followed"), "nothing is asked for before it is there:\n{log}");
+    assert!(!log.contains("cannot list or watch"), "nothing is asked for before it is there:\n{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,8 +89,8 @@ async fn a_standby_is_ready_and_takes_over_when_the_leader_ends() {
     let standing = ["fleet_workload_placement_status_last_timestamp_seconds{", "fleet_workload_eviction_complete{"];
     first.shows(&standing).await;
     let path = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements/web";
-    let is_told = |found: &Value| found["status"]["conditions"].is_array();
-    hub.wait_until(path, |found| found.is_some_and(is_told)).await;
+    let is_reported = |found: &Value| found["status"]["conditions"].is_array();
+    hub.wait_until(path, |found| found.is_some_and(is_reported)).await;
     let (_, metrics) = second.get_metrics("/metrics").await;
     assert!(!standing.iter().any(|name| metrics.contains(name)), "who does not act is not counted, too:\n{metrics}");
     let (took, status, log) = first.terminate().await;
@@ -113,6 +121,93 @@ async fn an_agent_that_is_killed_leaves_nothing_that_its_successor_minds() {
     assert!(second.terminate().await.1.success());
 }
 
+/// The role of members in earlier releases and in KubeFleet.
+fn wide_rules() -> Value {
+    let groups = ["cluster.kubernetes-fleet.io", "placement.kubernetes-fleet.io", "networking.fleet.azure.com"];
+    Value::from_iter(groups.map(|group| json!({"apiGroups": [group], "resources": ["*"], "verbs": ["*"]})))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn audit_06_a_member_with_a_wide_role_is_left_with_the_rights_of_the_table() {
+    let hub = TestHub::start().await;
+    hub.install_kinds().await;
+    for definition in member_access::networking_definitions() {
+        hub.create(definition).await;
+    }
+    for namespace in ["fleet-member-m1", "kube-system"] {
+        hub.ensure_namespace(namespace).await;
+    }
+    hub.create(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": "fleet-role-m1", "namespace": "fleet-member-m1"}, "rules": wide_rules()}))
+        .await;
+    hub.add_member("m1").await;
+    hub.add_member("m2").await;
+    let mut agent = Agent::start(hub.kubeconfig(), &[]);
+    agent.ready_when(|code, _| code == 200).await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces";
+    for member in ["m1", "m2"] {
+        hub.wait_for(&format!("{rbac}/fleet-member-{member}/rolebindings/fleet-rolebinding-{member}")).await;
+        let narrow = json!(MemberRole::rules());
+        let role = format!("{rbac}/fleet-member-{member}/roles/fleet-role-{member}");
+        hub.wait_until(&role, |role| role.is_some_and(|role| role["rules"] == narrow)).await;
+    }
+
+    let member = hub.client_as("m1");
+    let others = ["fleet-member-m2", "fleet-system", "kube-system", "default"];
+    assert_eq!(member_access::allowed(&member, "fleet-member-m1", &others).await, member_access::ALLOWED);
+    assert!(!member_access::can_impersonate(&member).await);
+    assert!(agent.terminate().await.1.success());
+}
+
+/// With the flags in `hub-agent-without-secrets.yaml`, the agent does not request Secrets.
+#[tokio::test(flavor = "multi_thread")]
+async fn audit_19_an_agent_that_may_not_read_secrets_places_the_rest_and_says_why() {
+    let hub = TestHub::start().await;
+    hub.install_kinds().await;
+    hub.without_secrets().await;
+    let apis = hub::WITHOUT_SECRETS.lines().find_map(|line| line.strip_prefix("#   ")?.strip_prefix("--allowed"));
+    let apis = format!("--allowed{}", apis.unwrap());
+    let flags = ["--place-secrets=false", &apis, SNAPSHOTS_AT_ONCE[0], SNAPSHOTS_AT_ONCE[1]];
+    let mut agent = Agent::start(hub.kubeconfig(), &flags);
+    agent.ready_when(|code, _| code == 200).await;
+    hub.ensure_namespace("shop").await;
+    for kind in ["ConfigMap", "Secret"] {
+        hub.create(json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "settings", "namespace": "shop"}}))
+            .await;
+    }
+    let api = "placement.kubernetes-fleet.io/v1beta1";
+    let select = |group: &str, version: &str, kind: &str, name: &str| json!({"resourceSelectors": [{"group": group, "version": version, "kind": kind, "name": name}]});
+    hub.create(json!({"apiVersion": api, "kind": "ClusterResourcePlacement", "metadata": {"name": "web"},
+        "spec": select("", "v1", "Namespace", "shop")}))
+        .await;
+    hub.create(
+        json!({"apiVersion": api, "kind": "ResourcePlacement", "metadata": {"name": "own", "namespace": "shop"},
+        "spec": select("", "v1", "Secret", "settings")}),
+    )
+    .await;
+    let selected = |found: Option<&Value>| {
+        let all = found.and_then(|one| one["status"]["selectedResources"].as_array()).cloned().unwrap_or_default();
+        let kinds: Vec<String> = all.iter().map(|one| one["kind"].as_str().unwrap().to_owned()).collect();
+        kinds.join(" ")
+    };
+    let path = format!("/apis/{api}/clusterresourceplacements/web");
+    hub.wait_until(&path, |found| selected(found) == "Namespace ConfigMap").await;
+    let path = format!("/apis/{api}/namespaces/shop/resourceplacements/own");
+    let says_why = |found: &Value| {
+        let scheduled = &found["status"]["conditions"][0];
+        scheduled["reason"] == "InvalidResourceSelectors"
+            && scheduled["message"].as_str().unwrap_or_default().ends_with(
+                "cannot select Secrets, because the hub agent is not allowed to read them (--place-secrets=false)",
+            )
+    };
+    hub.wait_until(&path, |found| found.is_some_and(says_why)).await;
+    let (_, _, log) = agent.terminate().await;
+    assert!(!log.contains("orbidden") && !log.contains("cannot list or watch"), "{log}");
+}
+
+const SNAPSHOTS_AT_ONCE: [&str; 2] =
+    ["--resource-snapshot-creation-minimum-interval=0s", "--resource-changes-collection-duration=0s"];
+
 #[test]
 fn a_command_line_that_is_wrong_is_refused_with_every_reason_and_a_hint() {
     let text = refused(2, command("hub-agent", &["--max-fleet-sise=100", "--force-delete-wait-time=1s"]));
@@ -120,8 +215,8 @@ fn a_command_line_that_is_wrong_is_refused_with_every_reason_and_a_hint() {
     assert!(usage.contains("Usage: kubefleet hub-agent [FLAG]...\n") && usage.contains("  --leader-elect"), "{usage}");
     assert_eq!(
         reasons,
-        "error: there is no flag --max-fleet-sise\n       --force-delete-wait-time=1s is not between 30s and 1h\n\
-         hint: did you mean --max-fleet-size? --help lists all flags\n"
+        "error: unknown flag --max-fleet-sise\n       --force-delete-wait-time=1s is not between 30s and 1h\n\
+         hint: did you mean --max-fleet-size? see --help for all flags\n"
     );
 }
 
@@ -130,12 +225,12 @@ fn what_contradicts_itself_or_leads_nowhere_is_no_matter_of_usage() {
     let contradiction = refused(1, command("hub-agent", &["--hub-api-qps=2000"]));
     assert_eq!(
         contradiction,
-        "error: --hub-api-burst (1000) must not be below --hub-api-qps (2000)\nhint: kubefleet hub-agent --help lists all flags\n"
+        "error: --hub-api-burst (1000) must not be below --hub-api-qps (2000)\nhint: see kubefleet hub-agent --help for all flags\n"
     );
     let text = refused(1, hub_agent(&["--kubeconfig=/no/such/file"]));
     assert!(text.contains("error: cannot read the kubeconfig /no/such/file"), "{text}");
     let mut in_a_pod = hub_agent(&[]);
     in_a_pod.env("KUBERNETES_SERVICE_HOST", "10.0.0.1").env("KUBERNETES_SERVICE_PORT", "443");
     let text = refused(1, in_a_pod);
-    assert!(text.contains("error: the pod's service account cannot be used"), "{text}");
+    assert!(text.contains("error: cannot use the pod's service account"), "{text}");
 }

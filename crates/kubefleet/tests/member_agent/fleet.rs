@@ -1,5 +1,5 @@
-//! A hub and members as clusters of one API server in this process, over TLS. Each member's token has on the hub what a hub
-//! agent would give it, and no more.
+//! A hub and members as clusters of one API server in this process, over TLS. The token of a member has exactly the
+//! permissions that a hub agent would grant.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use apiserver::http::Listening;
 use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 use base64::Engine as _;
 use fleet_api::kinds::all_crds;
+use fleet_core::membership::hub::MemberRole;
 use serde_json::{Value, json};
 
 use crate::agent::command;
@@ -19,7 +20,7 @@ use crate::objects::{FREE_PORTS, collection};
 
 const RIGHTS: &str = include_str!("../../../../config/rbac/member-agent.yaml");
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) struct Fleet {
@@ -45,18 +46,13 @@ impl Fleet {
         fleet
     }
 
-    /// What the hub agent does when a member is invited, and the files that its agent needs.
+    /// Grants the permissions of a new member, and writes the files of its agent.
     async fn add(&self, member: &str) {
         let namespace = format!("fleet-member-{member}");
         let create = |path: String, object: Value| self.create(ROOT_CLUSTER, path, object);
         create("/api/v1/namespaces".to_owned(), json!({"metadata": {"name": namespace}})).await;
         let rbac = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}");
-        let rule = |group: &str, resource: &str, verbs: Value| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
-        let rules = json!([
-            rule("cluster.kubernetes-fleet.io", "*", json!(["*"])),
-            rule("placement.kubernetes-fleet.io", "*", json!(["*"])),
-            rule("", "events", json!(["get", "list", "watch", "create", "update", "patch"])),
-        ]);
+        let rules = json!(MemberRole::rules());
         create(format!("{rbac}/roles"), json!({"metadata": {"name": "agent"}, "rules": rules})).await;
         let subject = json!({"kind": "User", "name": member, "apiGroup": "rbac.authorization.k8s.io"});
         let role = json!({"kind": "Role", "name": "agent", "apiGroup": "rbac.authorization.k8s.io"});
@@ -65,22 +61,22 @@ impl Fleet {
             json!({"metadata": {"name": "agent"}, "subjects": [subject], "roleRef": role}),
         )
         .await;
-        let mailboxes =
+        let internal_member_clusters =
             format!("/apis/cluster.kubernetes-fleet.io/v1beta1/namespaces/{namespace}/internalmemberclusters");
         create(
-            mailboxes,
+            internal_member_clusters,
             json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "InternalMemberCluster",
                 "metadata": {"name": member}, "spec": {"state": "Join", "heartbeatPeriodSeconds": 60}}),
         )
         .await;
         self.install_kinds(member).await;
         let token = self.server.issue_token(ROOT_CLUSTER, User::authenticated(member, []));
-        // As `kubectl create token` writes it.
+        // As from `kubectl create token`.
         std::fs::write(self.path(&format!("{member}.token")), format!("{}\n", token.expose())).unwrap();
         std::fs::write(self.path(member), self.own_kubeconfig(member).await).unwrap();
     }
 
-    /// The agent's way to its own cluster, with the rights of `config/rbac` and no others.
+    /// A kubeconfig for the agent's own cluster, with the permissions of `config/rbac`.
     async fn own_kubeconfig(&self, member: &str) -> String {
         for object in fleet_api::yaml::documents(RIGHTS).unwrap() {
             self.create(member, collection(&object), object).await;
@@ -121,7 +117,7 @@ impl Fleet {
         command
     }
 
-    /// An agent of one member, told by the environment as in a pod.
+    /// An agent of one member, configured by environment variables as in a pod.
     pub(crate) fn single(&self, member: &str, flags: &[&str]) -> Command {
         let mut command = self.agent(flags);
         command
@@ -131,7 +127,7 @@ impl Fleet {
         command
     }
 
-    /// An agent of many members, each with a token of its own.
+    /// An agent of many members, each with its own token.
     pub(crate) fn many(&self, members: &[&str], flags: &[&str]) -> Command {
         let mut command = self.agent(flags);
         command.arg(format!("--members-kubeconfigs={}", self.directory.path().display()));
@@ -139,9 +135,9 @@ impl Fleet {
         command
     }
 
-    /// Returns when they are served.
+    /// Waits until they are served.
     pub(crate) async fn install_kinds(&self, cluster: &str) {
-        // A member needs to know no more than the ledger of what is placed on it.
+        // A member needs only AppliedWorks.
         let is_needed = |name: &str| cluster == ROOT_CLUSTER || name.contains("_appliedworks.");
         for crd in all_crds().into_iter().filter(|crd| is_needed(&crd.file_name())) {
             self.create(cluster, DEFINITIONS.to_owned(), crd.object).await;
@@ -176,8 +172,12 @@ impl Fleet {
         let path = format!(
             "/apis/cluster.kubernetes-fleet.io/v1beta1/namespaces/fleet-member-{member}/internalmemberclusters/{member}"
         );
-        let mailbox = self.read(ROOT_CLUSTER, &path).await.unwrap();
-        mailbox["status"]["agentStatus"].as_array().into_iter().flatten().any(|agent| is_true(agent, "Joined"))
+        let internal_member_cluster = self.read(ROOT_CLUSTER, &path).await.unwrap();
+        internal_member_cluster["status"]["agentStatus"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|agent| is_true(agent, "Joined"))
     }
 
     pub(crate) async fn is_available(&self, member: &str, work: &str) -> bool {
@@ -195,12 +195,12 @@ impl Fleet {
             if let Some(found) = look().await {
                 return found;
             }
-            assert!(begun.elapsed() < PATIENCE, "never: {what}");
+            assert!(begun.elapsed() < TIMEOUT, "never: {what}");
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    /// What is at a path, if anything.
+    /// The object at a path, if it exists.
     pub(crate) async fn read(&self, cluster: &str, path: &str) -> Option<Value> {
         let request = http::Request::get(path).body(Vec::new()).unwrap();
         self.client(cluster).request::<Value>(request).await.ok()

@@ -1,5 +1,5 @@
-//! `kubefleet member-agent` as it runs in a pod: the real binary with the rights that a hub gives a member, its environment, its
-//! probes and metrics, SIGTERM; and one process for many members. Hub and members are clusters of one server of ours, over TLS.
+//! `kubefleet member-agent` as it runs in a pod: the real binary, its environment, probes, metrics and SIGTERM; and one
+//! process for many members. Hub and members are clusters of our API server, over TLS.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,15 +17,15 @@ use agent::{Agent, command, get};
 use fleet::{Fleet, config_map};
 use serde_json::json;
 
-/// What an agent promises.
+/// Maximum duration of a shutdown.
 const LONGEST_END: Duration = Duration::from_secs(2);
-/// What is promised for an agent that has nothing to do, and for one with a hundred members, in MB of resident memory. The
-/// promise is for the small program; what other builds add is code, not data.
+/// Memory limits of an idle agent and of one with a hundred members, in MB of resident memory. They hold for the small program;
+/// other builds add code, not data.
 const IDLE_MB: u64 = 15;
 const HUNDRED_MEMBERS_MB: u64 = 150;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn applier_s75_an_agent_joins_applies_tells_its_metrics_and_ends_on_sigterm() {
+async fn applier_s75_an_agent_joins_applies_exports_metrics_and_ends_on_sigterm() {
     let fleet = Fleet::start(&["m1"]).await;
     let mut agent = Agent::spawn(fleet.single("m1", &[]));
     fleet.work("m1", "w1", &[config_map("default", "c1", "one")]).await;
@@ -41,7 +41,7 @@ async fn applier_s75_an_agent_joins_applies_tells_its_metrics_and_ends_on_sigter
             assert_eq!(agent.get_at(flag, path).await, (200, "ok".to_owned()), "{flag} {path}");
         }
     }
-    // It counts a Work when all is told, a moment after the hub knows.
+    // The metric is updated shortly after the status on the hub.
     let at = agent.address_of("hub-metrics-bind-address").await;
     let counted = "fleet_work_processing_requests_total{apply_status=\"AllManifestsApplied\"";
     fleet.until("the Work is counted", || async move { get(at, "/metrics").await.1.contains(counted) }).await;
@@ -67,7 +67,7 @@ async fn applier_s75_an_agent_joins_applies_tells_its_metrics_and_ends_on_sigter
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_process_serves_many_members_and_one_that_is_away_holds_up_nobody() {
+async fn one_process_serves_many_members_and_an_unreachable_one_does_not_block_others() {
     let fleet = Fleet::start(&["m1", "m2", "m3"]).await;
     fleet.forget_kinds_of("m3").await;
     let mut agent = Agent::spawn(fleet.many(&["m1", "m2", "m3"], &[]));
@@ -80,8 +80,8 @@ async fn one_process_serves_many_members_and_one_that_is_away_holds_up_nobody() 
             fleet.until_some("applied", || fleet.read(member, "/api/v1/namespaces/default/configmaps/c1")).await;
         assert_eq!(applied["data"]["key"], *member, "everybody gets what is theirs");
     }
-    agent.logged("the API server does not serve all kinds").await;
-    assert!(!fleet.has_joined("m3").await, "it cannot keep a ledger yet");
+    agent.logged("the API server does not serve all required kinds").await;
+    assert!(!fleet.has_joined("m3").await, "it does not serve AppliedWorks yet");
     fleet.install_kinds("m3").await;
     fleet.until("it has joined", || fleet.has_joined("m3")).await;
     let (_, metrics) = agent.get_at("metrics-bind-address", "/metrics").await;
@@ -91,7 +91,7 @@ async fn one_process_serves_many_members_and_one_that_is_away_holds_up_nobody() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn applier_s74_a_start_that_cannot_work_says_why_and_fails() {
+async fn applier_s74_an_impossible_start_fails_with_a_reason() {
     let fleet = Fleet::start(&["m1"]).await;
     let refused = |change: &dyn Fn(&mut std::process::Command), code: i32, why: &str| {
         let mut command = fleet.single("m1", &[]);
@@ -103,8 +103,12 @@ async fn applier_s74_a_start_that_cannot_work_says_why_and_fails() {
     };
     refused(&|command| _ = command.env_remove("HUB_SERVER_URL"), 1, "HUB_SERVER_URL is not set");
     refused(&|command| _ = command.env("MEMBER_CLUSTER_NAME", ""), 1, "MEMBER_CLUSTER_NAME is not set");
-    refused(&|command| _ = command.env("CONFIG_PATH", "/no/token"), 1, "there is no file /no/token");
-    refused(&|command| _ = command.env("CA_BUNDLE", ""), 1, "CA_BUNDLE is set, but empty");
+    refused(
+        &|command| _ = command.env("CONFIG_PATH", "/no/token"),
+        1,
+        "the file /no/token, named by CONFIG_PATH, does not exist",
+    );
+    refused(&|command| _ = command.env("CA_BUNDLE", ""), 1, "CA_BUNDLE is set but empty");
     refused(&|command| _ = command.env("CA_BUNDLE", "/ca.pem"), 1, "should not be set at same time");
     refused(&|command| _ = command.arg("--use-ca-auth"), 1, "IDENTITY_KEY is not set");
     refused(&|command| _ = command.arg("--hub-api-qps=900"), 1, "--hub-api-burst (500) must not be below");
@@ -116,15 +120,15 @@ async fn applier_s74_a_start_that_cannot_work_says_why_and_fails() {
     assert!(help.status.success() && String::from_utf8(help.stdout).unwrap().contains("--members-kubeconfigs"));
 }
 
-/// A file that is measured instead of what this build made.
+/// Overrides the binary to measure.
 const PROGRAM: &str = "MEMBER_AGENT";
 
-/// What `kubefleet member-agent` is told, to the program that is this agent alone.
-fn alone(told: &Command) -> Command {
+/// The same command with the program `kubefleet-member-agent`.
+fn alone(original: &Command) -> Command {
     let built = env!("CARGO_BIN_EXE_kubefleet-member-agent");
     let mut command = Command::new(std::env::var_os(PROGRAM).unwrap_or_else(|| built.into()));
-    command.args(told.get_args().skip(1)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    for (name, value) in told.get_envs() {
+    command.args(original.get_args().skip(1)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for (name, value) in original.get_envs() {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
@@ -147,7 +151,7 @@ async fn the_agent_as_a_program_of_its_own_joins_applies_and_ends_on_sigterm() {
     assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
 }
 
-/// Resident memory of a process in MB: data, and the code that it has touched.
+/// Resident memory of a process in MB: data, and touched code.
 fn resident_mb(id: u32) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let part = |name: &str| {
@@ -157,7 +161,7 @@ fn resident_mb(id: u32) -> (u64, u64) {
     (part("RssAnon:"), part("RssFile:"))
 }
 
-/// What counts against the promise: a build for tests has several times the code of the small program, but the same data.
+/// The memory that counts for the limit: a test build has more code than the small program, but the same data.
 fn counted((data, code): (u64, u64)) -> u64 {
     if std::env::var_os(PROGRAM).is_some() { data + code } else { data }
 }

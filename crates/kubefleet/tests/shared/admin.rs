@@ -1,13 +1,13 @@
-//! Somebody who may do everything on a real API server, and how long things there are waited for.
+//! An administrator client of a real API server, and helpers that wait for objects.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// What takes seconds may take minutes on a machine that is busy with building.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+/// Seconds become minutes on a machine that is building.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Where the agents live.
+/// The namespace of the agents.
 pub(crate) const NAMESPACE: &str = "fleet-system";
 
 #[derive(Clone)]
@@ -24,6 +24,11 @@ impl Admin {
 
     pub(crate) async fn create(&self, path: &str, object: Value) -> Value {
         self.request("POST", path, "application/json", object).await
+    }
+
+    /// Whether the object was created.
+    pub(crate) async fn try_create(&self, path: &str, object: Value) -> bool {
+        self.send("POST", path, "application/json", object).await.is_ok()
     }
 
     pub(crate) async fn merge(&self, path: &str, change: Value) {
@@ -54,7 +59,7 @@ impl Admin {
         self.0.request(request.body(body.to_string().into_bytes()).unwrap()).await
     }
 
-    /// A token of a service account of the fleet's namespace.
+    /// A token of a service account in the namespace of the agents.
     pub(crate) async fn token(&self, account: &str) -> String {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
         let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
@@ -67,7 +72,7 @@ impl Admin {
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) {
     let begun = Instant::now();
     while !is_so().await {
-        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        assert!(begun.elapsed() < TIMEOUT, "never: {what}");
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

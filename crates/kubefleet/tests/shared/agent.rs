@@ -1,4 +1,4 @@
-//! A running agent process: what it logs, what its probes say, how it ends. It is killed if a test ends early.
+//! A running agent process: logs, probes, exit. It is killed if a test ends early.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-/// A machine that is busy with other tests may need long for what takes a second.
-const PATIENCE: Duration = Duration::from_mins(3);
-/// Pause between two looks at something that only can be asked for.
+/// Generous, for busy machines.
+const TIMEOUT: Duration = Duration::from_mins(3);
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) struct Agent {
@@ -28,7 +28,7 @@ impl Drop for Agent {
     }
 }
 
-/// The binary with nothing in its environment that would tell it where to go.
+/// The binary without environment variables that affect the connection.
 pub(crate) fn command(verb: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubefleet"));
     command.arg(verb).args(arguments).env_remove("KUBECONFIG").stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -39,13 +39,13 @@ pub(crate) fn command(verb: &str, arguments: &[&str]) -> Command {
 pub(crate) fn hub_agent(flags: &[&str]) -> Command {
     let ports = ["--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"];
     let mut command = command("hub-agent", &[&ports[..], flags].concat());
-    // Pods are told where they are.
+    // As in a pod.
     command.env("POD_NAMESPACE", "fleet-system");
     command
 }
 
 impl Agent {
-    /// On free ports, which it tells in its log.
+    /// On free ports, which are in the log.
     pub(crate) fn start(kubeconfig: &Path, flags: &[&str]) -> Self {
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         Self::spawn(hub_agent(&[&[kubeconfig.as_str()], flags].concat()))
@@ -73,11 +73,11 @@ impl Agent {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits until a line with this text was logged; gives the first such line.
+    /// Waits for a log line with this text; returns the first one.
     pub(crate) async fn logged(&mut self, text: &str) -> String {
         let log = self.log.clone();
         let found = move || log.lock().unwrap().lines().find(|line| line.contains(text)).map(str::to_owned);
-        let waited = tokio::time::timeout(PATIENCE, async {
+        let waited = tokio::time::timeout(TIMEOUT, async {
             loop {
                 if let Some(line) = found() {
                     return line;
@@ -94,7 +94,7 @@ impl Agent {
         address.split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// What it logs, also later and when this value is gone.
+    /// The log, also after this value is dropped.
     pub(crate) fn shared_log(&self) -> Arc<Mutex<String>> {
         self.log.clone()
     }
@@ -107,7 +107,7 @@ impl Agent {
         self.child.id()
     }
 
-    /// What is told at the address that a flag gives.
+    /// The response at the address of a flag.
     pub(crate) async fn get_at(&mut self, flag: &str, path: &str) -> (u16, String) {
         get(self.address_of(flag).await, path).await
     }
@@ -120,7 +120,7 @@ impl Agent {
         get(self.address_of("metrics-bind-address").await, path).await
     }
 
-    /// Waits until `/metrics` has all of these.
+    /// Waits until `/metrics` contains all of these.
     pub(crate) async fn shows(&mut self, wanted: &[&str]) {
         let address = self.address_of("metrics-bind-address").await;
         let begun = Instant::now();
@@ -129,12 +129,12 @@ impl Agent {
             if wanted.iter().all(|one| shown.contains(one)) {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "{wanted:?} is never in\n{shown}");
+            assert!(begun.elapsed() < TIMEOUT, "{wanted:?} is never in\n{shown}");
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    /// Waits until `/readyz` says this; gives what it said.
+    /// Waits for this status of `/readyz`; returns the body.
     pub(crate) async fn ready_when(&mut self, wanted: impl Fn(u16, &str) -> bool) -> String {
         let address = self.address_of("health-probe-bind-address").await;
         let begun = Instant::now();
@@ -143,12 +143,12 @@ impl Agent {
             if wanted(code, &text) {
                 return text;
             }
-            assert!(begun.elapsed() < PATIENCE, "{code} {text}\n{}", self.log());
+            assert!(begun.elapsed() < TIMEOUT, "{code} {text}\n{}", self.log());
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    /// SIGTERM: how long the end took, how it went, and all that was logged.
+    /// Sends SIGTERM; returns duration, exit status and log.
     pub(crate) async fn terminate(mut self) -> (Duration, ExitStatus, String) {
         let id = self.child.id().to_string();
         let asked = Instant::now();
@@ -157,23 +157,23 @@ impl Agent {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(asked.elapsed() < PATIENCE, "it does not end:\n{}", self.log());
+            assert!(asked.elapsed() < TIMEOUT, "it does not end:\n{}", self.log());
             tokio::time::sleep(LOOK_EVERY).await;
         };
         let took = asked.elapsed();
-        // The pipe is closed by now; its reader may need a moment for the last lines.
+        // The reader may need a moment for the last lines.
         while self.lines.changed().await.is_ok() {}
         (took, status, self.log())
     }
 
-    /// SIGKILL: no goodbye.
+    /// Sends SIGKILL.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A plain request; the status and the body of the answer.
+/// A plain HTTP request; returns status and body.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -184,7 +184,7 @@ pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// What a start that fails with this code says.
+/// The output of a start that fails with this code.
 pub(crate) fn refused(code: i32, mut command: Command) -> String {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,7 +1,5 @@
-//! The charts as Helm renders them, and their containers as processes of this machine.
-//!
-//! Decides how a container becomes a process: the entry point of its image, as the Containerfile has it, the environment that its
-//! pod gives it and nothing else, and directories of this machine in the place of volumes.
+//! The charts as Helm renders them, and their containers as local processes: the entry point of the image in the
+//! Containerfile, the environment of the pod, and local directories for volumes.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,25 +13,25 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Built first if it is not there.
+/// Builds Helm if it is missing.
 pub(crate) static HELM: LazyLock<PathBuf> =
     LazyLock::new(|| xtask::real::build::ensure().expect("the programs can be built").helm);
 
-/// What Helm says to a command line, or why it fails. Nothing of this machine's own settings has a say.
+/// Runs Helm without the settings of this machine; returns output or error.
 pub(crate) fn helm(arguments: &[&str], input: &str) -> Result<String, String> {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(&*HELM);
     command.args(arguments).current_dir(root()).env_clear().env("HOME", home.path());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // It is small enough for the pipe, read or not.
+    // Fits into the pipe buffer.
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
-/// The objects of a release that has the chart's name, in the fleet's namespace, with these values; or why there are none.
+/// Renders a chart with these values; returns objects or error.
 pub(crate) fn rendered(chart: &str, values: &str) -> Result<Vec<Value>, String> {
     let directory = format!("charts/{chart}");
     let text = helm(&["template", chart, &directory, "--namespace=fleet-system", "--values=-"], values)?;
@@ -62,7 +60,7 @@ pub(crate) fn containers(object: &Value) -> Vec<Container> {
         let value = match field.as_str() {
             None => text(&entry["value"]),
             Some("metadata.namespace") => text(&object["metadata"]["namespace"]),
-            Some(other) => panic!("nobody knows the field {other}"),
+            Some(other) => panic!("unknown field {other}"),
         };
         (text(&entry["name"]), value)
     };
@@ -88,7 +86,7 @@ fn image_name(image: &str) -> String {
 }
 
 impl Container {
-    /// The same as a process. A volume is the directory of its name in `volumes`.
+    /// The container as a process. Volumes are directories in `volumes`.
     pub(crate) fn command(&self, volumes: &Path) -> Command {
         let entry_point = entry_point(&self.image);
         let (program, first) = entry_point.split_first().expect("an entry point names a program");
@@ -100,12 +98,12 @@ impl Container {
     }
 
     /// Whether its environment has this variable.
-    pub(crate) fn is_told(&self, variable: &str) -> bool {
+    pub(crate) fn has_variable(&self, variable: &str) -> bool {
         self.environment.iter().any(|(name, _)| name == variable)
     }
 
     /// Whether this is one of its arguments.
-    pub(crate) fn says(&self, argument: &str) -> bool {
+    pub(crate) fn has_argument(&self, argument: &str) -> bool {
         self.args.iter().any(|one| one == argument)
     }
 
@@ -113,7 +111,7 @@ impl Container {
         self.args.iter().any(|one| one.split('=').next() == Some(flag))
     }
 
-    /// A path in the container, alone or behind a flag, as a path of this machine.
+    /// Maps a container path, alone or in a flag, to a local path.
     fn moved(&self, text: &str, volumes: &Path) -> String {
         let (flag, path) = text.split_once('=').map_or(("", text), |(flag, path)| (flag, path));
         let is_below = |rest: &&str| rest.is_empty() || rest.starts_with('/');
@@ -129,7 +127,7 @@ impl Container {
     }
 }
 
-/// What the Containerfile starts in an image, as programs of this build.
+/// The entry point of an image, as a program of this build.
 fn entry_point(image: &str) -> Vec<String> {
     let words = entry_points().into_iter().find(|(name, _)| name == image);
     let (_, mut words) = words.unwrap_or_else(|| panic!("the Containerfile has no image {image}"));
@@ -142,7 +140,7 @@ fn entry_point(image: &str) -> Vec<String> {
     words
 }
 
-/// The images of the Containerfile and what they start.
+/// The images of the Containerfile and their entry points.
 pub(crate) fn entry_points() -> Vec<(String, Vec<String>)> {
     let text = std::fs::read_to_string(root().join("Containerfile")).unwrap();
     let mut found = Vec::new();

@@ -1,9 +1,9 @@
-//! Pages of the documentation that are typed by tests.
+//! Parses documentation pages whose commands are run by tests.
 //!
-//! In blocks of kind `console`, `$ ` begins a command, `> ` goes on with it, and everything else is what must be printed: blanks
-//! count once, `…` stands for anything in a line, and alone for any lines. Decides nothing about what commands do.
+//! In blocks of kind `console`, `$ ` begins a command, `> ` continues it, and everything else is the expected output. White
+//! space is normalised; `…` stands for any text in a line, and alone for any lines.
 
-/// A command of a page, and what it prints.
+/// A command of a page, and its expected output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) line: usize,
@@ -36,7 +36,7 @@ pub(crate) fn steps(page: &str) -> Vec<Step> {
 }
 
 impl Step {
-    /// Holds what a command has printed, and whether it ended well, to what the page says.
+    /// Compares output and exit code of a command with the page.
     pub(crate) fn must_fit(&self, seen: &[String], ended_well: bool) {
         let Self { line, command, output } = self;
         assert!(ended_well, "line {line}: {command}\nfailed:\n{}", seen.join("\n"));
@@ -49,7 +49,7 @@ impl Step {
     }
 }
 
-/// Whether lines are as the page says.
+/// Whether the lines match the page.
 fn fits(expected: &[String], seen: &[String]) -> bool {
     match expected.split_first() {
         None => seen.is_empty(),

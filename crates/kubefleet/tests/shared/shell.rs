@@ -1,6 +1,4 @@
-//! A person's shell with a real kubectl, beside a `kubefleet up`.
-//!
-//! Decides only when a command has ended. The kubectl is the one that `KUBECTL` names.
+//! A shell with a real kubectl (from `KUBECTL`), beside a `kubefleet up`.
 
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,12 +6,12 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Nobody waits longer than a minute for anything.
-const PATIENCE: Duration = Duration::from_mins(3);
-/// Tells where the output of a command ends.
+/// Timeout of a command.
+const TIMEOUT: Duration = Duration::from_mins(3);
+/// Marks the end of the output of a command.
 const MARK: &str = "--- that was it:";
 
-/// A process that is ended with this value.
+/// A process that is killed on drop.
 pub(crate) struct Ended(Child);
 
 impl Drop for Ended {
@@ -33,7 +31,7 @@ fn lines(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     lines
 }
 
-/// One shell for the whole page, so that what is exported stays.
+/// One shell for the whole page, so that exported variables persist.
 pub(crate) struct Shell {
     input: ChildStdin,
     output: mpsc::Receiver<String>,
@@ -53,13 +51,12 @@ impl Shell {
         shell
     }
 
-    /// What a command prints, and its exit code.
+    /// Output and exit code of a command.
     pub(crate) fn types(&mut self, command: &str) -> (Vec<String>, String) {
         write!(self.input, "{command}\nprintf '\\n%s %s\\n' '{MARK}' $?\n").unwrap();
         let mut seen: Vec<String> = Vec::new();
         loop {
-            let line =
-                self.output.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{command} did not end: {seen:#?}"));
+            let line = self.output.recv_timeout(TIMEOUT).unwrap_or_else(|_| panic!("{command} did not end: {seen:#?}"));
             if let Some(code) = line.strip_prefix(MARK) {
                 while seen.last().is_some_and(|last| last.trim().is_empty()) {
                     seen.pop();
@@ -76,11 +73,11 @@ pub(crate) fn start_up(directory: &Path) -> Ended {
     up.args(["up", "--listen", "127.0.0.1:0"]).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut process = Ended(up.spawn().unwrap());
     let output = lines(process.0.stdout.take().unwrap());
-    while output.recv_timeout(PATIENCE).expect("it gets ready") != "ready" {}
+    while output.recv_timeout(TIMEOUT).expect("it gets ready") != "ready" {}
     process
 }
 
-/// A clone as the guides want it, and the search path with the programs that they use.
+/// A clone of the repository, and a PATH with the programs of the guides.
 pub(crate) fn workplace(directory: &Path) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let kubectl: PathBuf = std::env::var_os("KUBECTL").expect("KUBECTL names a kubectl").into();

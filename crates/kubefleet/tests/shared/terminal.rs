@@ -1,6 +1,4 @@
-//! A program on a terminal of its own, as a person has it: what stands on the screen, keys, a size that changes.
-//!
-//! Waits for what is to be seen, with a bound. Blocks: a fleet on the same thread would not get on meanwhile.
+//! A program on a pseudo terminal: screen content, keys, resizing. Waits with a bound and blocks the thread.
 
 use std::io::{Read as _, Write as _};
 use std::num::NonZeroU16;
@@ -12,8 +10,8 @@ use std::time::{Duration, Instant};
 use pty_process::Size;
 use pty_process::blocking::{Pty, open};
 
-/// A machine that is busy with other tests may need long for what takes a second.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// Generous, for busy machines.
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 pub(crate) struct Terminal {
     child: Child,
@@ -42,13 +40,13 @@ impl Terminal {
         pty.resize(Size::new(rows, columns)).expect("a size");
         let child = pty_process::blocking::Command::from(command).spawn(pts).expect("the program starts");
         let pty = Arc::new(pty);
-        let (tell, drawn) = mpsc::channel();
+        let (sender, drawn) = mpsc::channel();
         let reader = pty.clone();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // Reading fails when the program is gone.
+            // Reading fails when the program has ended.
             while let Ok(count) = (&*reader).read(&mut bytes) {
-                if count == 0 || tell.send(bytes[..count].to_vec()).is_err() {
+                if count == 0 || sender.send(bytes[..count].to_vec()).is_err() {
                     return;
                 }
             }
@@ -56,7 +54,7 @@ impl Terminal {
         Self { child, pty, drawn, parser: vt100::Parser::new(size(rows), size(columns), 0), sent: String::new() }
     }
 
-    /// What stands on the screen; lines that did not fit into a row are one line.
+    /// The content of the screen; wrapped lines are joined.
     pub(crate) fn contents(&self) -> String {
         self.parser.screen().contents()
     }
@@ -65,13 +63,13 @@ impl Terminal {
         self.parser.screen()
     }
 
-    /// Waits until this text stands on the screen.
+    /// Waits until the screen contains this text.
     pub(crate) fn wait_for(&mut self, text: &str) {
         self.wait_until(text, |contents| contents.contains(text));
     }
 
     pub(crate) fn wait_until(&mut self, what: &str, holds: impl Fn(&str) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !holds(&self.contents()) {
             match self.drawn.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(bytes) => self.take(&bytes),
@@ -86,7 +84,7 @@ impl Terminal {
     }
 
     pub(crate) fn press(&self, keys: &str) {
-        (&*self.pty).write_all(keys.as_bytes()).expect("somebody listens");
+        (&*self.pty).write_all(keys.as_bytes()).expect("the program reads");
     }
 
     pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
@@ -94,10 +92,10 @@ impl Terminal {
         self.pty.resize(Size::new(rows, columns)).expect("a size");
     }
 
-    /// Waits for the end of the program and gives its exit code; the screen can still be looked at.
+    /// Waits for the program to exit and returns its exit code; the screen is kept.
     pub(crate) fn end(&mut self) -> i32 {
         loop {
-            match self.drawn.recv_timeout(PATIENCE) {
+            match self.drawn.recv_timeout(TIMEOUT) {
                 Ok(bytes) => self.take(&bytes),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => panic!("it does not end:\n{}", self.contents()),

@@ -11,10 +11,10 @@ use apiserver::embedded::{Embedded, Options, ROOT_CLUSTER};
 use apiserver::http::Listening;
 use apiserver::http::kubeconfig::{ContextEntry, Credentials, kubeconfig};
 use fleet_api::yaml;
-use fleet_runtime::{Broken, DiscoveredKind, discover};
-use fleet_sim::agents::{Surroundings, hub_agent, hub_identity, member_agent, prompt_hub};
+use fleet_runtime::{DiscoveredKind, TaskPanicked, discover};
+use fleet_sim::agents::{AgentEnvironment, hub_agent, hub_identity, immediate_hub_options, member_agent};
 use fleet_sim::member::{SimulatedMember, identity};
-use fleet_sim::setup::{add_member, all_joined, furnish_member, prepare_hub};
+use fleet_sim::setup::{add_member, all_joined, prepare_hub, set_up_member};
 use fleet_sim::workloads::{Behaviours, Workloads};
 use futures::StreamExt as _;
 use kube::core::WatchEvent;
@@ -25,8 +25,8 @@ use tokio::task::JoinSet;
 use crate::script::Object;
 use crate::seen::normalised;
 
-/// A machine that is busy with other tests may need long for what takes a second.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Generous, for busy machines.
+const TIMEOUT: Duration = Duration::from_mins(2);
 /// Labels of the first members, as `kubefleet up` gives them.
 const LABELS: [&[(&str, &str)]; 3] = [
     &[("environment", "canary"), ("order", "2")],
@@ -34,7 +34,7 @@ const LABELS: [&[(&str, &str)]; 3] = [
     &[("environment", "canary"), ("order", "1")],
 ];
 
-/// A kubeconfig of a hub that is not there: nothing listens on port 1.
+/// A kubeconfig of an unreachable hub: nothing listens on port 1.
 const GONE: &str = "
 apiVersion: v1
 kind: Config
@@ -48,10 +48,10 @@ pub(crate) struct Fleet {
     directory: TempDir,
     admin: kube::Client,
     kinds: Vec<DiscoveredKind>,
-    /// Everything below ends when the fleet is dropped.
+    /// Stopped on drop.
     _server: Embedded,
     _listening: Listening,
-    _agents: JoinSet<Result<(), Broken>>,
+    _agents: JoinSet<Result<(), TaskPanicked>>,
     _workloads: Vec<Workloads>,
 }
 
@@ -69,7 +69,7 @@ impl Fleet {
         let mut agents = JoinSet::new();
         let mut workloads = Vec::new();
         let client = kube::Client::new(server.service(ROOT_CLUSTER, hub_identity()), "default");
-        let hub = hub_agent(client, &prompt_hub(), &Surroundings::real()).unwrap();
+        let hub = hub_agent(client, &immediate_hub_options(), &AgentEnvironment::real()).unwrap();
         agents.spawn(hub.run(std::future::pending()));
         let behaviours = Arc::new(Behaviours::default());
         let mut names = Vec::new();
@@ -77,16 +77,16 @@ impl Fleet {
             let labels = LABELS.get(number - 1).copied().unwrap_or_default();
             let member = SimulatedMember::new(&format!("member{number}")).unwrap().labelled(labels).applying();
             let own = kube::Client::new(server.service(member.name.as_str(), administrator()), "default");
-            furnish_member(&own, &member).await.unwrap();
+            set_up_member(&own, &member).await.unwrap();
             workloads.push(Workloads::start(&server.cluster(member.name.as_str()), behaviours.clone()));
             add_member(&admin, &member).await.unwrap();
             let client = kube::Client::new(server.service(ROOT_CLUSTER, identity(&member.name)), "default");
-            let agent = member_agent(client, own, &member, &Surroundings::real()).unwrap();
+            let agent = member_agent(client, own, &member, &AgentEnvironment::real()).unwrap();
             agents.spawn(agent.run(std::future::pending()));
             names.push(member.name.to_string());
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        tokio::time::timeout(PATIENCE, all_joined(&admin, &names, |_| {})).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, all_joined(&admin, &names, |_| {})).await.unwrap().unwrap();
         std::fs::write(directory.path().join("config"), config(&server, &listening, &names)).unwrap();
         std::fs::write(directory.path().join("broken"), "clusters: [\n").unwrap();
         std::fs::write(directory.path().join("gone"), GONE).unwrap();
@@ -97,7 +97,7 @@ impl Fleet {
         Self { directory, admin, kinds, _server: server, _listening: listening, _agents: agents, _workloads: workloads }
     }
 
-    /// Runs a command in a directory of its own, with nothing in its environment that would matter.
+    /// Runs a command in its own directory with a clean environment.
     pub(crate) async fn run(&self, line: &str) -> String {
         let words = shlex::split(line).unwrap();
         let (program, arguments): (PathBuf, &[String]) = match &words[..] {
@@ -125,14 +125,14 @@ impl Fleet {
         command
     }
 
-    /// Runs a command where the kubeconfig is and where our programs are found by their names.
+    /// Runs a command with the kubeconfig and our programs in the PATH.
     pub(crate) fn at_home(&self, command: &mut Command) {
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{}:{path}", self.directory.path().display())).env_remove("NO_COLOR");
         command.env("KUBECONFIG", "config").current_dir(self.directory.path());
     }
 
-    /// What stands in a file of the directory that commands run in.
+    /// The content of a file in the working directory.
     pub(crate) fn file(&self, name: &str) -> String {
         std::fs::read_to_string(self.directory.path().join(name)).unwrap()
     }
@@ -171,7 +171,7 @@ impl Fleet {
         self.kind(&object.kind).id.object_path(object.namespace.as_deref(), &object.name, None)
     }
 
-    /// Follows an object until a condition has this status or reason, or a field this value.
+    /// Watches an object until a condition has this status or reason, or a field this value.
     pub(crate) async fn wait(&self, object: &Object, (type_, word): &(String, String)) {
         let path = self.kind(&object.kind).id.collection_path(object.namespace.as_deref());
         let is_there = |seen: &Value| {
@@ -196,12 +196,12 @@ impl Fleet {
                 assert!(!last.is_null(), "{object} was never seen");
             }
         };
-        let waited = tokio::time::timeout(PATIENCE, follow).await;
+        let waited = tokio::time::timeout(TIMEOUT, follow).await;
         assert!(waited.is_ok(), "{object} never had {type_}={word}");
     }
 }
 
-/// Contexts `hub` and one per member, and those of users without rights; a script may give some to `viewer`.
+/// Contexts `hub` and one per member, and those of users without permissions; a script may grant some to `viewer`.
 fn config(server: &Embedded, listening: &Listening, members: &[&str]) -> String {
     let address = listening.address();
     let entry = |name: &str, cluster: &str, user: User| ContextEntry {
@@ -210,8 +210,8 @@ fn config(server: &Embedded, listening: &Listening, members: &[&str]) -> String 
         namespace: None,
         credentials: Credentials::Token(server.issue_token(cluster, user)),
     };
-    let somebody = |name: &str| entry(name, ROOT_CLUSTER, User::authenticated(name, []));
-    let mut contexts = vec![entry("hub", ROOT_CLUSTER, administrator()), somebody("jo"), somebody("viewer")];
+    let user = |name: &str| entry(name, ROOT_CLUSTER, User::authenticated(name, []));
+    let mut contexts = vec![entry("hub", ROOT_CLUSTER, administrator()), user("jo"), user("viewer")];
     contexts.extend(members.iter().map(|name| entry(name, name, administrator())));
     kubeconfig(server.authority().ca_pem(), &contexts).expose().to_owned()
 }

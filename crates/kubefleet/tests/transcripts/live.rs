@@ -1,10 +1,10 @@
-//! The verbs on a terminal: `watch` with its keys, a question before a rollback, colours.
+//! Commands on a terminal: `watch` with its keys, the confirmation of a rollback, colours.
 
 use crate::fleet::Fleet;
 use crate::script::{Object, Script, Step};
 use crate::terminal::Terminal;
 
-/// Plays a script up to the moment when a run has reached a state for the first time.
+/// Runs a script until a run has reached a state for the first time.
 async fn fleet_of(script: &str) -> Fleet {
     let text = std::fs::read_to_string(crate::directory().join(format!("{script}.txt"))).unwrap();
     let script = Script::parse(&text);
@@ -25,7 +25,7 @@ async fn fleet_of(script: &str) -> Fleet {
     panic!("the script has no run");
 }
 
-/// Talks to a program on a terminal while the fleet goes on.
+/// Controls a program on a terminal while the fleet runs.
 async fn talk<T: Send + 'static>(conversation: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(conversation).await.unwrap()
 }
@@ -39,8 +39,8 @@ async fn watch_shows_a_run_on_a_terminal_and_directs_it_by_keys() {
     let command = fleet.shell("stty -g > before; kubefleet watch web-1; code=$?; stty -g > after; exit $code");
     talk(move || {
         let mut watch = Terminal::start(command, 100, 30);
-        watch.wait_for("→ waits for an approval of stage staging, for ");
-        watch.wait_for("  q leave");
+        watch.wait_for("→ waiting for an approval of stage staging, for ");
+        watch.wait_for("  q quit");
         assert!(watch.screen().alternate_screen());
         let shown = watch.contents();
         for line in [
@@ -53,19 +53,19 @@ async fn watch_shows_a_run_on_a_terminal_and_directs_it_by_keys() {
             "  ○ before: approval         not reached",
             "  ○ member3                  pending",
             "  ○ after: wait 1h",
-            "a approve  s stop  r resume  ↑↓ Enter look inside  q leave",
+            "a approve  s stop  r resume  ↑↓ Enter details  q quit",
         ] {
             assert!(shown.contains(line), "{line:?} is not in\n{shown}");
         }
         look_inside_and_back(&mut watch);
         stop_and_resume(&mut watch);
         approve(&mut watch);
-        // Any key takes away what was said last.
+        // Any key clears the last message.
         watch.press(DOWN);
         watch.wait_for("a approve  s stop");
         watch.resize(50, 12);
         watch.wait_until("the same on a smaller screen", |contents| {
-            contents.ends_with("a approve s stop r resume q leave") && contents.starts_with("run web-1")
+            contents.ends_with("a approve s stop r resume q quit") && contents.starts_with("run web-1")
         });
         watch.press("q");
         assert_eq!(watch.end(), 0, "{}", watch.contents());
@@ -77,12 +77,12 @@ async fn watch_shows_a_run_on_a_terminal_and_directs_it_by_keys() {
 
 fn look_inside_and_back(watch: &mut Terminal) {
     watch.press("\r");
-    watch.wait_for("select a cluster with ↑ and ↓ to look into it");
+    watch.wait_for("select a cluster with ↑ and ↓ to see its details");
     watch.press(DOWN);
     watch.press("\r");
     watch.wait_for("┌ cluster member2 ─");
     watch.wait_for("Available: True (AllWorkAreAvailable)");
-    watch.wait_for("Esc back  q leave");
+    watch.wait_for("Esc back  q quit");
     watch.press(ESCAPE);
     watch.wait_for("a approve  s stop");
 }
@@ -91,16 +91,16 @@ fn stop_and_resume(watch: &mut Terminal) {
     watch.press("r");
     watch.wait_for("the run is not stopped");
     watch.press("s");
-    watch.wait_for("Stop the run? Clusters that are being updated finish. [y/N]");
+    watch.wait_for("Stop the run? Clusters being updated will finish. [y/N]");
     watch.press("n");
     watch.wait_for("a approve  s stop");
     watch.press("s");
     watch.wait_for("[y/N]");
     watch.press("y");
     watch.wait_for("run web-1 ‖ stopped");
-    watch.wait_for("→ waits to be told to run");
+    watch.wait_for("→ waiting to be started or resumed");
     watch.press("r");
-    watch.wait_for("Let the run go on? [y/N]");
+    watch.wait_for("Resume the run? [y/N]");
     watch.press("y");
     watch.wait_for("run web-1 ◐ waiting");
 }
@@ -109,11 +109,11 @@ fn approve(watch: &mut Terminal) {
     watch.press("a");
     watch.wait_for("Approve web-1-after-staging? [y/N]");
     watch.press("y");
-    watch.wait_for("→ waits for an approval of stage canary");
+    watch.wait_for("→ waiting for an approval of stage canary");
     watch.press("a");
     watch.wait_for("Approve web-1-before-canary? [y/N]");
     watch.press("y");
-    watch.wait_for("→ waits after stage canary, ");
+    watch.wait_for("→ waiting after stage canary, ");
     watch.wait_for("████████████████████ 3/3 clusters");
 }
 
@@ -132,7 +132,7 @@ async fn a_terminal_without_room_or_colours_is_respected() {
             let mut watch = Terminal::start(command, columns, rows);
             assert_eq!(watch.end(), 1);
             let expected = format!(
-                "error: the terminal is too small: {columns}×{rows}, at least 40×10 are needed\nhint: make it larger, or take --plain"
+                "error: the terminal is too small: {columns}×{rows}; the minimum is 40×10\nhint: enlarge it, or use --plain"
             );
             assert_eq!(watch.contents().trim_end(), expected);
             assert!(!watch.sent.contains('\x1b'), "nothing was drawn: {:?}", watch.sent);
@@ -150,7 +150,7 @@ async fn a_terminal_without_room_or_colours_is_respected() {
     .await;
 }
 
-/// Another version, rolled out by a second run.
+/// A second version, rolled out by a second run.
 const CHANGE: &str = "
 apiVersion: v1
 kind: ConfigMap

@@ -1,7 +1,7 @@
-//! Scripted conversations with the binary: `tests/scripts/*.txt` are what a user types and sees, on a fleet of their own.
+//! Scripted sessions with the binary: `tests/scripts/*.txt` contain the input and output of a user, each on its own fleet.
 //!
-//! `UPDATE_SCRIPTS=1 cargo test -p kubefleet --test transcripts` writes what is seen into the scripts; read the difference
-//! before you commit it. What a script may say stands in `script.rs`.
+//! `UPDATE_SCRIPTS=1 cargo test -p kubefleet --test transcripts` writes the actual output into the scripts; review the diff
+//! before you commit it. `script.rs` describes the format.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use fleet::Fleet;
 use script::{Script, Step};
 
-/// One test for every script, by its file's name.
+/// One test per script, by file name.
 macro_rules! scripts {
     ($($name:ident)+) => {
         $(#[tokio::test]
@@ -35,6 +35,7 @@ scripts! {
     runs
     namespaced
     overrides
+    envelopes
     drain
     scheduling_49_a_drain_that_a_budget_blocks
     mistakes

@@ -1,14 +1,14 @@
-//! What a script may say, and how it is written down again.
+//! The format of the scripts.
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `# text` | a remark |
-//! | `members N` | how many members the fleet has; the first line that is no remark, 3 if it is missing |
+//! | `# text` | a comment |
+//! | `members N` | number of members, in the first line that is not a comment; 3 by default |
 //! | `apply` … `end` | these YAML documents are applied |
 //! | `patch KIND NAMESPACE/NAME JSON` | a merge patch; `-` for no namespace |
 //! | `wait KIND NAMESPACE/NAME TYPE=WORD` | until a condition of that type has this status or reason |
-//! | `wait KIND NAMESPACE/NAME /path=WORD` | until this field of the object says so |
-//! | `$ kubefleet …`, `$ kubectl fleet …` | a command, with what it prints below it, `[exit N]` last if it is not 0 |
+//! | `wait KIND NAMESPACE/NAME /path=WORD` | until this field has this value |
+//! | `$ kubefleet …`, `$ kubectl fleet …` | a command, followed by its output and `[exit N]` if it is not 0 |
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub(crate) struct Script {
 
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Remarks, blank lines, and what concerns the whole script.
+    /// Comments, blank lines, and settings of the script.
     Remark(String),
     Apply(String),
     Patch {
@@ -98,7 +98,7 @@ impl Script {
     }
 }
 
-/// A line that is no output. Outputs never begin so.
+/// Whether a line begins a step. Outputs never begin like this.
 fn begins_a_step(line: &str) -> bool {
     ["$ ", "# ", "apply", "patch ", "wait "].iter().any(|start| line.starts_with(start))
 }
@@ -114,7 +114,7 @@ impl fmt::Display for Script {
                 Step::Run { command, output } => {
                     write!(f, "$ {command}\n{}", output.trim_end())?;
                     let is_last = place + 1 == self.steps.len();
-                    // A blank line sets off what comes next.
+                    // A blank line precedes the next step.
                     f.write_str(match (output.trim_end().is_empty(), is_last) {
                         (true, true) => "",
                         (true, false) | (false, true) => "\n",

@@ -1,4 +1,4 @@
-//! What is seen, without what differs from one time to the next: ages, random ends of names, ports, instants.
+//! Normalises output: ages, random suffixes, ports, times.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ pub(crate) fn normalised(text: &str, directory: &Path) -> String {
     for (pattern, placeholder) in REPLACED.iter() {
         text = pattern.replace_all(&text, *placeholder).into_owned();
     }
-    // Columns are as wide as what is in them, and ages are not always equally long.
+    // The widths of columns depend on ages.
     let lines: Vec<String> = text.lines().map(|line| BLANKS.replace_all(line, "$1  ").trim_end().to_owned()).collect();
     lines.join("\n") + "\n"
 }

@@ -1,11 +1,11 @@
-//! What holds for every verb: help with examples, one line with a hint when something is wrong, completion, documentation.
+//! Properties of every command: help with examples, one-line errors with a hint, completion, documentation.
 
 use std::process::{Command, Stdio};
 
 use crate::fleet::Fleet;
 use crate::script::{Object, Script, Step};
 
-/// A command line for every verb that speaks with a hub.
+/// A command line for every command that talks to a hub.
 const LINES: [&str; 15] = [
     "status",
     "watch web-1",
@@ -24,18 +24,18 @@ const LINES: [&str; 15] = [
     "uncordon member1",
 ];
 
-/// What can be wrong before a verb does anything, and a word of what is said then.
+/// Errors before a command does anything, with a part of the message.
 const WRONG: [(&str, &str); 6] = [
-    ("--context jo", "user \"jo\" has no right to "),
+    ("--context jo", "user \"jo\" has no permission to "),
     ("--kubeconfig gone", "Connection refused"),
     ("--kubeconfig missing", "cannot read the kubeconfig missing: No such file"),
-    ("--kubeconfig broken", "the kubeconfig broken is broken: line 1 column"),
+    ("--kubeconfig broken", "the kubeconfig broken is invalid: line 1 column"),
     ("--context nobody", "the kubeconfig has no context \"nobody\""),
     ("--context member1", "serve"),
 ];
 
 #[tokio::test]
-async fn every_verb_says_in_one_line_what_is_wrong_and_what_to_do() {
+async fn every_command_explains_errors_in_one_line_with_a_hint() {
     let fleet = Fleet::start(1).await;
     for verb in verbs(&fleet, "kubectl fleet").await {
         let is_of_hub = !["completion", "version", "help"].contains(&verb.as_str());
@@ -53,7 +53,7 @@ async fn every_verb_says_in_one_line_what_is_wrong_and_what_to_do() {
     }
 }
 
-/// The verbs that a program lists.
+/// The commands that a program lists.
 async fn verbs(fleet: &Fleet, program: &str) -> Vec<String> {
     let help = fleet.run(&format!("{program} --help")).await;
     let commands = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
@@ -62,7 +62,7 @@ async fn verbs(fleet: &Fleet, program: &str) -> Vec<String> {
     verbs
 }
 
-/// The verb that a line of the help is about. Lines that begin further to the right go on with what the one before says.
+/// The command of a line of the help. Lines with more indentation continue the previous line.
 fn verb(line: &str) -> Option<&str> {
     line.strip_prefix("  ").filter(|rest| !rest.starts_with(' '))?.split(' ').next()
 }
@@ -98,7 +98,7 @@ metadata: {name: lost}
 spec: {placementName: nowhere, stagedRolloutStrategyName: none, state: Run}
 ";
 
-/// Every exit code that is documented, with a command line that ends so.
+/// Every documented exit code, with a command line.
 #[tokio::test]
 async fn exit_codes_are_as_documented() {
     let fleet = Fleet::start(0).await;
@@ -147,7 +147,7 @@ async fn waiting() -> Fleet {
 }
 
 #[tokio::test]
-async fn status_is_told_for_people_and_for_programs() {
+async fn status_is_printed_as_table_and_as_data() {
     let fleet = waiting().await;
     for (subject, field) in [("", "/runs/0/name"), ("web-1", "/name"), ("web", "/runs/0/name")] {
         let json = fleet.run(&format!("kubefleet status {subject} -o json")).await;
@@ -160,7 +160,7 @@ async fn status_is_told_for_people_and_for_programs() {
     let columns = |text: &str| text.lines().next().unwrap().split_whitespace().count();
     let (table, wide) = (fleet.run("kubefleet status").await, fleet.run("kubefleet status -o wide").await);
     assert!(columns(&wide) > columns(&table), "{table}\n{wide}");
-    assert!(wide.contains("waits for an approval of stage staging") && !table.contains("waits for"), "{wide}");
+    assert!(wide.contains("waiting for an approval of stage staging") && !table.contains("waiting for"), "{wide}");
     assert!(fleet.run("kubefleet status -o xml").await.ends_with("[exit 2]\n"));
 }
 
@@ -187,9 +187,9 @@ async fn names_are_completed() {
         ("status --kubeconfig ''", ":0"),
         ("status -o j", "json\n:4"),
         ("stop --nothing", ":4"),
-        ("stop --kube", "--kubeconfig\tThe kubeconfig; without it, what KUBECONFIG names, or ~/.kube/config\n:4"),
-        ("appro", "approve\tApprove what a staged update run waits for\n:4"),
-        // What cannot be read is no candidate, and no error.
+        ("stop --kube", "--kubeconfig\tPath to the kubeconfig; defaults to KUBECONFIG, then ~/.kube/config\n:4"),
+        ("appro", "approve\tApprove a gate that a staged update run is waiting at\n:4"),
+        // Errors yield no candidates.
         ("stop --context jo ''", ":4"),
         ("stop --kubeconfig gone ''", ":4"),
         ("stop --context nobody ''", ":4"),
@@ -205,7 +205,7 @@ async fn names_are_completed() {
     shells_ask_the_binary(&fleet).await;
 }
 
-/// A real bash sources the script; kubectl's convention is a program of its own.
+/// bash sources the script; kubectl runs a separate program.
 async fn shells_ask_the_binary(fleet: &Fleet) {
     let bash = |program: &str, words: &str, count: usize| {
         let function = program.replace('-', "_");
@@ -222,7 +222,7 @@ async fn shells_ask_the_binary(fleet: &Fleet) {
     assert_eq!(sh(fleet, "sh", plugin).await, "web-1\trun of placement web\n:4\n");
 }
 
-/// What a line of a shell prints where our programs are in the PATH.
+/// The output of a shell command with our programs in the PATH.
 async fn sh(fleet: &Fleet, shell: &str, line: &str) -> String {
     let mut command = Command::new(shell);
     fleet.at_home(command.args(["-c", line]).stdin(Stdio::null()));

@@ -1,6 +1,5 @@
-//! A hub whose API server asks the agent before it starts a pod, and an agent that is gone: what the agent needs to come back is
-//! taken without asking it, and everything else waits for it. What is kept on the hub is stored as it was written, field by field,
-//! so that a field too many can be told from one that the server fills in.
+//! A hub whose API server calls the webhooks of an agent that is down: the objects that the agent needs to restart are
+//! accepted without the webhooks, everything else has to wait. Webhook configurations are stored exactly as written.
 
 use fleet_api::admission::Settings;
 use fleet_api::admission::policies::PolicyConfig;
@@ -9,17 +8,17 @@ use serde_json::{Value, json};
 
 use crate::ENABLE_WORKLOAD;
 use crate::fleet::{Fleet, had_its_rights};
-use crate::person::Person;
 use crate::servers::{Servers, until};
+use crate::user::User;
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
-/// Where an agent may run, and a namespace that is reserved by what its name begins with.
+/// A namespace where an agent may run, and one with a reserved prefix.
 const RESERVED: [&str; 3] = ["fleet-system", "kube-system", "fleet-agents"];
-/// Only one of the policies: the other would refuse pods before the webhook is asked.
+/// Only one of the policies: the other would reject pods before the webhook is called.
 const POLICIES: &str =
     "denyServiceAccountsAndTokenRequestsInReservedNamespaces: {ReservedNamespacePrefixes: [fleet-, kube-]}";
 
-pub(crate) async fn a_lost_agent_is_not_needed_for_its_own_return(fleet: &mut Fleet, flags: &[&str]) {
+pub(crate) async fn the_hub_agent_restarts_although_its_webhooks_are_registered(fleet: &mut Fleet, flags: &[&str]) {
     let file = fleet.servers.file("policies.yaml", POLICIES);
     let policies = format!("--admission-policy-manager-config={}", file.display());
     let mut strict: Vec<&str> = flags.iter().copied().filter(|flag| *flag != ENABLE_WORKLOAD).collect();
@@ -30,9 +29,9 @@ pub(crate) async fn a_lost_agent_is_not_needed_for_its_own_return(fleet: &mut Fl
     fleet.hub_agent.logged("leads=true").await;
     fleet.hub_agent.ready_when(|code, _| code == 200).await;
     is_stored_as_written(&fleet.servers).await;
-    let person = Person::at(&fleet.servers, "coming-back");
+    let user = User::at(&fleet.servers, "coming-back");
     assert_eq!(
-        person.is_refused(&pod("default")).await,
+        user.is_refused(&pod("default")).await,
         "admission webhook \"fleet.pod.validating\" denied the request: Pod default/lone creation is disallowed in the fleet \
          hub cluster"
     );
@@ -40,14 +39,14 @@ pub(crate) async fn a_lost_agent_is_not_needed_for_its_own_return(fleet: &mut Fl
     let (_, metrics) = fleet.hub_agent.get_metrics("/metrics").await;
     had_its_rights(&metrics, &fleet.hub_agent.log());
     fleet.kill_hub_agent();
-    let said = person.is_refused(&pod("default")).await;
+    let said = user.is_refused(&pod("default")).await;
     assert!(said.contains("failed calling webhook \"fleet.pod.validating\""), "it fails closed: {said}");
-    person.types("kubectl create namespace fleet-agents").await;
+    user.types("kubectl create namespace fleet-agents").await;
     for namespace in RESERVED {
-        person.applies(&pod(namespace)).await;
-        // As the agent's own pod comes back: by a replica set.
+        user.applies(&pod(namespace)).await;
+        // The agent's own pod is created by a ReplicaSet.
         let line = format!("kubectl -n {namespace} create deployment agent --image=kubefleet/hub-agent");
-        person.types(&line).await;
+        user.types(&line).await;
         let pods = format!("/api/v1/namespaces/{namespace}/pods?labelSelector=app%3Dagent");
         let has_pods = || async { !fleet.servers.hub().list(&pods).await.is_empty() };
         until(&format!("the deployment has a pod in {namespace}"), has_pods).await;
@@ -57,7 +56,7 @@ pub(crate) async fn a_lost_agent_is_not_needed_for_its_own_return(fleet: &mut Fl
     fleet.hub_agent.logged("leads=true").await;
     fleet.hub_agent.ready_when(|code, _| code == 200).await;
     for namespace in RESERVED {
-        person.types(&format!("kubectl -n {namespace} delete deployment/agent pod/lone --wait=false")).await;
+        user.types(&format!("kubectl -n {namespace} delete deployment/agent pod/lone --wait=false")).await;
     }
 }
 
@@ -66,7 +65,7 @@ fn pod(namespace: &str) -> Value {
         "spec": {"containers": [{"name": "it", "image": "kubefleet/hub-agent"}]}})
 }
 
-/// A real server fills in nothing that was not written, so whatever else is found there was put there by somebody.
+/// A real API server adds no defaults to these objects, so additional fields come from another writer.
 async fn is_stored_as_written(servers: &Servers) {
     let settings = Settings { enable_guard_rail: true, enable_pdbs: false, ..Settings::default() };
     let home = servers.hub().get("/api/v1/namespaces/fleet-system").await.unwrap();

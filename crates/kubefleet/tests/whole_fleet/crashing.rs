@@ -1,5 +1,4 @@
-//! The hub agent is killed in the middle of a rollout and started again: what was asked for meanwhile reaches all members, and
-//! nothing is placed anew.
+//! The hub agent is killed during a rollout and restarted: changes in between reach all members, and nothing is applied twice.
 
 use serde_json::{Value, json};
 
@@ -9,11 +8,11 @@ use crate::servers::{Servers, until};
 
 const API: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
 const SETTINGS: &str = "/api/v1/namespaces/bakery/configmaps/settings";
-/// What dashboards see of a placement that is where it should be.
+/// Metric of a placement that is completely rolled out.
 const COMPLETED: &str = "fleet_workload_placement_status_last_timestamp_seconds{namespace=\"\",name=\"bread\",\
     generation=\"1\",conditionType=\"Completed\",status=\"True\",reason=\"Completed\"} ";
 
-pub(crate) async fn a_rollout_survives_the_death_of_the_hub_agent(fleet: &mut Fleet, flags: &[&str]) {
+pub(crate) async fn a_rollout_survives_a_crash_of_the_hub_agent(fleet: &mut Fleet, flags: &[&str]) {
     let hub = fleet.servers.hub();
     hub.create("/api/v1/namespaces", json!({"metadata": {"name": "bakery"}})).await;
     hub.create("/api/v1/namespaces/bakery/configmaps", json!({"metadata": {"name": "settings"}})).await;
@@ -27,7 +26,7 @@ pub(crate) async fn a_rollout_survives_the_death_of_the_hub_agent(fleet: &mut Fl
     assert_eq!(bindings.len(), MEMBERS.len());
     let (_, metrics) = fleet.hub_agent.get_metrics("/metrics").await;
     assert!(metrics.contains(COMPLETED), "{metrics}");
-    // This agent is about to be killed, and has made events, held the lease and answered webhooks.
+    // Before the kill, the agent has created events, held the lease and served webhooks.
     assert!(metrics.contains("fleet_runtime_events_total{outcome=\"ok\"}"), "{metrics}");
     assert!(
         metrics.contains("kubefleet_webhook_lookups_total{kind=\"clusterresourceplacements\",outcome=\"ok\"}"),
@@ -43,7 +42,7 @@ pub(crate) async fn a_rollout_survives_the_death_of_the_hub_agent(fleet: &mut Fl
     fleet.start_hub_agent(flags).await;
     until("all members have version 3", || is_everywhere(&fleet.servers, "3")).await;
     until("the placement says so", || is_available(&fleet.servers, "bread")).await;
-    assert_eq!(names_of(&fleet.servers, "clusterresourcebindings").await, bindings, "nothing was placed anew");
+    assert_eq!(names_of(&fleet.servers, "clusterresourcebindings").await, bindings, "nothing was placed again");
 
     fleet.servers.hub().delete(&format!("{PLACEMENTS}/bread")).await;
     let kinds = ["clusterresourcebindings", "clusterresourcesnapshots", "clusterschedulingpolicysnapshots", "works"];
@@ -72,7 +71,7 @@ async fn is_everywhere(servers: &Servers, version: &str) -> bool {
     members_with(servers, version).await == MEMBERS
 }
 
-/// Objects of this kind that are there because of the placement.
+/// Objects of this kind that belong to the placement.
 async fn names_of(servers: &Servers, kind: &str) -> Vec<String> {
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
     let all = servers.hub().list(&format!("{API}/{kind}")).await;

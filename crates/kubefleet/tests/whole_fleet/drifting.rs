@@ -1,5 +1,5 @@
-//! A placement reaches all members, drift is seen and told, a member that leaves keeps what it has and takes up what has changed
-//! when it is back.
+//! A placement reaches all members, drift is detected and reported, and a leaving member keeps its objects and catches up
+//! after it rejoins.
 
 use serde_json::{Value, json};
 
@@ -24,14 +24,14 @@ pub(crate) async fn drift_is_seen_and_not_overwritten(fleet: &Fleet) {
     assert_eq!(placed["metadata"]["ownerReferences"][0]["kind"], "AppliedWork", "{placed}");
 
     servers.member("member2").merge(SETTINGS, json!({"data": {"colour": "red"}})).await;
-    until("the drift is told", || async { drifts(servers).await == ["member2 /data/colour red green"] }).await;
+    until("the drift is reported", || async { drifts(servers).await == ["member2 /data/colour red green"] }).await;
     assert_eq!(colour(servers, "member2").await, "red", "drift is not overwritten");
     servers.member("member2").merge(SETTINGS, json!({"data": {"colour": "green"}})).await;
     until("the drift is over", || async { drifts(servers).await.is_empty() }).await;
 }
 
-/// `member3` leaves the fleet that [`drift_is_seen_and_not_overwritten`] has left behind.
-pub(crate) async fn who_leaves_keeps_what_it_has_and_takes_up_what_changed_when_it_is_back(fleet: &Fleet) {
+/// `member3` leaves the fleet that [`drift_is_seen_and_not_overwritten`] has created.
+pub(crate) async fn a_leaving_member_keeps_its_objects_and_catches_up_after_rejoining(fleet: &Fleet) {
     let servers = &fleet.servers;
     leave(servers, "member3").await;
     assert_eq!(colour(servers, "member3").await, "green", "what is placed stays");
@@ -40,7 +40,7 @@ pub(crate) async fn who_leaves_keeps_what_it_has_and_takes_up_what_changed_when_
         until(&format!("{member} has the new colour"), || async { colour(servers, member).await == "blue" }).await;
     }
     assert_eq!(colour(servers, "member3").await, "green", "nothing is applied to a member that has left");
-    // Its agent was there all the time.
+    // Its agent was running all the time.
     servers.admit("member3").await;
     until("member3 has the new colour", || async { colour(servers, "member3").await == "blue" }).await;
     until("the placement is available", || is_available(servers, "web")).await;
@@ -50,7 +50,7 @@ pub(crate) async fn who_leaves_keeps_what_it_has_and_takes_up_what_changed_when_
     for member in ["member1", "member2"] {
         until("it is taken back", || async { servers.member(member).get(SETTINGS).await.is_none() }).await;
     }
-    assert_eq!(colour(servers, "member3").await, "blue", "nobody takes back what has left");
+    assert_eq!(colour(servers, "member3").await, "blue", "objects of a member that left are kept");
 }
 
 async fn leave(servers: &Servers, member: &str) {
@@ -59,7 +59,7 @@ async fn leave(servers: &Servers, member: &str) {
     until(&format!("{member} has left"), || async { servers.hub().get(&path).await.is_none() }).await;
 }
 
-/// A placement of a namespace on all members, which may all change at once.
+/// A placement of a namespace on all members, without rollout limits.
 pub(crate) fn placement(name: &str, namespace: &str, apply: Value) -> Value {
     json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "ClusterResourcePlacement",
@@ -86,19 +86,19 @@ async fn colour(servers: &Servers, member: &str) -> String {
     found["data"]["colour"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The drifts that the placement tells: member, path, value there, value wanted.
+/// The drifts in the placement status: member, path, actual value, desired value.
 async fn drifts(servers: &Servers) -> Vec<String> {
     let placement = servers.hub().get(&format!("{PLACEMENTS}/web")).await.unwrap();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for cluster in list(&placement["status"]["placementStatuses"]) {
         for drifted in list(&cluster["driftedPlacements"]) {
             for drift in list(&drifted["observedDrifts"]) {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 let parts = [&cluster["clusterName"], &drift["path"], &drift["valueInMember"], &drift["valueInHub"]];
-                told.push(parts.map(text).join(" "));
+                reported.push(parts.map(text).join(" "));
             }
         }
     }
-    told
+    reported
 }

@@ -1,9 +1,9 @@
-//! The two worked examples of the guides: their names and objects. Nothing is done here.
+//! Names and objects of the two worked examples of the guides.
 
 use serde_json::{Value, json};
 
 const API: &str = "placement.kubernetes-fleet.io/v1beta1";
-/// No registry has an image of this name, because no image can have it.
+/// An invalid image name.
 pub(crate) const BAD_IMAGE: &str = "nginx:::latest";
 pub(crate) const GOOD_IMAGE: &str = "nginx:1.27";
 
@@ -14,7 +14,7 @@ pub(crate) struct Example {
     pub(crate) placement_kind: &'static str,
     pub(crate) run_kind: &'static str,
     strategy_kind: &'static str,
-    /// How the guides call the kinds on the command line.
+    /// Names of the kinds on the command line.
     pub(crate) placements: &'static str,
     pub(crate) runs: &'static str,
     pub(crate) requests: &'static str,
@@ -22,7 +22,7 @@ pub(crate) struct Example {
     pub(crate) placement: &'static str,
     pub(crate) run: &'static str,
     pub(crate) deployment: &'static str,
-    /// The first stage has `member2`, the second the others; the label's value is the stage's name.
+    /// The first stage has `member2`, the second the others; the value of the label is the name of the stage.
     pub(crate) stage_label: &'static str,
     pub(crate) first_stage: &'static str,
     pub(crate) second_stage: &'static str,
@@ -65,18 +65,18 @@ pub(crate) const NAMESPACED: Example = Example {
 };
 
 impl Example {
-    /// What a user adds to a command about objects of a namespace.
+    /// The `-n` flag for namespaced objects.
     pub(crate) fn at(&self) -> String {
         if self.is_namespaced { format!(" -n {}", self.namespace) } else { String::new() }
     }
 
-    /// How messages call the placement.
+    /// The placement in messages.
     pub(crate) fn placement_key(&self) -> String {
         let namespace = if self.is_namespaced { self.namespace } else { "" };
         format!("{namespace}/{}", self.placement)
     }
 
-    /// How messages call an object of the placement's scope, such as a binding.
+    /// An object of the placement's scope in messages, such as a binding.
     pub(crate) fn reference(&self, name: &str) -> String {
         if self.is_namespaced { format!("{}/{name}", self.namespace) } else { name.to_owned() }
     }
@@ -117,7 +117,7 @@ impl Example {
         self.object(self.placement_kind, self.placement, spec)
     }
 
-    /// Brings the namespace, and nothing that is in it, to the members: resources of a namespace can only be placed in one.
+    /// Places the namespace without its content: namespaced resources need an existing namespace.
     pub(crate) fn namespace_placement_object(&self) -> Value {
         let selected = json!({"group": "", "version": "v1", "kind": "Namespace", "name": self.namespace,
             "selectionScope": "NamespaceOnly"});

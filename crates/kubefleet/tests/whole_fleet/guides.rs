@@ -1,13 +1,13 @@
-//! The worked examples of the guides, as their reader goes through them: every command is typed into a shell with a real kubectl,
-//! and what it shows is held against what the guide shows. Messages are those of the specification's baseline.
+//! The worked examples of the guides: every command runs in a shell with a real kubectl, and its output is compared with the
+//! guide. Messages are those of the reference implementation.
 
 use serde_json::json;
 
 use crate::examples::{Example, GOOD_IMAGE};
 use crate::fleet::{Fleet, MEMBERS};
 use crate::kubelet::Kubelet;
-use crate::person::Person;
 use crate::servers::until;
+use crate::user::User;
 
 const RUN_COLUMNS: &str =
     "NAME PLACEMENT RESOURCE-SNAPSHOT-INDEX POLICY-SNAPSHOT-INDEX INITIALIZED PROGRESSING SUCCEEDED";
@@ -17,7 +17,7 @@ const ABORTED: &str = "The stages are aborted due to a non-recoverable error";
 
 pub(crate) async fn worked_example(fleet: &Fleet, example: &Example) {
     let kubelet = Kubelet { fleet, namespace: example.namespace, deployment: example.deployment };
-    let story = Story { fleet, example, kubelet, person: Person::at(&fleet.servers, example.run) };
+    let story = Story { fleet, example, kubelet, user: User::at(&fleet.servers, example.run) };
     story.a_placement_that_waits_for_a_run().await;
     story.a_run_of_an_index_that_does_not_exist().await;
     story.a_run_that_waits_for_an_approval_that_counts().await;
@@ -32,7 +32,7 @@ struct Story<'a> {
     fleet: &'a Fleet,
     example: &'a Example,
     kubelet: Kubelet<'a>,
-    person: Person,
+    user: User,
 }
 
 /// A condition as `kubectl describe` shows it, without its time.
@@ -41,7 +41,7 @@ fn condition(message: &str, generation: u32, reason: &str, status: &str, type_: 
 }
 
 impl Story<'_> {
-    /// How the second run of the example is called.
+    /// Name of the second run of the example.
     fn next_run(&self) -> String {
         format!("{}-1", self.example.run)
     }
@@ -54,56 +54,56 @@ impl Story<'_> {
         format!("kubectl describe {} {run}{}", self.example.runs, self.example.at())
     }
 
-    /// Sees the row of a run: its index, and its three conditions.
+    /// Checks the row of a run: its index and three conditions.
     async fn sees_run(&self, run: &str, index: &str, conditions: &str) {
         let line = format!("kubectl get {} {run}{}", self.example.runs, self.example.at());
         let row = format!("{run} {} {index} 0 {conditions}", self.example.placement);
-        self.person.sees_table(&line, &[RUN_COLUMNS, &row]).await;
+        self.user.sees_table(&line, &[RUN_COLUMNS, &row]).await;
     }
 
     async fn sees_requests(&self, rows: &[&str]) {
         let line = format!("kubectl get {}{}", self.example.requests, self.example.at());
         let wanted: Vec<&str> = [REQUEST_COLUMNS].iter().chain(rows).copied().collect();
-        self.person.sees_table(&line, &wanted).await;
+        self.user.sees_table(&line, &wanted).await;
     }
 
     async fn patches_state(&self, run: &str, state: &str) {
         let (kind, at) = (self.example.runs, self.example.at());
         let patch = format!(r#"'{{"spec":{{"state":"{state}"}}}}'"#);
-        self.person.types(&format!("kubectl patch {kind} {run}{at} --type='merge' -p {patch}")).await;
+        self.user.types(&format!("kubectl patch {kind} {run}{at} --type='merge' -p {patch}")).await;
     }
 
-    /// The guides' command, which takes the time from `date`.
+    /// The command of the guides, with the time from `date`.
     async fn approves(&self, request: &str, generation: u32) {
         let (kind, at) = (self.example.requests, self.example.at());
         let approved = format!(
             r#"'{{"status":{{"conditions":[{{"type":"Approved","status":"True","reason":"approved","message":"approved","lastTransitionTime":"'$(date -u +"%Y-%m-%dT%H:%M:%SZ")'","observedGeneration":{generation}}}]}}}}'"#
         );
         let line = format!("kubectl patch {kind} {request}{at} --type='merge' -p {approved} --subresource=status");
-        self.person.types(&line).await;
+        self.user.types(&line).await;
     }
 
     async fn deletes_run(&self, run: &str) {
-        self.person.types(&format!("kubectl delete {} {run}{}", self.example.runs, self.example.at())).await;
+        self.user.types(&format!("kubectl delete {} {run}{}", self.example.runs, self.example.at())).await;
     }
 
     async fn a_placement_that_waits_for_a_run(&self) {
-        let (example, person) = (self.example, &self.person);
+        let (example, user) = (self.example, &self.user);
         for (member, stage) in MEMBERS.iter().zip([example.second_stage, example.first_stage, example.second_stage]) {
-            person.types(&format!("kubectl label membercluster {member} {}={stage}", example.stage_label)).await;
+            user.types(&format!("kubectl label membercluster {member} {}={stage}", example.stage_label)).await;
         }
-        person.applies(&example.namespace_object()).await;
+        user.applies(&example.namespace_object()).await;
         if example.is_namespaced {
-            person.applies(&example.namespace_placement_object()).await;
+            user.applies(&example.namespace_placement_object()).await;
             for member in MEMBERS {
                 let path = format!("/api/v1/namespaces/{}", example.namespace);
                 let member = self.fleet.servers.member(member);
                 until("the namespace is there", || async { member.get(&path).await.is_some() }).await;
             }
         }
-        person.applies(&example.deployment_object()).await;
-        person.applies(&example.placement_object()).await;
-        person.applies(&example.strategy_object()).await;
+        user.applies(&example.deployment_object()).await;
+        user.applies(&example.placement_object()).await;
+        user.applies(&example.strategy_object()).await;
 
         let (kind, run_kind) = (example.placement_kind, example.run_kind);
         let scheduled = "found all cluster needed as specified by the scheduling policy, found 3 cluster(s)";
@@ -124,7 +124,7 @@ impl Story<'_> {
             ),
         ];
         let describe = self.describe_placement();
-        person.reads(&describe, &conditions.join("\n")).await;
+        user.reads(&describe, &conditions.join("\n")).await;
         let deciding = "In the process of deciding whether to roll out some version of the resources or not";
         for member in MEMBERS {
             let entry = [
@@ -133,14 +133,14 @@ impl Story<'_> {
                 picked(member),
                 condition(deciding, 1, "RolloutStartedUnknown", "Unknown", "RolloutStarted"),
             ];
-            person.reads(&describe, &entry.join("\n")).await;
+            user.reads(&describe, &entry.join("\n")).await;
         }
-        person.reads(&describe, "Events: <none>").await;
+        user.reads(&describe, "Events: <none>").await;
     }
 
     async fn a_run_of_an_index_that_does_not_exist(&self) {
         let (example, run) = (self.example, self.example.run);
-        self.person.applies(&example.run_object(run, json!({"resourceSnapshotIndex": "1"}))).await;
+        self.user.applies(&example.run_object(run, json!({"resourceSnapshotIndex": "1"}))).await;
         self.sees_run(run, "1", "False - -").await;
         let message = format!(
             "cannot continue the updateRun: failed to validate the updateRun: {CLIENT_ERROR}: no resourceSnapshots with \
@@ -153,16 +153,16 @@ impl Story<'_> {
             "Deletion Stage Status:\nClusters:\nStage Name: kubernetes-fleet.io/deleteStage".to_owned(),
             "Policy Observed Cluster Count: 3\nPolicy Snapshot Index Used: 0".to_owned(),
         ];
-        self.person.reads(&self.describe_run(run), &status.join("\n")).await;
+        self.user.reads(&self.describe_run(run), &status.join("\n")).await;
         self.deletes_run(run).await;
     }
 
     async fn a_run_that_waits_for_an_approval_that_counts(&self) {
         let (example, run, stage) = (self.example, self.example.run, self.example.first_stage);
-        self.person.applies(&example.run_object(run, json!({"resourceSnapshotIndex": "0"}))).await;
+        self.user.applies(&example.run_object(run, json!({"resourceSnapshotIndex": "0"}))).await;
         self.sees_run(run, "0", "True - -").await;
         let yaml = format!("kubectl get {} {run}{} -o yaml", example.runs, example.at());
-        self.person.reads(&yaml, "state: Initialize").await;
+        self.user.reads(&yaml, "state: Initialize").await;
         self.patches_state(run, "Run").await;
         self.sees_run(run, "0", "True False -").await;
 
@@ -170,9 +170,9 @@ impl Story<'_> {
         self.sees_requests(&[&format!("{request} {run} {stage} -")]).await;
         let waits = format!("The updateRun is waiting for before-stage tasks in stage {stage} to complete");
         let describe = self.describe_run(run);
-        self.person.reads(&describe, &condition(&waits, 2, "UpdateRunWaiting", "False", "Progressing")).await;
+        self.user.reads(&describe, &condition(&waits, 2, "UpdateRunWaiting", "False", "Progressing")).await;
         let waits = "Not all before-stage tasks are completed, waiting for approval";
-        self.person.reads(&describe, &condition(waits, 2, "StageUpdatingWaiting", "False", "Progressing")).await;
+        self.user.reads(&describe, &condition(waits, 2, "StageUpdatingWaiting", "False", "Progressing")).await;
 
         self.approves(&request, 0).await;
         self.sees_requests(&[&format!("{request} {run} {stage} True")]).await;
@@ -183,12 +183,12 @@ impl Story<'_> {
             format!("kubernetes-fleet.io/targetUpdatingStage: {stage}"),
             "kubernetes-fleet.io/taskType: beforeStage".to_owned(),
         ];
-        self.person.reads(&yaml, &labels.join("\n")).await;
-        let shown = self.person.types(&yaml).await;
+        self.user.reads(&yaml, &labels.join("\n")).await;
+        let shown = self.user.types(&yaml).await;
         assert!(shown.contains("observedGeneration: 0") && !shown.contains("ApprovalAccepted"), "{shown}");
         assert_eq!(self.kubelet.deployment("member2").await, None, "nothing starts before the approval counts");
         self.approves(&request, 1).await;
-        self.person.reads(&yaml, "type: ApprovalAccepted").await;
+        self.user.reads(&yaml, "type: ApprovalAccepted").await;
     }
 
     async fn a_run_that_is_stuck_because_of_an_image(&self) {
@@ -199,10 +199,10 @@ impl Story<'_> {
              placement status for potential errors"
         );
         let describe = self.describe_run(run);
-        self.person.reads(&describe, &condition(&stuck, 2, "UpdateRunStuck", "False", "Progressing")).await;
+        self.user.reads(&describe, &condition(&stuck, 2, "UpdateRunStuck", "False", "Progressing")).await;
         self.sees_run(run, "0", "True False -").await;
         let started = condition("Cluster update started", 2, "ClusterUpdatingStarted", "True", "Started");
-        self.person.reads(&describe, &format!("Cluster Name: member2\nConditions:\n{started}")).await;
+        self.user.reads(&describe, &format!("Cluster Name: member2\nConditions:\n{started}")).await;
 
         let begun = format!(
             "Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: 0, \
@@ -235,19 +235,19 @@ impl Story<'_> {
             format!("Group: apps\nKind: Deployment\nName: {}", example.deployment),
             format!("Namespace: {}\nVersion: v1", example.namespace),
         ];
-        self.person.reads(&self.describe_placement(), &entry.join("\n")).await;
+        self.user.reads(&self.describe_placement(), &entry.join("\n")).await;
 
-        self.person.types("kubectl config use-context member2").await;
+        self.user.types("kubectl config use-context member2").await;
         let row = format!("{} 0/3 3 0", example.deployment);
         let list = |kind: &str| format!("kubectl get {kind} -n {}", example.namespace);
-        self.person.sees_table(&list("deployment"), &["NAME READY UP-TO-DATE AVAILABLE", &row]).await;
-        let pods = self.person.types(&list("pods")).await;
+        self.user.sees_table(&list("deployment"), &["NAME READY UP-TO-DATE AVAILABLE", &row]).await;
+        let pods = self.user.types(&list("pods")).await;
         let refused = pods.lines().skip(1).filter(|line| line.contains("0/1     InvalidImageName   0"));
         assert_eq!((refused.count(), pods.lines().count()), (3, 4), "{pods}");
-        self.person.types("kubectl config use-context hub").await;
+        self.user.types("kubectl config use-context hub").await;
     }
 
-    /// The hub's own controllers have made ReplicaSets and pods of the Deployment there; those are nobody's to place.
+    /// ReplicaSets and Pods that the hub's controllers create for the Deployment must not be placed.
     async fn only_what_the_user_wrote_is_placed(&self) {
         let example = self.example;
         let path = format!(
@@ -263,17 +263,17 @@ impl Story<'_> {
     }
 
     async fn a_new_run_that_takes_the_cluster_over(&self) {
-        let (example, person, stage) = (self.example, &self.person, self.example.first_stage);
+        let (example, user, stage) = (self.example, &self.user, self.example.first_stage);
         let (run, next) = (example.run, self.next_run());
         let fix = format!("deployment/{} nginx={GOOD_IMAGE} -n {}", example.deployment, example.namespace);
-        person.types(&format!("kubectl set image {fix}")).await;
-        person.applies(&example.run_object(&next, json!({"state": "Run"}))).await;
+        user.types(&format!("kubectl set image {fix}")).await;
+        user.applies(&example.run_object(&next, json!({"state": "Run"}))).await;
         let requests = format!("kubectl get {}{}", example.requests, example.at());
-        person.sees_row(&requests, &format!("{next}-before-{stage} {next} {stage} -")).await;
+        user.sees_row(&requests, &format!("{next}-before-{stage} {next} {stage} -")).await;
         self.approves(&format!("{next}-before-{stage}"), 1).await;
 
         self.sees_run(run, "0", "True False False").await;
-        let names = person.types(&format!("kubectl get {}{} -o name", example.bindings, example.at())).await;
+        let names = user.types(&format!("kubectl get {}{} -o name", example.bindings, example.at())).await;
         let name = |member: &str| {
             let begin = format!("{}-{member}-", example.placement);
             let found = names.lines().filter_map(|line| line.rsplit('/').next()).find(|name| name.starts_with(&begin));
@@ -290,30 +290,30 @@ impl Story<'_> {
             condition(ABORTED, 2, "UpdateRunFailed", "False", "Progressing"),
             condition(&preempted, 2, "UpdateRunFailed", "False", "Succeeded"),
         ];
-        person.reads(&self.describe_run(run), &conditions.join("\n")).await;
+        user.reads(&self.describe_run(run), &conditions.join("\n")).await;
 
         let bindings = format!("kubectl get {}{}", example.bindings, example.at());
-        person.sees_row(&bindings, &format!("{binding} True True")).await;
-        person.sees_row(&bindings, &format!("{} - -", name("member1"))).await;
+        user.sees_row(&bindings, &format!("{binding} True True")).await;
+        user.sees_row(&bindings, &format!("{} - -", name("member1"))).await;
         let yaml = format!("kubectl get {} {binding}{} -o yaml", example.bindings, example.at());
-        person.reads(&yaml, "state: Bound\ntargetCluster: member2").await;
-        person.reads(&yaml, &format!("resourceSnapshotName: {}-1-snapshot", example.placement)).await;
+        user.reads(&yaml, "state: Bound\ntargetCluster: member2").await;
+        user.reads(&yaml, &format!("resourceSnapshotName: {}-1-snapshot", example.placement)).await;
         let describe = format!("kubectl describe {} {binding}{}", example.bindings, example.at());
-        // A run that names no index tells none.
+        // A run without an index shows none.
         let begun = format!(
             "Message: Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: , \
              updateRun: {next}"
         );
-        person.reads(&describe, &begun).await;
+        user.reads(&describe, &begun).await;
 
         self.deletes_run(run).await;
         self.kubelet.runs_pods_on("member2").await;
         let (before, after) = (format!("{next}-before-{stage}"), format!("{next}-after-{stage}"));
         self.sees_requests(&[&format!("{after} {next} {stage} -"), &format!("{before} {next} {stage} True")]).await;
         let waits = format!("The updateRun is waiting for after-stage tasks in stage {stage} to complete");
-        // That this run names no index was stored when it was first looked at, which is its second generation.
+        // The hub stores a blank index at initialization, which creates the second generation.
         let waits = condition(&waits, 2, "UpdateRunWaiting", "False", "Progressing");
-        person.reads(&self.describe_run(&next), &waits).await;
+        user.reads(&self.describe_run(&next), &waits).await;
         for member in ["member1", "member3"] {
             assert_eq!(self.kubelet.deployment(member).await, None, "{member} is behind a gate");
         }
@@ -328,10 +328,10 @@ impl Story<'_> {
         let stopping = "The update run is the process of stopping, waiting for all the updating/deleting clusters to \
                         finish updating before completing the stop process";
         let stopping = condition(stopping, 3, "UpdateRunStopping", "Unknown", "Progressing");
-        self.person.reads(&describe, &stopping).await;
+        self.user.reads(&describe, &stopping).await;
         self.kubelet.runs_pods_on("member1").await;
         let stopped = condition("The update run has been stopped", 3, "UpdateRunStopped", "False", "Progressing");
-        self.person.reads(&describe, &stopped).await;
+        self.user.reads(&describe, &stopped).await;
         self.sees_run(&next, "-", "True False -").await;
         assert_eq!(self.kubelet.deployment("member3").await, None, "a stop starts nothing");
 
@@ -339,15 +339,15 @@ impl Story<'_> {
         self.kubelet.runs_pods_on("member3").await;
         self.sees_run(&next, "-", "True False True").await;
         let done = "All stages are completed successfully";
-        self.person.reads(&describe, &condition(done, 4, "UpdateRunSucceeded", "True", "Succeeded")).await;
+        self.user.reads(&describe, &condition(done, 4, "UpdateRunSucceeded", "True", "Succeeded")).await;
     }
 
     async fn a_placement_that_is_deleted_under_a_run(&self) {
         let (example, run) = (self.example, self.example.run);
-        self.person.applies(&example.run_object(run, json!({"resourceSnapshotIndex": "1", "state": "Run"}))).await;
+        self.user.applies(&example.run_object(run, json!({"resourceSnapshotIndex": "1", "state": "Run"}))).await;
         self.sees_run(run, "1", "True False -").await;
         let delete = format!("kubectl delete {} {}{}", example.placements, example.placement, example.at());
-        self.person.types(&delete).await;
+        self.user.types(&delete).await;
         self.sees_run(run, "1", "True False False").await;
         let message = format!(
             "cannot continue the updateRun: failed to validate the updateRun: {CLIENT_ERROR}: parent placement not found"
@@ -356,17 +356,17 @@ impl Story<'_> {
             condition(ABORTED, 1, "UpdateRunFailed", "False", "Progressing"),
             condition(&message, 1, "UpdateRunFailed", "False", "Succeeded"),
         ];
-        self.person.reads(&self.describe_run(run), &conditions.join("\n")).await;
+        self.user.reads(&self.describe_run(run), &conditions.join("\n")).await;
         for member in MEMBERS {
             until("it is taken back", || async { self.kubelet.deployment(member).await.is_none() }).await;
         }
-        self.person.types(&format!("kubectl delete {} --all{}", example.runs, example.at())).await;
-        let left = self.person.types(&format!("kubectl get {}{}", example.requests, example.at())).await;
+        self.user.types(&format!("kubectl delete {} --all{}", example.runs, example.at())).await;
+        let left = self.user.types(&format!("kubectl get {}{}", example.requests, example.at())).await;
         assert_eq!(left, "", "a run takes its requests with it");
     }
 }
 
-/// What a placement says of a member that its policy picked.
+/// The status of a placement for a picked member.
 fn picked(member: &str) -> String {
     let message = format!(
         "Successfully scheduled resources for placement in \"{member}\" (affinity score: 0, topology spread score: 0): \

@@ -1,5 +1,5 @@
-//! A stand-in for the kubelets of a member. The servers have controllers but no nodes, so pods are made and never run; this tells
-//! of them what a kubelet would tell. Everything else that happens to a Deployment is the real controllers' doing.
+//! A stand-in for the kubelets of a member. The servers have controllers but no nodes, so this sets the status of Pods;
+//! everything else is done by the real controllers.
 
 use serde_json::Value;
 use xtask::real::pods;
@@ -7,7 +7,7 @@ use xtask::real::pods;
 use crate::fleet::Fleet;
 use crate::servers::until;
 
-/// The Deployment whose pods are spoken of.
+/// The Deployment whose Pods get a status.
 pub(crate) struct Kubelet<'a> {
     pub(crate) fleet: &'a Fleet,
     pub(crate) namespace: &'a str,
@@ -15,22 +15,22 @@ pub(crate) struct Kubelet<'a> {
 }
 
 impl Kubelet<'_> {
-    /// Runs whatever pods there are until the Deployment is available as it is wanted now.
+    /// Marks Pods as running until the Deployment is available in its current version.
     pub(crate) async fn runs_pods_on(&self, member: &str) {
         until(&format!("{} is available on {member}", self.deployment), || async {
             let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
             let Some(deployment) = self.deployment(member).await else { return false };
-            // Pods of an earlier version keep their image, and what is wrong with it.
+            // Pods of an earlier version keep their failed image.
             let is_meant = |pod: &&Value| image(&pod["spec"]) == image(&deployment["spec"]["template"]["spec"]);
             for pod in self.pods(member).await.iter().filter(is_meant).filter(|pod| !pods::is_ready(pod)) {
-                self.tell(member, pod, pods::running(pod, &now)).await;
+                self.set_status(member, pod, pods::running(pod, &now)).await;
             }
             pods::is_rolled_out(&deployment)
         })
         .await;
     }
 
-    /// Refuses the image of all pods that the Deployment wants.
+    /// Reports an image pull error for all Pods of the Deployment.
     pub(crate) async fn refuses_images_on(&self, member: &str) {
         until(&format!("{} has its pods on {member}", self.deployment), || async {
             let wanted = self.deployment(member).await.and_then(|one| one["spec"]["replicas"].as_u64());
@@ -38,7 +38,7 @@ impl Kubelet<'_> {
         })
         .await;
         for pod in self.pods(member).await {
-            self.tell(member, &pod, pods::invalid_image(&pod)).await;
+            self.set_status(member, &pod, pods::invalid_image(&pod)).await;
         }
     }
 
@@ -51,10 +51,10 @@ impl Kubelet<'_> {
         self.fleet.servers.member(member).list(&format!("/api/v1/namespaces/{}/pods", self.namespace)).await
     }
 
-    async fn tell(&self, member: &str, pod: &Value, status: Value) {
+    async fn set_status(&self, member: &str, pod: &Value, status: Value) {
         let name = pod["metadata"]["name"].as_str().unwrap();
         let path = format!("/api/v1/namespaces/{}/pods/{name}/status", self.namespace);
-        // A pod may be gone by now: its controller replaces it at any time.
+        // The Pod may have been deleted by its controller.
         self.fleet.servers.member(member).try_merge(&path, status).await;
     }
 }

@@ -1,4 +1,5 @@
-//! Four real API servers: a hub and members, each with the kinds and the agent's account and rights that its chart installs.
+//! Four real API servers: a hub and members, each with the CustomResourceDefinitions, service account and permissions of its
+//! chart.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use xtask::real::{Access, Options, RealCluster, Server, client, kubeconfig};
 
 use crate::admin::NAMESPACE;
-pub(crate) use crate::admin::{Admin, PATIENCE, condition, until};
+pub(crate) use crate::admin::{Admin, TIMEOUT, condition, until};
 use crate::agent::command;
 use crate::chart;
 use crate::objects::{FREE_PORTS, collection};
@@ -19,7 +20,7 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 /// The service accounts of the charts.
 const HUB_AGENT: &str = "hub-agent-sa";
 const MEMBER_AGENT: &str = "member-agent-sa";
-/// What the chapters ask of the hub agent beyond the chart's defaults, and what the chart therefore has to allow.
+/// Chart values for the flags of these tests.
 const HUB_VALUES: &str = "enableAdmissionPolicyManager: true";
 
 pub(crate) struct Servers {
@@ -30,7 +31,7 @@ pub(crate) struct Servers {
     members: Vec<String>,
 }
 
-/// Where the hub agent serves webhooks. Their port is fixed, so every run of these tests has a loopback address of its own.
+/// Address of the webhook server. Its port is fixed, so every test run uses its own loopback address.
 pub(crate) fn webhook_host() -> String {
     let [_, a, b, c] = std::process::id().to_be_bytes();
     format!("127.{a}.{b}.{c}")
@@ -52,10 +53,10 @@ impl Servers {
             admin.create(NAMESPACES, namespace).await;
             let (chart, values) = if place == 0 { ("hub-agent", HUB_VALUES) } else { ("member-agent", "") };
             let installed = chart::rendered(chart, values).expect(chart);
-            // The agents run as processes of the test.
+            // The agents run as local processes.
             for mut object in installed.into_iter().filter(|one| one["kind"] != "Deployment") {
                 if object["kind"] == "Service" {
-                    // There is no network of pods here: the name leads to the agent's process.
+                    // There is no pod network: the Service leads to the agent's process.
                     object["spec"] =
                         json!({"type": "ExternalName", "externalName": webhook_host(), "ports": [{"port": 9443}]});
                 }
@@ -94,14 +95,14 @@ impl Servers {
         &self.cluster.kubectl_path
     }
 
-    /// A kubeconfig of an administrator: the contexts `hub`, which is current, and one a member.
-    pub(crate) fn persons_kubeconfig(&self, person: &str) -> PathBuf {
+    /// A kubeconfig of an administrator: the current context `hub`, and one per member.
+    pub(crate) fn user_kubeconfig(&self, user: &str) -> PathBuf {
         let names = ["hub"].into_iter().chain(self.members.iter().map(String::as_str));
         let known = names.zip(&self.cluster.servers);
         let servers: Vec<Server> =
             known.map(|(name, server)| Server { context: name.to_owned(), ..server.clone() }).collect();
         let text = kubeconfig(&Access { servers: &servers, namespace: None }, &self.cluster.ca_pem);
-        self.file(&format!("{person}.kubeconfig"), &text)
+        self.file(&format!("{user}.kubeconfig"), &text)
     }
 
     pub(crate) async fn hub_agent_kubeconfig(&self) -> PathBuf {
@@ -109,14 +110,26 @@ impl Servers {
         self.file("hub-agent.kubeconfig", &text(&self.cluster, &self.cluster.servers[0], &token))
     }
 
-    /// What an administrator of the hub does: an account for the member's agent, and its MemberCluster.
+    /// A client of the hub with the token of this member's agent.
+    pub(crate) async fn hub_as(&self, member: &str) -> kube::Client {
+        let token = self.hub().token(member).await;
+        client(&text(&self.cluster, &self.cluster.servers[0], &token)).await.unwrap()
+    }
+
+    /// A client of the hub with the token of the hub agent.
+    pub(crate) async fn hub_as_agent(&self) -> kube::Client {
+        let token = self.hub().token(HUB_AGENT).await;
+        client(&text(&self.cluster, &self.cluster.servers[0], &token)).await.unwrap()
+    }
+
+    /// Creates the service account of the member's agent, and its MemberCluster.
     pub(crate) async fn invite(&self, member: &str) {
         let accounts = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
         self.hub().create(&accounts, json!({"metadata": {"name": member}})).await;
         self.admit(member).await;
     }
 
-    /// The MemberCluster alone, of a member whose agent has an account already.
+    /// Creates the MemberCluster of a member whose service account exists.
     pub(crate) async fn admit(&self, member: &str) {
         let identity = json!({"kind": "ServiceAccount", "name": member, "namespace": NAMESPACE});
         let object = json!({"apiVersion": "cluster.kubernetes-fleet.io/v1beta1", "kind": "MemberCluster",
@@ -124,7 +137,7 @@ impl Servers {
         self.hub().create(MEMBER_CLUSTERS, object).await;
     }
 
-    /// The member's agent as its pod starts it.
+    /// Starts the member agent as its pod does.
     pub(crate) async fn member_agent(&self, member: &str) -> Command {
         let token = self.file(&format!("{member}.token"), &self.hub().token(member).await);
         let server = &self.cluster.servers[self.index(member)];

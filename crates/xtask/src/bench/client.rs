@@ -1,5 +1,5 @@
-//! One client of a server under measurement: a kept HTTPS connection, or a call in the same process. Adds nothing to a
-//! request that clients of Kubernetes do not send; retries nothing.
+//! A client of a server under measurement: a kept HTTPS connection, or a call in the same process. Sends plain requests
+//! without retries.
 
 use anyhow::{Context as _, Result, bail};
 use apiserver::http::LocalService;
@@ -13,7 +13,7 @@ use tower_service::Service as _;
 
 use crate::http::Endpoint;
 
-/// Where a server is.
+/// The address of a server.
 pub(super) enum Place {
     Local(LocalService),
     Http { endpoint: Endpoint, token: String },
@@ -37,7 +37,7 @@ pub(super) enum Client {
     Http { sender: SendRequest<Full<Bytes>>, host: String, authorization: String },
 }
 
-/// The body of an answer that is still being received.
+/// A response body that is still being received.
 pub(super) enum Answer {
     Local(ResponseBody),
     Http(Incoming),
@@ -55,7 +55,7 @@ impl Answer {
 }
 
 impl Client {
-    /// Sends a request and reads the whole answer; anything but success is an error.
+    /// Sends a request and reads the whole response; fails unless it is a success.
     pub(super) async fn send(&mut self, method: Method, path: &str, content_type: &str, body: Bytes) -> Result<usize> {
         let (status, mut answer) = self.open(method.clone(), path, content_type, body).await?;
         let mut size = 0;

@@ -1,6 +1,5 @@
-//! What is measured on a server, the same for all: writes per second, a long list, fan-out to watchers, memory.
-//!
-//! Every part is bounded in count and time, so that a slow server is measured with fewer requests, not for longer.
+//! The measurements, the same for every server: writes per second, a long list, fan-out to watchers, memory. Each is bounded
+//! in count and time, so that a slow server is measured with fewer requests, not for longer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,9 +25,9 @@ const MANY_CLIENTS: usize = 32;
 const RATE_TIME: Duration = Duration::from_secs(3);
 /// Bound of creating all objects, on a server of 50 creates per second.
 const FILL_TIME: Duration = Duration::from_secs(200);
-/// Lists and fan-outs are measured this often; the middle one counts.
+/// Repetitions of lists and fan-outs; the median counts.
 const REPEATS: usize = 5;
-/// Bound of telling all watchers of one write; a watcher that misses it ends the benchmark instead of stopping it.
+/// Timeout of the fan-out of one write; a watcher that misses an event fails the benchmark instead of blocking it.
 const FAN_OUT_TIME: Duration = Duration::from_secs(30);
 /// Rates are measured with at most this many requests.
 const MOST_REQUESTS: usize = 100_000;
@@ -47,8 +46,7 @@ const WATCHED_PATH: &str = "/api/v1/namespaces/watched/configmaps";
 pub(super) struct Rates {
     pub(super) one: f64,
     pub(super) many: f64,
-    /// Processor time of the server for one request of many clients. Unlike the rates it hardly depends on what else
-    /// the machine does.
+    /// CPU time of the server per request with many clients. Unlike the rates it hardly depends on the load of the machine.
     pub(super) processor: Option<Duration>,
 }
 
@@ -60,7 +58,7 @@ pub(super) struct Figures {
     pub(super) status_patches: Rates,
     pub(super) list: Duration,
     pub(super) fan_out: Duration,
-    /// Bytes in memory: nothing but the server's own objects, and with all objects.
+    /// Bytes in memory: without and with the objects of the benchmark.
     pub(super) idle: Option<u64>,
     pub(super) filled: Option<u64>,
 }
@@ -93,7 +91,7 @@ pub(super) async fn measure(place: &Place, usage: impl Fn() -> Option<Usage>) ->
     let fill = Load { write: Write::Create, path: OBJECTS_PATH, clients: MANY_CLIENTS, most: OBJECTS, time: FILL_TIME };
     let (creates_many, creates_processor) = timed_rate(place, fill, &usage).await?;
     let filled = usage().map(|usage| usage.resident_bytes);
-    // The first connection may have idled for longer than a server lets it.
+    // The server may have closed the idle first connection.
     let mut admin = place.client().await?;
     let list = list(&mut admin).await?;
     let fan_out = fan_out(place, &mut admin).await?;
@@ -126,7 +124,8 @@ async fn timed_rate(place: &Place, load: Load, usage: &impl Fn() -> Option<Usage
     let rate = rate(place, load).await?;
     let requests = rate * started.elapsed().as_secs_f64();
     let processor = before.zip(usage()).filter(|_| requests >= 1.0);
-    Ok((rate, processor.map(|(before, after)| after.processor.saturating_sub(before.processor).div_f64(requests))))
+    let of_one = |time: Duration| Duration::try_from_secs_f64(time.as_secs_f64() / requests).unwrap_or_default();
+    Ok((rate, processor.map(|(before, after)| of_one(after.processor.saturating_sub(before.processor)))))
 }
 
 /// Requests per second of a number of clients that each send the next one when the last is answered.
@@ -187,7 +186,7 @@ fn object(number: usize, change: usize) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("object-{number}")}, "data": data})
 }
 
-/// A workload as small as people write it; the server makes about 2 KB of it.
+/// A small workload; with defaults it has about 2 KB.
 fn deployment(number: usize) -> Value {
     let labels = json!({"app": "bench"});
     json!({
@@ -246,7 +245,7 @@ async fn fan_out(place: &Place, writer: &mut Client) -> Result<Duration> {
             }
             anyhow::Ok(())
         };
-        tokio::time::timeout(FAN_OUT_TIME, all).await.context("some watchers were not told of a write")??;
+        tokio::time::timeout(FAN_OUT_TIME, all).await.context("some watchers did not receive an event")??;
         times.push(started.elapsed());
     }
     watching.shutdown().await;

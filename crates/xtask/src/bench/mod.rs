@@ -1,7 +1,5 @@
-//! `cargo xtask bench apiserver`: how fast and how large the embedded API server is, beside the real one.
-//!
-//! Decides which servers are measured and how each is started; `measure` decides what is measured. Always measures a
-//! release build: a debug build starts the release one in its place.
+//! `cargo xtask bench apiserver`: speed and memory of the embedded API server, compared with the real one. Always measures a
+//! release build: a debug build starts the release build instead.
 
 mod client;
 mod measure;
@@ -42,7 +40,7 @@ enum What {
 /// Writes, lists, watches and memory of the embedded API server, of kube-apiserver with etcd, and their ratios
 #[derive(Debug, Args)]
 struct Apiserver {
-    /// Leave kube-apiserver and etcd out
+    /// Skip kube-apiserver and etcd
     #[arg(long)]
     without_real: bool,
     /// Measure only the servers whose name contains this text
@@ -60,7 +58,7 @@ impl Bench {
     }
 }
 
-/// Runs the same command line once more, built for release.
+/// Runs the same command line with a release build.
 fn again_in_release() -> Result<()> {
     let status = cargo::command(&["run", "--release", "--quiet", "--bin", "xtask", "--"])
         .args(std::env::args_os().skip(1))
@@ -76,7 +74,7 @@ const HTTPS_MEMORY: &str = "HTTPS, memory";
 const HTTPS_DURABLE: &str = "HTTPS, durable";
 const REAL: &str = "kube-apiserver + etcd without sync";
 const REAL_SYNCED: &str = "kube-apiserver + etcd";
-/// Like is compared with like: what loses writes with the power with what does so too.
+/// Pairs with the same durability.
 const PAIRS: [(&str, &str); 2] = [(HTTPS_MEMORY, REAL), (HTTPS_DURABLE, REAL_SYNCED)];
 
 impl Apiserver {

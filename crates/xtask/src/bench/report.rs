@@ -35,7 +35,7 @@ const ROWS: &[(&str, Show)] = &[
     }),
 ];
 
-/// What the figures were measured on.
+/// The machine.
 pub(super) fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -59,7 +59,7 @@ pub(super) fn table(columns: &[Column]) -> String {
     out
 }
 
-/// How many times better the first figures are than the second; the function tells bytes as a size.
+/// How many times better the first figures are than the second; the function converts bytes.
 type Better = fn(&Figures, &Figures, &dyn Fn(Option<u64>) -> f64) -> f64;
 
 /// How many times better the embedded server is, one column per pair of names (ours, real); empty unless all were
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     fn column(name: &'static str, rate: f64, bytes: u64) -> Column {
-        let processor = Some(Duration::from_secs(1).div_f64(rate));
+        let processor = Duration::try_from_secs_f64(1.0 / rate).ok();
         let rates = Rates { one: rate, many: rate * 2.0, processor };
         let time = Duration::from_millis(10);
         let (idle, filled) = (Some(bytes), Some(bytes * 2));

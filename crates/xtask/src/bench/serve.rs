@@ -1,5 +1,5 @@
-//! The embedded server in a process of its own, so that its memory is its own and its work is not done by the clients'
-//! threads. It says on its standard output where it is, and ends when its standard input is closed.
+//! The embedded server in its own process, so that its memory and CPU time can be measured. It prints its address on standard
+//! output and ends when its standard input is closed.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Serve {
     }
 }
 
-/// A server that ends with this value.
+/// A server that is stopped on drop.
 pub(super) struct Served {
     pub(super) url: String,
     pub(super) token: String,

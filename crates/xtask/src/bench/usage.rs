@@ -1,12 +1,12 @@
-//! Memory and processor time of processes, read from `/proc`. Gives `None` where there is no such thing.
+//! Memory and CPU time of processes, read from `/proc`; `None` on other systems.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What Linux counts processor time in, for programs: hundredths of a second.
+/// Clock ticks per second in `/proc`.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What processes use.
+/// Resource usage of processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) resident_bytes: u64,
@@ -14,13 +14,13 @@ pub(super) struct Usage {
     pub(super) processor: Duration,
 }
 
-/// What one process uses.
+/// Resource usage of one process.
 pub(super) fn of_process(id: u32) -> Option<Usage> {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{id}/{file}")).ok();
     Some(Usage { resident_bytes: resident(&read("status")?)?, processor: processor(&read("stat")?)? })
 }
 
-/// What all processes with one of these names that descend from this one use together.
+/// Total usage of all descendants with one of these names.
 pub(super) fn of_descendants(names: &[&str]) -> Option<Usage> {
     let statuses = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| {
         let id: u32 = entry.file_name().to_str()?.parse().ok()?;
@@ -41,7 +41,7 @@ pub(super) fn of_descendants(names: &[&str]) -> Option<Usage> {
     let found = statuses.iter().filter(|(id, status)| is_wanted(status) && descends(**id));
     found.filter_map(|(id, _)| of_process(*id)).reduce(|one, other| Usage {
         resident_bytes: one.resident_bytes + other.resident_bytes,
-        processor: one.processor + other.processor,
+        processor: one.processor.saturating_add(other.processor),
     })
 }
 
@@ -53,7 +53,7 @@ fn resident(status: &str) -> Option<u64> {
 fn processor(stat: &str) -> Option<Duration> {
     let mut words = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || words.next()?.parse::<u32>().ok();
-    Some(TICK * (ticks()? + ticks()?))
+    Some(TICK.saturating_mul(ticks()?.saturating_add(ticks()?)))
 }
 
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {

@@ -1,6 +1,5 @@
-//! The ids of scenarios, as specifications write them and as tests carry them.
-//!
-//! Decides spelling alone: `UR-04`, `ur_04_…` and `ur_4_…` are one id; `placement_02_03_…` carries two.
+//! The ids of scenarios in specifications and test names: `UR-04`, `ur_04_…` and `ur_4_…` are one id; `placement_02_03_…`
+//! contains two.
 
 use std::fmt;
 
@@ -95,7 +94,7 @@ impl Id {
         family.id(number)
     }
 
-    /// The ids that the name of a test carries: behind the word of a series, every word that is a number of it.
+    /// The ids in the name of a test: all numbers after the prefix of a series.
     pub(super) fn carried_by(name: &str) -> Vec<Id> {
         let mut found = Vec::new();
         let mut series = None;

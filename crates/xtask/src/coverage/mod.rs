@@ -1,7 +1,5 @@
-//! `cargo xtask coverage DIR`: which scenarios of a specification no test shows.
-//!
-//! Decides from names alone: a test carries a scenario's id in its name (a test function's, or a script's under `tests/`).
-//! It says nothing about whether the test is a good one.
+//! `cargo xtask coverage DIR`: scenarios of a specification without a test. A test has the id of its scenario in its name (of
+//! the function, or of the script under `tests/`).
 
 mod id;
 mod scenarios;
@@ -53,7 +51,7 @@ impl Coverage {
     }
 }
 
-/// What one file's scenarios come to.
+/// The result for one file.
 #[derive(Debug, Default)]
 struct FileGaps {
     total: usize,

@@ -1,8 +1,5 @@
-//! Which scenarios a specification file names.
-//!
-//! Decides from the text of one Markdown file: numbered rows of tables under a heading "Acceptance scenarios", numbered
-//! sentences under a heading "Checklist", and ids such as `UR-04`, `PL-S1` or `EV-3` that open a heading or a table row. A
-//! mention elsewhere is no scenario.
+//! The scenarios in a Markdown file: numbered table rows under a heading "Acceptance scenarios", numbered sentences under a
+//! heading "Checklist", and ids such as `UR-04`, `PL-S1` or `EV-3` at the start of a heading or table row.
 
 use super::id::{Family, Id};
 

@@ -1,5 +1,5 @@
-//! Times and ages in answers. A moment near now becomes a placeholder that keeps its format; a moment that a script has
-//! written itself stays readable.
+//! Masks times and ages in responses. A time near now becomes a placeholder that keeps its format; a time written by a script
+//! stays.
 
 use jiff::{Timestamp, ToSpan};
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 /// How long a server may take to serve a new kind.
 const ESTABLISHED_WITHIN: Duration = Duration::from_mins(1);
-/// Pause between two looks.
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Creates every `*.yaml` of the directory (one or more documents each) that is not there yet.
+/// Creates every document in the `*.yaml` files of the directory that does not exist yet.
 pub(super) async fn load(directory: &Path, target: &Target) -> Result<()> {
     let mut files: Vec<_> = std::fs::read_dir(directory)
         .with_context(|| format!("list {}", directory.display()))?

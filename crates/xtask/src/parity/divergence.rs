@@ -1,5 +1,4 @@
-//! Known differences between two servers, and the rule that none of them may hide a request that the real server
-//! refuses and ours accepts.
+//! Known differences between two servers. An entry must never hide a request that the real server rejects and ours accepts.
 
 /// In which way ours differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,4 @@
-//! Runs one kubectl command of a case to its end, or until it has printed enough: a watch never ends by itself.
-//! Decides nothing about what the output means.
+//! Runs a kubectl command of a case until it ends, or until it has printed enough lines.
 
 use anyhow::{Context as _, Result};
 use std::process::Stdio;
@@ -15,7 +14,7 @@ pub(super) struct Printed {
     pub(super) exit_code: Option<i32>,
 }
 
-/// When a command that goes on for ever is ended, and what happens while it runs.
+/// When to stop an endless command, and what to run meanwhile.
 #[derive(Debug)]
 pub(super) struct Follow {
     /// The command is ended after this many lines.
@@ -65,7 +64,7 @@ async fn start(mut command: Command, input: &str) -> Result<Child> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().context("start kubectl")?;
     if let Some(mut stdin) = child.stdin.take() {
-        // kubectl may end without reading; that is its answer, not our failure.
+        // kubectl may end without reading its input.
         let _ = stdin.write_all(input.as_bytes()).await;
     }
     Ok(child)
@@ -91,7 +90,7 @@ mod tests {
     async fn an_endless_command_ends_after_the_lines_that_are_wanted() {
         let directory = tempfile::tempdir().expect("a directory");
         let pipe = directory.path().join("pipe").display().to_string();
-        // The shell becomes the last program, so that nothing is left when it is ended.
+        // `exec` replaces the shell, so that the kill leaves no process.
         let endless = shell(&format!("mkfifo {pipe}; echo one; cat {pipe}; exec cat {pipe}"));
         let meanwhile = Some((1, shell(&format!("echo two > {pipe}"))));
         let printed = follow(endless, Follow { lines: 2, meanwhile }).await.expect("runs");

@@ -1,14 +1,14 @@
-//! The parity suite: one set of scripts, two API servers, normalised answers side by side. The real kube-apiserver is
-//! right by definition. Works against any base URL with a bearer token.
+//! The parity suite: one set of scripts, two API servers, and a comparison of the normalised responses. The real
+//! kube-apiserver is the reference. Works with any base URL and bearer token.
 
 mod age;
 pub mod command;
 pub mod compare;
 mod crds;
+mod descriptions;
 pub mod divergence;
 mod kubectl;
 mod normalise;
-mod prose;
 pub mod runner;
 pub mod script;
 pub mod target;

@@ -1,8 +1,8 @@
-//! Makes the answers of two servers comparable: what must differ between any two runs (identities, versions, times,
-//! ports) becomes a placeholder, everything else stays. Equal values get equal placeholders within a case, so that
-//! "the resourceVersion did not change" is still visible.
+//! Makes responses of two servers comparable: values that differ between any two runs (uids, versions, times, ports) become
+//! placeholders. Equal values get equal placeholders within a case, so that "the resourceVersion did not change" is still
+//! visible.
 
-use super::{age, prose};
+use super::{age, descriptions};
 use regex::{Captures, Regex};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl Normaliser {
 
     /// Output of kubectl: identities as everywhere, ages masked, column widths evened out.
     pub(super) fn terminal(&mut self, text: &str) -> String {
-        let text = prose::without_explanations(text);
+        let text = descriptions::without_explanations(text);
         let lines: Vec<String> = text.lines().map(age::even_out).collect();
         self.words(&lines.join("\n"))
     }
@@ -158,7 +158,7 @@ impl Normaliser {
                     _ => self.identity("rv", &version.clone()),
                 };
             }
-            // Their order follows the clock to the second, which no two runs share.
+            // Their order depends on times in seconds.
             ("managedFields", Value::Array(_)) => {
                 self.mask(child, below);
                 if let Value::Array(entries) = child {
@@ -167,12 +167,12 @@ impl Normaliser {
                     });
                 }
             }
-            // Each server describes its columns and its certificates in its own words; that it does so is compared.
+            // Servers word the descriptions of columns and certificates differently; compare only whether there is one.
             ("description", Value::String(words)) if place == Place::Columns && !words.is_empty() => {
-                prose::STAND_IN.clone_into(words);
+                descriptions::STAND_IN.clone_into(words);
             }
             ("description", Value::String(words)) if key == "kubernetes.io/description" => {
-                prose::STAND_IN.clone_into(words);
+                descriptions::STAND_IN.clone_into(words);
             }
             ("ca.crt", Value::String(certificate)) => "<certificate>".clone_into(certificate),
             ("continue", Value::String(token)) if !token.is_empty() => "<continue>".clone_into(token),
@@ -181,7 +181,7 @@ impl Normaliser {
         }
     }
 
-    /// Remembers a name that the server has made from `generateName`, for this and all later answers.
+    /// Remembers a name generated from `generateName`, for this and all later responses.
     fn note_generated_name(&mut self, map: &serde_json::Map<String, Value>) {
         let metadata = map.get("metadata").and_then(Value::as_object);
         let text = |key: &str| metadata.and_then(|m| m.get(key)).and_then(Value::as_str);
@@ -196,8 +196,8 @@ impl Normaliser {
     }
 }
 
-/// Several causes of one refusal come in the order of a Go map, which is none: they are sorted, and so is their
-/// enumeration in the message, provided that the message lists exactly the causes.
+/// The causes of a rejection have the random order of a Go map: sorts them, and their list in the message if it contains exactly
+/// the causes.
 fn order_causes(status: &mut Value) {
     let Some(causes) = status.pointer("/details/causes").and_then(Value::as_array).cloned() else { return };
     let said = |causes: &[Value]| -> String {

@@ -1,5 +1,4 @@
-//! Runs one case on one server, step by step, in a namespace of its own, and writes down the answers.
-//! It compares nothing.
+//! Runs a case on one server, step by step, in its own namespace, and records the responses.
 
 use super::kubectl;
 use super::normalise::Normaliser;
@@ -32,8 +31,11 @@ pub async fn run(target: &Target, case: &Case, id: &str) -> Result<Transcript> {
             Ok(outcome) => outcome,
             Err(_) => Err(anyhow::anyhow!("no answer within {} s", STEP_WITHIN.as_secs())),
         };
-        let (text, accepted) = outcome.unwrap_or_else(|error| (format!("error: {error:#}"), None));
-        answers.push(Answer { step: step.name.clone(), text, accepted });
+        let Shown { text, accepted, failed } = outcome.unwrap_or_else(|error| {
+            let text = format!("error: {error:#}");
+            Shown { failed: Some(text.clone()), text, accepted: None }
+        });
+        answers.push(Answer { step: step.name.clone(), text, accepted, failed });
     }
     session.close().await;
     Ok(Transcript { case: case.name.clone(), answers })
@@ -47,8 +49,24 @@ struct Session<'a> {
 }
 
 type Headers = Vec<(String, String)>;
-/// What a step shows, and whether the server agreed.
-type Shown = (String, Option<bool>);
+/// What a step shows, whether the server agreed, and why the step did not do what it is for.
+struct Shown {
+    text: String,
+    accepted: Option<bool>,
+    failed: Option<String>,
+}
+
+impl Shown {
+    fn new(text: String, accepted: bool) -> Self {
+        Self { text, accepted: Some(accepted), failed: None }
+    }
+
+    /// Records a failure, also in the text.
+    fn fail(&mut self, why: String) {
+        let _ = write!(self.text, "\n({why})");
+        self.failed.get_or_insert(why);
+    }
+}
 
 impl<'a> Session<'a> {
     async fn open(target: &'a Target, id: &str) -> Result<Self> {
@@ -102,15 +120,16 @@ impl<'a> Session<'a> {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         };
-        let accepted = Some(answer.status().is_success());
+        let accepted = answer.status().is_success();
         let (parts, body) = answer.into_parts();
         let directives: Vec<Directive> = step.directives.iter().map(|directive| self.filled(directive)).collect();
-        let mut text = transcript::http(parts.status, &parts.headers, &body, &directives, &mut self.normaliser);
+        let text = transcript::http(parts.status, &parts.headers, &body, &directives, &mut self.normaliser);
+        let mut shown = Shown::new(text, accepted);
         if !reached {
-            let _ = write!(text, "\n(not reached within {} s)", UNTIL_WITHIN.as_secs());
+            shown.fail(format!("not reached within {} s", UNTIL_WITHIN.as_secs()));
         }
-        self.save(step, &body, &mut text);
-        Ok((text, accepted))
+        self.save(step, &body, &mut shown);
+        Ok(shown)
     }
 
     /// Headers with variables filled in; a YAML body becomes JSON unless the script has named a content type.
@@ -146,16 +165,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn save(&mut self, step: &Step, body: &Bytes, text: &mut String) {
+    fn save(&mut self, step: &Step, body: &Bytes, shown: &mut Shown) {
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         for directive in &step.directives {
             if let Directive::Save { variable, pointer } = directive {
                 match value.pointer(pointer) {
                     Some(Value::String(found)) => self.variables.set(variable, found.clone()),
                     Some(found) => self.variables.set(variable, found.to_string()),
-                    None => {
-                        let _ = write!(text, "\n(nothing at {pointer} to save as {variable})");
-                    }
+                    None => shown.fail(format!("nothing at {pointer} to save as {variable}")),
                 }
             }
         }
@@ -176,7 +193,15 @@ impl<'a> Session<'a> {
             text.push('\n');
         }
         text.push_str(received.end);
-        Ok((text, Some(parts.status.is_success())))
+        let mut shown = Shown::new(text, parts.status.is_success());
+        let quiet = step.directives.contains(&Directive::Quiet);
+        shown.failed = match received.end {
+            watch::NOTHING_MORE if !quiet => Some("fewer events than the script expects".to_owned()),
+            watch::BROKEN => Some("the stream broke".to_owned()),
+            end if quiet && end != watch::NOTHING_MORE => Some("more came than the script expects".to_owned()),
+            _ => None,
+        };
+        Ok(shown)
     }
 
     async fn kubectl(&mut self, step: &Step, arguments: &[String], input: &str) -> Result<Shown> {
@@ -205,8 +230,9 @@ impl<'a> Session<'a> {
                 let _ = writeln!(text, "{title}{part}");
             }
         }
-        self.save(step, &Bytes::from(printed.stdout), &mut text);
-        Ok((text, Some(printed.exit_code.is_none_or(|code| code == 0))))
+        let mut shown = Shown::new(text, printed.exit_code.is_none_or(|code| code == 0));
+        self.save(step, &Bytes::from(printed.stdout), &mut shown);
+        Ok(shown)
     }
 
     fn command(&self, arguments: &[String]) -> Result<tokio::process::Command> {
@@ -228,7 +254,7 @@ impl<'a> Session<'a> {
         Ok(lines.map(|lines| kubectl::Follow { lines, meanwhile }))
     }
 
-    /// Removes what the case has left behind. A failure here concerns no answer.
+    /// Removes the objects of the case. Failures are ignored.
     async fn close(self) {
         let _ = self.target.call("DELETE", &format!("/api/v1/namespaces/{}", self.variables.namespace()), None).await;
         let crds = self.variables.fill("{{crds}}");

@@ -1,4 +1,4 @@
-//! The script format of a parity case: text in, typed steps out. Never talks to a server.
+//! The script format of a parity case: text in, typed steps out.
 //!
 //! ```text
 //! # What the case shows, for people.
@@ -18,6 +18,9 @@
 //! A step is its name, then directives, then one action line, then headers up to an empty line, then the body.
 //! Without a `Content-Type` the body is YAML that is sent as JSON; with one it is sent as it stands. `MERGE`, `STRATEGIC`,
 //! `JSONPATCH` and `APPLY` are PATCH with the matching type. The body of a kubectl step is its standard input.
+//!
+//! A step must succeed: the real server answers with 2xx, kubectl with exit code 0, a watch brings its events. A step that
+//! must fail says so with `@refused`, a watch that must bring nothing more with `@quiet`.
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -80,6 +83,21 @@ pub enum Directive {
     Meanwhile { after: usize, arguments: Vec<String> },
     /// The program that `kubectl edit` calls with the file to change.
     Editor(String),
+    /// The real server must refuse this step. Without it the real server must accept it.
+    Refused,
+    /// The watch must end because nothing more comes.
+    Quiet,
+}
+
+impl Step {
+    /// Whether the script says that a correct server rejects the step.
+    pub fn expects_refusal(&self) -> bool {
+        self.directives.iter().any(|directive| match directive {
+            Directive::Refused => true,
+            Directive::UntilStatus(status) => *status >= 400,
+            _ => false,
+        })
+    }
 }
 
 /// Reads every `*.txt` below `directory`, sorted by name.
@@ -168,7 +186,7 @@ fn parse_action(line: &str, mut headers: Vec<(String, String)>) -> Result<Action
         other => (other, None),
     };
     if let Some(patch_type) = patch_type {
-        // The marker tells the runner that the body is still YAML for people.
+        // The marker tells the runner to convert the body from YAML.
         headers.push((YAML_AS.to_owned(), patch_type.to_owned()));
     }
     Ok(Action::Http { method: method.to_owned(), target: rest.trim().to_owned(), headers })
@@ -190,6 +208,8 @@ fn parse_directive(line: &str) -> Result<Directive> {
         },
         ["@show", rest @ ..] if !rest.is_empty() => Directive::Show(pointers(rest)),
         ["@hide", rest @ ..] if !rest.is_empty() => Directive::Hide(pointers(rest)),
+        ["@refused"] => Directive::Refused,
+        ["@quiet"] => Directive::Quiet,
         ["@status-only"] => Directive::StatusOnly,
         ["@sorted"] => Directive::Sorted,
         ["@lines", lines] => Directive::Lines(lines.parse().with_context(|| format!("{lines:?} is no number"))?),

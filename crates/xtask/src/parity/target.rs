@@ -1,4 +1,4 @@
-//! A server that the suite runs against: any base URL with a bearer token and a CA, and the kubectl to use on it.
+//! A server of the parity suite: any base URL with a bearer token and a CA, and its kubectl.
 
 use crate::http::Endpoint;
 use crate::real::{Access, Server, kubeconfig};

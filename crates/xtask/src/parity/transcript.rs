@@ -1,4 +1,4 @@
-//! What a step was answered, as the text that two servers are compared by.
+//! The response of a step as text for the comparison.
 
 use super::normalise::Normaliser;
 use super::script::Directive;
@@ -13,8 +13,10 @@ use std::fmt::Write;
 pub struct Answer {
     pub step: String,
     pub text: String,
-    /// Whether the server agreed (2xx, or exit code 0); `None` if it could not be asked.
+    /// Whether the server accepted (2xx, or exit code 0); `None` without a response.
     pub accepted: Option<bool>,
+    /// Why the step did not behave as the script requires.
+    pub failed: Option<String>,
 }
 
 /// The answers of one case on one server.

@@ -1,5 +1,5 @@
-//! The variables of a running case: `{{name}}` in, text out. Names that were never set stay as they stand, so that a
-//! mistake in a script shows in the transcript.
+//! The variables of a case: replaces `{{name}}`. Unknown names are kept, so that a mistake in a script is visible in the
+//! transcript.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Reads a watch stream line by line until enough events have come, the server ends it, or time is up.
+//! Reads a watch stream until enough events have arrived, the server ends it, or a timeout.
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
@@ -6,6 +6,11 @@ use std::time::Duration;
 
 /// How long one event may be awaited. Scripts that wait for the server's own end set `timeoutSeconds` well below.
 const QUIET_AFTER: Duration = Duration::from_secs(15);
+
+/// No event came for a while, and the stream is still open.
+pub(super) const NOTHING_MORE: &str = "(nothing more came)";
+/// The connection ended in the middle.
+pub(super) const BROKEN: &str = "(the stream broke)";
 
 /// Events as they came, and how the stream ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,9 +27,9 @@ where
     let mut buffer = Vec::new();
     while lines.len() < events {
         let frame = match tokio::time::timeout(QUIET_AFTER, body.frame()).await {
-            Err(_) => return Received { lines, end: "(nothing more came)" },
+            Err(_) => return Received { lines, end: NOTHING_MORE },
             Ok(None) => return finished(lines, &buffer, "(the server ended the stream)"),
-            Ok(Some(Err(_))) => return finished(lines, &buffer, "(the stream broke)"),
+            Ok(Some(Err(_))) => return finished(lines, &buffer, BROKEN),
             Ok(Some(Ok(frame))) => frame,
         };
         if let Some(data) = frame.data_ref() {

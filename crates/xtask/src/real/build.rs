@@ -1,5 +1,5 @@
-//! Builds the real components from source with the Go toolchain and keeps them in a cache that outlives the clone.
-//! The cache is keyed by version; a lock file lets two builders share one build. Needs Go and a module proxy, nothing else.
+//! Builds the real components from source with Go and keeps them in a cache outside of the clone. The cache is keyed by
+//! version; a lock file lets concurrent builds share one result. Needs Go and a module proxy.
 
 use super::versions;
 use crate::console;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a line says that the compiler is still at it.
+/// Interval of progress lines during a build.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
-/// How often the compiler is looked at; short enough that a warm build does not feel slow.
+/// Polling interval of a build; short, so that a warm build is quick.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Where the five programs are.
+/// Paths of the five programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binaries {
     pub etcd: PathBuf,
@@ -37,7 +37,7 @@ impl Binaries {
         }
     }
 
-    /// Name and path of each, in the order in which they start; then those that people type.
+    /// Name and path of each program; servers in start order first.
     pub fn each(&self) -> [(&'static str, &Path); 5] {
         [
             ("etcd", &self.etcd),
@@ -65,7 +65,7 @@ fn cache_dir_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf>
         .context("no cache directory: set KUBEFLEET_CACHE or HOME")
 }
 
-/// The programs, built first if the cache does not have them. Waits for another builder rather than racing it.
+/// The programs; builds them if the cache does not have them. Waits for a concurrent build.
 pub fn ensure() -> Result<Binaries> {
     let cache = cache_dir()?.join("real");
     let binaries = Binaries::in_cache(&cache);
@@ -135,7 +135,7 @@ fn kubernetes_major_minor() -> (&'static str, &'static str) {
     (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"))
 }
 
-/// Helm is told its own release, and for which Kubernetes it renders where it is not told otherwise.
+/// Sets the version of Helm and its default Kubernetes version.
 fn helm_link_flags() -> String {
     let (major, minor) = kubernetes_major_minor();
     let mut flags = format!("-s -w -X helm.sh/helm/v3/internal/version.version={}", versions::HELM);
@@ -162,7 +162,7 @@ fn kubernetes_link_flags() -> String {
     format!("-s -w {}", stamped.join(" "))
 }
 
-/// Moves a finished program to its place in one step, so that nobody ever starts half a binary.
+/// Moves a finished program into the cache atomically.
 fn publish(staging: &Path, target: &Path) -> Result<()> {
     let (Some(directory), Some(name)) = (target.parent(), target.file_name()) else {
         bail!("{} is no place for a program", target.display());

@@ -1,4 +1,4 @@
-//! A client for a real server, for tests that talk to it as a program does.
+//! A kube client for a real server, for tests.
 
 use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};

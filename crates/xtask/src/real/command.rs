@@ -1,4 +1,4 @@
-//! `cargo xtask real-apiserver`: build the components, or run them until told to stop.
+//! `cargo xtask real-apiserver`: builds the components, or runs them until a termination signal.
 
 use super::{Options, RealCluster, build};
 use crate::console;
@@ -79,7 +79,7 @@ impl Run {
     }
 }
 
-/// Returns when a component has died.
+/// Completes when a component has ended.
 async fn watch_processes(cluster: &mut RealCluster) -> Result<()> {
     let mut tick = tokio::time::interval(std::time::Duration::from_secs(1));
     loop {

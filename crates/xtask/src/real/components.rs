@@ -1,4 +1,4 @@
-//! The flags of each real component, and how to see that it is ready. Knows no processes.
+//! The flags and readiness checks of the real components.
 
 use super::pki::{self, Pki};
 use crate::http::Endpoint;
@@ -110,7 +110,7 @@ impl Plane {
     }
 }
 
-/// A loopback port that nobody uses at this moment.
+/// A free loopback port.
 pub(super) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("find a free port")?;
     Ok(listener.local_addr().context("read the free port")?.port())

@@ -1,4 +1,4 @@
-//! The text of a kubeconfig for some servers. JSON is YAML, so it is written as JSON and never parsed by hand.
+//! Writes a kubeconfig for some servers, as JSON, which is valid YAML.
 
 use super::Server;
 use serde_json::json;

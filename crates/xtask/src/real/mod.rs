@@ -1,5 +1,5 @@
-//! Real Kubernetes control planes on loopback: builds the components once, starts etcd and any number of API servers
-//! beside it, and takes everything down again when the value is dropped. Listens on 127.0.0.1 only.
+//! Real Kubernetes control planes on loopback: builds the components once, starts etcd and any number of API servers, and
+//! stops everything on drop. Listens only on 127.0.0.1.
 
 pub mod build;
 mod client;
@@ -25,9 +25,9 @@ pub use kubeconfig::{Access, kubeconfig};
 
 /// How long a component may take to become ready: a loaded two-core machine needs about 30 s for two API servers.
 const READY_WITHIN: Duration = Duration::from_mins(3);
-/// Pause between two looks at a component that is not ready yet.
+/// Polling interval of readiness.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A free port may be taken by somebody else between finding and using it; then a start is tried again.
+/// Attempts to start, because another process may take a free port before it is used.
 const START_ATTEMPTS: usize = 3;
 
 /// What to start.
@@ -37,7 +37,7 @@ pub struct Options {
     pub count: usize,
     /// Also run kube-controller-manager (namespaces, garbage collection, service accounts) beside each API server.
     pub controller_manager: bool,
-    /// It also looks after Deployments and Jobs. Their pods stay pending: there is no scheduler and no kubelet.
+    /// Also run the controllers of Deployments and Jobs. Pods stay pending: there is no scheduler and no kubelet.
     pub workloads: bool,
     /// etcd syncs every write to disk before it answers. Tests do without.
     pub synced: bool,
@@ -168,7 +168,7 @@ impl RealCluster {
         std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
     }
 
-    /// Waits for a 200 of `path`; ends early, with the log, when any process has died.
+    /// Waits for a 200 of `path`; fails with the log if a process has ended.
     async fn wait_ready(&mut self, endpoint: &Endpoint, path: &str, token: Option<&str>) -> Result<()> {
         let started = Instant::now();
         loop {

@@ -1,5 +1,5 @@
-//! Certificates and keys for one real control plane: a CA, a serving certificate for loopback, an administrator's
-//! client certificate and the service-account key pair. Made fresh for every start, never meant to outlive it.
+//! Certificates and keys of a real control plane: a CA, a serving certificate for loopback, an administrator's client
+//! certificate and the service account key pair. Generated at every start.
 
 use anyhow::{Context, Result};
 use rcgen::{

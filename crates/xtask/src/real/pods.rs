@@ -1,5 +1,5 @@
-//! What a kubelet would tell of a pod, and what comes of it. Real servers here have no nodes, so pods stay pending for ever; a test that needs more
-//! says what a kubelet would say. It decides nothing about when, and talks to nobody.
+//! Pod statuses that a kubelet would report, and the resulting Deployment status. The real servers have no nodes, so tests set
+//! the status of Pods.
 
 use serde_json::{Value, json};
 

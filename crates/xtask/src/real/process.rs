@@ -1,5 +1,5 @@
-//! One child process with a log file that cannot outlive its parent. A small shell stands between: it holds the read
-//! end of a pipe whose write end is ours, and kills the program when the pipe closes, however we end.
+//! A child process with a log file that cannot outlive its parent. A small shell holds the read end of a pipe whose write end
+//! is ours, and kills the program when the pipe closes.
 
 use anyhow::{Context, Result};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
 /// `$@` runs in the background; a watcher waits for end-of-file on our pipe and then kills it. The shell itself ends
 /// with the program, so that a program that dies by itself is noticed.
-const KEEPER: &str = r#"exec 3<&0; "$@" 3<&- </dev/null & program=$!; (cat <&3 >/dev/null; kill -9 $program 2>/dev/null) & wait $program"#;
+const WRAPPER: &str = r#"exec 3<&0; "$@" 3<&- </dev/null & program=$!; (cat <&3 >/dev/null; kill -9 $program 2>/dev/null) & wait $program"#;
 /// Lines of a log that are shown when a start fails: enough for Go's error after its flag dump.
 const LAST_LINES: usize = 25;
 
@@ -29,13 +29,13 @@ impl Process {
         let output = File::create(&log).with_context(|| format!("create {}", log.display()))?;
         let errors = output.try_clone().context("share the log file")?;
         let mut child = Command::new("sh")
-            .args(["-c", KEEPER, name])
+            .args(["-c", WRAPPER, name])
             .arg(program)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(output)
             .stderr(errors)
-            // Ctrl-C reaches a whole group; the order of the end is ours to decide.
+            // Ctrl-C is sent to the whole process group; the parent decides the order of shutdown.
             .process_group(0)
             .spawn()
             .with_context(|| format!("start {name}"))?;

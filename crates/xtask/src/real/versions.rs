@@ -1,5 +1,4 @@
-//! Which real components the suite is held against. The Go modules under `hack/real` pin the same versions; a test
-//! below keeps the two from drifting apart.
+//! Versions of the real components. The Go modules under `hack/real` pin the same versions; a test below compares them.
 
 use std::path::PathBuf;
 
@@ -9,7 +8,7 @@ pub const KUBERNETES: &str = "v1.34.4";
 pub const ETCD: &str = "v3.6.5";
 /// Release of Helm: the last one that is made for this release of Kubernetes.
 pub const HELM: &str = "v3.19.5";
-/// Stamped into the binaries so that one source gives one byte sequence; the day itself means nothing.
+/// Build date of the binaries, fixed for reproducible builds.
 pub const BUILD_DATE: &str = "2026-02-10T00:00:00Z";
 
 /// The directory that holds the three Go modules.

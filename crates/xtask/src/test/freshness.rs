@@ -1,8 +1,5 @@
-//! What has passed already, and whether anything has changed since.
-//!
-//! Decides from the names, sizes and times of the files that an outcome depends on, as a build tool does, and keeps the
-//! answer under `target/`. It never takes a failure for a pass: only what passed is noted, and what cannot be read counts
-//! as changed.
+//! Remembers which tests have passed, keyed by names, sizes and times of their input files, under `target/`. Only passes are
+//! recorded, and files that cannot be read count as changed: a failure must never count as a pass.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,9 +10,9 @@ use std::time::UNIX_EPOCH;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-/// Where the notes are kept, below the workspace.
+/// The file of the records, below the workspace.
 const NOTES: &str = "target/xtask-test.json";
-/// What outside of `crates` decides how programs are built and what they are given.
+/// Inputs of builds and tests outside of `crates`.
 const SHARED_INPUTS: &[&str] = &[
     ".cargo",
     "Cargo.lock",
@@ -26,12 +23,13 @@ const SHARED_INPUTS: &[&str] = &[
     "docs/INSTALL.md",
     "docs/STAGED-UPDATE.md",
     "examples",
+    "fuzz/corpus",
     "rust-toolchain.toml",
 ];
-/// Directories that hold results, never inputs.
+/// Output directories.
 const NOT_AN_INPUT: &[&str] = &["target", ".git"];
 
-/// The files that an outcome depends on, as they were seen.
+/// The input files of a result.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Seen {
     files: BTreeMap<PathBuf, String>,
@@ -52,7 +50,7 @@ impl Seen {
         Ok(self)
     }
 
-    /// Adds what outside of `crates` the programs are built from and given.
+    /// Adds the inputs outside of `crates`.
     pub(super) fn shared(mut self, root: &Path) -> anyhow::Result<Self> {
         for path in SHARED_INPUTS.iter().map(|name| root.join(name)).filter(|path| path.exists()) {
             if path.is_dir() { self.walk(&path)? } else { self.add(&path)? }
@@ -60,7 +58,7 @@ impl Seen {
         Ok(self)
     }
 
-    /// Adds the whole workspace but what is made from it.
+    /// Adds the whole workspace except output directories.
     pub(super) fn workspace(mut self, root: &Path) -> anyhow::Result<Self> {
         for path in entries(root)? {
             if path.file_name().is_some_and(|name| NOT_AN_INPUT.iter().any(|not| *not == name)) {
@@ -85,7 +83,7 @@ impl Seen {
         Ok(())
     }
 
-    /// One short text that changes when any of the files does.
+    /// A hash of the files.
     fn fingerprint(&self) -> String {
         let mut text = String::new();
         for seed in 0..2_u8 {
@@ -105,7 +103,7 @@ fn entries(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     paths.collect::<Result<_, _>>().with_context(what)
 }
 
-/// What passed, by name.
+/// The passed parts, by name.
 #[derive(Debug)]
 pub(super) struct Passed {
     path: PathBuf,
@@ -115,11 +113,11 @@ pub(super) struct Passed {
 }
 
 impl Passed {
-    /// Reads the notes of earlier runs. With `run_all` they are not looked at, only written.
+    /// Reads the records of earlier runs. With `run_all` they are ignored and only written.
     pub(super) fn open(root: &Path, run_all: bool) -> Self {
         let path = root.join(NOTES);
         let text = std::fs::read(&path).unwrap_or_default();
-        // Notes that cannot be read are as good as none: everything runs.
+        // Without readable records everything runs.
         let notes = serde_json::from_slice(&text).unwrap_or_default();
         Self { path, notes, run_all, left_out: 0 }
     }
@@ -132,19 +130,19 @@ impl Passed {
         holds
     }
 
-    /// The closing line with which it passed.
+    /// The summary line of the pass.
     pub(super) fn closing_line(&self, name: &str) -> &str {
         self.notes.get(name).and_then(|note| note["closing"].as_str()).unwrap_or_default()
     }
 
-    /// Notes that it passed, and writes the notes down at once: a later failure must not lose them.
+    /// Records a pass and saves at once, so that a later failure does not lose it.
     pub(super) fn note(&mut self, name: &str, seen: &Seen, closing: Option<&str>) -> anyhow::Result<()> {
         self.notes.insert(name.to_owned(), json!({"seen": seen.fingerprint(), "closing": closing}));
         let text = serde_json::to_vec_pretty(&self.notes)?;
         std::fs::write(&self.path, text).with_context(|| format!("cannot write {}", self.path.display()))
     }
 
-    /// How much was not run again.
+    /// Number of skipped parts.
     pub(super) fn left_out(&self) -> usize {
         self.left_out
     }
@@ -182,7 +180,7 @@ mod tests {
         let mut later = Passed::open(root, false);
         assert!(later.holds("part", &seen(root)));
         assert_eq!(later.closing_line("part"), "9 passed");
-        std::fs::write(root.join("crates/two/b.rs"), "somebody else's").unwrap();
+        std::fs::write(root.join("crates/two/b.rs"), "another crate").unwrap();
         std::fs::write(root.join("target/d"), "a result").unwrap();
         std::fs::write(root.join("README.md"), "words").unwrap();
         assert!(later.holds("part", &seen(root)));

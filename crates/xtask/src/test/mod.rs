@@ -1,11 +1,10 @@
-//! `cargo xtask test`: everything that must hold before a change lands, in one command.
-//!
-//! Decides which parts there are and their order: the quick ones first. Each part prints its own summary; the first one
-//! that fails ends the run with its name. It installs nothing: what a part needs, it builds. A part that has passed is
-//! not run again until something changes that it is made of; it says so, and `--all` runs it anyway.
+//! `cargo xtask test`: everything that must pass before a change lands, quick parts first. Stops at the first part that fails.
+//! A part that has passed is skipped until its inputs change, unless `--all` is given.
 
+mod dependencies;
 mod freshness;
 mod programs;
+mod seeds;
 
 use std::path::Path;
 use std::process::Command;
@@ -17,6 +16,7 @@ use clap::Args;
 use crate::codegen::workspace_root;
 use crate::{cargo, console, real};
 use freshness::{Passed, Seen};
+use seeds::Seed;
 
 /// Runs all checks and tests, the quick ones first; stops at the first part that fails and names it
 #[derive(Debug, Args)]
@@ -24,9 +24,12 @@ pub struct Test {
     /// Run only the parts whose name contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Run also what is unchanged since it passed (the default where the environment has CI)
+    /// Also run parts that are unchanged since they passed (the default if CI is set)
     #[arg(long)]
     all: bool,
+    /// First seed of random tests, instead of the seed of the commit; runs all parts
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
 }
 
 /// One part of the test command.
@@ -36,25 +39,27 @@ struct Part {
 }
 
 enum Work {
-    /// A command of cargo's that is quick when nothing has changed, because cargo keeps its own books.
+    /// A cargo command that is quick without changes, because cargo tracks them itself.
     Cargo(&'static [&'static str]),
-    /// A command of cargo's whose outcome depends on these directories of `crates` and on what all programs are built from.
+    /// A cargo command whose result depends on these directories of `crates` and the common inputs.
     Kept { crates: &'static [&'static str], cargo: &'static [&'static str], needs: Needs },
-    /// The test programs of the workspace, each with its own books.
+    /// The test programs of the workspace, each tracked separately.
     Programs,
+    /// `cargo deny`, which checks the dependencies of all crates.
+    Dependencies,
 }
 
-/// What has to be there before a part can start.
+/// Prerequisites of a part.
 #[derive(PartialEq, Eq)]
 enum Needs {
     Rust,
-    /// Kubernetes' own programs, which are built once, with Go, and kept.
+    /// The real Kubernetes programs, built once with Go.
     Kubernetes,
 }
 
-/// For what all crates together make.
+/// All crates.
 const ALL_CRATES: &[&str] = &[""];
-/// Crates that the embedded API server and its comparison are made of.
+/// Crates of the embedded API server and the parity suite.
 const PARITY_CRATES: &[&str] = &["apiserver", "fleet-api", "xtask"];
 
 const PARTS: &[Part] = &[
@@ -63,13 +68,22 @@ const PARTS: &[Part] = &[
         name: "clippy",
         work: Work::Cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]),
     },
+    Part { name: "dependencies", work: Work::Dependencies },
     Part { name: "tests", work: Work::Programs },
     Part { name: "documentation-tests", work: Work::Cargo(&["test", "--workspace", "--locked", "--doc"]) },
     Part {
         name: "sim",
         work: Work::Kept {
             crates: ALL_CRATES,
-            cargo: &["run", "--quiet", "--locked", "--bin", "xtask", "--", "sim", "--seeds", "200"],
+            cargo: &["run", "--quiet", "--locked", "--bin", "xtask", "--", "sim", "--seeds", "200", "--from", SEED],
+            needs: Needs::Rust,
+        },
+    },
+    Part {
+        name: "fuzz",
+        work: Work::Kept {
+            crates: ALL_CRATES,
+            cargo: &["run", "--quiet", "--locked", "--bin", "fleet-fuzz", "--", "--seconds", "3", "--runs", "100000"],
             needs: Needs::Rust,
         },
     },
@@ -118,17 +132,26 @@ const PARTS: &[Part] = &[
         },
     },
     Part {
+        name: "client-go",
+        work: Work::Kept {
+            crates: PARITY_CRATES,
+            cargo: &["test", "--workspace", "--locked", "--test", "client_go", "--", "--ignored", "--nocapture"],
+            needs: Needs::Rust,
+        },
+    },
+    Part {
         name: "parity",
         work: Work::Kept { crates: PARITY_CRATES, cargo: &["xtask", "parity"], needs: Needs::Kubernetes },
     },
 ];
 
-/// Tells tests which kubectl to type their commands with.
+/// The kubectl of tests.
 const KUBECTL: &str = "KUBECTL";
 
-/// Random cases are the same in every run of this command, so that a change never fails by somebody else's luck. A plain
-/// `cargo test` draws new ones, and what it finds is kept in `proptest-regressions`.
-const RANDOM_CASES: (&str, &str) = ("PROPTEST_RNG_SEED", "20261116");
+/// Placeholder of the seed in arguments.
+const SEED: &str = "{seed}";
+/// The seed of property tests. A plain `cargo test` uses random seeds and records failures in `proptest-regressions`.
+const RANDOM_CASES: &str = "PROPTEST_RNG_SEED";
 
 impl Test {
     pub fn execute(&self) -> anyhow::Result<()> {
@@ -140,9 +163,11 @@ impl Test {
             bail!("no part has that in its name; there are {}", names.join(", "));
         }
         let root = workspace_root();
-        let mut passed = Passed::open(&root, self.all || std::env::var_os("CI").is_some());
+        let seed = Seed::choose(self.seed, &root);
+        console::line(&seed);
+        let mut passed = Passed::open(&root, self.all || self.seed.is_some() || std::env::var_os("CI").is_some());
         for part in &parts {
-            run(part, &root, &mut passed)?;
+            run(part, &root, &seed, &mut passed).with_context(|| seed.to_string())?;
         }
         console::line(format_args!("\nall {} parts passed in {} s", parts.len(), started.elapsed().as_secs()));
         if passed.left_out() > 0 {
@@ -155,10 +180,10 @@ impl Test {
     }
 }
 
-fn run(part: &Part, root: &Path, passed: &mut Passed) -> anyhow::Result<()> {
+fn run(part: &Part, root: &Path, seed: &Seed, passed: &mut Passed) -> anyhow::Result<()> {
     let started = Instant::now();
     match &part.work {
-        Work::Cargo(arguments) => run_cargo(part.name, &mut cargo::command(arguments), root)?,
+        Work::Cargo(arguments) => run_cargo(part.name, &mut cargo::command(arguments), root, seed)?,
         Work::Kept { crates, cargo, needs } => {
             let directories: Vec<_> = crates.iter().map(|name| root.join("crates").join(name)).collect();
             let seen = Seen::default().directories(&directories)?.shared(root)?;
@@ -166,28 +191,35 @@ fn run(part: &Part, root: &Path, passed: &mut Passed) -> anyhow::Result<()> {
                 console::line(format_args!("\n== {}: unchanged since it passed", part.name));
                 return Ok(());
             }
-            let mut command = cargo::command(cargo);
+            let first = seed.number.to_string();
+            let arguments: Vec<&str> =
+                cargo.iter().map(|word| if *word == SEED { first.as_str() } else { *word }).collect();
+            let mut command = cargo::command(&arguments);
             if *needs == Needs::Kubernetes {
                 command.env(KUBECTL, real::build::ensure()?.kubectl);
             }
-            run_cargo(part.name, &mut command, root)?;
+            run_cargo(part.name, &mut command, root, seed)?;
             passed.note(part.name, &seen, None)?;
+        }
+        Work::Dependencies => {
+            console::line(format_args!("\n== {}: cargo deny check", part.name));
+            dependencies::check(root).with_context(|| format!("{} failed", part.name))?;
         }
         Work::Programs => {
             console::line(format_args!("\n== {}: cargo test --workspace --locked", part.name));
-            programs::run_all(root, passed).with_context(|| format!("{} failed", part.name))?;
+            programs::run_all(root, seed, passed).with_context(|| format!("{} failed", part.name))?;
         }
     }
     console::line(format_args!("== {} passed in {} s", part.name, started.elapsed().as_secs()));
     Ok(())
 }
 
-fn run_cargo(part: &str, command: &mut Command, root: &Path) -> anyhow::Result<()> {
+fn run_cargo(part: &str, command: &mut Command, root: &Path, seed: &Seed) -> anyhow::Result<()> {
     let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     console::line(format_args!("\n== {part}: cargo {}", words.join(" ")));
     let status = command
         .current_dir(root)
-        .env(RANDOM_CASES.0, RANDOM_CASES.1)
+        .env(RANDOM_CASES, seed.number.to_string())
         .status()
         .with_context(|| format!("{part}: cannot start cargo"))?;
     if !status.success() {

@@ -1,7 +1,5 @@
-//! The workspace's test programs: built together, run two or more at a time, each shown whole with its own closing line.
-//!
-//! Decides what a program's outcome depends on: the program, the other programs of its package (tests start them), the
-//! files of the package and those that all packages share. It decides nothing about the tests in them.
+//! The test programs of the workspace: built together, run in parallel, each printed with its own summary. The result of a
+//! program depends on the programs and files of its package and on the files that all packages share.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -15,6 +13,7 @@ use serde_json::Value;
 
 use super::RANDOM_CASES;
 use super::freshness::{Passed, Seen};
+use super::seeds::Seed;
 use crate::{cargo, console};
 
 /// The package whose tests read the sources and documents of all others.
@@ -23,7 +22,7 @@ const READS_ALL_SOURCES: &str = "xtask";
 /// One program with tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Program {
-    /// Package and target, as a person would say it.
+    /// Package and target, for messages.
     name: String,
     package: String,
     executable: PathBuf,
@@ -37,8 +36,8 @@ struct Built {
     executables: BTreeMap<String, Vec<PathBuf>>,
 }
 
-/// Builds all test programs and runs those that have not passed as they are now.
-pub(super) fn run_all(root: &Path, passed: &mut Passed) -> anyhow::Result<()> {
+/// Builds all test programs and runs those that are new or have changed since they passed.
+pub(super) fn run_all(root: &Path, seed: &Seed, passed: &mut Passed) -> anyhow::Result<()> {
     let built = build(root)?;
     let mut stale = Vec::new();
     for program in &built.tests {
@@ -55,7 +54,7 @@ pub(super) fn run_all(root: &Path, passed: &mut Passed) -> anyhow::Result<()> {
     in_parallel(
         &stale,
         at_once,
-        |(program, _)| start(program),
+        |(program, _)| start(program, seed),
         |index, output| {
             let (program, seen) = &stale[index];
             let output = output.with_context(|| format!("cannot start {}", program.executable.display()))?;
@@ -88,7 +87,7 @@ fn build(root: &Path) -> anyhow::Result<Built> {
     Ok(built)
 }
 
-/// Reads what cargo says of the things it built, a JSON object a line.
+/// Parses the messages of cargo, one JSON object per line.
 fn built(messages: &str) -> Built {
     let mut built = Built::default();
     for line in messages.lines() {
@@ -128,12 +127,12 @@ fn inputs(root: &Path, program: &Program, built: &Built) -> anyhow::Result<Seen>
     Ok(seen)
 }
 
-/// Runs a program where cargo would run it, and waits for its end.
-fn start(program: &Program) -> std::io::Result<Output> {
+/// Runs a program in the directory that cargo would use.
+fn start(program: &Program, seed: &Seed) -> std::io::Result<Output> {
     Command::new(&program.executable)
         .current_dir(&program.directory)
         .env("CARGO_MANIFEST_DIR", &program.directory)
-        .env(RANDOM_CASES.0, RANDOM_CASES.1)
+        .env(RANDOM_CASES, seed.number.to_string())
         .stdin(Stdio::null())
         .output()
 }
@@ -141,18 +140,18 @@ fn start(program: &Program) -> std::io::Result<Output> {
 fn show(program: &Program, output: &Output) {
     console::line(format_args!("\n   running {}", program.name));
     for (stream, bytes) in [(true, &output.stdout), (false, &output.stderr)] {
-        // As in the console: a reader that has gone away ends the talk, not the chore.
+        // A closed pipe is not an error, as in `console`.
         let _ = if stream { std::io::stdout().write_all(bytes) } else { std::io::stderr().write_all(bytes) };
     }
 }
 
-/// The test runner's last word, if it got that far.
+/// The summary line of the test runner, if there is one.
 fn closing_line(stdout: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(stdout).ok()?;
     text.lines().rev().find(|line| line.starts_with("test result:"))
 }
 
-/// Does `work` on all items with so many threads, and hands each result over as it comes, in this thread.
+/// Processes all items with some threads, and passes each result to a function in this thread.
 fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     at_once: usize,

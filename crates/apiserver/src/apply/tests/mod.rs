@@ -11,6 +11,7 @@ mod conflicts;
 mod edges;
 mod entries;
 mod fields;
+mod growth;
 mod kind;
 mod owners;
 mod properties;
@@ -31,14 +32,14 @@ pub(super) const API_VERSION: &str = "example.com/v1";
 const MINUTE_SECONDS: i64 = 60;
 
 /// The object under test and the clock.
-pub(super) struct World {
+pub(super) struct Fixture {
     schema: Schema,
     pub(super) live: Option<Value>,
     minute: i64,
     pub(super) api_version: &'static str,
 }
 
-impl World {
+impl Fixture {
     pub(super) fn new() -> Self {
         Self { schema: kind::web(), live: None, minute: 0, api_version: API_VERSION }
     }
@@ -168,18 +169,18 @@ pub(super) fn yaml(text: &str) -> Value {
 
 /// Runs the steps and prints refusals, then the object and its owners.
 pub(super) fn run(steps: &str) -> String {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let mut out = String::new();
     for step in yaml(steps).as_array().unwrap() {
         let (head, body) = step.as_object().unwrap().iter().next().unwrap();
         let (verb, manager) = head.split_once(' ').unwrap_or((head, ""));
         let (manager, version) = manager.split_once(" in ").unwrap_or((manager, "v1"));
-        world.api_version = if version == "v1" { API_VERSION } else { "example.com/v1beta1" };
-        if let Some(live) = &mut world.live {
-            live["apiVersion"] = json!(world.api_version);
+        fixture.api_version = if version == "v1" { API_VERSION } else { "example.com/v1beta1" };
+        if let Some(live) = &mut fixture.live {
+            live["apiVersion"] = json!(fixture.api_version);
         }
-        let before = world.live.clone();
-        match world.step(verb, manager, body) {
+        let before = fixture.live.clone();
+        match fixture.step(verb, manager, body) {
             Err(error) => {
                 writeln!(out, "{head}: {} {}", error.code(), error.message).unwrap();
                 for cause in error.details.map(|details| details.causes).unwrap_or_default() {
@@ -187,11 +188,11 @@ pub(super) fn run(steps: &str) -> String {
                     writeln!(out, "  {} | {} | {}", text("reason"), text("field"), text("message")).unwrap();
                 }
             }
-            Ok(()) if before.is_some() && before == world.live => writeln!(out, "{head}: no change").unwrap(),
+            Ok(()) if before.is_some() && before == fixture.live => writeln!(out, "{head}: no change").unwrap(),
             Ok(()) => {}
         }
     }
-    out + &world.printed()
+    out + &fixture.printed()
 }
 
 #[track_caller]

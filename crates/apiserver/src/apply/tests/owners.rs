@@ -1,4 +1,4 @@
-//! Who owns what after which writes.
+//! Field owners after sequences of writes.
 
 use expect_test::expect;
 
@@ -58,7 +58,7 @@ fn an_applier_owns_only_leaves_and_list_items() {
 }
 
 #[test]
-fn the_status_in_a_write_to_the_main_resource_is_owned_by_nobody() {
+fn the_status_in_a_write_to_the_main_resource_has_no_owner() {
     check(
         r#"
         - create kubectl: {spec: {replicas: 1}, status: {ready: 1}}

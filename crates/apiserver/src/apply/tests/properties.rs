@@ -7,7 +7,7 @@ use super::super::remove::{Emptied, remove_fields};
 use super::super::typed::{compare, fields_of};
 use super::super::types::Type;
 use super::super::{FieldSet, managed, meta};
-use super::{World, kind, owned_sets};
+use super::{Fixture, kind, owned_sets};
 
 /// Sequences per property: enough to meet every pair of verbs, few enough for every build.
 const CASES: u32 = 64;
@@ -127,16 +127,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step(), 1..8)
 }
 
-/// The world after the writes; refused ones have no effect.
-fn after(steps: &[Step]) -> World {
-    let mut world = World::new();
+/// The fixture after the writes; refused ones have no effect.
+fn after(steps: &[Step]) -> Fixture {
+    let mut fixture = Fixture::new();
     for step in steps {
-        let before = world.live.clone();
-        if world.step(step.verb, step.manager, &step.body).is_err() {
-            assert_eq!(before, world.live);
+        let before = fixture.live.clone();
+        if fixture.step(step.verb, step.manager, &step.body).is_err() {
+            assert_eq!(before, fixture.live);
         }
     }
-    world
+    fixture
 }
 
 /// All that is owned in an object.
@@ -174,23 +174,23 @@ proptest! {
 
     #[test]
     fn applying_twice_changes_nothing_more(steps in steps(), body in body(), force in any::<bool>()) {
-        let mut world = after(&steps);
+        let mut fixture = after(&steps);
         let verb = if force { "force" } else { "apply" };
-        if world.step(verb, "anna", &body).is_ok() {
-            let once = world.live.clone();
-            world.step("apply", "anna", &body).unwrap();
-            prop_assert_eq!(once, world.live);
+        if fixture.step(verb, "anna", &body).is_ok() {
+            let once = fixture.live.clone();
+            fixture.step("apply", "anna", &body).unwrap();
+            prop_assert_eq!(once, fixture.live);
         }
     }
 
     #[test]
     fn who_applies_by_force_owns_all_it_applied(steps in steps(), body in body()) {
-        let mut world = after(&steps);
-        world.step("force", "anna", &body).unwrap();
+        let mut fixture = after(&steps);
+        fixture.step("force", "anna", &body).unwrap();
         let schema = kind::web();
         let applied = json!({"spec": body["spec"], "metadata": body["metadata"]});
         let wanted = fields_of(Type::root(&schema), &applied).difference(meta::never_owned());
-        let object = world.live.unwrap();
+        let object = fixture.live.unwrap();
         let managed = managed::Managed::read(meta::managed_fields(&object), true).unwrap();
         let owned = managed.entries.get(r#"{"manager":"anna","operation":"Apply"}"#).map(|entry| entry.set().clone());
         prop_assert_eq!(owned.unwrap_or_default(), wanted);
@@ -198,8 +198,8 @@ proptest! {
 
     #[test]
     fn what_is_owned_is_in_the_object(steps in steps()) {
-        let world = after(&steps);
-        let object = world.live.unwrap_or_default();
+        let fixture = after(&steps);
+        let object = fixture.live.unwrap_or_default();
         let schema = kind::web();
         let ty = Type::root(&schema);
         // Owners of structs and of emptied lists hold the container, which counts as there when the object has it.
@@ -220,8 +220,8 @@ proptest! {
             fields_of(ty, &first).intersection(&theirs).into_owned()
         };
         remove_fields(ty, &mut first, &shared, Emptied::Stays);
-        let mut world = World::new();
-        world.step("apply", "anna", &first).unwrap();
+        let mut fixture = Fixture::new();
+        fixture.step("apply", "anna", &first).unwrap();
         let clash = {
             let theirs = fields_of(ty, &second);
             !fields_of(ty, &first).intersection(&theirs).is_empty()
@@ -229,6 +229,6 @@ proptest! {
         prop_assume!(!clash);
         // A type that changes from one applier to the other is no disjoint field.
         prop_assume!(first["spec"].get("anything").is_none() || second["spec"].get("anything").is_none());
-        prop_assert!(world.step("apply", "bert", &second).is_ok());
+        prop_assert!(fixture.step("apply", "bert", &second).is_ok());
     }
 }

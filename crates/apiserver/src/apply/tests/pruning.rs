@@ -1,4 +1,4 @@
-//! What goes when an applier no longer applies it, and what stays.
+//! Which fields are removed when a manager no longer applies them.
 
 use expect_test::expect;
 

@@ -79,7 +79,7 @@ fn an_item_applied_twice_is_refused() {
 }
 
 #[test]
-fn an_update_may_hold_what_no_schema_knows_but_then_nobody_owns_anything() {
+fn an_update_may_have_unknown_fields_but_then_nothing_has_an_owner() {
     check(
         r#"
         - create kubectl: {spec: {mystery: {a: 1}, replicas: many, containers: [{image: x}, {name: a}]}}

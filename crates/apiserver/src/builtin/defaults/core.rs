@@ -75,7 +75,7 @@ fn pod_level_requests(spec: &mut Object) {
     }
 }
 
-/// What the containers ask for together, but at least what the hungriest init container asks for.
+/// The sum of the containers' requests, but at least the largest request of an init container.
 fn container_requests(spec: &Object, resource: &str) -> Option<Quantity> {
     let of = |kind: &str| {
         let containers = field(spec, kind).as_array().cloned().unwrap_or_default();

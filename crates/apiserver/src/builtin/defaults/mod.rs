@@ -1,8 +1,8 @@
-//! Defaults of built-in kinds: what kube-apiserver adds to an object that leaves things out.
+//! Defaults of built-in kinds.
 //!
-//! Decides values from the type that a field belongs to, so that a container gets the same defaults in a Pod and deep
-//! inside a CronJob. Constant ones stand in `constants`, the others are small functions per type. Never looks at other
-//! objects: what depends on the cluster is in `prepare`.
+//! Defaults belong to the type of a field, so that a container gets the same defaults in a Pod and inside a CronJob.
+//! Constant ones are in `constants`, the others are small functions per type. Values that depend on the cluster are set
+//! in `prepare`.
 
 mod constants;
 mod core;
@@ -36,7 +36,7 @@ pub fn default(kind: &BuiltinKind, object: &mut Value) -> Result<(), String> {
     default_definition(kind.definition, object)
 }
 
-/// What Go writes for an object of this kind that holds nothing.
+/// The encoding of an empty object of this kind in Go.
 pub fn blank(kind: &BuiltinKind) -> Option<&'static Value> {
     static BLANKS: OnceLock<BTreeMap<&'static str, Value>> = OnceLock::new();
     let blanks = BLANKS.get_or_init(|| {

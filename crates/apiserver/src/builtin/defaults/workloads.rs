@@ -24,7 +24,7 @@ fn deployment(deployment: &mut Object) {
 }
 
 /// Annotation that counts the changes of a daemon set's template, kept for clients of old. It is there before anything
-/// is counted, so whoever makes the set owns it.
+/// is counted, so the creator of the set owns it.
 pub(in crate::builtin) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn daemon_set(set: &mut Object) {

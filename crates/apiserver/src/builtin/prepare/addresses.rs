@@ -1,13 +1,11 @@
-//! Cluster addresses and node ports that services get: the seam to the cluster, and a simple pool behind it.
-//!
-//! Decides which address is next. Never decides whether a service needs one.
+//! Allocation of cluster IPs and node ports for Services.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Hands out what is unique per cluster. An error says why the wish cannot be met.
+/// Allocates addresses and ports. The error says why a requested one is not available.
 pub trait ServiceAddresses: Debug + Send + Sync {
     /// A free cluster address, or the wanted one. With `dry_run` it stays free.
     fn take_ip(&self, wanted: Option<&str>, dry_run: bool) -> Result<String, String>;

@@ -1,8 +1,7 @@
-//! What a write does to an object of a built-in kind before it is validated: fields that only the server sets, fields that
-//! this endpoint may not change, and the generation.
+//! Prepares an object of a built-in kind before validation: fields that only the server sets, fields that this endpoint
+//! must not change, and the generation.
 //!
-//! Decides from the object, its predecessor and the few things of the cluster in `Context`. Never refuses anything but an
-//! address that cannot be given. The caller has run `default` before.
+//! The caller has run `default` before. The only error is an address that cannot be allocated.
 
 mod addresses;
 mod pod;
@@ -19,7 +18,7 @@ use crate::field::FieldError;
 
 pub use addresses::{AddressPool, ServiceAddresses};
 
-/// Who asks, as far as an object records it.
+/// The requesting user, as far as objects record it.
 #[derive(Debug, Clone, Default)]
 pub struct Requester {
     pub username: String,
@@ -28,13 +27,13 @@ pub struct Requester {
     pub extra: Map<String, Value>,
 }
 
-/// What preparation may know about the world.
+/// The cluster state that preparation may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     pub now: Timestamp,
     pub requester: &'a Requester,
     pub addresses: &'a dyn ServiceAddresses,
-    /// Nothing will be stored, so nothing may be taken.
+    /// Dry run: no address or port may be allocated.
     pub dry_run: bool,
 }
 
@@ -139,12 +138,12 @@ pub fn settle(kind: &BuiltinKind, object: &Value, old: &Value, stored: bool, add
     }
 }
 
-/// Takes what a stored service already has, so that nobody else gets it.
+/// Reserves the addresses and ports of a stored Service.
 pub fn reserve(service: &Value, addresses: &dyn ServiceAddresses) {
     service::reserve(service, addresses);
 }
 
-/// Gives back what a deleted object had taken from the cluster.
+/// Releases the addresses and ports of a deleted object.
 pub fn release(kind: &BuiltinKind, object: &Value, addresses: &dyn ServiceAddresses) {
     settle(kind, object, &Value::Null, false, addresses);
 }

@@ -1,4 +1,4 @@
-//! A new pod: pending, with the class of service that its resources earn.
+//! A new Pod: phase Pending, with its QoS class.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -31,7 +31,7 @@ pub(super) fn update(service: &mut Object, old: &Value, context: &Context<'_>) -
 }
 
 pub(super) fn reserve(service: &Value, addresses: &dyn ServiceAddresses) {
-    // What cannot be taken is held by another stored service already.
+    // An address that cannot be reserved belongs to another stored Service.
     for address in list(service, "spec.clusterIPs").iter().filter_map(Value::as_str) {
         let _ = addresses.take_ip(Some(address), false);
     }
@@ -102,7 +102,7 @@ fn follow_cluster_ip(service: &mut Object, old: &Value) {
     }
 }
 
-/// A changed type makes values meaningless that nobody touched: they go.
+/// A changed type makes unchanged values meaningless: they are removed.
 fn drop_inapplicable(service: &mut Object, old: &Value) {
     let new = Value::Object(service.clone());
     let same = |name: &str| at(&new, &format!("spec.{name}")) == at(old, &format!("spec.{name}"));
@@ -170,7 +170,7 @@ fn families(service: &mut Object, old: Option<&Value>) -> Result<(), Vec<FieldEr
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// What was taken in one preparation, to be given back if it comes to nothing.
+/// The allocations of one preparation, released if the write fails.
 #[derive(Default)]
 struct Receipt {
     addresses: Vec<String>,
@@ -250,7 +250,7 @@ fn allocate_ip(service: &mut Object, old: &Value, context: &Context<'_>, receipt
     }
 }
 
-/// Gives back what `from` holds and `kept` does not.
+/// Releases the allocations of `from` that `kept` does not have.
 pub(super) fn free_difference(from: &Value, kept: &Value, addresses: &dyn ServiceAddresses) {
     for address in
         list(from, "spec.clusterIPs").iter().filter(|address| !list(kept, "spec.clusterIPs").contains(address))

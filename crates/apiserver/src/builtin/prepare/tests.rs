@@ -5,16 +5,16 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::builtin::kind;
 
-struct World {
+struct Fixture {
     pool: AddressPool,
     requester: Requester,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let requester =
             Requester { username: "jane".to_owned(), groups: vec!["dev".to_owned()], ..Requester::default() };
-        World { pool: AddressPool::default(), requester }
+        Fixture { pool: AddressPool::default(), requester }
     }
 
     fn context(&self) -> Context<'_> {
@@ -39,7 +39,7 @@ impl World {
 
 #[track_caller]
 fn check_create(group: &str, name: &str, object: Value, pointer: &str, expected: &Expect) {
-    let object = World::new().create(group, name, object).unwrap();
+    let object = Fixture::new().create(group, name, object).unwrap();
     expected.assert_eq(&object.pointer(pointer).unwrap().to_string());
 }
 
@@ -110,32 +110,32 @@ fn a_status_sent_with_create_is_dropped() {
 
 #[test]
 fn generation_starts_and_moves_with_the_spec_only() {
-    let world = World::new();
-    let old = world.create("apps", "Deployment", json!({"metadata": {"generation": 7}})).unwrap();
+    let fixture = Fixture::new();
+    let old = fixture.create("apps", "Deployment", json!({"metadata": {"generation": 7}})).unwrap();
     assert_eq!(at(&old, "metadata.generation"), &json!(1));
     let mut new = old.clone();
     new["metadata"]["labels"] = json!({"a": "b"});
     new["status"] = json!({"replicas": 9});
-    let same = world.update("apps", "Deployment", &old, new.clone()).unwrap();
+    let same = fixture.update("apps", "Deployment", &old, new.clone()).unwrap();
     assert_eq!(at(&same, "metadata.generation"), &json!(1));
     assert_eq!(at(&same, "status"), &json!({}));
     new["metadata"]["annotations"] = json!({"a": "b"});
-    assert_eq!(at(&world.update("apps", "Deployment", &old, new.clone()).unwrap(), "metadata.generation"), &json!(2));
+    assert_eq!(at(&fixture.update("apps", "Deployment", &old, new.clone()).unwrap(), "metadata.generation"), &json!(2));
     new["spec"]["replicas"] = json!(3);
-    assert_eq!(at(&world.update("apps", "Deployment", &old, new).unwrap(), "metadata.generation"), &json!(2));
-    let map = world.create("", "ConfigMap", json!({})).unwrap();
+    assert_eq!(at(&fixture.update("apps", "Deployment", &old, new).unwrap(), "metadata.generation"), &json!(2));
+    let map = fixture.create("", "ConfigMap", json!({})).unwrap();
     assert!(at(&map, "metadata.generation").is_null());
-    let changed = world.update("", "ConfigMap", &map, json!({"data": {"a": "b"}})).unwrap();
+    let changed = fixture.update("", "ConfigMap", &map, json!({"data": {"a": "b"}})).unwrap();
     assert!(at(&changed, "metadata.generation").is_null());
 }
 
 #[test]
 fn a_status_write_changes_the_status_only() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let kind = kind("apps", "v1", "Deployment").unwrap();
-    let old = world.create("apps", "Deployment", json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
+    let old = fixture.create("apps", "Deployment", json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
     let mut new = json!({"metadata": {"annotations": {"x": "y"}}, "spec": {"replicas": 9}, "status": {"replicas": 2, "readyReplicas": 0}});
-    prepare_status_update(kind, &mut new, &old, &world.context());
+    prepare_status_update(kind, &mut new, &old, &fixture.context());
     assert_eq!(at(&new, "spec"), at(&old, "spec"));
     assert_eq!(at(&new, "status"), &json!({"replicas": 2}));
     assert_eq!(at(&new, "metadata"), &json!({"annotations": {"x": "y"}, "labels": {"a": "b"}, "generation": 1}));
@@ -177,38 +177,38 @@ fn a_job_selects_by_its_uid() {
 
 #[test]
 fn a_daemon_set_counts_its_templates() {
-    let world = World::new();
-    let old = world.create("apps", "DaemonSet", json!({})).unwrap();
+    let fixture = Fixture::new();
+    let old = fixture.create("apps", "DaemonSet", json!({})).unwrap();
     let count = |set: &Value| at(set, "metadata.annotations")["deprecated.daemonset.template.generation"].clone();
     assert_eq!(count(&old), json!("1"));
     let mut new = old.clone();
     new["metadata"]["annotations"] = json!({});
     new["spec"]["minReadySeconds"] = json!(1);
-    let new = world.update("apps", "DaemonSet", &old, new).unwrap();
+    let new = fixture.update("apps", "DaemonSet", &old, new).unwrap();
     assert_eq!(count(&new), json!("1"));
     let mut third = new.clone();
     third["spec"]["template"]["metadata"]["labels"] = json!({"a": "b"});
-    assert_eq!(count(&world.update("apps", "DaemonSet", &new, third).unwrap()), json!("2"));
+    assert_eq!(count(&fixture.update("apps", "DaemonSet", &new, third).unwrap()), json!("2"));
 }
 
 #[test]
 fn services_get_addresses_and_ports_and_keep_them() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let first =
-        world.create("", "Service", json!({"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}})).unwrap();
+        fixture.create("", "Service", json!({"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}})).unwrap();
     expect![[r#"{"clusterIP":"10.96.0.1","clusterIPs":["10.96.0.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":80,"protocol":"TCP","targetPort":80}],"selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#]].assert_eq(&first["spec"].to_string());
     let change = json!({"spec": {"type": "NodePort", "ports": [{"port": 81}], "selector": {"a": "b"}}});
-    let second = world.update("", "Service", &first, change).unwrap();
+    let second = fixture.update("", "Service", &first, change).unwrap();
     expect![[r#"{"clusterIP":"10.96.0.1","clusterIPs":["10.96.0.1"],"externalTrafficPolicy":"Cluster","internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"nodePort":30000,"port":81,"protocol":"TCP","targetPort":81}],"selector":{"a":"b"},"sessionAffinity":"None","type":"NodePort"}"#]].assert_eq(&second["spec"].to_string());
     let mut third = second.clone();
     third["spec"]["type"] = json!("ClusterIP");
-    let third = world.update("", "Service", &second, third).unwrap();
-    settle(kind("", "v1", "Service").unwrap(), &third, &second, true, &world.pool);
+    let third = fixture.update("", "Service", &second, third).unwrap();
+    settle(kind("", "v1", "Service").unwrap(), &third, &second, true, &fixture.pool);
     expect![[r#"{"clusterIP":"10.96.0.1","clusterIPs":["10.96.0.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","ports":[{"port":81,"protocol":"TCP","targetPort":81}],"selector":{"a":"b"},"sessionAffinity":"None","type":"ClusterIP"}"#]].assert_eq(&third["spec"].to_string());
-    assert_eq!(world.pool.take_port(Some(30_000), false), Ok(30_000), "the node port came back");
+    assert_eq!(fixture.pool.take_port(Some(30_000), false), Ok(30_000), "the node port came back");
     let service = kind("", "v1", "Service").unwrap();
-    release(service, &third, &world.pool);
-    assert_eq!(world.pool.take_ip(None, true), Ok("10.96.0.1".to_owned()), "the address came back");
+    release(service, &third, &fixture.pool);
+    assert_eq!(fixture.pool.take_ip(None, true), Ok("10.96.0.1".to_owned()), "the address came back");
 }
 
 #[test]
@@ -238,11 +238,11 @@ fn headless_and_foreign_services() {
         "/spec",
         &expect![[r#"{"externalName":"a.b","sessionAffinity":"None","type":"ExternalName"}"#]],
     );
-    let errors = World::new()
+    let errors = Fixture::new()
         .create("", "Service", json!({"spec": {"ipFamilyPolicy": "RequireDualStack", "ports": [{"port": 1}]}}))
         .unwrap_err();
     expect![[r#"spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services"#]].assert_eq(&errors[0].to_string());
-    let errors = World::new()
+    let errors = Fixture::new()
         .create("", "Service", json!({"spec": {"clusterIP": "1.2.3.4", "ports": [{"port": 1}]}}))
         .unwrap_err();
     expect![[r#"spec.clusterIPs: Invalid value: ["1.2.3.4"]: failed to allocate IP 1.2.3.4: the provided IP (1.2.3.4) is not in the valid range. The range of valid IPs is 10.96.0.0/16"#]].assert_eq(&errors[0].to_string());
@@ -250,13 +250,13 @@ fn headless_and_foreign_services() {
 
 #[test]
 fn a_definition_remembers_every_storage_version() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let version = |name: &str, storage: bool| json!({"name": name, "storage": storage});
     let definition = |versions: Value| json!({"spec": {"names": {"kind": "A"}, "versions": versions}});
-    let old = world
+    let old = fixture
         .create("apiextensions.k8s.io", "CustomResourceDefinition", definition(json!([version("v1", true)])))
         .unwrap();
     let new = definition(json!([version("v1", false), version("v2", true)]));
-    let new = world.update("apiextensions.k8s.io", "CustomResourceDefinition", &old, new).unwrap();
+    let new = fixture.update("apiextensions.k8s.io", "CustomResourceDefinition", &old, new).unwrap();
     assert_eq!(at(&new, "status.storedVersions"), &json!(["v1", "v2"]));
 }

@@ -1,4 +1,4 @@
-//! What writes add to daemon sets and jobs.
+//! Fields that writes set on DaemonSets and Jobs.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ const JOB_NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 const CONTROLLER_UID_LABELS: [&str; 2] = ["controller-uid", CONTROLLER_UID];
 
-/// Unless told otherwise, a job selects its pods by its own uid, so that no two jobs share pods. Labels that the job took
+/// By default, a Job selects its Pods by its own uid, so that no two jobs share pods. Labels that the job took
 /// from its template follow the template.
 pub(super) fn job_create(job: &mut Object) {
     let whole = Value::Object(job.clone());

@@ -361,7 +361,7 @@ pub(super) const PRINTERS: &[(&str, &[Column], Cells)] = &[
         ],
         other::priority_class,
     ),
-    ("RuntimeClass", &[NAME, column("Handler", "Handler of the container runtime"), AGE], other::runtime_class),
+    ("RuntimeClass", &[NAME, column("Handler", ""), AGE], other::runtime_class),
     (
         "VolumeAttachment",
         &[

@@ -1,7 +1,4 @@
-//! What `kubectl get` shows of built-in kinds: columns and cells of the server-side table.
-//!
-//! Decides names, types and texts of cells from one object in its stored form. Never reads other objects or the clock: the
-//! caller says what time it is.
+//! Columns and cells of `kubectl get` (server-side tables) for built-in kinds.
 
 mod columns;
 mod format;

@@ -1,4 +1,4 @@
-//! Cells of pods: how many containers are ready and the one word that says how the pod is.
+//! Cells of Pods: ready containers and the status column.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use super::findings::Findings;
 use super::{metadata, names};
 use crate::builtin::values::{at, flag, int, list, map, text, texts};
 use crate::field::FieldError;
-use crate::go_words::json_error;
+use crate::go_errors::json_error;
 
 /// All data of a ConfigMap or Secret together, in bytes: one object must fit into one store request.
 const DATA_MAXIMUM: usize = 1024 * 1024;
@@ -137,7 +137,7 @@ pub(super) fn namespace(object: &Value, out: &mut Findings) {
 const EVENT_LIMITS: [(&str, usize); 4] =
     [("reportingInstance", 128), ("action", 128), ("reason", 128), ("message", 1024)];
 
-/// Events with an `eventTime` follow the newer rules: they say who reports and what was done.
+/// Events with an `eventTime` follow the newer rules: they require the reporter and the action.
 pub(super) fn event(object: &Value, out: &mut Findings) {
     let own = text(object, "metadata.namespace");
     let involved = text(object, "involvedObject.namespace");
@@ -167,7 +167,7 @@ pub(super) fn event(object: &Value, out: &mut Findings) {
     }
 }
 
-/// events.k8s.io has another name for the field that says who reports.
+/// events.k8s.io has another name for the reporter field.
 pub(super) fn in_words_of_new_events(out: &mut Findings) {
     for finding in out.0.iter_mut().filter(|finding| finding.path == "reportingComponent") {
         "reportingController".clone_into(&mut finding.path);

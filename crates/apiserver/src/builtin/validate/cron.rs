@@ -1,6 +1,4 @@
-//! Whether a text is a schedule in cron form.
-//!
-//! Decides with the grammar of the library that Kubernetes uses: five fields, or one of a few words.
+//! Whether a text is a valid cron schedule, with the grammar of the library that Kubernetes uses.
 
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];

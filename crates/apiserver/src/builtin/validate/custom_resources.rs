@@ -1,7 +1,9 @@
-//! Checks of CustomResourceDefinitions: names, conversion, approval of protected groups, and by way of
-//! `definition_versions` their versions.
+//! Checks of CustomResourceDefinitions: names, conversion, approval of protected groups, and versions
+//! (`definition_versions`).
 //!
-//! Decides from the definition and, on an update, from what it replaces: what was accepted before is not judged again.
+//! On an update, values that were accepted before are not checked again.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
@@ -9,7 +11,7 @@ use super::findings::{Findings, child};
 use super::{admission, definition_versions, names};
 use crate::builtin::values::{at, flag, list, text};
 
-/// The annotation by which the owners of Kubernetes' own groups say who approved of an API.
+/// The annotation with the approval of an API in Kubernetes' protected groups.
 const APPROVED: &str = "api-approved.kubernetes.io";
 
 pub(super) fn definition(object: &Value, out: &mut Findings) {
@@ -221,8 +223,9 @@ fn stored_versions(object: &Value, out: &mut Findings) {
             out.invalid("status.storedVersions", at(object, "status.storedVersions"), why);
         }
     }
+    let known: BTreeSet<&str> = versions.iter().map(|version| text(version, "name")).collect();
     for (index, name) in stored.iter().enumerate() {
-        if !versions.iter().any(|version| at(version, "name") == name) {
+        if !name.as_str().is_some_and(|name| known.contains(name)) {
             let plain = name.as_str().unwrap_or_default();
             out.invalid(
                 format!("status.storedVersions[{index}]"),

@@ -1,7 +1,7 @@
-//! How kube-apiserver prints the versions and schemas of a CustomResourceDefinition inside a finding.
+//! How kube-apiserver prints the versions and schemas of a CustomResourceDefinition inside a validation error.
 //!
-//! It prints its own structs: every field by its Go name, in their order, also those that are empty. What all versions
-//! share stands elsewhere in these structs and is printed as null.
+//! It prints its Go structs: every field by its Go name, in their order, including empty ones. Fields that all versions
+//! share are stored elsewhere in these structs and print as null.
 
 use serde_json::Value;
 

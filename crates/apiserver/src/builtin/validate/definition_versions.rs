@@ -1,7 +1,8 @@
-//! Checks of the versions of a CustomResourceDefinition: schemas with their rules, subresources, columns, selectable fields.
+//! Checks of the versions of a CustomResourceDefinition: schemas with their rules, subresources, columns, selectable
+//! fields.
 //!
-//! What all versions agree in, kube-apiserver keeps once for the whole definition, and its findings name that place
-//! (`spec.validation` for schemas). Never looks at anything but the definition.
+//! kube-apiserver stores settings that all versions share once for the whole definition, and its errors name that place
+//! (`spec.validation` for schemas).
 
 use std::collections::BTreeSet;
 
@@ -50,7 +51,7 @@ fn is_shared(versions: &[Value], field: &str) -> bool {
     versions.first().is_some_and(|first| versions.iter().all(|version| at(version, field) == at(first, field)))
 }
 
-/// What is wrong with each version for itself. `unchanged` are the names of versions whose schema was accepted before.
+/// Validation errors of each version. `unchanged` are the names of versions whose schema was accepted before.
 pub(super) fn each(spec: &Value, unchanged: &[&str], out: &mut Findings) {
     let versions = list(spec, "versions");
     for (index, version) in versions.iter().enumerate() {
@@ -83,7 +84,7 @@ pub(super) fn each(spec: &Value, unchanged: &[&str], out: &mut Findings) {
     }
 }
 
-/// What is wrong with what all versions share.
+/// Validation errors of settings that all versions share.
 pub(super) fn shared(spec: &Value, unchanged: &[&str], out: &mut Findings) {
     let versions = list(spec, "versions");
     let Some(first) = versions.first() else { return };

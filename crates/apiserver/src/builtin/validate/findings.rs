@@ -1,6 +1,4 @@
-//! Collecting what is wrong, and the checks that recur in every kind.
-//!
-//! Decides nothing about kinds: it is the small vocabulary in which their rules are written.
+//! Collects validation errors, and the checks that many kinds share.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,4 @@
-//! When a job counts as failed or as done: pod failure policy and success policy.
-//!
-//! Decides from the job's spec. Never looks at pods.
+//! Checks of pod failure policies and success policies of Jobs.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +52,7 @@ fn action(spec: &Value, rule: &Value, path: &str, out: &mut Findings) {
     }
 }
 
-/// One of a few words; absence is told with all of them.
+/// One of a few words; the error for a missing value lists them.
 fn word(value: &Value, known: &[&str], path: &str, out: &mut Findings) {
     match value.as_str().unwrap_or_default() {
         "" => out.required(path, &format!("valid values: {known:?}").replace(',', "")),

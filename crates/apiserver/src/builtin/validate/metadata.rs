@@ -1,6 +1,4 @@
-//! Checks of `metadata` that hold for every kind.
-//!
-//! Decides from the metadata and the kind's name rule. The registry uses it for custom resources as well.
+//! Checks of `metadata` for every kind, including custom resources.
 
 use serde_json::{Value, json};
 

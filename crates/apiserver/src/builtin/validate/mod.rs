@@ -1,7 +1,6 @@
-//! Validation of built-in kinds: what kube-apiserver refuses, in its words.
+//! Validation of built-in kinds, with kube-apiserver's messages.
 //!
-//! Decides from one object, or from an object and its predecessor. Never looks at other objects, never changes anything.
-//! The caller has defaulted and prepared the object, so types are right and absent fields are absent.
+//! The caller has defaulted and prepared the object, so types are right. On an update, the old object is also given.
 
 mod admission;
 mod batch;
@@ -108,7 +107,7 @@ const RULES: &[Rules] = &[
     rules("node.k8s.io", "RuntimeClass", config::runtime_class, config::runtime_class_update),
 ];
 
-/// What is wrong with a new object, its metadata included. Objects of twin kinds are given in their stored form.
+/// Validation errors of a new object, including its metadata. Objects of aliased kinds are given in their stored form.
 pub fn validate_create(kind: &BuiltinKind, object: &Value) -> Vec<FieldError> {
     let mut out = Findings(validate_metadata(object, kind.namespaced, kind.name_rule, "metadata"));
     metadata::finalizer_domains(&mut out, object);
@@ -119,7 +118,7 @@ pub fn validate_create(kind: &BuiltinKind, object: &Value) -> Vec<FieldError> {
     out.0
 }
 
-/// What is wrong with the replacement of `old` by `object`.
+/// Validation errors of an update from `old` to `object`.
 pub fn validate_update(kind: &BuiltinKind, object: &Value, old: &Value) -> Vec<FieldError> {
     let mut out = Findings(validate_metadata_update(object, old, "metadata"));
     metadata::finalizer_domains(&mut out, object);
@@ -136,7 +135,7 @@ pub fn validate_update(kind: &BuiltinKind, object: &Value, old: &Value) -> Vec<F
     out.0
 }
 
-/// What is wrong with a write to `status`: only metadata and the counters of workloads are checked.
+/// Validation errors of a write to `status`: only metadata and the counters of workloads are checked.
 pub fn validate_status_update(kind: &BuiltinKind, object: &Value, old: &Value) -> Vec<FieldError> {
     let mut out = Findings(validate_metadata_update(object, old, "metadata"));
     workloads::status(kind.kind, object, &mut out);
@@ -162,7 +161,7 @@ fn creation_only(kind: &BuiltinKind, object: &Value, out: &mut Findings) {
 }
 
 impl BuiltinKind {
-    /// Twin kinds are checked in the words of the kind they are stored as.
+    /// Aliased kinds are checked in the words of the kind they are stored as.
     fn group_of_rules(&self) -> &'static str {
         self.stored_as.0
     }

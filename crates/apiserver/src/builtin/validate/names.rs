@@ -1,6 +1,4 @@
-//! The rules for names, keys and ports, each with the words of kube-apiserver for what is wrong.
-//!
-//! Decides from one string or number. Every function gives the messages, none when all is well.
+//! The rules for names, keys and ports. Every function returns kube-apiserver's messages, or none for a valid value.
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const LABEL_MAXIMUM: usize = 63;

@@ -257,7 +257,7 @@ fn address(value: &Value, path: &str, out: &mut Findings) {
     special_address(value, path, out);
 }
 
-/// Addresses at which nobody else can be reached.
+/// Addresses that are not reachable from other hosts.
 fn special_address(value: &Value, path: &str, out: &mut Findings) {
     let Some(address) = value.as_str().and_then(|text| text.parse::<IpAddr>().ok()) else {
         out.invalid(path, value, "must be a valid IP address");
@@ -400,7 +400,7 @@ fn slice_address(value: &Value, family: &str, list: &str, index: usize, out: &mu
     special_address(value, &path, out);
 }
 
-/// A name with a domain, with or without the final dot. Only the first problem is told.
+/// A name with a domain, with or without the final dot. Only the first problem is reported.
 fn domain_name(name: &str, path: &str, out: &mut Findings) {
     if name.is_empty() {
         out.required(path, "");

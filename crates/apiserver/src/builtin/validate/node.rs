@@ -1,6 +1,5 @@
-//! Checks of nodes: taints, quantities of resources, and what stays once it is set.
-//!
-//! Kubernetes names the taints under `metadata` in its findings, and so does this. Never looks at pods.
+//! Checks of Nodes: taints, quantities of resources, and immutable fields. Errors name taints under `metadata`, as in
+//! Kubernetes.
 
 use std::collections::BTreeSet;
 
@@ -73,12 +72,11 @@ fn taints(object: &Value, out: &mut Findings) {
 /// An update is looked at as a whole and once more as a change, so its findings come twice, as they do in Kubernetes.
 pub(super) fn node_update(new: &Value, old: &Value, out: &mut Findings) {
     node(new, out);
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for (index, address) in list(new, "status.addresses").iter().enumerate() {
-        if seen.contains(&address) {
+        if !seen.insert(address.to_string()) {
             out.duplicate(format!("status.addresses[{index}]"), address);
         }
-        seen.push(address);
     }
     let before = list(old, "spec.podCIDRs");
     if !before.is_empty() && list(new, "spec.podCIDRs") != before {

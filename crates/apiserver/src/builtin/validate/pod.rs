@@ -154,11 +154,11 @@ fn gates(spec: &Value, path: &str, out: &mut Findings) {
         let path = format!("{path}.readinessGates[{index}].conditionType");
         out.messages(&path, kind, names::qualified_name(kind));
     }
-    let gates = list(spec, "schedulingGates");
-    for (index, gate) in gates.iter().enumerate() {
+    let mut gates = BTreeSet::new();
+    for (index, gate) in list(spec, "schedulingGates").iter().enumerate() {
         let (name, path) = (text(gate, "name"), format!("{path}.schedulingGates[{index}]"));
         out.messages(&path, name, names::qualified_name(name));
-        if gates[..index].iter().any(|earlier| text(earlier, "name") == name) {
+        if !gates.insert(name) {
             out.duplicate(path, &json!(name));
         }
     }

@@ -1,6 +1,4 @@
-//! Names and addresses that a pod brings along: DNS settings and host aliases.
-//!
-//! Decides from the pod's spec. Never resolves anything.
+//! Checks of DNS settings and host aliases of Pods.
 
 use std::net::IpAddr;
 

@@ -1,6 +1,4 @@
-//! Where a pod may run: node and pod affinity, topology spread.
-//!
-//! Decides from the pod's own spec, in the words of kube-apiserver. Never looks at nodes or other pods.
+//! Checks of node affinity, pod affinity and topology spread constraints.
 
 use std::collections::BTreeSet;
 

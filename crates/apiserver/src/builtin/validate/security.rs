@@ -1,7 +1,6 @@
-//! Security contexts of pods and containers, in the words of kube-apiserver.
-//!
-//! Decides from one context and the pod's host flags. Privileged containers are let pass, as a cluster does that allows
-//! them.
+//! Checks of security contexts of Pods and containers. Privileged containers are allowed.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
@@ -98,16 +97,17 @@ fn identity(value: &Value, path: &str, out: &mut Findings) {
 
 fn sysctls(spec: &Value, path: &str, out: &mut Findings) {
     const SEGMENT: &str = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
-    let settings = list(spec, "securityContext.sysctls");
-    for (index, setting) in settings.iter().enumerate() {
+    let mut known = BTreeSet::new();
+    for (index, setting) in list(spec, "securityContext.sysctls").iter().enumerate() {
         let (name, path) = (text(setting, "name"), format!("{path}[{index}].name"));
+        let is_new = known.insert(name);
         if name.is_empty() {
             out.required(path.clone(), "");
         } else if name.len() > SYSCTL_MAXIMUM || !name.split(['.', '/']).all(is_sysctl_segment) {
             let pattern = format!("^({SEGMENT}[\\./])*{SEGMENT}$");
             let why = format!("must have at most {SYSCTL_MAXIMUM} characters and match regex {pattern}");
             out.invalid(path.clone(), &json!(name), why);
-        } else if settings[..index].iter().any(|earlier| text(earlier, "name") == name) {
+        } else if !is_new {
             out.duplicate(path.clone(), &json!(name));
         }
         let plain = name.replace('/', ".");

@@ -1,5 +1,7 @@
 //! Checks of deployments, sets and replication controllers.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::findings::{Findings, amount, child, is_empty_selector, selects};
@@ -202,7 +204,8 @@ fn with_claimed_volumes(object: &Value) -> Value {
     if let Some(spec) = out.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) {
         let volumes = spec.entry("volumes".to_owned()).or_insert_with(|| json!([]));
         if let Value::Array(volumes) = volumes {
-            volumes.retain(|volume| !claimed.contains(&text(volume, "name")));
+            let names: BTreeSet<&str> = claimed.iter().copied().collect();
+            volumes.retain(|volume| !names.contains(text(volume, "name")));
             volumes
                 .extend(claimed.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}})));
         }

@@ -1,4 +1,4 @@
-//! Rules: what they see, what they find, and that none of them runs away.
+//! Rules: their variables, their errors and their limits.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -442,4 +442,27 @@ fn the_number_of_values_counts_into_the_cost_of_a_rule() {
         expect![[r"
             s.properties[spec].properties[l].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of 1.6x (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"]],
     );
+}
+
+#[test]
+fn audit_10_rules_that_fail_on_unchanged_items_compare_a_list_once() {
+    let source = |list_type: &str| {
+        let keys = if list_type == "map" { json!(["name"]) } else { Value::Null };
+        let mut list = json!({"type": "array", "x-kubernetes-list-type": list_type, "items": {
+            "type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "on": {"type": "boolean"}},
+            "x-kubernetes-validations": [{"rule": "has(self.on)"}],
+        }});
+        if !keys.is_null() {
+            list["x-kubernetes-list-map-keys"] = keys;
+        }
+        json!({"type": "object", "properties": {"list": list}})
+    };
+    for list_type in ["map", "atomic"] {
+        let (schema, rules) = compiled_at_any_cost(&source(list_type));
+        crate::testing::assert_not_quadratic(list_type, 250, |count| {
+            let items: Vec<Value> = (0..count).map(|name| json!({"name": name.to_string()})).collect();
+            let object = json!({"spec": {"list": items}});
+            assert!(validate_object(&schema, &rules, &object.clone(), Some(&object)).is_empty());
+        });
+    }
 }

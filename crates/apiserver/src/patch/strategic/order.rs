@@ -1,5 +1,7 @@
-//! In which order the items of a merged list stand: those that the patch lists in the patch's order, the others where
-//! they stood, as far as both can be had.
+//! The order of items in a merged list: items of the patch in the order of the patch, others at their place, as far as
+//! possible.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -13,8 +15,36 @@ fn same(a: &Value, b: &Value, merge_key: Option<&str>) -> bool {
     }
 }
 
-fn place(list: &[Value], item: &Value, merge_key: Option<&str>) -> Option<usize> {
-    list.iter().position(|other| same(other, item, merge_key))
+/// The identity of an item: the value of the key or, without one, the whole item. None if the item has no key.
+pub(super) fn identity(item: &Value, merge_key: Option<&str>) -> Option<String> {
+    #[cfg(test)]
+    crate::testing::count_steps(1);
+    match merge_key {
+        Some(key) => item.get(key).map(Value::to_string),
+        None => Some(item.to_string()),
+    }
+}
+
+/// Where items stand in a list. Of the same items the first one counts.
+struct Places<'k> {
+    merge_key: Option<&'k str>,
+    places: BTreeMap<String, usize>,
+}
+
+impl<'k> Places<'k> {
+    fn of(list: &[Value], merge_key: Option<&'k str>) -> Self {
+        let mut places = BTreeMap::new();
+        for (place, item) in list.iter().enumerate() {
+            if let Some(identity) = identity(item, merge_key) {
+                places.entry(identity).or_insert(place);
+            }
+        }
+        Self { merge_key, places }
+    }
+
+    fn find(&self, item: &Value) -> Option<usize> {
+        self.places.get(&identity(item, self.merge_key)?).copied()
+    }
 }
 
 /// Splits a list into the items that `listed` names and the others.
@@ -28,7 +58,8 @@ pub(super) fn partition(
     {
         return Err(no_merge_key(odd, key));
     }
-    Ok(items.into_iter().partition(|item| place(listed, item, merge_key).is_some()))
+    let listed = Places::of(listed, merge_key);
+    Ok(items.into_iter().partition(|item| listed.find(item).is_some()))
 }
 
 /// Brings both groups into one list: each in its own order, and an item of `others` before one of `listed` only if the
@@ -40,8 +71,9 @@ pub(super) fn interleave(
     server_order: &[Value],
     merge_key: Option<&str>,
 ) -> Vec<Value> {
-    listed.sort_by_key(|item| place(wanted_order, item, merge_key));
-    others.sort_by_key(|item| place(server_order, item, merge_key).unwrap_or(usize::MAX));
+    let (wanted, server) = (Places::of(wanted_order, merge_key), Places::of(server_order, merge_key));
+    listed.sort_by_cached_key(|item| wanted.find(item));
+    others.sort_by_cached_key(|item| server.find(item).unwrap_or(usize::MAX));
     let mut out = Vec::with_capacity(listed.len() + others.len());
     let mut listed = listed.into_iter().peekable();
     let mut others = others.into_iter().peekable();
@@ -51,7 +83,7 @@ pub(super) fn interleave(
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (Some(other), Some(item)) => {
-                let places = place(server_order, other, merge_key).zip(place(server_order, item, merge_key));
+                let places = server.find(other).zip(server.find(item));
                 places.is_some_and(|(other, item)| other < item)
             }
         };

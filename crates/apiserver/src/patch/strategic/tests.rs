@@ -216,3 +216,34 @@ fn what_is_no_object_cannot_be_merged() {
         expect!["422 the server rejected our request due to an error in our request"],
     );
 }
+
+#[test]
+fn audit_10_merging_lists_takes_n_log_n_steps() {
+    let named = |count: usize, image: &str| -> Value {
+        (0..count).map(|name| json!({"name": name.to_string(), "image": image})).collect()
+    };
+    let deleted = |count: usize| -> Value {
+        (0..count).map(|name| json!({"$patch": "delete", "name": name.to_string()})).collect()
+    };
+    let names = |count: usize| -> Value { (0..count).rev().map(|name| json!({"name": name.to_string()})).collect() };
+    let finalizers = |from: usize, to: usize| -> Value {
+        let all: Value = (from..to).map(|name| name.to_string()).collect();
+        json!({"metadata": {"finalizers": all}})
+    };
+    let merged = |original: Value, patch: Value| {
+        strategic_merge_patch(&schema(), &original, &patch).unwrap();
+    };
+    crate::testing::assert_not_quadratic("changing every item", 250, |count| {
+        merged(containers(&named(count, "1")), containers(&named(count, "2")));
+    });
+    crate::testing::assert_not_quadratic("deleting every item", 250, |count| {
+        merged(containers(&named(count, "1")), containers(&deleted(count)));
+    });
+    crate::testing::assert_not_quadratic("another order", 250, |count| {
+        let patch = json!({"spec": {"$setElementOrder/containers": names(count)}});
+        merged(containers(&named(count, "1")), patch);
+    });
+    crate::testing::assert_not_quadratic("a set", 250, |count| {
+        merged(finalizers(0, count), finalizers(count, 2 * count));
+    });
+}

@@ -1,7 +1,4 @@
-//! Field selectors: `metadata.name=a,status.phase!=Running`.
-//!
-//! Decides which fields may be named for a resource and whether an object matches. The values come from the stored
-//! object.
+//! Field selectors: `metadata.name=a,status.phase!=Running`. Values come from the stored object.
 
 use serde_json::Value;
 
@@ -25,7 +22,7 @@ pub fn parse(text: &str) -> Result<FieldSelector, String> {
     for part in split_terms(text).into_iter().filter(|p| !p.is_empty()) {
         let term = parse_term(&part)
             .ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{part}'"))?
-            .map_err(|wrong| format!("invalid field selector: invalid escape sequence: {wrong}"))?;
+            .map_err(|why| format!("invalid field selector: {why}"))?;
         if !term.value.is_empty() || !term.field.is_empty() {
             terms.push(term);
         }
@@ -82,10 +79,10 @@ fn unescape(value: &str) -> Result<String, String> {
         match c {
             '\\' => match characters.next() {
                 Some(next @ ('\\' | ',' | '=')) => out.push(next),
-                Some(next) => return Err(format!("\\{next}")),
-                None => return Err("\\".to_owned()),
+                Some(next) => return Err(format!("invalid escape sequence: \\{next}")),
+                None => return Err("invalid escape sequence: \\".to_owned()),
             },
-            ',' | '=' => return Err(c.to_string()),
+            ',' | '=' => return Err(format!("unescaped character in value: {}", u32::from(c))),
             _ => out.push(c),
         }
     }
@@ -139,10 +136,10 @@ impl FieldSelector {
 }
 
 fn refusal(field: &str, info: &ResourceInfo, version: &Version) -> String {
-    if info.is_custom() && !version.selectable.is_empty() {
-        return format!("field label not supported: {field}");
+    if (info.group.as_str(), info.kind.as_str()) == ("batch", "Job") {
+        return format!("field label {field:?} not supported for Job");
     }
-    if info.behaviour.default_field_selectors && version.selectable.is_empty() {
+    if !info.is_custom() && info.behaviour.default_field_selectors && version.selectable.is_empty() {
         return format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
     }
     format!("field label not supported: {field}")
@@ -191,7 +188,7 @@ mod tests {
     #[test]
     fn what_cannot_be_understood_is_named() {
         assert_eq!(parse("foo").unwrap_err(), "invalid selector: 'foo'; can't understand 'foo'");
-        assert_eq!(parse("a=b=c").unwrap_err(), "invalid field selector: invalid escape sequence: =");
+        assert_eq!(parse("a=b=c").unwrap_err(), "invalid field selector: unescaped character in value: 61");
     }
 
     #[test]

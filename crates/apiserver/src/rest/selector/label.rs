@@ -1,6 +1,4 @@
-//! Label selectors: `app=web,tier in (a,b),!old`.
-//!
-//! Decides the grammar with the refusals that Kubernetes words for it, and whether a set of labels matches.
+//! Label selectors: `app=web,tier in (a,b),!old`, with Kubernetes' error messages.
 
 use std::collections::BTreeSet;
 
@@ -178,7 +176,7 @@ impl Parser {
             && let Some(value) = values.iter().find(|v| v.parse::<i64>().is_err())
         {
             return Err(format!(
-                "values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
             ));
         }
         for (index, value) in values.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Label and field selectors: their grammar, their refusals, and which objects they match.
+//! Label and field selectors: their grammar, their errors, and which objects they match.
 
 pub mod field;
 pub mod label;

@@ -83,7 +83,7 @@ async fn taken_names_are_not_accepted() {
     let target = format!("{DEFINITIONS}/autos.example.com");
     let refused = f.eventually(&target, |d| condition(d, "NamesAccepted") == "False").await;
     assert_eq!(condition(&refused, "Established"), "False");
-    assert_eq!(refused["status"]["conditions"][0]["reason"], "KindConflict");
+    assert_eq!(refused["status"]["conditions"][0]["reason"], "ListKindConflict");
     assert_eq!(f.call("GET", "/apis/example.com/v1/autos", Value::Null).await.0, 404);
 }
 
@@ -120,7 +120,7 @@ async fn a_definition_goes_after_its_objects() {
     assert_eq!(marked["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
     f.eventually_gone(&format!("{CARS}/b")).await;
     f.eventually(&target, |d| condition(d, "Terminating") == "True").await;
-    assert_eq!(f.call("POST", CARS, car("c", "green")).await.0, 405);
+    assert_eq!(f.call("POST", CARS, car("c", "green")).await.0, 403);
     f.ok("PATCH merge", &format!("{CARS}/a"), json!({"metadata": {"finalizers": null}})).await;
     f.eventually_gone(&target).await;
     assert_eq!(f.call("GET", CARS, Value::Null).await.0, 404);
@@ -164,4 +164,43 @@ async fn what_the_stored_version_has_no_place_for_is_lost() {
     old["spec"]["doors"] = json!(4);
     let made = f.ok("POST", "/apis/example.com/v1beta1/namespaces/default/cars", old).await;
     assert_eq!((&made["apiVersion"], &made["spec"]), (&json!("example.com/v1beta1"), &json!({"color": "red"})));
+}
+
+/// A kind with a list map whose keys are numbers.
+fn routes() -> Value {
+    let ports = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"], "items": {
+        "type": "object", "required": ["port"], "properties": {"port": {"type": "integer"}, "name": {"type": "string"}},
+    }});
+    json!({
+        "metadata": {"name": "routes.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "routes", "kind": "Route", "singular": "route"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object",
+                "properties": {"spec": {"type": "object", "properties": {"ports": ports}}}}}}],
+        },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn audit_10_every_write_of_a_large_list_map_takes_n_log_n_steps() {
+    let f = Fixture::new().await;
+    established(&f, routes()).await;
+    let route = |name: &str, count: usize, text: &str| {
+        let ports: Vec<Value> = (0..count).map(|port| json!({"port": port, "name": text})).collect();
+        json!({"apiVersion": "example.com/v1", "kind": "Route", "metadata": {"name": name}, "spec": {"ports": ports}})
+    };
+    for verb in ["PATCH apply", "PATCH merge", "PUT"] {
+        let mut steps = Vec::new();
+        for count in [250, 1000] {
+            let name = format!("{}{count}", verb.replace(' ', "-").to_lowercase());
+            let path = format!("/apis/example.com/v1/namespaces/default/routes/{name}");
+            let made = f.ok("PATCH apply", &format!("{path}?fieldManager=anna"), route(&name, count, "a")).await;
+            let mut body = route(&name, count, "b");
+            body["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"].clone();
+            let before = crate::testing::steps_so_far();
+            f.ok(verb, &format!("{path}?fieldManager=anna"), body).await;
+            steps.push(crate::testing::steps_so_far() - before);
+        }
+        assert!(steps[0] > 0 && steps[1] < 6 * steps[0], "{verb}: {steps:?} steps for 250 and 1000 items");
+    }
 }

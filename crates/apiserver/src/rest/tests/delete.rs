@@ -10,9 +10,9 @@ const MAP: &str = "/api/v1/namespaces/default/configmaps/a";
 async fn a_free_object_goes_at_once_and_the_answer_names_it() {
     let f = Fixture::new().await;
     let made = f.ok("POST", MAPS, config_map("a")).await;
-    let told = f.ok("DELETE", MAP, json!({})).await;
+    let answer = f.ok("DELETE", MAP, json!({})).await;
     assert_eq!(
-        told,
+        answer,
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
             "details": {"name": "a", "kind": "configmaps", "uid": made["metadata"]["uid"]}})
     );
@@ -87,6 +87,28 @@ async fn a_grace_period_marks_and_a_zero_one_removes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn audit_02_any_grace_period_is_taken_and_later_ones_only_shorten_it() {
+    let f = Fixture::new().await;
+    let target = "/api/v1/namespaces/default/pods/p";
+    f.ok("POST", "/api/v1/namespaces/default/pods", json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}}))
+        .await;
+    for (asked, seconds, ends) in [
+        (i64::MAX, i64::MAX, "9999-12-30T22:00:00Z"),
+        (500, 500, "2026-01-01T00:08:20Z"),
+        (600, 500, "2026-01-01T00:08:20Z"),
+        (20, 20, "2026-01-01T00:00:20Z"),
+        (i64::MIN, 1, "2026-01-01T00:00:01Z"),
+    ] {
+        let marked = f.ok("DELETE", &format!("{target}?gracePeriodSeconds={asked}"), Value::Null).await;
+        let metadata = &marked["metadata"];
+        let shown = (&metadata["deletionGracePeriodSeconds"], &metadata["deletionTimestamp"]);
+        assert_eq!(shown, (&json!(seconds), &json!(ends)), "{asked}");
+    }
+    f.ok("DELETE", &format!("{target}?gracePeriodSeconds=0"), Value::Null).await;
+    assert_eq!(f.call("GET", target, Value::Null).await.0, 404);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_collection_loses_exactly_the_matches() {
     let f = Fixture::new().await;
     for (name, app) in [("a", "x"), ("b", "y"), ("c", "x")] {
@@ -94,8 +116,8 @@ async fn a_collection_loses_exactly_the_matches() {
         object["metadata"]["labels"] = json!({"app": app});
         f.ok("POST", MAPS, object).await;
     }
-    let told = f.ok("DELETE", &format!("{MAPS}?labelSelector=app%3Dx"), Value::Null).await;
-    assert_eq!((told["kind"].as_str(), told["items"].as_array().unwrap().len()), (Some("ConfigMapList"), 2));
+    let answer = f.ok("DELETE", &format!("{MAPS}?labelSelector=app%3Dx"), Value::Null).await;
+    assert_eq!((answer["kind"].as_str(), answer["items"].as_array().unwrap().len()), (Some("ConfigMapList"), 2));
     let left = f.ok("GET", MAPS, Value::Null).await;
     let names: Vec<&str> =
         left["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap()).collect();

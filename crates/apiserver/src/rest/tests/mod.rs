@@ -2,6 +2,7 @@
 
 pub(crate) mod custom;
 mod delete;
+mod depth;
 mod lists;
 mod seams;
 mod update;

@@ -1,4 +1,4 @@
-//! Where other modules plug in: hooks, rules, conversions, admission, synthetic resources.
+//! Extension points: hooks, rules, conversions, admission, synthetic resources.
 
 use std::sync::Arc;
 

@@ -183,3 +183,30 @@ async fn a_patch_that_is_refused_strictly_shows_what_it_made() {
     assert!(refused.starts_with(start), "{refused}");
     assert!(refused.ends_with("strict decoding error: unknown field \"surprise\""), "{refused}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_that_creates_needs_a_name_and_expects_no_uid() {
+    let f = Fixture::new().await;
+    let apply = format!("{MAP}?fieldManager=m");
+    let mut wanted = config_map("a");
+    wanted["metadata"]["uid"] = "11111111-2222-3333-4444-555555555555".into();
+    let refused = f.refused("PATCH apply", &apply, wanted).await;
+    assert!(refused.starts_with("409 Conflict") && refused.contains("no existing object was found"), "{refused}");
+    let nameless = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x-"}});
+    let refused = f.refused("PATCH apply", &apply, nameless).await;
+    assert!(refused.starts_with("400 BadRequest") && refused.ends_with("name must be provided"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_applied_scale_owns_the_number_as_an_apply() {
+    let f = Fixture::new().await;
+    f.ok("POST", DEPLOYMENTS, deployment("d")).await;
+    let scale =
+        json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 5}});
+    f.ok("PATCH apply", &format!("{DEPLOYMENT}/scale?fieldManager=scaler&force=true"), scale).await;
+    let object = f.ok("GET", DEPLOYMENT, Value::Null).await;
+    let owners = object["metadata"]["managedFields"].as_array().unwrap();
+    let scaler = owners.iter().find(|owner| owner["manager"] == "scaler").unwrap();
+    assert_eq!((&scaler["operation"], &scaler["subresource"]), (&json!("Apply"), &json!("scale")));
+    assert_eq!(object["spec"]["replicas"], 5);
+}

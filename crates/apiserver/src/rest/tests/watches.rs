@@ -59,8 +59,10 @@ async fn bookmarks_come_with_time_and_the_stream_ends_in_time() {
     let f = Fixture::new().await;
     f.eventually("/api/v1/namespaces/kube-system/serviceaccounts/default", Value::is_object).await;
     f.ok("POST", MAPS, config_map("a")).await;
+    let listed = f.cluster.store().revision();
     let mut watch = f.watch(&format!("{MAPS}?allowWatchBookmarks=true&timeoutSeconds=90")).await;
     assert!(watch.next().await.unwrap().starts_with("ADDED a@"));
+    assert_eq!(watch.next().await.unwrap(), format!("BOOKMARK -@{listed}"), "ends the initial events");
     f.ok("POST", "/api/v1/namespaces/default/secrets", json!({"metadata": {"name": "s"}})).await;
     let revision = f.cluster.store().revision();
     assert_eq!(watch.next().await.unwrap(), format!("BOOKMARK -@{revision}"), "moves past other resources");

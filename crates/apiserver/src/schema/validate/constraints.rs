@@ -113,10 +113,15 @@ pub(super) fn list(walker: &Walker<'_>, name: &str, schema: &Schema, items: &[Va
         let maximum = usize::try_from(maximum).unwrap_or(usize::MAX);
         findings.push(FieldError::too_many(walker.place(name), items.len(), maximum));
     }
-    if constraints.unique_items && (1..items.len()).any(|position| items[..position].contains(&items[position])) {
+    if constraints.unique_items && has_duplicates(items) {
         findings.push(walker.invalid(name, &Value::from(""), "shouldn't contain duplicates"));
     }
     findings
+}
+
+fn has_duplicates(items: &[Value]) -> bool {
+    let mut seen = std::collections::BTreeSet::new();
+    !items.iter().all(|item| seen.insert(item.to_string()))
 }
 
 pub(super) fn properties(walker: &Walker<'_>, name: &str, schema: &Schema, count: usize) -> Vec<FieldError> {

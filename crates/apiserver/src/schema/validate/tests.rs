@@ -1,4 +1,4 @@
-//! Validation: findings by schema, with the texts of kube-apiserver.
+//! Validation errors by schema, with kube-apiserver's messages.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -196,4 +196,23 @@ fn a_nullable_field_may_be_null_unless_it_is_an_enum() {
         json!({"a": null, "b": null}),
         expect![[r#"spec.b: Unsupported value: null: supported values: "x""#]],
     );
+}
+
+#[test]
+fn audit_10_comparing_a_list_map_with_what_it_replaces_takes_n_log_n_steps() {
+    let ports = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"], "items": {
+        "type": "object", "required": ["port"],
+        "properties": {"port": {"type": "integer"}, "name": {"type": "string", "maxLength": 3}},
+    }});
+    let schema = spec_schema(&json!({"type": "object", "properties": {"ports": ports}}));
+    let object = |count: usize, name: &str| {
+        let ports: Vec<Value> = (0..count).map(|port| json!({"port": port, "name": name})).collect();
+        json!({"spec": {"ports": ports}})
+    };
+    crate::testing::assert_not_quadratic("valid items", 250, |count| {
+        assert!(validate(&schema, &object(count, "new"), Some(&object(count, "old"))).is_empty());
+    });
+    crate::testing::assert_not_quadratic("items that were invalid before", 250, |count| {
+        assert!(validate(&schema, &object(count, "long"), Some(&object(count, "long"))).is_empty());
+    });
 }

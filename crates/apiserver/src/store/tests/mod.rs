@@ -1,7 +1,10 @@
 //! The store against a naive model, and the log against crashes.
 
 mod durable;
+mod full_disk;
 mod model;
+mod power_loss;
+mod simulated_disk;
 
 use std::sync::Arc;
 
@@ -161,15 +164,15 @@ async fn a_follower_of_everything_sees_every_change_once() {
     let mut all = store.watch_everything();
     store.commit(vec![put("a", 1, Expect::Any)], &[]).await.unwrap();
     let first = all.take();
-    assert!(matches!(&first[..], [watch::Seen::Relisted(_, entries)] if entries.len() == 1));
+    assert!(matches!(&first[..], [watch::StoreEvent::Relisted(_, entries)] if entries.len() == 1));
     store.commit(vec![put("a", 2, Expect::Any)], &[]).await.unwrap();
     store.commit(vec![delete("a", Expect::Any)], &[]).await.unwrap();
-    assert!(matches!(&all.take()[..], [watch::Seen::Changed(..), watch::Seen::Changed(..)]));
+    assert!(matches!(&all.take()[..], [watch::StoreEvent::Changed(..), watch::StoreEvent::Changed(..)]));
     assert!(all.take().is_empty());
     for value in 0..5 {
         store.commit(vec![put("b", value, Expect::Any)], &[]).await.unwrap();
     }
-    assert!(matches!(&all.take()[..], [watch::Seen::Relisted(_, entries)] if entries.len() == 1));
+    assert!(matches!(&all.take()[..], [watch::StoreEvent::Relisted(_, entries)] if entries.len() == 1));
 }
 
 /// A log whose progress the test decides.
@@ -183,6 +186,10 @@ impl Log for Manual {
 
     fn attach(&self, _: &Arc<str>, member: &Arc<dyn log::Member>) {
         *self.0.lock() = Some(member.clone());
+    }
+
+    fn write_error(&self) -> Option<Arc<str>> {
+        None
     }
 }
 
@@ -209,16 +216,26 @@ async fn nothing_is_shown_before_it_is_durable() {
 }
 
 #[tokio::test]
-async fn a_failed_log_acknowledges_nothing_and_takes_no_more() {
+async fn audit_15_a_lost_write_is_never_acknowledged_and_readers_see_what_is_durable() {
     let log = Arc::new(Manual::default());
-    let store = Store::new("test", log.clone(), HistoryLimits::default());
+    let store = Store::new("test", log.clone(), HistoryLimits { events: 1, bytes: 1 });
     let member = log.0.lock().clone().unwrap();
-    let commit = store.commit(vec![put("a", 1, Expect::Absent)], &[]);
-    tokio::pin!(commit);
+    let (first, second) = (vec![put("a", 1, Expect::Absent)], vec![put("a", 2, Expect::Any), put("b", 2, Expect::Any)]);
+    store.commit_unsettled(first, &[]).unwrap();
+    member.durable(2);
+    let (commit, things) = (store.commit(second, &[]), resource());
+    let (get, list) = (store.get(&things, "a"), store.list(&things, None, None, 10, None));
+    tokio::pin!(commit, get, list);
     assert!(futures::poll!(&mut commit).is_pending());
-    member.failed("disk full");
-    let failed = StoreError::LogFailed("disk full".into());
-    assert_eq!(commit.await.unwrap_err(), failed);
-    assert_eq!(store.commit(vec![put("b", 1, Expect::Absent)], &[]).await.unwrap_err(), failed);
-    assert_eq!(store.get(&resource(), "a").await.unwrap_err(), failed);
+    assert!(futures::poll!(&mut get).is_pending());
+    assert!(futures::poll!(&mut list).is_pending());
+    store.compact(u64::MAX);
+    member.failed(&"disk full".into());
+    assert_eq!(commit.await.unwrap_err(), StoreError::LogFailed("disk full".into()));
+    assert_eq!(printed(&get.await.unwrap()), ["a=1@2"]);
+    assert_eq!(printed(&list.await.unwrap().entries), ["a=1@2"]);
+    assert_eq!((store.revision(), store.sizes()[0].1), (2, 1));
+    store.commit_unsettled(vec![put("b", 3, Expect::Absent)], &[]).unwrap();
+    member.durable(5);
+    assert_eq!(printed(&store.get(&things, "b").await.unwrap()), ["b=3@5"], "lost revisions are not given again");
 }

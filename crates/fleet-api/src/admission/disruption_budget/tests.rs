@@ -3,8 +3,8 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::super::small_world::{CRP, SmallWorld, object, request, roles};
-use super::super::world::Operation;
+use super::super::fake_lookups::{CRP, FakeLookups, object, request, roles};
+use super::super::lookups::Operation;
 use super::*;
 
 const BUDGET: &str = "placement.kubernetes-fleet.io/v1beta1/ClusterResourcePlacementDisruptionBudget";
@@ -24,44 +24,44 @@ fn placement(policy: Option<Value>) -> Value {
     made
 }
 
-fn world(placement: Value) -> SmallWorld {
-    SmallWorld { placements: vec![placement], ..SmallWorld::default() }
+fn lookups(placement: Value) -> FakeLookups {
+    FakeLookups { placements: vec![placement], ..FakeLookups::default() }
 }
 
-fn check_budgeting(world: &SmallWorld, spec: Value, expected: Expect) {
+fn check_budgeting(lookups: &FakeLookups, spec: Value, expected: Expect) {
     let budget = request(Operation::Update, BUDGET, object(BUDGET, "crp", spec));
-    expected.assert_eq(&printed(&admit(&budget, world)));
+    expected.assert_eq(&printed(&admit(&budget, lookups)));
 }
 
 #[test]
 fn budgets_of_pick_all() {
     for policy in [None, Some(json!({"placementType": "PickAll"}))] {
-        let world = world(placement(policy));
-        check_budgeting(&world, json!({"minAvailable": 2}), expect!["allowed: the budget is valid"]);
-        check_budgeting(&world, json!({}), expect!["allowed: the budget is valid"]);
+        let lookups = lookups(placement(policy));
+        check_budgeting(&lookups, json!({"minAvailable": 2}), expect!["allowed: the budget is valid"]);
+        check_budgeting(&lookups, json!({}), expect!["allowed: the budget is valid"]);
         check_budgeting(
-            &world,
+            &lookups,
             json!({"maxUnavailable": 1}),
             expect![
                 "403: cluster resource placement policy type PickAll is not supported with any specified max unavailable 1"
             ],
         );
         check_budgeting(
-            &world,
+            &lookups,
             json!({"maxUnavailable": "10%"}),
             expect![
                 "403: cluster resource placement policy type PickAll is not supported with any specified max unavailable 10%"
             ],
         );
         check_budgeting(
-            &world,
+            &lookups,
             json!({"minAvailable": "10%"}),
             expect![
                 "403: cluster resource placement policy type PickAll is not supported with min available as a percentage 10%"
             ],
         );
         check_budgeting(
-            &world,
+            &lookups,
             json!({"maxUnavailable": 1, "minAvailable": "10%"}),
             expect![
                 "403: [cluster resource placement policy type PickAll is not supported with any specified max unavailable 1, cluster resource placement policy type PickAll is not supported with min available as a percentage 10%]"
@@ -74,11 +74,11 @@ fn budgets_of_pick_all() {
 fn budgets_of_others() {
     let spec = json!({"maxUnavailable": "10%"});
     for policy in [json!({"placementType": "PickN", "numberOfClusters": 1}), json!({"placementType": "PickFixed"})] {
-        check_budgeting(&world(placement(Some(policy))), spec.clone(), expect!["allowed: the budget is valid"]);
+        check_budgeting(&lookups(placement(Some(policy))), spec.clone(), expect!["allowed: the budget is valid"]);
     }
-    check_budgeting(&SmallWorld::default(), spec.clone(), expect!["allowed: the budget is valid"]);
+    check_budgeting(&FakeLookups::default(), spec.clone(), expect!["allowed: the budget is valid"]);
     check_budgeting(
-        &SmallWorld { broken: true, ..SmallWorld::default() },
+        &FakeLookups { broken: true, ..FakeLookups::default() },
         spec,
         expect!["400: cluster resource placement crp could not be read: the hub is gone"],
     );
@@ -86,7 +86,7 @@ fn budgets_of_others() {
 
 #[test]
 fn what_cannot_be_read_is_a_bad_request() {
-    let verdict = admit(&request(Operation::Create, BUDGET, json!({"spec": 1})), &SmallWorld::default());
+    let verdict = admit(&request(Operation::Create, BUDGET, json!({"spec": 1})), &FakeLookups::default());
     expect!["400: invalid type: integer `1`, expected struct PlacementDisruptionBudgetSpec"]
         .assert_eq(&printed(&verdict));
 }

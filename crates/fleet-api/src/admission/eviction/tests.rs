@@ -3,8 +3,8 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::super::small_world::{CRP, SmallWorld, object, request, roles};
-use super::super::world::Operation;
+use super::super::fake_lookups::{CRP, FakeLookups, object, request, roles};
+use super::super::lookups::Operation;
 use super::*;
 
 const EVICTION: &str = "placement.kubernetes-fleet.io/v1beta1/ClusterResourcePlacementEviction";
@@ -24,37 +24,37 @@ fn placement(policy: Option<Value>) -> Value {
     made
 }
 
-fn world(placement: Value) -> SmallWorld {
-    SmallWorld { placements: vec![placement], ..SmallWorld::default() }
+fn lookups(placement: Value) -> FakeLookups {
+    FakeLookups { placements: vec![placement], ..FakeLookups::default() }
 }
 
-fn check_evicting(world: &SmallWorld, expected: Expect) {
+fn check_evicting(lookups: &FakeLookups, expected: Expect) {
     let eviction = object(EVICTION, "e", json!({"placementName": "crp", "clusterName": "m1"}));
-    expected.assert_eq(&printed(&admit(&request(Operation::Create, EVICTION, eviction), world)));
+    expected.assert_eq(&printed(&admit(&request(Operation::Create, EVICTION, eviction), lookups)));
 }
 
 #[test]
 fn evictions() {
-    check_evicting(&SmallWorld::default(), expect!["allowed: the eviction is valid"]);
+    check_evicting(&FakeLookups::default(), expect!["allowed: the eviction is valid"]);
     check_evicting(
-        &SmallWorld { broken: true, ..SmallWorld::default() },
+        &FakeLookups { broken: true, ..FakeLookups::default() },
         expect!["400: cluster resource placement crp could not be read: the hub is gone"],
     );
-    check_evicting(&world(placement(None)), expect!["allowed: the eviction is valid"]);
+    check_evicting(&lookups(placement(None)), expect!["allowed: the eviction is valid"]);
     check_evicting(
-        &world(placement(Some(json!({"placementType": "PickN", "numberOfClusters": 1})))),
+        &lookups(placement(Some(json!({"placementType": "PickN", "numberOfClusters": 1})))),
         expect!["allowed: the eviction is valid"],
     );
     check_evicting(
-        &world(placement(Some(json!({"placementType": "PickFixed"})))),
+        &lookups(placement(Some(json!({"placementType": "PickFixed"})))),
         expect!["403: cluster resource placement policy type PickFixed is not supported"],
     );
     let mut leaving = placement(Some(json!({"placementType": "PickAll"})));
     leaving["metadata"]["deletionTimestamp"] = json!("2026-11-15T00:00:00Z");
-    check_evicting(&world(leaving.clone()), expect!["403: cluster resource placement crp is being deleted"]);
+    check_evicting(&lookups(leaving.clone()), expect!["403: cluster resource placement crp is being deleted"]);
     leaving["spec"]["policy"]["placementType"] = json!("PickFixed");
     check_evicting(
-        &world(leaving),
+        &lookups(leaving),
         expect![
             "403: [cluster resource placement crp is being deleted, cluster resource placement policy type PickFixed is not supported]"
         ],
@@ -63,6 +63,6 @@ fn evictions() {
 
 #[test]
 fn what_cannot_be_read_is_a_bad_request() {
-    let verdict = admit(&request(Operation::Create, EVICTION, json!({"spec": {}})), &SmallWorld::default());
+    let verdict = admit(&request(Operation::Create, EVICTION, json!({"spec": {}})), &FakeLookups::default());
     expect!["400: missing field `placementName`"].assert_eq(&printed(&verdict));
 }

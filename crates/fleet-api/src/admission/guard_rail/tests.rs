@@ -1,10 +1,10 @@
-//! Who may touch what, and what they are told.
+//! Which users may change what, and the messages of denials.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use super::super::small_world::{MEMBER, SmallWorld, object, request, user};
-use super::super::world::Settings;
+use super::super::fake_lookups::{FakeLookups, MEMBER, object, request, user};
+use super::super::lookups::Settings;
 use super::*;
 
 const CRD: &str = "apiextensions.k8s.io/v1/CustomResourceDefinition";
@@ -23,12 +23,12 @@ fn by(request: &Request, user: User) -> Request {
     Request { user, ..request.clone() }
 }
 
-fn check(request: &Request, world: &SmallWorld, expected: Expect) {
-    expected.assert_eq(&printed(&admit(request, world)));
+fn check(request: &Request, lookups: &FakeLookups, expected: Expect) {
+    expected.assert_eq(&printed(&admit(request, lookups)));
 }
 
-/// Everybody that the guard rail knows, with whether they get through.
-fn who_passes(request: &Request, world: &SmallWorld) -> String {
+/// Every user that the guard rail distinguishes, with the answer.
+fn who_passes(request: &Request, lookups: &FakeLookups) -> String {
     let people = [
         ("plain", user("ann", &["system:authenticated"])),
         ("whitelisted", user("bob", &[])),
@@ -44,17 +44,17 @@ fn who_passes(request: &Request, world: &SmallWorld) -> String {
     ];
     let passing: Vec<&str> = people
         .into_iter()
-        .filter(|(_, user)| admit(&by(request, user.clone()), world).is_allowed())
+        .filter(|(_, user)| admit(&by(request, user.clone()), lookups).is_allowed())
         .map(|(who, _)| who)
         .collect();
     passing.join(", ")
 }
 
-fn hub() -> SmallWorld {
-    SmallWorld {
+fn hub() -> FakeLookups {
+    FakeLookups {
         settings: Settings { whitelisted_users: vec!["bob".to_owned()], ..Settings::default() },
         members: vec![object(MEMBER, "m1", json!({"identity": {"kind": "User", "name": "agent"}}))],
-        ..SmallWorld::default()
+        ..FakeLookups::default()
     }
 }
 
@@ -170,7 +170,7 @@ fn an_unknown_member_lets_everybody_through() {
     );
     check(
         &work("fleet-member-m1"),
-        &SmallWorld { broken: true, ..hub() },
+        &FakeLookups { broken: true, ..hub() },
         expect![
             "allowed: user: 'ann' in 'groups: [system:authenticated]' is allowed to CREATE resource placement.kubernetes-fleet.io/v1beta1, Kind=Work/: fleet-member-m1/w because we failed to get MC"
         ],
@@ -208,28 +208,28 @@ fn messages_name_operation_kind_as_asked_and_subresource() {
 
 #[test]
 fn everything_else() {
-    let world = hub();
+    let lookups = hub();
     check(
         &named("/v1/Event", "kube-system", "e"),
-        &world,
+        &lookups,
         expect![
             "allowed: user: 'ann' in 'groups: [system:authenticated]' is allowed to CREATE resource /v1, Kind=Event/: kube-system/e"
         ],
     );
     expect!["whitelisted, masters, kubeadm, service account, node, scheduler, controller manager, support"]
-        .assert_eq(&who_passes(&named("events.k8s.io/v1/Event", "kube-system", "e"), &world));
+        .assert_eq(&who_passes(&named("events.k8s.io/v1/Event", "kube-system", "e"), &lookups));
     expect!["whitelisted, masters, kubeadm, service account, node, scheduler, controller manager, support"]
-        .assert_eq(&who_passes(&named("/v1/Secret", "fleet-member-m1", "s"), &world));
+        .assert_eq(&who_passes(&named("/v1/Secret", "fleet-member-m1", "s"), &lookups));
     check(
         &named("/v1/Secret", "fleet-system", "s"),
-        &world,
+        &lookups,
         expect![
             "denied: user: 'ann' in 'groups: [system:authenticated]' is not allowed to CREATE resource /v1, Kind=Secret/: fleet-system/s"
         ],
     );
     check(
         &named("example.com/v1/Thing", "", "t"),
-        &world,
+        &lookups,
         expect![
             "allowed: user: 'ann' in 'groups: [system:authenticated]' is allowed to CREATE resource example.com/v1, Kind=Thing/: /t"
         ],
@@ -351,8 +351,8 @@ fn what_only_the_privileged_may_change_on_a_platform_member() {
 
 #[test]
 fn labels_of_platform_members_can_be_fixed() {
-    let mut world = hub();
-    world.settings.deny_modify_member_cluster_labels = true;
+    let mut lookups = hub();
+    lookups.settings.deny_modify_member_cluster_labels = true;
     let labelled = |labels: Value| member(platform(json!({"labels": labels})), json!({}), json!(null));
     let old = labelled(json!({"a": "1", "kubernetes-fleet.io/x": "1"}));
     for labels in [
@@ -361,12 +361,16 @@ fn labels_of_platform_members_can_be_fixed() {
         json!({"a": "1", "b": "1"}),
     ] {
         let request = change(old.clone(), labelled(labels));
-        check(&request, &world, expect!["denied: users are not allowed to modify labels through hub cluster directly"]);
-        expect!["masters"].assert_eq(&who_passes(&request, &world));
+        check(
+            &request,
+            &lookups,
+            expect!["denied: users are not allowed to modify labels through hub cluster directly"],
+        );
+        expect!["masters"].assert_eq(&who_passes(&request, &lookups));
     }
     check(
         &change(old.clone(), labelled(json!({"a": "1", "kubernetes-fleet.io/y": "2"}))),
-        &world,
+        &lookups,
         expect![
             "allowed: user: 'ann' in 'groups: [system:authenticated]' is allowed to UPDATE resource cluster.kubernetes-fleet.io/v1beta1, Kind=MemberCluster/: /m1"
         ],

@@ -3,16 +3,16 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::super::small_world::{MEMBER, SmallWorld, object, request};
-use super::super::world::{ServiceExport, Settings};
+use super::super::fake_lookups::{FakeLookups, MEMBER, object, request};
+use super::super::lookups::{ServiceExport, Settings};
 use super::*;
 
 fn member(taints: Value) -> Value {
     object(MEMBER, "m1", json!({"identity": {"kind": "User", "name": "agent"}, "taints": taints}))
 }
 
-fn check(operation: Operation, object: Value, world: &SmallWorld, expected: Expect) {
-    let verdict = admit(&request(operation, MEMBER, object), world);
+fn check(operation: Operation, object: Value, lookups: &FakeLookups, expected: Expect) {
+    let verdict = admit(&request(operation, MEMBER, object), lookups);
     let code = match &verdict {
         Verdict::Allowed { .. } => "allowed".to_owned(),
         Verdict::Denied { code, .. } => code.number().to_string(),
@@ -21,7 +21,7 @@ fn check(operation: Operation, object: Value, world: &SmallWorld, expected: Expe
 }
 
 fn check_tainted(taints: Value, expected: Expect) {
-    check(Operation::Create, member(taints), &SmallWorld::default(), expected);
+    check(Operation::Create, member(taints), &FakeLookups::default(), expected);
 }
 
 #[test]
@@ -65,46 +65,46 @@ fn taints_are_checked_on_update_too() {
     check(
         Operation::Update,
         tainted,
-        &SmallWorld::default(),
+        &FakeLookups::default(),
         expect![
             "403: [invalid taint key {Key:/ Value: Effect:NoSchedule}: prefix part must be non-empty, invalid taint key {Key:/ Value: Effect:NoSchedule}: name part must be non-empty, invalid taint key {Key:/ Value: Effect:NoSchedule}: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')]"
         ],
     );
 }
 
-fn networked() -> SmallWorld {
-    SmallWorld {
+fn networked() -> FakeLookups {
+    FakeLookups {
         settings: Settings { networking_agents_enabled: true, ..Settings::default() },
-        ..SmallWorld::default()
+        ..FakeLookups::default()
     }
 }
 
 #[test]
 fn scheduling_54_exported_services_keep_a_member_from_leaving() {
     let export = |name: &str, being_deleted| ServiceExport { namespaced_name: format!("work/{name}"), being_deleted };
-    let mut world = networked();
-    check(Operation::Delete, member(json!([])), &world, expect!["allowed: nothing keeps the member from leaving"]);
-    world.exports.insert("fleet-member-m1".to_owned(), vec![export("gone", true), export("web", false)]);
+    let mut lookups = networked();
+    check(Operation::Delete, member(json!([])), &lookups, expect!["allowed: nothing keeps the member from leaving"]);
+    lookups.exports.insert("fleet-member-m1".to_owned(), vec![export("gone", true), export("web", false)]);
     check(
         Operation::Delete,
         member(json!([])),
-        &world,
+        &lookups,
         expect!["403: Please delete serviceExport work/web in the member cluster before leaving, request is denied"],
     );
-    world.exports.insert("fleet-member-m1".to_owned(), vec![export("gone", true)]);
-    check(Operation::Delete, member(json!([])), &world, expect!["allowed: nothing keeps the member from leaving"]);
+    lookups.exports.insert("fleet-member-m1".to_owned(), vec![export("gone", true)]);
+    check(Operation::Delete, member(json!([])), &lookups, expect!["allowed: nothing keeps the member from leaving"]);
 }
 
 #[test]
 fn scheduling_54_leaving_is_not_checked_when_told_so_or_without_networking() {
     let mut skipping = member(json!([]));
     skipping["spec"]["deleteOptions"] = json!({"validationMode": "Skip"});
-    let broken = SmallWorld { broken: true, ..networked() };
+    let broken = FakeLookups { broken: true, ..networked() };
     check(Operation::Delete, skipping, &broken, expect!["allowed: the member asks to leave without validation"]);
     check(
         Operation::Delete,
         member(json!([])),
-        &SmallWorld { broken: true, ..SmallWorld::default() },
+        &FakeLookups { broken: true, ..FakeLookups::default() },
         expect!["allowed: no networking agents, so no exported services to look for"],
     );
     check(
@@ -120,7 +120,7 @@ fn what_cannot_be_read_is_a_bad_request() {
     check(
         Operation::Create,
         json!({"metadata": {"name": "m1"}}),
-        &SmallWorld::default(),
+        &FakeLookups::default(),
         expect!["400: missing field `spec`"],
     );
 }

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::super::small_world::{CRO, RO, SmallWorld, object, request, roles};
+use super::super::fake_lookups::{CRO, FakeLookups, RO, object, request, roles};
 use super::*;
 
 fn printed(verdict: &Verdict) -> String {
@@ -31,19 +31,19 @@ fn namespaced_override(name: &str, selectors: Value) -> Value {
     made
 }
 
-fn check_cluster(operation: Operation, object: Value, world: &SmallWorld, expected: Expect) {
-    expected.assert_eq(&printed(&admit_cluster_resource_override(&request(operation, CRO, object), world)));
+fn check_cluster(operation: Operation, object: Value, lookups: &FakeLookups, expected: Expect) {
+    expected.assert_eq(&printed(&admit_cluster_resource_override(&request(operation, CRO, object), lookups)));
 }
 
-fn check_namespaced(operation: Operation, object: Value, world: &SmallWorld, expected: Expect) {
-    expected.assert_eq(&printed(&admit_resource_override(&request(operation, RO, object), world)));
+fn check_namespaced(operation: Operation, object: Value, lookups: &FakeLookups, expected: Expect) {
+    expected.assert_eq(&printed(&admit_resource_override(&request(operation, RO, object), lookups)));
 }
 
 #[test]
 fn cluster_override_selectors() {
-    let world = SmallWorld::default();
+    let lookups = FakeLookups::default();
     let create = |selectors: Value, expected| {
-        check_cluster(Operation::Create, cluster_override("a", selectors), &world, expected);
+        check_cluster(Operation::Create, cluster_override("a", selectors), &lookups, expected);
     };
     create(json!([roles()]), expect!["allowed: the override is valid"]);
     let mut labelled = roles();
@@ -61,12 +61,12 @@ fn cluster_override_selectors() {
 fn a_wrong_selector_ends_the_check() {
     let mut made = cluster_override("a", json!([roles(), roles()]));
     made["spec"]["policy"] = json!({"overrideRules": [{"overrideType": "JSONPatch"}]});
-    let world =
-        SmallWorld { cluster_overrides: vec![cluster_override("b", json!([roles()]))], ..SmallWorld::default() };
+    let lookups =
+        FakeLookups { cluster_overrides: vec![cluster_override("b", json!([roles()]))], ..FakeLookups::default() };
     check_cluster(
         Operation::Create,
         made,
-        &world,
+        &lookups,
         expect![
             "403: resource selector {Group:rbac.authorization.k8s.io Version:v1 Kind:ClusterRole Name:reader LabelSelector:nil SelectionScope:} already exists, and must be unique"
         ],
@@ -82,11 +82,11 @@ fn two_cluster_overrides_must_not_select_one_resource() {
         cluster_override("b", json!([roles()])),
         cluster_override("c", json!([scoped])),
     ];
-    let world = SmallWorld { cluster_overrides: others, ..SmallWorld::default() };
+    let lookups = FakeLookups { cluster_overrides: others, ..FakeLookups::default() };
     check_cluster(
         Operation::Create,
         cluster_override("new", json!([roles()])),
-        &world,
+        &lookups,
         expect![
             "403: invalid resource selector {Group:rbac.authorization.k8s.io Version:v1 Kind:ClusterRole Name:reader LabelSelector:nil SelectionScope:}: the resource has been selected by both new and b, which is not supported"
         ],
@@ -94,7 +94,7 @@ fn two_cluster_overrides_must_not_select_one_resource() {
     check_cluster(
         Operation::Update,
         cluster_override("c", json!([scoped])),
-        &world,
+        &lookups,
         expect!["allowed: the override is valid"],
     );
 }
@@ -103,12 +103,12 @@ fn two_cluster_overrides_must_not_select_one_resource() {
 fn conflicts_and_rules_are_told_together() {
     let mut made = cluster_override("new", json!([roles()]));
     made["spec"]["policy"] = json!({"overrideRules": [{"overrideType": "JSONPatch"}]});
-    let world =
-        SmallWorld { cluster_overrides: vec![cluster_override("a", json!([roles()]))], ..SmallWorld::default() };
+    let lookups =
+        FakeLookups { cluster_overrides: vec![cluster_override("a", json!([roles()]))], ..FakeLookups::default() };
     check_cluster(
         Operation::Update,
         made,
-        &world,
+        &lookups,
         expect![
             "403: [invalid resource selector {Group:rbac.authorization.k8s.io Version:v1 Kind:ClusterRole Name:reader LabelSelector:nil SelectionScope:}: the resource has been selected by both new and a, which is not supported, invalid JSONPatchOverrides: JSONPatchOverrides cannot be empty]"
         ],
@@ -121,47 +121,47 @@ fn what_is_being_deleted_is_no_conflict() {
         made["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         made
     };
-    let world = SmallWorld {
+    let lookups = FakeLookups {
         cluster_overrides: vec![leaving(cluster_override("a", json!([roles()])))],
         overrides: vec![leaving(namespaced_override("a", json!([deployment("web")])))],
-        ..SmallWorld::default()
+        ..FakeLookups::default()
     };
     let valid = || expect!["allowed: the override is valid"];
-    check_cluster(Operation::Create, cluster_override("new", json!([roles()])), &world, valid());
-    check_namespaced(Operation::Create, namespaced_override("new", json!([deployment("web")])), &world, valid());
+    check_cluster(Operation::Create, cluster_override("new", json!([roles()])), &lookups, valid());
+    check_namespaced(Operation::Create, namespaced_override("new", json!([deployment("web")])), &lookups, valid());
 }
 
 #[test]
 fn there_is_a_limit_to_cluster_overrides() {
     let many = (0..100).map(|i| cluster_override(&format!("o{i}"), json!([deployment(&format!("d{i}"))]))).collect();
-    let world = SmallWorld { cluster_overrides: many, ..SmallWorld::default() };
+    let lookups = FakeLookups { cluster_overrides: many, ..FakeLookups::default() };
     check_cluster(
         Operation::Create,
         cluster_override("new", json!([roles()])),
-        &world,
+        &lookups,
         expect!["403: clusterResourceOverride limit has been reached: at most 100 cluster resources can be created."],
     );
     check_cluster(
         Operation::Update,
         cluster_override("o1", json!([deployment("d1")])),
-        &world,
+        &lookups,
         expect!["allowed: the override is valid"],
     );
 }
 
 #[test]
 fn failing_lookups_have_their_codes() {
-    let world = SmallWorld { broken: true, ..SmallWorld::default() };
+    let lookups = FakeLookups { broken: true, ..FakeLookups::default() };
     check_cluster(
         Operation::Create,
         cluster_override("a", json!([roles()])),
-        &world,
+        &lookups,
         expect!["400: the existing clusterResourceOverrides could not be listed, please retry: the hub is gone"],
     );
     check_namespaced(
         Operation::Create,
         namespaced_override("a", json!([deployment("web")])),
-        &world,
+        &lookups,
         expect!["500: the existing resourceOverrides could not be listed, please retry: the hub is gone"],
     );
 }
@@ -171,26 +171,26 @@ fn what_cannot_be_read_is_a_bad_request() {
     check_cluster(
         Operation::Create,
         json!({"spec": 1}),
-        &SmallWorld::default(),
+        &FakeLookups::default(),
         expect!["400: invalid type: integer `1`, expected struct ClusterResourceOverrideSpec"],
     );
-    check_namespaced(Operation::Create, json!({}), &SmallWorld::default(), expect!["400: missing field `spec`"]);
+    check_namespaced(Operation::Create, json!({}), &FakeLookups::default(), expect!["400: missing field `spec`"]);
 }
 
 #[test]
 fn namespaced_overrides() {
-    let world =
-        SmallWorld { overrides: vec![namespaced_override("a", json!([deployment("web")]))], ..SmallWorld::default() };
+    let lookups =
+        FakeLookups { overrides: vec![namespaced_override("a", json!([deployment("web")]))], ..FakeLookups::default() };
     check_namespaced(
         Operation::Create,
         namespaced_override("b", json!([deployment("db")])),
-        &world,
+        &lookups,
         expect!["allowed: the override is valid"],
     );
     check_namespaced(
         Operation::Create,
         namespaced_override("b", json!([deployment("db"), deployment("db")])),
-        &world,
+        &lookups,
         expect![
             "403: resource selector {Group:apps Version:v1 Kind:Deployment Name:db} already exists, and must be unique"
         ],
@@ -198,7 +198,7 @@ fn namespaced_overrides() {
     check_namespaced(
         Operation::Create,
         namespaced_override("b", json!([deployment("web")])),
-        &world,
+        &lookups,
         expect![
             "403: invalid resource selector {Group:apps Version:v1 Kind:Deployment Name:web}: the resource has been selected by both b and a, which is not supported"
         ],
@@ -206,7 +206,7 @@ fn namespaced_overrides() {
     check_namespaced(
         Operation::Update,
         namespaced_override("a", json!([deployment("web")])),
-        &world,
+        &lookups,
         expect!["allowed: the override is valid"],
     );
 }
@@ -214,11 +214,11 @@ fn namespaced_overrides() {
 #[test]
 fn there_is_a_limit_to_namespaced_overrides() {
     let many = (0..100).map(|i| namespaced_override(&format!("o{i}"), json!([deployment(&format!("d{i}"))]))).collect();
-    let world = SmallWorld { overrides: many, ..SmallWorld::default() };
+    let lookups = FakeLookups { overrides: many, ..FakeLookups::default() };
     check_namespaced(
         Operation::Create,
         namespaced_override("new", json!([deployment("web")])),
-        &world,
+        &lookups,
         expect!["403: resourceOverride limit has been reached: at most 100 resources can be created."],
     );
 }

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use super::super::small_world::{CRP, RP, SmallWorld, object, roles};
+use super::super::fake_lookups::{CRP, FakeLookups, RP, object, roles};
 use super::*;
 use crate::kinds::{Cluster, Namespaced};
 
@@ -16,7 +16,7 @@ fn printed(verdict: &Verdict) -> String {
 
 /// The answer to creating a cluster-scoped placement with this spec.
 fn check(spec: Value, expected: Expect) {
-    let created = admit::<Cluster>(&object(CRP, "crp", spec), None, &SmallWorld::default());
+    let created = admit::<Cluster>(&object(CRP, "crp", spec), None, &FakeLookups::default());
     expected.assert_eq(&printed(&created));
 }
 
@@ -25,7 +25,7 @@ fn check_strategy(strategy: Value, expected: Expect) {
 }
 
 fn check_update(old: Value, new: Value, expected: Expect) {
-    let answer = admit::<Cluster>(&new, Some(&old), &SmallWorld::default());
+    let answer = admit::<Cluster>(&new, Some(&old), &FakeLookups::default());
     expected.assert_eq(&printed(&answer));
 }
 
@@ -39,7 +39,7 @@ fn a_sound_placement_may_be_created() {
     let created = admit::<Namespaced>(
         &object(RP, "rp", json!({"resourceSelectors": [{"group": "apps", "version": "v1", "kind": "Deployment"}]})),
         None,
-        &SmallWorld::default(),
+        &FakeLookups::default(),
     );
     expect!["allowed: any user is allowed to modify v1beta1 RP"].assert_eq(&printed(&created));
 }
@@ -48,7 +48,7 @@ fn a_sound_placement_may_be_created() {
 fn names_fit_a_label() {
     let long = object(CRP, &"x".repeat(64), json!({"resourceSelectors": [roles()]}));
     expect!["403: deny create/update v1beta1 CRP has invalid fields the name field cannot have length exceeding 63"]
-        .assert_eq(&printed(&admit::<Cluster>(&long, None, &SmallWorld::default())));
+        .assert_eq(&printed(&admit::<Cluster>(&long, None, &FakeLookups::default())));
 }
 
 #[test]
@@ -132,14 +132,14 @@ fn contents_of_a_chosen_namespace_may_be_selected() {
 #[test]
 fn a_namespaced_placement_selects_namespaced_kinds() {
     let object = object(RP, "rp", json!({"resourceSelectors": [roles()]}));
-    expect!["403: deny create/update v1beta1 RP has invalid fields the resource is not found in schema (please retry) or it is a cluster scoped resource: rbac.authorization.k8s.io/v1, Kind=ClusterRole"].assert_eq(&printed(&admit::<Namespaced>(&object, None, &SmallWorld::default())));
+    expect!["403: deny create/update v1beta1 RP has invalid fields the resource is not found in schema (please retry) or it is a cluster scoped resource: rbac.authorization.k8s.io/v1, Kind=ClusterRole"].assert_eq(&printed(&admit::<Namespaced>(&object, None, &FakeLookups::default())));
 }
 
 #[test]
 fn scopes_that_are_not_known_yet_ask_for_patience() {
-    let world = SmallWorld { kinds_not_ready: true, ..SmallWorld::default() };
+    let lookups = FakeLookups { kinds_not_ready: true, ..FakeLookups::default() };
     let spec = json!({"resourceSelectors": [roles(), roles()], "strategy": {"rollingUpdate": {"maxSurge": -1}}});
-    expect!["403: deny create/update v1beta1 CRP has invalid fields [cannot perform resource scope check for now, please retry, the rollout Strategy field  is invalid: maxSurge must be greater than or equal to 0, got `-1`]"].assert_eq(&printed(&admit::<Cluster>(&object(CRP, "crp", spec), None, &world)));
+    expect!["403: deny create/update v1beta1 CRP has invalid fields [cannot perform resource scope check for now, please retry, the rollout Strategy field  is invalid: maxSurge must be greater than or equal to 0, got `-1`]"].assert_eq(&printed(&admit::<Cluster>(&object(CRP, "crp", spec), None, &lookups)));
 }
 
 #[test]

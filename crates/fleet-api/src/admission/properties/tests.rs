@@ -177,7 +177,7 @@ fn sets_that_something_can_meet() {
 }
 
 #[test]
-fn the_first_contradiction_is_told_and_values_are_printed_canonically() {
+fn the_first_contradiction_is_reported_and_values_are_printed_canonically() {
     check_set(
         &[("Gt", "0.5"), ("Lt", "0.2"), ("Eq", "1"), ("Ne", "1")],
         expect!["inconsistent requirements on property p: conflicting Eq and Ne on same value 1"],

@@ -1,17 +1,17 @@
-//! Requests through everything that is installed.
+//! Requests through all installed checks.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::arbitrary::{json_like, placement_like};
-use super::super::small_world::{BUDGET, CRO, CRP, MEMBER, RO, RP, SmallWorld, object, request, roles};
+use super::super::fake_lookups::{BUDGET, CRO, CRP, FakeLookups, MEMBER, RO, RP, object, request, roles};
+use super::super::lookups::Settings;
 use super::super::webhooks::handler_at;
-use super::super::world::Settings;
 use super::*;
 
-fn check(request: &Request, world: &SmallWorld, expected: Expect) {
-    let verdict = review(request, world);
+fn check(request: &Request, lookups: &FakeLookups, expected: Expect) {
+    let verdict = review(request, lookups);
     let outcome = match &verdict {
         Verdict::Allowed { patched, .. } => {
             if patched.is_some() {
@@ -25,9 +25,9 @@ fn check(request: &Request, world: &SmallWorld, expected: Expect) {
     expected.assert_eq(&format!("{outcome}: {}", verdict.message()));
 }
 
-fn guarded() -> SmallWorld {
+fn guarded() -> FakeLookups {
     let settings = Settings { enable_guard_rail: true, enable_pdbs: false, ..Settings::default() };
-    SmallWorld { settings, ..SmallWorld::default() }
+    FakeLookups { settings, ..FakeLookups::default() }
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn dropping_the_policy_of_a_placement_reads_as_pick_all() {
     );
 }
 
-/// Objects that no check would take, made while nobody checked, lose their finalizers all the same.
+/// Finalizers can be removed from invalid objects that were created without checks.
 #[test]
 fn what_is_being_deleted_loses_what_holds_it_back_however_wrong_it_is() {
     let taint = json!({"key": "a", "value": "x", "effect": "NoSchedule"});
@@ -80,7 +80,7 @@ fn what_is_being_deleted_loses_what_holds_it_back_however_wrong_it_is() {
         |name: &str| object(CRO, name, json!({"clusterResourceSelectors": [roles()], "policy": delete}));
     let own_override = |name: &str| object(RO, name, json!({"resourceSelectors": [config], "policy": delete}));
     let placement = object(CRP, "web", json!({"resourceSelectors": [roles()], "policy": {"placementType": "PickAll"}}));
-    let world = SmallWorld {
+    let lookups = FakeLookups {
         cluster_overrides: vec![cluster_override("a"), cluster_override("b")],
         overrides: vec![own_override("a"), own_override("b")],
         placements: vec![placement],
@@ -99,7 +99,7 @@ fn what_is_being_deleted_loses_what_holds_it_back_however_wrong_it_is() {
             let mut new = old.clone();
             new["metadata"]["finalizers"] = json!([]);
             change(&mut new);
-            review(&Request { old_object: Some(old), ..request(Operation::Update, kind, new) }, &world)
+            review(&Request { old_object: Some(old), ..request(Operation::Update, kind, new) }, &lookups)
         };
         let refused = update(|_| {});
         assert!(!refused.is_allowed(), "{kind} is wrong");
@@ -151,34 +151,38 @@ fn workload(namespace: &str) -> Value {
 
 #[test]
 fn workloads_stay_off_the_hub() {
-    let world = guarded();
+    let lookups = guarded();
     check(
         &request(Operation::Create, "/v1/Pod", workload("app")),
-        &world,
+        &lookups,
         expect![[
             r#"403: admission webhook "fleet.pod.validating" denied the request: Pod app/w creation is disallowed in the fleet hub cluster"#
         ]],
     );
     check(
         &request(Operation::Create, "apps/v1/ReplicaSet", workload("app")),
-        &world,
+        &lookups,
         expect![[
             r#"403: admission webhook "fleet.replicaset.validating" denied the request: ReplicaSet app/w creation is disallowed in the fleet hub cluster."#
         ]],
     );
     check(
         &request(Operation::Create, "policy/v1/PodDisruptionBudget", workload("app")),
-        &world,
+        &lookups,
         expect![[
             r#"403: admission webhook "fleet.poddisruptionbudget.validating" denied the request: PDBs app/w cannot be directly created in the hub cluster due to potential side effects; to place a PDB to member clusters, consider wrapping it in a resource envelope."#
         ]],
     );
-    check(&request(Operation::Update, "/v1/Pod", workload("app")), &world, expect!["allowed: "]);
-    check(&request(Operation::Create, "apps/v1/Deployment", workload("app")), &world, expect!["allowed: "]);
-    let world = SmallWorld::default();
-    check(&request(Operation::Create, "/v1/Pod", workload("kube-x")), &world, expect!["allowed: "]);
-    check(&request(Operation::Create, "apps/v1/ReplicaSet", workload("fleet-x")), &world, expect!["allowed: "]);
-    check(&request(Operation::Create, "policy/v1/PodDisruptionBudget", workload("app")), &world, expect!["allowed: "]);
+    check(&request(Operation::Update, "/v1/Pod", workload("app")), &lookups, expect!["allowed: "]);
+    check(&request(Operation::Create, "apps/v1/Deployment", workload("app")), &lookups, expect!["allowed: "]);
+    let lookups = FakeLookups::default();
+    check(&request(Operation::Create, "/v1/Pod", workload("kube-x")), &lookups, expect!["allowed: "]);
+    check(&request(Operation::Create, "apps/v1/ReplicaSet", workload("fleet-x")), &lookups, expect!["allowed: "]);
+    check(
+        &request(Operation::Create, "policy/v1/PodDisruptionBudget", workload("app")),
+        &lookups,
+        expect!["allowed: "],
+    );
 }
 
 #[test]
@@ -187,7 +191,7 @@ fn the_namespace_and_name_of_the_request_stand_in_for_those_of_the_object() {
     (pod.namespace, pod.name) = ("app".to_owned(), "w".to_owned());
     check(
         &pod,
-        &SmallWorld::default(),
+        &FakeLookups::default(),
         expect![[
             r#"403: admission webhook "fleet.pod.validating" denied the request: Pod app/w creation is disallowed in the fleet hub cluster"#
         ]],
@@ -196,23 +200,23 @@ fn the_namespace_and_name_of_the_request_stand_in_for_those_of_the_object() {
 
 #[test]
 fn nothing_is_checked_when_nothing_is_installed() {
-    let world =
-        SmallWorld { settings: Settings { enable_webhook: false, ..Settings::default() }, ..SmallWorld::default() };
-    check(&request(Operation::Create, "/v1/Pod", workload("app")), &world, expect!["allowed: "]);
+    let lookups =
+        FakeLookups { settings: Settings { enable_webhook: false, ..Settings::default() }, ..FakeLookups::default() };
+    check(&request(Operation::Create, "/v1/Pod", workload("app")), &lookups, expect!["allowed: "]);
 }
 
 #[test]
 fn a_served_path_answers_without_prefix() {
     let pod = request(Operation::Create, "/v1/Pod", workload("app"));
-    let serve = |path: &str, request: &Request, world: &SmallWorld| {
-        handler_at(path).map(|handler| judge(handler, request, world))
+    let serve = |path: &str, request: &Request, lookups: &FakeLookups| {
+        handler_at(path).map(|handler| judge(handler, request, lookups))
     };
-    let verdict = serve("/validate--v1-pod", &pod, &SmallWorld::default()).unwrap();
+    let verdict = serve("/validate--v1-pod", &pod, &FakeLookups::default()).unwrap();
     expect!["Pod app/w creation is disallowed in the fleet hub cluster"].assert_eq(verdict.message());
-    assert_eq!(serve("/nowhere", &pod, &SmallWorld::default()), None);
+    assert_eq!(serve("/nowhere", &pod, &FakeLookups::default()), None);
     let created = request(Operation::Create, CRP, object(CRP, "crp", json!({"resourceSelectors": [roles()]})));
     let path = "/mutate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacement";
-    assert!(matches!(serve(path, &created, &SmallWorld::default()), Some(Verdict::Allowed { patched: Some(_), .. })));
+    assert!(matches!(serve(path, &created, &FakeLookups::default()), Some(Verdict::Allowed { patched: Some(_), .. })));
 }
 
 fn kinds() -> impl Strategy<Value = &'static str> {
@@ -242,16 +246,16 @@ proptest! {
 
     #[test]
     fn the_answer_about_a_placement_holds_for_what_is_stored(old in placement_like(), new in placement_like()) {
-        let world = SmallWorld::default();
+        let lookups = FakeLookups::default();
         for request in [
             request(Operation::Create, CRP, new.clone()),
             Request { old_object: Some(old), ..request(Operation::Update, CRP, new) },
         ] {
-            let verdict = review(&request, &world);
+            let verdict = review(&request, &lookups);
             if let Verdict::Allowed { patched: Some(filled), .. } = &verdict {
                 let again = Request { object: Some(filled.clone()), ..request };
                 let unchanged = Verdict::Allowed { message: verdict.message().to_owned(), patched: None };
-                prop_assert_eq!(review(&again, &world), unchanged);
+                prop_assert_eq!(review(&again, &lookups), unchanged);
             }
         }
     }

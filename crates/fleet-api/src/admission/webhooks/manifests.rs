@@ -1,7 +1,6 @@
-//! The webhook configurations as the objects that an agent writes.
+//! The webhook configurations as objects that an agent writes.
 //!
-//! Decides their fields from the table of entries and from how the webhook server is reached: all of them, also those that an API
-//! server would fill in, so that what is there can be compared with what is wanted. Never writes them.
+//! All fields are set, including the defaults of the API server, so that stored and wanted objects can be compared.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -12,14 +11,16 @@ use crate::well_known::{annotations, label_values, labels, namespaces};
 
 /// Port of the webhook server.
 const PORT: u16 = 9443;
-/// Certificate that is kept by cert-manager.
+/// Certificate managed by cert-manager.
 const CERTIFICATE: &str = "fleet-webhook-certificate";
-/// The label by which every API server knows a namespace's name.
+/// The label with the name of a namespace, which every API server sets.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
-/// What the condition is called that leaves reserved namespaces out.
+/// Name of the match condition that excludes reserved namespaces.
 const OUTSIDE_RESERVED: &str = "outside-reserved-namespaces";
+/// Name of the match condition that excludes all other namespaces.
+const INSIDE_RESERVED: &str = "inside-reserved-namespaces";
 
-/// How an API server finds the webhook server.
+/// How an API server reaches the webhook server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connection {
     Url,
@@ -37,17 +38,17 @@ impl Connection {
     }
 }
 
-/// Whose certificate authority an API server trusts.
+/// The certificate authority that an API server trusts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CaBundle {
-    /// PEM of a certificate authority made by the agent itself.
+    /// PEM of a certificate authority that the agent created.
     Own(Vec<u8>),
     /// cert-manager fills it in.
     CertManager,
 }
 
 impl CaBundle {
-    /// As it stands in a configuration; absent where somebody else fills it in.
+    /// The value in a configuration; `None` if cert-manager sets it.
     pub fn encoded(&self) -> Option<String> {
         match self {
             CaBundle::Own(pem) => Some(base64::engine::general_purpose::STANDARD.encode(pem)),
@@ -56,7 +57,7 @@ impl CaBundle {
     }
 }
 
-/// Where the webhook server of an agent is.
+/// Where the webhook server of an agent runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation {
     pub service: String,
@@ -81,7 +82,7 @@ fn manifest(configuration: &Configuration, installation: &Installation) -> Value
         let certificate = format!("{}/{CERTIFICATE}", installation.namespace);
         metadata["annotations"] = json!({annotations::INJECT_CA_FROM: certificate});
     }
-    // The validating ones go when the fleet's namespace goes.
+    // Validating configurations are garbage collected with the fleet's namespace.
     if !configuration.mutating {
         metadata["ownerReferences"] = json!([{
             "apiVersion": "v1", "kind": "Namespace", "name": namespaces::FLEET_SYSTEM, "uid": installation.owner_uid,
@@ -113,9 +114,14 @@ fn webhook(entry: &Entry, installation: &Installation) -> Value {
         "namespaceSelector": namespace_selector(&entry.namespaces, &installation.namespace),
         "objectSelector": {},
     });
-    if entry.namespaces == Namespaces::Unreserved {
-        let condition = format!("!({})", in_reserved_namespace(namespaces::RESERVED_PREFIXES));
-        out["matchConditions"] = json!([{"name": OUTSIDE_RESERVED, "expression": condition}]);
+    let reserved = in_reserved_namespace(namespaces::RESERVED_PREFIXES);
+    let condition = match entry.namespaces {
+        Namespaces::Unreserved => Some((OUTSIDE_RESERVED, format!("!({reserved})"))),
+        Namespaces::Reserved => Some((INSIDE_RESERVED, reserved)),
+        Namespaces::All | Namespaces::Labelled(..) | Namespaces::Named(_) => None,
+    };
+    if let Some((name, expression)) = condition {
+        out["matchConditions"] = json!([{"name": name, "expression": expression}]);
     }
     out
 }
@@ -123,10 +129,13 @@ fn webhook(entry: &Entry, installation: &Installation) -> Value {
 fn namespace_selector(watched: &Namespaces, home: &str) -> Value {
     let by_name = |operator: &str, names: &[&str]| json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": operator, "values": names}]});
     match watched {
-        Namespaces::All => json!({}),
+        // API servers without match conditions (before 1.28) match all namespaces; the check itself compares the
+        // name.
+        Namespaces::All | Namespaces::Reserved => json!({}),
         Namespaces::Labelled(key, value) => json!({"matchLabels": {*key: value}}),
         Namespaces::Named(names) => by_name("In", names),
-        // A selector knows no prefixes; the condition does. This is for API servers that know no conditions (before 1.28).
+        // A selector cannot match prefixes; the match condition does. This is for API servers without match
+        // conditions (before 1.28).
         Namespaces::Unreserved => {
             let mut names = [namespaces::OF_KUBERNETES, &[namespaces::FLEET_SYSTEM]].concat();
             if namespaces::is_reserved(home) && !names.contains(&home) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use super::super::small_world::{CRP, MEMBER, SmallWorld, request};
+use super::super::fake_lookups::{CRP, FakeLookups, MEMBER, request};
 use super::*;
 
 fn listed(settings: &Settings) -> String {
@@ -45,6 +45,7 @@ fn what_is_installed_by_default() {
           fleet.resourceoverride.validating /validate-placement.kubernetes-fleet.io-v1beta1-resourceoverride CU placement.kubernetes-fleet.io/v1beta1 resourceoverrides Fail 5s All
           fleet.clusterresourceplacementeviction.validating /validate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacementeviction C placement.kubernetes-fleet.io/v1beta1 clusterresourceplacementevictions Fail 5s All
           fleet.clusterresourceplacementdisruptionbudget.validating /validate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacementdisruptionbudget CU placement.kubernetes-fleet.io/v1beta1 clusterresourceplacementdisruptionbudgets Fail 5s All
+          fleet.reservednamespaces.validating /validate-reservednamespaces CU placement.kubernetes-fleet.io/v1beta1 resourceplacements,schedulingpolicysnapshots,resourcesnapshots,resourcebindings,resourceoverrides,resourceoverridesnapshots,resourceenvelopes,stagedupdateruns,stagedupdatestrategies,approvalrequests Fail 5s Reserved
     "#]].assert_eq(&listed(&Settings::default()));
 }
 
@@ -65,6 +66,7 @@ fn what_the_flags_add_and_remove() {
           fleet.resourceoverride.validating /validate-placement.kubernetes-fleet.io-v1beta1-resourceoverride CU placement.kubernetes-fleet.io/v1beta1 resourceoverrides Fail 5s All
           fleet.clusterresourceplacementeviction.validating /validate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacementeviction C placement.kubernetes-fleet.io/v1beta1 clusterresourceplacementevictions Fail 5s All
           fleet.clusterresourceplacementdisruptionbudget.validating /validate-placement.kubernetes-fleet.io-v1beta1-clusterresourceplacementdisruptionbudget CU placement.kubernetes-fleet.io/v1beta1 clusterresourceplacementdisruptionbudgets Fail 5s All
+          fleet.reservednamespaces.validating /validate-reservednamespaces CU placement.kubernetes-fleet.io/v1beta1 resourceplacements,schedulingpolicysnapshots,resourcesnapshots,resourcebindings,resourceoverrides,resourceoverridesnapshots,resourceenvelopes,stagedupdateruns,stagedupdatestrategies,approvalrequests Fail 5s Reserved
         fleet-guard-rail-webhook-configuration
           fleet.customresourcedefinition.guardrail.validating /validate-fleetresourcehandler CUD apiextensions.k8s.io/v1 customresourcedefinitions Ignore 1s All
           fleet.membercluster.guardrail.validating /validate-fleetresourcehandler CUD cluster.kubernetes-fleet.io/v1beta1 memberclusters,memberclusters/status Ignore 1s All
@@ -103,13 +105,13 @@ fn what_the_guard_rail_watches_in_namespaces() {
 fn matching(request: &Request) -> String {
     let settings = Settings { enable_guard_rail: true, enable_pdbs: false, ..Settings::default() };
     let guarded = BTreeMap::from([(labels::IS_FLEET_RESOURCE.to_owned(), "true".to_owned())]);
-    let world = SmallWorld {
+    let lookups = FakeLookups {
         labelled_namespaces: BTreeMap::from([("fleet-member-m1".to_owned(), guarded)]),
-        ..SmallWorld::default()
+        ..FakeLookups::default()
     };
     let all = configurations(&settings);
     let entries = all.iter().flat_map(|configuration| &configuration.entries);
-    let names: Vec<&str> = entries.filter(|entry| entry.matches(request, &world)).map(|entry| &*entry.name).collect();
+    let names: Vec<&str> = entries.filter(|entry| entry.matches(request, &lookups)).map(|entry| &*entry.name).collect();
     names.join(" ")
 }
 
@@ -153,7 +155,7 @@ fn which_entries_a_request_meets() {
     check(Delete, "example.com/v1/Thing", "kube-public", expect!["fleet.kubenamespacedresources.guardrail.validating"]);
 }
 
-/// The failure policy of these entries is Fail: if they were asked about, a lost agent could never be started again.
+/// The failure policy of these entries is Fail: if they matched, a lost agent could never be started again.
 #[test]
 fn what_an_agent_needs_to_come_back_is_never_asked_of_it() {
     for kind in ["/v1/Pod", "apps/v1/ReplicaSet", "policy/v1/PodDisruptionBudget"] {

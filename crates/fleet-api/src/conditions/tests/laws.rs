@@ -1,4 +1,4 @@
-//! Laws of reading and writing conditions, over every state of every type.
+//! Properties of reading and writing conditions, over every state of every type.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ proptest! {
         steps in prop::collection::vec((any::<Index>(), 1..4_i64, 0..1000_i64), 1..60)
     ) {
         let types = all_types();
-        // Few types that share their words, so that the same condition is often written twice.
+        // Few types with common reasons, so that the same condition is often written twice.
         let states: Vec<_> = all_states(&types).into_iter().filter(|(type_, ..)| type_.object == "binding").collect();
         let mut conditions: Vec<Condition> = Vec::new();
         for (choice, generation, now) in steps {
@@ -214,7 +214,7 @@ fn what_is_under_way_on_a_binding_has_not_failed() {
                 }
             }
         }
-        // Words of other releases: those that were never written mean that it is still to be tried.
+        // Reasons of other releases: those that are only read mean that the step is still to be tried.
         let mut condition = list_of([(type_.reasons[0].states[0].finding)(1)]).remove(0);
         condition.status = ConditionStatus::False;
         "FromTheFuture".clone_into(&mut condition.reason);

@@ -1,4 +1,4 @@
-//! The whole vocabulary as one table, and the properties of reading and writing conditions.
+//! All conditions as one table, and properties of reading and writing them.
 
 mod laws;
 mod vocabulary;
@@ -10,8 +10,8 @@ use super::binding::{
 };
 use super::eviction::{EvictionExecuted, EvictionValid};
 use super::member::{
-    AgentHealthy, AgentJoined, ControlPlaneHealthy, CostCollectionSucceeded, MemberJoined, MemberReadyToJoin,
-    NamespaceCollectionSucceeded, PropertyCollectionSucceeded, PropertyProviderStarted,
+    AgentHealthy, AgentJoined, ControlPlaneHealthy, CostCollectionSucceeded, MemberJoined, MemberPropertiesUsable,
+    MemberReadyToJoin, NamespaceCollectionSucceeded, PropertyCollectionSucceeded, PropertyProviderStarted,
 };
 use super::per_cluster::ClusterScheduled;
 use super::placement::{
@@ -198,6 +198,7 @@ fn all_types() -> Vec<Type> {
         one::<EvictionValid>("eviction"),
         one::<EvictionExecuted>("eviction"),
         one::<MemberReadyToJoin>("member cluster"),
+        one::<MemberPropertiesUsable>("member cluster"),
         one::<MemberJoined>("member cluster"),
         one::<PropertyProviderStarted>("member cluster"),
         one::<PropertyCollectionSucceeded>("member cluster"),

@@ -1,4 +1,4 @@
-//! Words and sentences: what is on the wire, compared with a stored table and with lists written down independently.
+//! Types, reasons and messages on the wire, compared with a stored table and with independently written lists.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -228,9 +228,16 @@ fn problems_inside_a_fault_are_spelled_out() {
     .assert_eq(&(texts.join("\n") + "\n"));
 }
 
-/// What the published API does not have: deletions that a member holds back.
-const OWN_TYPES: [&str; 1] = ["DeletionsHeld"];
-const OWN_REASONS: [&str; 1] = ["DeleteBudgetExhausted"];
+/// Not in the published API: deferred deletions, objects that a member denies, and properties that are not
+/// quantities.
+const OWN_TYPES: [&str; 2] = ["DeletionsHeld", "ClusterPropertiesUsable"];
+const OWN_REASONS: [&str; 5] = [
+    "DeleteBudgetExhausted",
+    "PlacedObjectsLeft",
+    "DeniedByMemberPolicy",
+    "PropertiesUsable",
+    "PropertiesNotQuantities",
+];
 
 /// Condition types of the published API, object by object.
 const PUBLISHED_TYPES: &str = "

@@ -1,10 +1,10 @@
-//! Every rule with the object that just satisfies it, and with each of its clauses broken.
+//! Every rule with an object that just satisfies it, and with each of its clauses violated.
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::apply::hostile;
+use crate::apply::adversarial;
 
 fn resource(text: &str) -> WorkResourceIdentifier {
     let parts: Vec<&str> = text.split('/').collect();
@@ -249,7 +249,7 @@ fn a_field_of_the_wrong_type_is_named() {
 
 proptest! {
     #[test]
-    fn any_object_has_an_answer(live in hostile::value(), status in hostile::value(), index in 0usize..8) {
+    fn any_object_has_an_answer(live in adversarial::value(), status in adversarial::value(), index in 0usize..8) {
         let names = [
             "apps/v1/deployments", "apps/v1/statefulsets", "apps/v1/daemonsets", "/v1/services", "batch/v1/jobs",
             "apiextensions.k8s.io/v1/customresourcedefinitions", "policy/v1/poddisruptionbudgets",

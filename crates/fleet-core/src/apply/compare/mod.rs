@@ -1,10 +1,9 @@
-//! How an object on the member differs from what the hub wants, field by field, in the form that statuses show.
+//! The differences between an object on the member and its manifest, field by field, in the form that statuses show.
 //!
-//! Decides from two documents: the source (the manifest, or what the member's API server would make of it in a dry run)
-//! and the target (the live object). What servers and Kubernetes itself write is left out of both sides first. Never
-//! decides which two documents to compare, nor what follows from a difference.
+//! Fields that servers and controllers write are removed from both documents first.
 //!
-//! Documents come from JSON text, whose parser refuses more than 128 levels; the walk is as deep as they are.
+//! Documents come from JSON text, whose parser refuses more than 128 levels; the recursion is as deep as the
+//! documents.
 
 mod render;
 mod walk;
@@ -17,21 +16,20 @@ use serde_json::Value;
 use self::render::Side;
 use self::walk::{Difference, Differences};
 
-/// So many differences of one object are shown; more would not help whoever reads them.
+/// Maximum number of differences that are shown for one object.
 pub const MAX_DETAILS: usize = 100;
 
-/// Values shown for one object, in bytes. A status that is larger than a whole Work may be is trimmed to paths anyway, so
-/// there is no use in rendering more; a hostile list could otherwise ask for a hundred copies of a large element.
+/// Maximum size of the shown values of one object, in bytes. A status larger than a Work is trimmed to paths anyway.
+/// Without this limit an adversarial list could ask for a hundred copies of a large element.
 pub const MAX_VALUE_BYTES: usize = limits::WORK_BYTES;
 
-/// What stands for a value of a Secret.
+/// Replaces values of Secrets.
 pub const REDACTED: &str = "(redacted for security reasons)";
 
-/// What stands for a value that is not shown because of its size.
+/// Replaces values that are too large.
 pub const OMITTED: &str = "(omitted)";
 
-/// The differences of an object, the first `MAX_DETAILS` of them, in the order of the walk: keys sorted by bytes, lists by
-/// index. Empty if there are none.
+/// The first `MAX_DETAILS` differences, sorted by key and list index. Empty if there are none.
 pub fn differences(source: &Value, target: &Value) -> Vec<PatchDetail> {
     let (mut source, mut target) = (source.clone(), target.clone());
     keep_compared(&mut source);
@@ -42,7 +40,7 @@ pub fn differences(source: &Value, target: &Value) -> Vec<PatchDetail> {
     found.into_iter().map(|difference| detail(difference, secret, &mut budget)).collect()
 }
 
-/// The one entry for an object that is not on the member at all.
+/// The single entry for an object that does not exist on the member.
 pub fn whole_object_missing() -> PatchDetail {
     PatchDetail { path: "/".to_owned(), value_in_member: String::new(), value_in_hub: "(the whole object)".to_owned() }
 }

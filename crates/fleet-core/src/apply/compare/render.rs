@@ -1,30 +1,29 @@
-//! Values as plain text: the form that Go prints them in, which is what users of drift and diff details see.
-//!
-//! Decides characters only. Never says what is shown or hidden.
+//! Values as text in the form in which Go prints them, which users see in drift and diff details.
 
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-/// Whose value it is. Numbers of the member have gone through a conversion to doubles, those of the hub have not.
+/// Which document a value comes from. Numbers of the member have been converted to doubles, those of the hub have
+/// not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Hub,
     Member,
 }
 
-/// From this decimal exponent on, doubles are printed with one.
+/// From this decimal exponent on, doubles are printed with an exponent.
 const LARGE_EXPONENT: i32 = 6;
 /// Below this decimal exponent, too.
 const SMALL_EXPONENT: i32 = -4;
 
-/// The value as text, or none if that would be longer than `limit` bytes.
+/// The value as text; `None` if it would be longer than `limit` bytes.
 pub(super) fn text(value: &Value, side: Side, limit: usize) -> Option<String> {
     let mut out = String::new();
     write_value(&mut out, value, side, limit).then_some(out)
 }
 
-/// Whether the value could be written within the limit.
+/// Returns whether the value was written within the limit.
 fn write_value(out: &mut String, value: &Value, side: Side, limit: usize) -> bool {
     match value {
         Value::Null => out.push_str("<nil>"),
@@ -66,12 +65,13 @@ fn write_number(out: &mut String, number: &Number, side: Side) {
     match (side, number.as_i64(), number.as_f64()) {
         (Side::Hub, Some(integer), _) => _ = write!(out, "{integer}"),
         (_, _, Some(double)) => out.push_str(&double_text(double)),
-        // Every JSON number that is read without arbitrary precision is one or the other.
+        // Every JSON number without arbitrary precision is an integer or a double.
         _ => _ = write!(out, "{number}"),
     }
 }
 
-/// The shortest digits that read back the same, with an exponent of at least two digits for large and small numbers.
+/// The shortest digits that parse to the same value, with an exponent of at least two digits for large and small
+/// numbers.
 fn double_text(value: f64) -> String {
     let scientific = format!("{value:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };

@@ -1,4 +1,4 @@
-//! The format to the letter, and that following the differences leads from source to target.
+//! The exact format, and that applying the differences leads from source to target.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::walk::{Difference, Differences};
 use super::*;
-use crate::apply::hostile;
+use crate::apply::adversarial;
 
 fn shown(details: &[PatchDetail]) -> String {
     let line = |PatchDetail { path, value_in_member, value_in_hub }: &PatchDetail| {
@@ -237,7 +237,7 @@ fn a_hundred_copies_of_a_large_element_are_not_made() {
     assert!(differences(&long_key(1), &long_key(2)).len() <= 2);
 }
 
-/// Does to the source what RFC 6902 says of the operation that a difference stands for.
+/// Applies the RFC 6902 operation of a difference to the source.
 fn follow(document: &mut Value, difference: &Difference<'_>) {
     let Some((parent, step)) = difference.path.rsplit_once('/') else {
         *document = difference.target.cloned().unwrap();
@@ -256,7 +256,7 @@ fn follow(document: &mut Value, difference: &Difference<'_>) {
 
 proptest! {
     #[test]
-    fn following_the_differences_leads_from_source_to_target(source in hostile::value(), target in hostile::value()) {
+    fn following_the_differences_leads_from_source_to_target(source in adversarial::value(), target in adversarial::value()) {
         let mut document = source.clone();
         for difference in Differences::between(&source, &target, usize::MAX) {
             follow(&mut document, &difference);
@@ -265,12 +265,12 @@ proptest! {
     }
 
     #[test]
-    fn an_object_does_not_differ_from_itself(object in hostile::value()) {
+    fn an_object_does_not_differ_from_itself(object in adversarial::value()) {
         prop_assert_eq!(differences(&object, &object), vec![]);
     }
 
     #[test]
-    fn no_two_documents_are_too_much(source in hostile::object(), target in hostile::object()) {
+    fn no_two_documents_are_too_much(source in adversarial::object(), target in adversarial::object()) {
         let details = differences(&source, &target);
         prop_assert!(details.len() <= MAX_DETAILS);
         let secret = source["kind"] == "Secret" && source["apiVersion"] == "v1";

@@ -1,12 +1,10 @@
-//! Where two documents differ, as places with the values of both sides.
-//!
-//! Decides order and paths as an RFC 6902 operation list from source to target has them. Never renders a value.
+//! The paths at which two documents differ, in the order of an RFC 6902 patch from source to target.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// A place where the documents differ. A side that is absent has nothing there.
+/// A path at which the documents differ. A side without a value is absent.
 #[derive(Debug, PartialEq)]
 pub(super) struct Difference<'a> {
     pub(super) path: String,
@@ -14,8 +12,8 @@ pub(super) struct Difference<'a> {
     pub(super) target: Option<&'a Value>,
 }
 
-/// All paths of one object together, in bytes. Many differences under one very long key would otherwise ask for as many
-/// copies of it.
+/// Maximum size of all paths of one object, in bytes. Without this limit many differences under one very long key
+/// would need as many copies of it.
 const MAX_PATH_BYTES: usize = 1 << 20;
 
 /// The differences found so far, up to a limit.
@@ -46,7 +44,7 @@ impl<'a> Differences<'a> {
         }
     }
 
-    /// Does something one step further down. The step is a key or an index, escaped as in a JSON pointer.
+    /// Descends one step: a key or an index, escaped as in a JSON pointer.
     fn at(&mut self, step: &str, act: impl FnOnce(&mut Self)) {
         let before = self.path.len();
         self.path.push('/');
@@ -65,7 +63,7 @@ impl<'a> Differences<'a> {
         match (source, target) {
             (Value::Object(source), Value::Object(target)) => self.objects(source, target),
             (Value::Array(source), Value::Array(target)) => self.lists(source, target),
-            // Both sides are doubles to whoever compares them first, so that 1 is 1.0.
+            // Numbers are compared as doubles, so that 1 equals 1.0.
             (Value::Number(one), Value::Number(other)) if one.as_f64() == other.as_f64() => {}
             (one, other) if one == other => {}
             _ => self.note(Some(source), Some(target)),
@@ -85,8 +83,8 @@ impl<'a> Differences<'a> {
         }
     }
 
-    /// By index, without any search for moved elements. What the source has more goes first, all from the place where the
-    /// target ends: each removal lets the next element move up, but the value shown is looked up in the whole source.
+    /// Compares by index, without searching for moved elements. Surplus source elements are removed at the index
+    /// where the target ends, but the shown value is that of the source at its own index.
     fn lists(&mut self, source: &'a [Value], target: &'a [Value]) {
         let common = source.len().min(target.len());
         for _ in common..source.len() {

@@ -1,6 +1,7 @@
-//! The three-way merge of kinds that nothing is known of: objects are merged, everything else is replaced.
+//! The three-way merge of kinds without a schema: objects are merged, everything else is replaced (RFC 7386, null
+//! removes).
 //!
-//! Decides by RFC 7386, in which null removes. Never changes what an object is: its API version, kind and name.
+//! Never changes API version, kind or name.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +9,7 @@ use super::{MergeFailure, same};
 
 type Fields = Map<String, Value>;
 
-/// The patch; refused if it would turn the object into another one.
+/// The patch; an error if it would change the identity of the object.
 pub(super) fn merge(last: &Fields, desired: &Fields, live: &Fields) -> Result<Fields, MergeFailure> {
     let desired = with_all_owners(last, desired, live);
     let patch = objects(last, &desired, live);
@@ -44,7 +45,7 @@ fn objects(last: &Fields, desired: &Fields, live: &Fields) -> Fields {
     patch
 }
 
-/// A value to be set. Nulls in it would remove what is not there; one that holds nothing else is not worth setting.
+/// A value to set, without nulls, which would remove absent fields. `None` if nothing else is left.
 fn without_nulls(value: &Value) -> Option<Value> {
     let Value::Object(fields) = value else { return Some(value.clone()) };
     let kept = fields.iter().filter(|(_, value)| !value.is_null());
@@ -52,7 +53,7 @@ fn without_nulls(value: &Value) -> Option<Value> {
     (fields.is_empty() || !kept.is_empty()).then_some(Value::Object(kept))
 }
 
-/// The desired object with the owners that others have put on the live one: a merge patch can only set the whole list.
+/// The desired object with the other owners of the live one: a merge patch can only set the whole list.
 fn with_all_owners(last: &Fields, desired: &Fields, live: &Fields) -> Fields {
     let mut desired = desired.clone();
     let Some(Value::Object(metadata)) = desired.get_mut("metadata") else { return desired };

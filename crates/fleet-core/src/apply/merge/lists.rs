@@ -1,8 +1,7 @@
-//! Lists that are merged element by element: by a merge key, or as sets of scalars.
+//! Merges lists element by element: by a merge key, or as sets of scalars.
 //!
-//! Decides which elements are set, which are deleted and in which order they stand. A list that cannot be merged by its
-//! key, because keys repeat or are missing, is sent whole with the elements of others in it. Never takes longer than a
-//! sort of the lists, whatever a hostile hub or member puts in them.
+//! A list with repeated or missing keys is sent whole, including elements of other writers. Never takes longer than a
+//! sort of the lists, whatever an adversarial hub or member puts in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +11,15 @@ use super::same;
 use super::strategic::{DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, Fields, is_directive, objects, without_directives};
 use super::table::{Rule, Strategy};
 
-/// So many elements that share keys are matched with each other one by one; longer lists are replaced as they are desired.
+/// Up to this number, elements with equal keys are matched one by one; longer lists are replaced.
 const MOST_MATCHED: usize = 256;
 
-/// Puts into the patch what has to change of the list `name`. The live list is not empty.
+/// Whether a server would merge elements of this list with each other, even into an empty list.
+pub(super) fn shares_keys(list: &[Value], rule: &Rule) -> bool {
+    matches!(rule.strategy, Strategy::MergeBy { key, .. } if Keys::of(list, key).is_none())
+}
+
+/// Adds the changes of the list `name` to the patch. The live list is not empty, or elements share keys.
 pub(super) fn merge(name: &str, last: &[Value], desired: &[Value], live: &[Value], rule: &Rule, patch: &mut Fields) {
     let Strategy::MergeBy { key, retain_keys } = rule.strategy else {
         return scalars(name, last, desired, live, patch);
@@ -29,7 +33,7 @@ pub(super) fn merge(name: &str, last: &[Value], desired: &[Value], live: &[Value
     }
 }
 
-/// A merge key's value as text, by which elements are told apart.
+/// The value of the merge key as text.
 fn key_of(element: &Value, key: &str) -> Option<String> {
     match element.get(key)? {
         Value::String(text) => Some(text.clone()),
@@ -39,11 +43,11 @@ fn key_of(element: &Value, key: &str) -> Option<String> {
     }
 }
 
-/// Where each key of a list stands.
+/// The index of each key of a list.
 struct Keys(BTreeMap<String, usize>);
 
 impl Keys {
-    /// None if an element has no key, or two have the same.
+    /// `None` if an element has no key, or two have the same.
     fn of(list: &[Value], key: &str) -> Option<Self> {
         let mut places = BTreeMap::new();
         for (place, element) in list.iter().enumerate() {
@@ -59,7 +63,7 @@ impl Keys {
     }
 }
 
-/// A list whose elements all have keys of their own.
+/// A list in which every element has a unique key.
 struct Keyed<'a> {
     key: &'a str,
     rule: &'a Rule,
@@ -106,7 +110,7 @@ impl Keyed<'_> {
         Map::from_iter([(self.key.to_owned(), element.get(self.key).cloned().unwrap_or_default())])
     }
 
-    /// Elements that were applied last and are no longer desired, each once.
+    /// Elements of the last-applied list that are no longer desired, each once.
     fn deletions(&self, last: &[Value]) -> Vec<Value> {
         let mut seen = BTreeSet::new();
         let gone = last.iter().filter(|element| {
@@ -121,14 +125,14 @@ impl Keyed<'_> {
     }
 }
 
-/// A list that cannot be merged by key: if anything of it changes, it is sent as it shall be, with what others have added.
+/// A list that cannot be merged by key: if it changes, it is sent whole, including elements of other writers.
 fn whole(name: &str, last: &[Value], desired: &[Value], live: &[Value], key: &str, patch: &mut Fields) {
     let mut result = if desired.len().max(live.len()).max(last.len()) <= MOST_MATCHED {
         matched(last, desired, live, key)
     } else {
         desired.iter().map(without_directives).collect()
     };
-    // Servers put elements of one key side by side, so the order among them is not ours to insist on.
+    // Servers group elements with the same key, so their order is not compared.
     if sorted(&result) == sorted(live) {
         return;
     }
@@ -142,8 +146,8 @@ fn sorted(list: &[Value]) -> Vec<String> {
     texts
 }
 
-/// Each desired element laid over the live one that fits it best, so that what the server gave that one stays; then the
-/// elements of others.
+/// Lays each desired element over the live one that fits best, so that server-set fields stay; then come the elements
+/// of other writers.
 fn matched(last: &[Value], desired: &[Value], live: &[Value], key: &str) -> Vec<Value> {
     let mut free: Vec<&Value> = live.iter().collect();
     let mut before: Vec<&Value> = last.iter().collect();
@@ -163,7 +167,7 @@ fn matched(last: &[Value], desired: &[Value], live: &[Value], key: &str) -> Vec<
     result
 }
 
-/// The live element without what was applied last and with what is desired; lists inside are replaced.
+/// The live element without what was applied last and with what is desired; inner lists are replaced.
 fn overlaid(last: Option<&Value>, wanted: &Value, live: &Value) -> Value {
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => {

@@ -1,13 +1,14 @@
-//! The patch that brings a live object to what is desired and leaves alone what others have put on it.
+//! The three-way merge patch from the live object to the desired one.
 //!
-//! Decides from three documents: what was applied last, what is desired now, what is live. Fields of the last that are no
-//! longer desired go; desired ones are set; everything else stays. Built-in kinds get a strategic merge patch, made with
-//! the merge keys of `table`; all others a JSON merge patch. Never talks to a server, never decides who owns an object.
+//! Fields of the last-applied document that are no longer desired are deleted, desired ones are set, and all others
+//! stay. Built-in kinds get a strategic merge patch with the merge keys of `table`; all others get a JSON merge
+//! patch.
 //!
-//! Where the reference loses data we do not: lists whose merge keys repeat (a port with two protocols) are sent whole,
-//! because merging them by key would drop one, and owners that others have put on a custom resource stay.
+//! Unlike KubeFleet's agents, this loses no data: lists whose merge keys repeat (a port with two protocols) are sent
+//! whole, because merging them by key would drop one, and other owners of a custom resource stay.
 //!
-//! Documents come from JSON text, whose parser refuses more than 128 levels; the walk is as deep as they are.
+//! Documents come from JSON text, whose parser refuses more than 128 levels; the recursion is as deep as the
+//! documents.
 
 mod json;
 mod lists;
@@ -19,7 +20,7 @@ use thiserror::Error;
 
 pub use self::table::{Strategy, known_strategies};
 
-/// How a patch is to be read by the server.
+/// The type of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchType {
     Strategic,
@@ -39,8 +40,8 @@ impl Patch {
         self.body.is_empty()
     }
 
-    /// The same patch, refused by the server if the object is another one of that name by now, or, where a version is given,
-    /// has changed since it was read.
+    /// Adds preconditions: the server refuses the patch if the object was recreated or, if a version is given, has
+    /// changed since it was read.
     #[must_use]
     pub fn meant_for(mut self, uid: Option<&str>, resource_version: Option<&str>) -> Self {
         for (field, value) in [("uid", uid), ("resourceVersion", resource_version)] {
@@ -54,7 +55,7 @@ impl Patch {
     }
 }
 
-/// Why no patch can be made.
+/// Why there is no patch.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum MergeFailure {
     #[error("precondition failed: the patch would change {0}")]
@@ -75,7 +76,7 @@ pub fn three_way(last_applied: &Value, desired: &Value, live: &Value) -> Result<
     })
 }
 
-/// Whether two values are the same to a server: 1 and 1.0 are, large integers are compared to the last digit.
+/// Whether two values are equal to a server: 1 equals 1.0, and large integers are compared exactly.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {

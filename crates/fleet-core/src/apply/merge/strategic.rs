@@ -1,7 +1,6 @@
-//! The three-way merge of built-in kinds, with the directives by which a strategic merge patch says what to keep.
+//! The three-way merge of built-in kinds as a strategic merge patch with its directives.
 //!
-//! Decides object by object after the shapes of `table`; lists are the affair of `lists`. Never passes on a directive that
-//! stands in a manifest: no field of a built-in kind has such a name.
+//! Never passes on a directive from a manifest: no field of a built-in kind has such a name.
 
 use serde_json::{Map, Value};
 
@@ -20,8 +19,8 @@ pub(super) fn merge(last: &Fields, desired: &Fields, live: &Fields, shape: &Shap
     objects(last, desired, live, shape, false)
 }
 
-/// The patch of one object. With `retain_keys` it also says which fields there are, so that the server drops all others:
-/// the fields of a union, where a new one replaces the old one.
+/// The patch of one object. With `retain_keys` it also lists the desired fields, so that the server drops all others:
+/// for unions, where a new field replaces the old one.
 pub(super) fn objects(last: &Fields, desired: &Fields, live: &Fields, shape: &Shape, retain_keys: bool) -> Fields {
     let mut patch = Fields::new();
     for (name, wanted) in desired.iter().filter(|(name, _)| !is_directive(name)) {
@@ -52,7 +51,9 @@ fn field(name: &str, last: Option<&Value>, wanted: &Value, live: Option<&Value>,
             let inner = objects(last, wanted, live, rule.shape, rule.strategy == Strategy::RetainKeys);
             (!inner.is_empty()).then_some(Value::Object(inner))
         }
-        (Some(Value::Array(live)), Value::Array(wanted)) if !live.is_empty() && rule.strategy.merges_lists() => {
+        (Some(Value::Array(live)), Value::Array(wanted))
+            if rule.strategy.merges_lists() && (!live.is_empty() || lists::shares_keys(wanted, rule)) =>
+        {
             let last = last.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             lists::merge(name, last, wanted, live, rule, patch);
             return;

@@ -1,23 +1,24 @@
-//! How lists and unions inside built-in kinds are merged: the facts of Kubernetes' patch strategies, and nothing else.
+//! The patch strategies of lists and unions in built-in kinds, taken from Kubernetes.
 //!
-//! Only fields that are not merged in the plain way stand here, and those on the way to them. What lies inside a list that
-//! is replaced is never asked for. Statuses are left out: the agent never applies one. A test holds the table against the server's, which is made from the Kubernetes modules.
+//! Contains only fields that need a strategy other than the default, and the path to them. Fields inside a replaced
+//! list and statuses are left out. A test compares the table with the server's, which is generated from the
+//! Kubernetes modules.
 //!
-//! CustomResourceDefinitions and APIServices are missing on purpose: the reference does not know their types either and
-//! sends a JSON merge patch for them.
+//! CustomResourceDefinitions and APIServices are missing on purpose: KubeFleet's agents send a JSON merge patch for
+//! them.
 
-/// What is not plain about merging a field.
+/// The patch strategy of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
     /// Objects are merged, lists and scalars replaced.
     Plain,
-    /// Even an object is replaced as a whole.
+    /// Objects are replaced, too.
     Replace,
-    /// An object is a union: fields that are not desired go.
+    /// The object is a union: fields that are not desired are removed.
     RetainKeys,
-    /// A list of scalars is a set.
+    /// The list of scalars is a set.
     MergeScalars,
-    /// Elements of a list are told apart by this field; with `retain_keys` each of them is a union.
+    /// Elements are merged by this field; with `retain_keys` each element is a union.
     MergeBy { key: &'static str, retain_keys: bool },
 }
 
@@ -27,19 +28,19 @@ impl Strategy {
     }
 }
 
-/// How one field is merged, and what is known of its fields (or of those of its elements).
+/// The strategy of one field, and the strategies of its fields (or of those of its elements).
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) strategy: Strategy,
     pub(super) shape: &'static Shape,
 }
 
-/// The fields of a type that are not plain, or lead to such.
+/// The fields of a type that have a strategy, or lead to one.
 #[derive(Debug)]
 pub(super) struct Shape(&'static [(&'static str, Rule)]);
 
 impl Shape {
-    /// The rule for a field; one that is not in the table is plain.
+    /// The rule for a field; the default for one that is not in the table.
     pub(super) fn field(&self, name: &str) -> &'static Rule {
         self.0.iter().find(|(field, _)| *field == name).map_or(&PLAIN_RULE, |(_, rule)| rule)
     }
@@ -88,7 +89,7 @@ static POD_SPEC: Shape = Shape(&[
     ("topologySpreadConstraints", by("topologyKey", &PLAIN)),
     ("volumes", unions_by("name", &VOLUME)),
 ]);
-/// A pod and the template of one have the same fields here.
+/// A pod and a pod template have the same fields here.
 static POD: Shape = Shape(&[METADATA, ("spec", inside(&POD_SPEC))]);
 static WITH_POD: Shape = Shape(&[("template", inside(&POD))]);
 static WORKLOAD: Shape = Shape(&[METADATA, ("spec", inside(&WITH_POD))]);
@@ -115,7 +116,7 @@ static ADMISSION_POLICY_SPEC: Shape =
 static CSI_NODE: Shape = Shape(&[METADATA, ("spec", inside(&CSI_NODE_SPEC))]);
 static CSI_NODE_SPEC: Shape = Shape(&[("drivers", by("name", &PLAIN))]);
 
-/// Every kind that the standard client knows, by API version.
+/// All built-in kinds by API version.
 static KINDS: &[(&str, &[(&str, &Shape)])] = &[
     (
         "v1",
@@ -217,14 +218,13 @@ static KINDS: &[(&str, &[(&str, &Shape)])] = &[
     ),
 ];
 
-/// What is known of a kind; none if it is not built in.
+/// The table of a kind; `None` if it is not built in.
 pub(super) fn shape_of(api_version: &str, kind: &str) -> Option<&'static Shape> {
     let (_, kinds) = KINDS.iter().find(|(version, _)| *version == api_version)?;
     kinds.iter().find(|(name, _)| *name == kind).map(|(_, shape)| *shape)
 }
 
-/// Every field that is not merged in the plain way, as `<apiVersion> <kind> <path>`: what a test needs to hold the table
-/// against a server's.
+/// All fields with a strategy as `<apiVersion> <kind> <path>`, for the test that compares the table with a server's.
 pub fn known_strategies() -> Vec<(String, Strategy)> {
     let mut out = Vec::new();
     for (version, kinds) in KINDS {

@@ -1,11 +1,11 @@
-//! Patches to the letter. That servers understand them is tested where a server is at hand, in `fleet-member`.
+//! Exact patches. `fleet-member` tests that servers accept them.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::apply::hostile;
+use crate::apply::adversarial;
 
 const DEPLOYMENT: (&str, &str) = ("apps/v1", "Deployment");
 const SERVICE: (&str, &str) = ("v1", "Service");
@@ -191,6 +191,29 @@ fn ports_that_share_a_number_are_sent_whole_with_what_the_server_gave_them() {
 }
 
 #[test]
+fn ports_that_share_a_number_replace_an_empty_list() {
+    let ports = |list: Value| json!({"spec": {"ports": list}});
+    let desired = || ports(json!([{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]));
+    check(
+        SERVICE,
+        json!({}),
+        desired(),
+        ports(json!([])),
+        expect![[
+            r#"{"spec":{"ports":[{"port":53,"protocol":"UDP"},{"port":53,"protocol":"TCP"},{"$patch":"replace"}]}}"#
+        ]],
+    );
+    // A server stores a list that it does not have as it is.
+    check(
+        SERVICE,
+        json!({}),
+        desired(),
+        json!({"spec": {}}),
+        expect![[r#"{"spec":{"ports":[{"port":53,"protocol":"UDP"},{"port":53,"protocol":"TCP"}]}}"#]],
+    );
+}
+
+#[test]
 fn a_new_owner_joins_the_others_on_any_kind() {
     let owned = |owners: Value| json!({"metadata": {"ownerReferences": owners}});
     let (ours, old, theirs) = (json!({"uid": "ours"}), json!({"uid": "old"}), json!({"uid": "theirs", "kind": "X"}));
@@ -259,7 +282,7 @@ fn long_lists_take_no_longer_than_a_sort() {
     assert!(three_way(&set, &set, &set).unwrap().is_empty());
 }
 
-/// Nothing of it is a directive, null or union: what the agent applies unchanged must ask for nothing.
+/// Contains no directive, null or union: applying it again must change nothing.
 fn is_settled(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -272,7 +295,7 @@ fn is_settled(value: &Value) -> bool {
 proptest! {
     #[test]
     fn any_three_documents_have_a_patch_or_a_failure(
-        last in hostile::value(), desired in hostile::object(), live in hostile::object(),
+        last in adversarial::value(), desired in adversarial::object(), live in adversarial::object(),
     ) {
         let first = three_way(&last, &desired, &live);
         prop_assert_eq!(&first, &three_way(&last, &desired, &live));
@@ -282,7 +305,7 @@ proptest! {
     }
 
     #[test]
-    fn an_unchanged_object_asks_for_no_patch(object in hostile::object()) {
+    fn an_unchanged_object_asks_for_no_patch(object in adversarial::object()) {
         prop_assume!(is_settled(&object));
         prop_assert!(three_way(&object, &object, &object).unwrap().is_empty());
     }

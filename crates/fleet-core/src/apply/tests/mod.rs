@@ -1,8 +1,8 @@
-//! The applier's decisions without a server: conversations, records, statuses, paces, partings.
+//! The applier's decisions without a server: processing, records, statuses, requeue intervals, finalization.
 
-mod conversation;
+mod finalizing;
 mod naming;
 mod pacing;
-mod parting;
+mod processing;
 mod recording;
 mod reporting;

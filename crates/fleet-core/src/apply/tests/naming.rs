@@ -1,13 +1,13 @@
-//! What manifests name, and in which order they are applied.
+//! Identifiers of manifests, and the order in which they are applied.
 
 use expect_test::{Expect, expect};
 use fleet_api::types::EmbeddedObject;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::apply::adversarial;
+use crate::apply::apply_order::{batch_of, batches};
 use crate::apply::decode::{Served, decode};
-use crate::apply::hostile;
-use crate::apply::waves::{wave_of, waves};
 
 pub(super) fn served(group: &str, version: &str, kind: &str) -> Option<Served> {
     let resource = match (group, version, kind) {
@@ -122,10 +122,10 @@ fn what_is_no_object_and_what_has_no_place_is_not_tried() {
 }
 
 #[test]
-fn applier_s12_waves_go_from_what_others_need_to_what_needs_others() {
+fn applier_s12_dependencies_are_applied_first() {
     let wave = |text: &str| {
         let (group, resource) = text.split_once('/').unwrap();
-        wave_of(group, resource)
+        batch_of(group, resource)
     };
     for (wanted, resources) in [
         (0, "/namespaces scheduling.k8s.io/priorityclasses"),
@@ -148,18 +148,18 @@ fn applier_s12_waves_go_from_what_others_need_to_what_needs_others() {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}),
     ];
     let manifests = manifests(&values);
-    assert_eq!(waves(&decode(&manifests, &served)), [vec![4], vec![1, 3], vec![0]]);
+    assert_eq!(batches(&decode(&manifests, &served)), [vec![4], vec![1, 3], vec![0]]);
 }
 
 proptest! {
     #[test]
-    fn no_manifest_is_too_odd_to_be_looked_at(objects in prop::collection::vec(hostile::object(), 0..8)) {
+    fn no_manifest_is_too_odd_to_be_looked_at(objects in prop::collection::vec(adversarial::object(), 0..8)) {
         let manifests = manifests(&objects);
         let decoded = decode(&manifests, &|_: &str, _: &str, _: &str| {
             Some(Served { resource: "things".to_owned(), namespaced: true })
         });
         prop_assert_eq!(decoded.len(), manifests.len());
-        let in_waves: usize = waves(&decoded).iter().map(Vec::len).sum();
-        prop_assert_eq!(in_waves, decoded.iter().filter(|one| one.verdict.is_ok()).count());
+        let in_batches: usize = batches(&decoded).iter().map(Vec::len).sum();
+        prop_assert_eq!(in_batches, decoded.iter().filter(|one| one.verdict.is_ok()).count());
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::naming::served;
 use crate::apply::decode::decode;
-use crate::apply::records::{is_same_instruction, left_overs, write_ahead};
+use crate::apply::records::{is_same_instruction, leftovers, write_ahead};
 
 /// A Work of this generation whose manifests are ConfigMaps of these names, with records `name state` where the state is
 /// the reason of its Applied condition.
@@ -39,7 +39,7 @@ pub(super) fn work(generation: i64, manifests: &[&str], applied: Option<i64>, re
 }
 
 fn going(work: &Work) -> Vec<String> {
-    left_overs(work, &decode(work.spec.manifests(), &served)).into_iter().map(|one| one.name).collect()
+    leftovers(work, &decode(work.spec.manifests(), &served)).into_iter().map(|one| one.name).collect()
 }
 
 fn remembered(work: &Work, still_there: &[WorkResourceIdentifier]) -> Option<Vec<String>> {
@@ -114,7 +114,7 @@ fn what_is_about_to_be_applied_is_remembered_first_and_only_then() {
     assert_eq!(remembered(&work(2, &["a"], Some(1), &[("a", "Applied")]), &[]), None, "an update costs no such write");
     let grown = work(2, &["b", "a"], Some(1), &[("a", "Applied"), ("old", "Applied")]);
     assert_eq!(remembered(&grown, &[]).unwrap(), ["0 b PreparingToProcess", "0 a Applied"]);
-    let still_there = left_overs(&grown, &decode(grown.spec.manifests(), &served));
+    let still_there = leftovers(&grown, &decode(grown.spec.manifests(), &served));
     assert_eq!(remembered(&grown, &still_there).unwrap().last().unwrap(), "-1 old Applied");
 }
 

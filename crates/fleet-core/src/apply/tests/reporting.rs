@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::recording::work;
 use crate::apply::availability::Availability;
 use crate::apply::process::{Outcome, Processed};
-use crate::apply::status::{Held, ManifestResult, NewStatus, ledger_status, work_status};
+use crate::apply::status::{Held, ManifestResult, NewStatus, applied_work_status, work_status};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -139,22 +139,22 @@ fn applier_s42_the_first_time_of_a_drift_stays_until_it_is_gone() {
 fn applier_s51_s52_s53_reporting_differences_leaves_no_other_condition() {
     let mut work = work(2, &["a"], Some(1), &[("a", "Applied")]);
     work.spec.apply_strategy = serde_json::from_value(json!({"type": "ReportDiff"})).unwrap();
-    let told = |outcome: Outcome| {
+    let reported = |outcome: Outcome| {
         let new = status(&work, &[result(0, "a", outcome, None)], 5);
         let said = said(&new);
         (conditions(&said["conditions"]), conditions(&said["manifestConditions"][0]["conditions"]))
     };
     let all = || vec!["DiffReported True AllManifestsDiffReported".to_owned()];
     let some = || vec!["DiffReported False SomeManifestsHaveNotReportedDiff".to_owned()];
-    assert_eq!(told(Outcome::NoDiffFound), (all(), vec!["DiffReported True NoDiffFound".into()]));
-    assert_eq!(told(Outcome::FoundDiff), (all(), vec!["DiffReported True FoundDiff".into()]));
+    assert_eq!(reported(Outcome::NoDiffFound), (all(), vec!["DiffReported True NoDiffFound".into()]));
+    assert_eq!(reported(Outcome::FoundDiff), (all(), vec!["DiffReported True FoundDiff".into()]));
     assert_eq!(
-        told(Outcome::FoundDiffInDegradedMode),
+        reported(Outcome::FoundDiffInDegradedMode),
         (some(), vec!["DiffReported True FoundDiffInDegradedMode".into()]),
         "as consumers of the reference know it"
     );
     assert_eq!(
-        told(failed(ManifestAppliedReason::DecodingErred)),
+        reported(failed(ManifestAppliedReason::DecodingErred)),
         (some(), vec!["DiffReported False FailedToReportDiff".into()])
     );
     let blocked = status(&work, &[result(0, "a", failed(ManifestAppliedReason::FailedToTakeOver), None)], 5);
@@ -225,10 +225,10 @@ fn applier_s56_a_status_that_is_too_large_keeps_paths_only() {
 }
 
 #[test]
-fn deletions_that_are_held_back_are_told_and_their_records_kept() {
+fn deferred_deletions_are_reported_and_their_records_kept() {
     let work = work(2, &["a"], Some(1), &[("a", "Applied"), ("old", "Applied")]);
     let old = work.status.as_ref().unwrap().manifest_conditions[1].identifier.clone();
-    let held = Held { objects: vec![old], limit: 1 };
+    let held = Held { objects: vec![old], limit: 1, ..Held::default() };
     let results = [result(0, "a", Outcome::Applied, Some(Availability::Available))];
     let new = work_status(&work, &results, &held, at(5));
     assert_eq!(new.status.conditions.last().unwrap().type_, "DeletionsHeld");
@@ -240,14 +240,50 @@ fn deletions_that_are_held_back_are_told_and_their_records_kept() {
 }
 
 #[test]
-fn the_ledger_lists_what_is_applied() {
+fn the_applied_work_lists_what_is_applied() {
     let results = [
         result(0, "a", Outcome::Applied, None),
         result(1, "b", failed(ManifestAppliedReason::FoundDrifts), None),
         result(2, "c", Outcome::AppliedWithFailedDriftDetection, None),
         result(3, "d", Outcome::NoDiffFound, None),
     ];
-    let listed: Vec<_> =
-        ledger_status(&results).applied_resources.into_iter().map(|one| (one.identifier.ordinal, one.uid)).collect();
+    let listed: Vec<_> = applied_work_status(&results, &Held::default(), None)
+        .applied_resources
+        .into_iter()
+        .map(|one| (one.identifier.ordinal, one.uid))
+        .collect();
     assert_eq!(listed, [(0, "u-a".to_owned()), (2, "u-c".to_owned())]);
+}
+
+#[test]
+fn audit_04_what_is_not_deleted_yet_stays_listed() {
+    let results = [result(0, "a", Outcome::Applied, None)];
+    let applied = [result(0, "a", Outcome::Applied, None), result(1, "old", Outcome::Applied, None)];
+    let before = applied_work_status(&applied, &Held::default(), None);
+    let held = Held { objects: vec![applied[1].identifier.clone()], limit: 1, ..Held::default() };
+    let after = applied_work_status(&results, &held, Some(&before));
+    let listed: Vec<_> = after.applied_resources.into_iter().map(|one| (one.identifier.ordinal, one.uid)).collect();
+    assert_eq!(listed, [(0, "u-a".to_owned()), (-1, "u-old".to_owned())]);
+}
+
+#[test]
+fn audit_04_containers_that_are_kept_for_their_content_are_named() {
+    let work = work(2, &["a"], Some(1), &[("a", "Applied"), ("old", "Applied")]);
+    let namespaces: Vec<_> = ["p", "q", "r", "s", "t"]
+        .map(|name| {
+            let mut identifier = work.status.as_ref().unwrap().manifest_conditions[1].identifier.clone();
+            (identifier.kind, identifier.name) = ("Namespace".to_owned(), name.to_owned());
+            identifier
+        })
+        .into();
+    let message = |objects: usize, not_empty: usize| {
+        let (objects, not_empty) = (namespaces[..objects].to_vec(), namespaces[..not_empty].to_vec());
+        let results = [result(0, "a", Outcome::Applied, Some(Availability::Available))];
+        let new = work_status(&work, &results, &Held { objects, not_empty, limit: 1 }, at(5));
+        new.status.conditions.last().unwrap().message.clone()
+    };
+    let why = "Not deleted yet, because objects that Works have placed there would be deleted too: ";
+    assert_eq!(message(1, 1), format!("{why}Namespace p"));
+    assert_eq!(message(5, 5), format!("{why}Namespace p, Namespace q, Namespace r, and 2 more"));
+    assert!(message(2, 1).starts_with("2 object(s) that this Work no longer names"));
 }

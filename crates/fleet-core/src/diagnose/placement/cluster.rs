@@ -1,7 +1,7 @@
 //! One cluster of a placement: the first step of the rollout that is not done there, and why.
 //!
-//! Decides which step it is, from the binding, or from the placement's entry where there is no binding. A step that is merely
-//! not reported on yet is no finding, unless the member is not heard of. Each step has its rules in a file of its own.
+//! The state is taken from the binding, or from the placement's status if there is no binding. A step without a condition is not a
+//! finding, unless the member sends no heartbeats.
 
 use fleet_api::conditions::binding::{
     BindingApplied, BindingAppliedReason, BindingAvailable, BindingAvailableReason, BindingDiffReported,
@@ -13,15 +13,15 @@ use fleet_api::conditions::{Condition, ConditionStatus, decode};
 use fleet_api::types::{BindingState, DiffedResourcePlacement, DriftedResourcePlacement, FailedResourcePlacement};
 
 use super::super::finding::{Finding, ObjectRef};
+use super::super::inputs::{Inputs, quote};
 use super::super::members;
-use super::super::picture::{Picture, quote};
 use super::{applying, availability, enveloping, overriding, reference};
 
-/// How a placement fares on one cluster.
-pub(super) struct Standing<'p> {
-    pub picture: &'p Picture,
+/// The rollout of a placement on one cluster.
+pub(super) struct ClusterRollout<'p> {
+    pub inputs: &'p Inputs,
     pub cluster: &'p str,
-    /// Where that is said.
+    /// The object that has the conditions.
     pub object: ObjectRef,
     conditions: &'p [Condition],
     generation: i64,
@@ -31,30 +31,30 @@ pub(super) struct Standing<'p> {
 }
 
 /// What is wrong with the placement on this cluster, if anything is.
-pub(in super::super) fn look(picture: &Picture, cluster: &str) -> Option<Finding> {
-    let standing = Standing::of(picture, cluster)?;
-    let step = RolloutStep::expected(picture.apply_strategy()).iter().copied().find(|step| {
-        step.current(standing.conditions, standing.generation).is_none_or(|one| one.status != ConditionStatus::True)
+pub(in super::super) fn cause(inputs: &Inputs, cluster: &str) -> Option<Finding> {
+    let rollout = ClusterRollout::of(inputs, cluster)?;
+    let step = RolloutStep::expected(inputs.apply_strategy()).iter().copied().find(|step| {
+        step.current(rollout.conditions, rollout.generation).is_none_or(|one| one.status != ConditionStatus::True)
     })?;
     let failed = match step {
-        // What has not started is the business of the rules about rollouts.
+        // The rules in `rollout` cover this step.
         RolloutStep::RolloutStarted => return None,
-        RolloutStep::Overridden => standing.not_overridden(),
-        RolloutStep::WorkSynchronized => standing.not_synchronized(),
-        RolloutStep::Applied => standing.not_applied(),
-        RolloutStep::Available => standing.not_available(),
-        RolloutStep::DiffReported => standing.not_reported(),
+        RolloutStep::Overridden => rollout.not_overridden(),
+        RolloutStep::WorkSynchronized => rollout.not_synchronized(),
+        RolloutStep::Applied => rollout.not_applied(),
+        RolloutStep::Available => rollout.not_available(),
+        RolloutStep::DiffReported => rollout.not_reported(),
     };
-    failed.or_else(|| standing.silent())
+    failed.or_else(|| rollout.silent())
 }
 
-impl<'p> Standing<'p> {
-    pub(super) fn of(picture: &'p Picture, cluster: &'p str) -> Option<Self> {
-        if let Some(binding) = picture.binding_to(cluster) {
+impl<'p> ClusterRollout<'p> {
+    pub(super) fn of(inputs: &'p Inputs, cluster: &'p str) -> Option<Self> {
+        if let Some(binding) = inputs.binding_to(cluster) {
             let status = binding.status.as_ref()?;
-            (binding.spec.state == BindingState::Bound && !binding.is_going()).then_some(())?;
+            (binding.spec.state == BindingState::Bound && !binding.is_deleting()).then_some(())?;
             return Some(Self {
-                picture,
+                inputs,
                 cluster,
                 object: binding.reference(),
                 conditions: &status.conditions,
@@ -64,12 +64,12 @@ impl<'p> Standing<'p> {
                 diffed: &status.diffed_placements,
             });
         }
-        let placement = picture.placement.as_ref()?;
+        let placement = inputs.placement.as_ref()?;
         let entry = placement.status.as_ref()?.placement_statuses.iter().find(|entry| entry.cluster_name == cluster)?;
         Some(Self {
-            picture,
+            inputs,
             cluster,
-            object: reference(picture),
+            object: reference(inputs),
             conditions: &entry.conditions,
             generation: placement.generation(),
             failed: &entry.failed_placements,
@@ -78,9 +78,9 @@ impl<'p> Standing<'p> {
         })
     }
 
-    /// Begins a finding with what the binding says.
+    /// Adds the condition of the binding as evidence.
     pub(super) fn quoting(&self, finding: Finding, condition: &Condition) -> Finding {
-        finding.seen(
+        finding.with_evidence(
             &self.object,
             format!("status.conditions[{}] for {}", condition.type_, self.cluster),
             quote(condition),
@@ -100,21 +100,21 @@ impl<'p> Standing<'p> {
         let finding = Finding::error("PL-W1", format!("The Works for cluster {} could not be written", self.cluster))
             .because(format!("The hub agent says: {}", condition.message));
         let mut finding = self.quoting(finding, condition);
-        if let Some(trouble) = members::trouble(self.picture, self.cluster) {
-            finding.title = trouble.title;
-            finding.evidence.extend(trouble.evidence);
-            finding.fixes.extend(trouble.fixes);
+        if let Some(problem) = members::problem(self.inputs, self.cluster) {
+            finding.title = problem.title;
+            finding.evidence.extend(problem.evidence);
+            finding.fixes.extend(problem.fixes);
             return Some(finding);
         }
-        let look = self.picture.kubectl.look("see what the binding says", &self.object);
+        let look = self.inputs.kubectl.get("see what the binding says", &self.object);
         Some(enveloping::explained(self, &finding, &condition.message).unwrap_or_else(|| {
-            finding.fix("see what the hub agent could not write; it is tried again by itself", vec![look])
+            finding.fix("see what the hub agent could not write; it retries automatically", vec![look])
         }))
     }
 
     fn not_applied(&self) -> Option<Finding> {
         let decoded = decode::<BindingApplied>(self.conditions, self.generation);
-        // Releases before the current ones wrote other reasons for the same.
+        // Older releases used other reasons.
         let failed = decoded.reason() == Some(BindingAppliedReason::NotAllApplied)
             || (decoded.reason().is_none() && decoded.is_false());
         (failed && !self.failed.is_empty()).then_some(())?;
@@ -132,22 +132,22 @@ impl<'p> Standing<'p> {
     fn not_reported(&self) -> Option<Finding> {
         let decoded = decode::<BindingDiffReported>(self.conditions, self.generation);
         (decoded.reason() == Some(BindingDiffReportedReason::NotAllReported)).then_some(())?;
-        Some(applying::differences_unknown(self, decoded.any()?))
+        Some(applying::diff_not_reported(self, decoded.any()?))
     }
 
-    /// Nothing is reported because nobody is there to do it.
+    /// Nothing is reported because the member's agent is not running.
     fn silent(&self) -> Option<Finding> {
-        let trouble = members::trouble(self.picture, self.cluster)?;
+        let problem = members::problem(self.inputs, self.cluster)?;
         let last = self.conditions.iter().rfind(|one| one.status == ConditionStatus::True);
         Some(match last {
             Some(last) => {
                 let mut finding =
-                    self.quoting(Finding::error(trouble.entry, trouble.title), last).because(trouble.explanation);
-                finding.evidence.extend(trouble.evidence);
-                finding.fixes = trouble.fixes;
+                    self.quoting(Finding::error(problem.entry, problem.title), last).because(problem.explanation);
+                finding.evidence.extend(problem.evidence);
+                finding.fixes = problem.fixes;
                 finding
             }
-            None => trouble,
+            None => problem,
         })
     }
 }

@@ -1,16 +1,14 @@
-//! Envelopes that the hub agent could not open (PL-W1).
-//!
-//! Decides from its message which entry of which envelope cannot be in there. Never reads an envelope.
+//! Rules about envelopes that the hub agent could not open (PL-W1). The entry is taken from the error message.
 
 use fleet_api::types::EnvelopeIdentifier;
 use serde_json::json;
 
 use super::super::finding::Finding;
 use super::applying::envelope_of;
-use super::cluster::Standing;
+use super::cluster::ClusterRollout;
 use super::then_roll_out;
 
-/// An entry that is in the wrong envelope, or that is no manifest.
+/// An entry that is in the wrong kind of envelope or is not a manifest.
 #[derive(Debug, PartialEq, Eq)]
 struct Culprit<'m> {
     key: &'m str,
@@ -18,8 +16,8 @@ struct Culprit<'m> {
     envelope: &'m str,
 }
 
-/// The finding with the entry and what to do about it; `None` if the message is about something else.
-pub(super) fn explained(standing: &Standing<'_>, finding: &Finding, message: &str) -> Option<Finding> {
+/// Adds the entry and the fix; `None` if the message is about something else.
+pub(super) fn explained(rollout: &ClusterRollout<'_>, finding: &Finding, message: &str) -> Option<Finding> {
     let Culprit { key, namespace, envelope } = culprit(message)?;
     let identifier = EnvelopeIdentifier { name: envelope.to_owned(), namespace: namespace.to_owned(), type_: None };
     let holder = envelope_of(&identifier);
@@ -29,16 +27,16 @@ pub(super) fn explained(standing: &Standing<'_>, finding: &Finding, message: &st
         "A ResourceEnvelope holds objects of its own namespace, a ClusterResourceEnvelope those that have none. {}",
         finding.explanation
     );
-    let kubectl = &standing.picture.kubectl;
+    let kubectl = &rollout.inputs.kubectl;
     let without = kubectl.patch(format!("take {key} out"), &holder, json!({"data": {key: null}}));
-    let mend = kubectl.edit(format!("mend {key}"), &holder);
+    let fix = kubectl.edit(format!("fix {key}"), &holder);
     Some(
         finding
             .fix(
                 "take the entry out; place it by itself or in an envelope of the right kind",
-                then_roll_out(standing.picture, vec![without]),
+                then_roll_out(rollout.inputs, vec![without]),
             )
-            .fix("mend the entry", then_roll_out(standing.picture, vec![mend])),
+            .fix("fix the entry", then_roll_out(rollout.inputs, vec![fix])),
     )
 }
 

@@ -1,7 +1,4 @@
-//! Overrides that could not be applied (PL-O1).
-//!
-//! Decides which operation of which override it is, from the message and the overrides that the binding is pinned to, and how
-//! the operation would work.
+//! Rules about overrides that could not be applied (PL-O1): which operation failed, and how it would work.
 
 use fleet_api::conditions::Condition;
 use fleet_api::kinds::{ClusterOverride, Family, NamespacedOverride};
@@ -10,40 +7,39 @@ use fleet_api::types::{JsonPatchOverride, OverridePolicy, PatchOperator};
 use serde_json::{Value, json};
 
 use super::super::finding::{Finding, ObjectRef};
-use super::super::picture::Seen;
-use super::cluster::Standing;
+use super::super::inputs::ObservedObject;
+use super::cluster::ClusterRollout;
 use super::then_roll_out;
 
-/// An override, whichever kind it is of.
+/// An override of either kind.
 struct Override<'p> {
     reference: ObjectRef,
     policy: &'p OverridePolicy,
 }
 
-pub(super) fn failed(standing: &Standing<'_>, condition: &Condition) -> Finding {
-    let title = format!("An override cannot be applied for cluster {}", standing.cluster);
-    let finding = Finding::error("PL-O1", title)
-        .because("JSON patches apply to what is there: `add` needs the object that it adds to, `replace` and `remove` need the field.");
-    let mut finding = standing.quoting(finding, condition);
+pub(super) fn failed(rollout: &ClusterRollout<'_>, condition: &Condition) -> Finding {
+    let title = format!("An override cannot be applied for cluster {}", rollout.cluster);
+    let finding = Finding::error("PL-O1", title).because(
+        "A JSON patch needs existing paths: `add` needs the parent object, `replace` and `remove` need the field.",
+    );
+    let mut finding = rollout.quoting(finding, condition);
     let Some(path) = missing_path(&condition.message) else {
-        return finding.fix(
-            "mend the override",
-            vec![standing.picture.kubectl.look("see which overrides apply", &standing.object)],
-        );
+        return finding
+            .fix("fix the override", vec![rollout.inputs.kubectl.get("see which overrides apply", &rollout.object)]);
     };
-    for one in pinned(standing) {
-        let Some((policy, operation)) = mended(one.policy, path) else { continue };
+    for one in pinned(rollout) {
+        let Some((policy, operation)) = fixed(one.policy, path) else { continue };
         finding.title =
-            format!("{} cannot be applied for cluster {}: there is nothing at {path}", one.reference, standing.cluster);
-        finding = finding.seen(&one.reference, "spec.policy.overrideRules", json!(operation).to_string());
+            format!("{} cannot be applied for cluster {}: there is nothing at {path}", one.reference, rollout.cluster);
+        finding = finding.with_evidence(&one.reference, "spec.policy.overrideRules", json!(operation).to_string());
         let patch = json!({"spec": {"policy": policy}});
-        let step = standing.picture.kubectl.patch("let the operation fit the object", &one.reference, patch);
-        return finding.fix("mend the override", then_roll_out(standing.picture, vec![step]));
+        let step = rollout.inputs.kubectl.patch("change the operation to fit the object", &one.reference, patch);
+        return finding.fix("fix the override", then_roll_out(rollout.inputs, vec![step]));
     }
-    finding.fix("mend the override", vec![standing.picture.kubectl.look("see which overrides apply", &standing.object)])
+    finding.fix("fix the override", vec![rollout.inputs.kubectl.get("see which overrides apply", &rollout.object)])
 }
 
-/// The path that the message complains about.
+/// The path in the error message.
 fn missing_path(message: &str) -> Option<&str> {
     let quoted =
         ["doc is missing path: \"", "doc is missing key: \""].iter().find_map(|lead| message.split(lead).nth(1));
@@ -51,10 +47,10 @@ fn missing_path(message: &str) -> Option<&str> {
     quoted.and_then(|rest| rest.split('"').next()).or_else(ticked)
 }
 
-/// The overrides whose snapshots the cluster gets.
-fn pinned<'p>(standing: &Standing<'p>) -> Vec<Override<'p>> {
-    let picture = standing.picture;
-    let Some(binding) = picture.binding_to(standing.cluster) else { return Vec::new() };
+/// The overrides whose snapshots the binding lists.
+fn pinned<'p>(rollout: &ClusterRollout<'p>) -> Vec<Override<'p>> {
+    let inputs = rollout.inputs;
+    let Some(binding) = inputs.binding_to(rollout.cluster) else { return Vec::new() };
     let named = |snapshot: &str| OverrideSnapshotName::parse(snapshot).map(|name| name.override_name.to_string());
     let cluster: Vec<String> =
         binding.spec.cluster_resource_override_snapshots.iter().flatten().filter_map(|name| named(name)).collect();
@@ -65,27 +61,29 @@ fn pinned<'p>(standing: &Standing<'p>) -> Vec<Override<'p>> {
         .flatten()
         .filter_map(|one| named(&one.name).map(|name| (one.namespace.clone(), name)))
         .collect();
-    let of_cluster = picture.cluster_overrides.iter().filter(|one| cluster.iter().any(|name| name == one.name()));
-    let of_cluster =
-        of_cluster.map(|one: &Seen<ClusterOverride>| Override { reference: reference(one), policy: &one.spec.policy });
-    let in_namespace = picture.overrides.iter().filter(|one| {
+    let of_cluster = inputs.cluster_overrides.iter().filter(|one| cluster.iter().any(|name| name == one.name()));
+    let of_cluster = of_cluster
+        .map(|one: &ObservedObject<ClusterOverride>| Override { reference: reference(one), policy: &one.spec.policy });
+    let in_namespace = inputs.overrides.iter().filter(|one| {
         let place = one.metadata.namespace.clone().unwrap_or_default();
         namespaced.iter().any(|(namespace, name)| *namespace == place && name == one.name())
     });
-    let in_namespace = in_namespace
-        .map(|one: &Seen<NamespacedOverride>| Override { reference: reference(one), policy: &one.spec.policy });
+    let in_namespace = in_namespace.map(|one: &ObservedObject<NamespacedOverride>| Override {
+        reference: reference(one),
+        policy: &one.spec.policy,
+    });
     of_cluster.chain(in_namespace).collect()
 }
 
-fn reference<F: Family>(one: &Seen<F>) -> ObjectRef {
+fn reference<F: Family>(one: &ObservedObject<F>) -> ObjectRef {
     ObjectRef::of::<F>(one.metadata.namespace.as_deref(), one.name())
 }
 
-/// The policy in which the operations on this path work, and the first one that did not.
-fn mended(policy: &OverridePolicy, path: &str) -> Option<(OverridePolicy, JsonPatchOverride)> {
-    let mut mended = policy.clone();
+/// The policy with working operations on this path, and the first operation that failed.
+fn fixed(policy: &OverridePolicy, path: &str) -> Option<(OverridePolicy, JsonPatchOverride)> {
+    let mut fixed = policy.clone();
     let mut culprit = None;
-    for rule in &mut mended.override_rules {
+    for rule in &mut fixed.override_rules {
         for operation in rule.json_patch_overrides.iter_mut().flatten().filter(|one| one.path == path) {
             culprit.get_or_insert_with(|| operation.clone());
             match operation.op {
@@ -98,7 +96,7 @@ fn mended(policy: &OverridePolicy, path: &str) -> Option<(OverridePolicy, JsonPa
             operations.retain(|one| one.path != path || one.op != PatchOperator::Remove);
         }
     }
-    Some((mended, culprit?))
+    Some((fixed, culprit?))
 }
 
 /// `add /metadata/labels/a: b` becomes `add /metadata/labels: {a: b}`.

@@ -1,18 +1,15 @@
-//! What keeps a Pod from being ready, as its member tells.
-//!
-//! Decides the one trouble of the Pods of a workload that explains most: what keeps a container from starting counts more than
-//! that it is not ready. Never reads a log.
+//! Why the Pods of a workload are not ready. A container that cannot start explains more than one that is not ready.
 
 use fleet_api::selector::Selector;
 use fleet_api::types::LabelSelector;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Event, Pod};
 use serde_json::Value;
 
-use super::super::picture::MemberSide;
+use super::super::inputs::MemberInputs;
 
-/// What is wrong with a Pod. The worse comes first.
+/// A problem of a Pod. The first variant explains the most.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trouble {
+pub(super) enum PodProblem {
     Image { container: String, image: String, reason: String },
     Setup { container: String, reason: String, message: String },
     Crash { container: String, reason: String, exit_code: i32 },
@@ -20,10 +17,10 @@ pub(super) enum Trouble {
     NotReady { message: String },
 }
 
-/// The trouble of one Pod.
-pub(super) struct Sick<'m> {
+/// The problem of one Pod.
+pub(super) struct FailingPod<'m> {
     pub pod: &'m Pod,
-    pub trouble: Trouble,
+    pub problem: PodProblem,
 }
 
 const IMAGE_REASONS: &[&str] = &[
@@ -37,7 +34,7 @@ const IMAGE_REASONS: &[&str] = &[
 const SETUP_REASONS: &[&str] = &["CreateContainerConfigError", "CreateContainerError", "RunContainerError"];
 
 /// Pods of a workload.
-pub(super) fn of<'m>(side: &'m MemberSide, workload: &Value) -> Vec<&'m Pod> {
+pub(super) fn of<'m>(side: &'m MemberInputs, workload: &Value) -> Vec<&'m Pod> {
     let place = workload.pointer("/metadata/namespace").and_then(Value::as_str);
     let name = workload.pointer("/metadata/name").and_then(Value::as_str);
     let in_place = side.pods.iter().filter(|pod| pod.metadata.namespace.as_deref() == place);
@@ -50,13 +47,13 @@ pub(super) fn of<'m>(side: &'m MemberSide, workload: &Value) -> Vec<&'m Pod> {
     in_place.filter(|pod| selector.matches(&pod.metadata.labels.clone().unwrap_or_default())).collect()
 }
 
-/// The Pod whose trouble explains most.
-pub(super) fn sickest<'m>(pods: &[&'m Pod]) -> Option<Sick<'m>> {
-    let sick = pods.iter().filter_map(|pod| trouble(pod).map(|trouble| Sick { pod, trouble }));
-    sick.min_by(|one, other| one.trouble.cmp(&other.trouble))
+/// The Pod with the problem that explains the most.
+pub(super) fn worst_problem<'m>(pods: &[&'m Pod]) -> Option<FailingPod<'m>> {
+    let failing = pods.iter().filter_map(|pod| problem(pod).map(|problem| FailingPod { pod, problem }));
+    failing.min_by(|one, other| one.problem.cmp(&other.problem))
 }
 
-fn trouble(pod: &Pod) -> Option<Trouble> {
+fn problem(pod: &Pod) -> Option<PodProblem> {
     let status = pod.status.as_ref()?;
     if pod.metadata.deletion_timestamp.is_some() {
         return None;
@@ -66,23 +63,24 @@ fn trouble(pod: &Pod) -> Option<Trouble> {
     let of_containers = containers().filter_map(of_container).min();
     let conditions = || status.conditions.iter().flatten();
     let unscheduled = conditions().find(|one| one.type_ == "PodScheduled" && one.status == "False");
-    let unscheduled = unscheduled.map(|one| Trouble::Unscheduled { message: one.message.clone().unwrap_or_default() });
+    let unscheduled =
+        unscheduled.map(|one| PodProblem::Unscheduled { message: one.message.clone().unwrap_or_default() });
     let unready = conditions()
         .find(|one| one.type_ == "Ready" && one.status == "False" && status.phase.as_deref() != Some("Succeeded"));
-    let unready = unready.map(|one| Trouble::NotReady { message: one.message.clone().unwrap_or_default() });
+    let unready = unready.map(|one| PodProblem::NotReady { message: one.message.clone().unwrap_or_default() });
     of_containers.or(unscheduled).or(unready)
 }
 
-fn of_container(container: &ContainerStatus) -> Option<Trouble> {
+fn of_container(container: &ContainerStatus) -> Option<PodProblem> {
     let name = container.name.clone();
     let state = container.state.as_ref();
     if let Some(waiting) = state.and_then(|state| state.waiting.as_ref()) {
         let reason = waiting.reason.clone().unwrap_or_default();
         if IMAGE_REASONS.contains(&reason.as_str()) {
-            return Some(Trouble::Image { container: name, image: container.image.clone(), reason });
+            return Some(PodProblem::Image { container: name, image: container.image.clone(), reason });
         }
         if SETUP_REASONS.contains(&reason.as_str()) {
-            return Some(Trouble::Setup {
+            return Some(PodProblem::Setup {
                 container: name,
                 reason,
                 message: waiting.message.clone().unwrap_or_default(),
@@ -90,12 +88,12 @@ fn of_container(container: &ContainerStatus) -> Option<Trouble> {
         }
         if reason == "CrashLoopBackOff" {
             let exit_code = container.last_state.as_ref().map(exit_code).unwrap_or_default();
-            return Some(Trouble::Crash { container: name, reason, exit_code });
+            return Some(PodProblem::Crash { container: name, reason, exit_code });
         }
     }
     let terminated = state.and_then(|state| state.terminated.as_ref()).filter(|ended| ended.exit_code != 0)?;
     let reason = terminated.reason.clone().unwrap_or_else(|| "Error".to_owned());
-    Some(Trouble::Crash { container: name, reason, exit_code: terminated.exit_code })
+    Some(PodProblem::Crash { container: name, reason, exit_code: terminated.exit_code })
 }
 
 fn exit_code(state: &ContainerState) -> i32 {
@@ -103,7 +101,7 @@ fn exit_code(state: &ContainerState) -> i32 {
 }
 
 /// The newest warning about an object whose name begins so: ReplicaSets and Pods are named after their workload.
-pub(super) fn last_warning<'m>(side: &'m MemberSide, namespace: Option<&str>, name: &str) -> Option<&'m Event> {
+pub(super) fn last_warning<'m>(side: &'m MemberInputs, namespace: Option<&str>, name: &str) -> Option<&'m Event> {
     let about = |event: &&Event| {
         let object = &event.involved_object;
         let named = object.name.as_deref().is_some_and(|found| found == name || found.starts_with(&format!("{name}-")));

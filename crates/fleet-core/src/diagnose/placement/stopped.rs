@@ -1,8 +1,8 @@
-//! What stops the hub agent at a placement: something about it that cannot be understood, or a policy that cannot be
-//! applied (PL-S4).
+//! Rules about placements that the hub agent cannot process (PL-S4).
 //!
-//! Decides by making the controllers' own plans on what was read: what stops these stops the hub agent, too, which tells of
-//! it in its log alone. What was not read stops nobody. Never repeats a controller's decision.
+//! Runs the plans of the placement controller and the scheduler on the objects that were read. If a plan reports a fault, the hub
+//! agent
+//! is blocked by the same fault, which it reports only in its log.
 
 use std::error::Error;
 
@@ -17,45 +17,45 @@ use serde_json::json;
 
 use super::super::commands::by_hand;
 use super::super::finding::{Finding, ObjectRef, Step};
-use super::super::picture::{Picture, Seen, SnapshotSeen};
+use super::super::inputs::{Inputs, ObservedObject, SnapshotMetadata};
 use super::reference;
 use crate::{placement, scheduler};
 
-/// What stops the hub agent. A scheduler that has said what there is to say is not asked again, unless `is_open`.
-pub(super) fn stopped(picture: &Picture, placement: &Seen<Placement>, is_open: bool) -> Option<Finding> {
-    if placement.is_going() {
+/// What blocks the hub agent. The scheduler's plan is checked only if scheduling is not finished (`is_open`).
+pub(super) fn stopped(inputs: &Inputs, placement: &ObservedObject<Placement>, is_open: bool) -> Option<Finding> {
+    if placement.is_deleting() {
         return None;
     }
     let name = match PlacementName::parse(placement.name()) {
         Ok(name) => name,
-        Err(problem) => return Some(unnameable(picture, placement, &problem)),
+        Err(problem) => return Some(invalid_name(inputs, placement, &problem)),
     };
-    let namespace = picture.namespace.as_deref().map(NamespaceName::parse).transpose().ok()?;
+    let namespace = inputs.namespace.as_deref().map(NamespaceName::parse).transpose().ok()?;
     let key = PlacementKey { namespace, name };
-    let subject = Subject { picture, placement, key: &key };
-    subject.confused().or_else(|| if is_open { subject.unschedulable() } else { None })
+    let subject = Subject { inputs, placement, key: &key };
+    subject.placement_fault().or_else(|| if is_open { subject.unschedulable() } else { None })
 }
 
-fn unnameable(picture: &Picture, placement: &Seen<Placement>, problem: &dyn Error) -> Finding {
+fn invalid_name(inputs: &Inputs, placement: &ObservedObject<Placement>, problem: &dyn Error) -> Finding {
     let finding = Finding::error("PL-S4", format!("Nothing can be done for placement {}", placement.name()))
-        .because("What belongs to a placement has its name in a label, and this name does not fit into one.");
-    let finding = finding.seen(&reference(picture), "metadata.name", problem.to_string());
+        .because("Objects of a placement carry its name in a label, and this name is not a valid label value.");
+    let finding = finding.with_evidence(&reference(inputs), "metadata.name", problem.to_string());
     finding.fix("create it again", vec![by_hand("create it again under a shorter name, then delete this one")])
 }
 
 struct Subject<'p> {
-    picture: &'p Picture,
-    placement: &'p Seen<Placement>,
+    inputs: &'p Inputs,
+    placement: &'p ObservedObject<Placement>,
     key: &'p PlacementKey,
 }
 
 impl Subject<'_> {
-    /// What the placement controller cannot understand.
-    fn confused(&self) -> Option<Finding> {
+    /// The fault that blocks the placement controller.
+    fn placement_fault(&self) -> Option<Finding> {
         let object = self.placement.object();
-        let policies: Vec<_> = self.picture.policy_snapshots.iter().map(Seen::object).collect();
+        let policies: Vec<_> = self.inputs.policy_snapshots.iter().map(ObservedObject::object).collect();
         let resources: Vec<Obj<Snapshot, Cluster>> =
-            self.picture.resource_snapshots.iter().map(without_content).collect();
+            self.inputs.resource_snapshots.iter().map(without_content).collect();
         let fault = placement::fault(
             &placement::PlacementFacts::of(self.key, &object),
             &policies.iter().map(placement::PolicySnapshotFacts::of).collect::<Vec<_>>(),
@@ -64,15 +64,19 @@ impl Subject<'_> {
         let finding =
             Finding::error("PL-S4", format!("The hub agent has stopped at placement {}", self.placement.name()))
                 .because(format!(
-                    "It cannot go on: {}. It does so by itself once that is mended.",
+                    "It cannot continue: {}. It continues automatically once this is fixed.",
                     with_causes(&fault)
                 ));
-        let (what, steps) = self.understood(&fault, &policies, &resources);
-        Some(finding.seen(&reference(self.picture), "what the hub agent says", with_causes(&fault)).fix(what, steps))
+        let (what, steps) = self.placement_fix(&fault, &policies, &resources);
+        Some(
+            finding
+                .with_evidence(&reference(self.inputs), "what the hub agent says", with_causes(&fault))
+                .fix(what, steps),
+        )
     }
 
-    /// How what was confused is put right.
-    fn understood(
+    /// The fix for a fault of the placement controller.
+    fn placement_fix(
         &self,
         fault: &placement::Fault,
         policies: &[Obj<PolicySnapshot, Cluster>],
@@ -85,16 +89,16 @@ impl Subject<'_> {
                 let resources = resources.iter().map(|one| (self.resource(name(one)), &one.metadata));
                 let mut steps = self.mark_only_newest(policies, labels::POLICY_INDEX);
                 steps.extend(self.mark_only_newest(resources, labels::RESOURCE_INDEX));
-                ("let only the newest be the latest", steps)
+                ("mark only the newest snapshot as the latest", steps)
             }
-            Fault::SnapshotIndex { snapshot } => ("say which index it has", vec![self.index(snapshot)]),
+            Fault::SnapshotIndex { snapshot } => ("set its index label", vec![self.index(snapshot)]),
             Fault::PolicyAnnotation { snapshot, annotation } => (
-                "take the annotation away; the hub agent writes it anew",
+                "remove the annotation; the hub agent writes it again",
                 vec![self.without_annotation(snapshot, annotation)],
             ),
             Fault::MoreClustersThanWanted { .. } | Fault::ContentNotRead => {
-                let look = self.picture.kubectl.look("see what the placement asks for", &reference(self.picture));
-                ("wait for the scheduler; if it lasts, see what it was asked for", vec![look])
+                let look = self.inputs.kubectl.get("see what the placement asks for", &reference(self.inputs));
+                ("wait for the scheduler; if this persists, check the placement", vec![look])
             }
         }
     }
@@ -113,24 +117,24 @@ impl Subject<'_> {
         marked.pop();
         let retired = [(labels::IS_LATEST_SNAPSHOT, Some(label_values::FALSE))];
         let retire = |object: ObjectRef| {
-            self.picture.kubectl.label(format!("{} is not the latest", object.name), &object, &retired)
+            self.inputs.kubectl.label(format!("{} is not the latest", object.name), &object, &retired)
         };
         marked.into_iter().map(|(_, object)| retire(object)).collect()
     }
 
-    /// The index stands in the name, too.
+    /// Takes the index from the name of the snapshot.
     fn index(&self, snapshot: &str) -> Step {
         let of_policy = PolicySnapshotName::parse(snapshot).map(|name| (labels::POLICY_INDEX, name.index));
         let of_resources = ResourceSnapshotName::parse(snapshot).map(|name| (labels::RESOURCE_INDEX, name.index));
-        let is_policy = self.picture.policy_snapshots.iter().any(|one| one.name() == snapshot);
+        let is_policy = self.inputs.policy_snapshots.iter().any(|one| one.name() == snapshot);
         let (object, found) =
             if is_policy { (self.policy(snapshot), of_policy) } else { (self.resource(snapshot), of_resources) };
         match found {
             Some((label, index)) => {
                 let index = index.to_string();
-                self.picture.kubectl.label("as its name says", &object, &[(label, Some(&index))])
+                self.inputs.kubectl.label("set the index of its name", &object, &[(label, Some(&index))])
             }
-            None => self.picture.kubectl.edit("say which index it has", &object),
+            None => self.inputs.kubectl.edit("set its index label", &object),
         }
     }
 
@@ -138,9 +142,9 @@ impl Subject<'_> {
     fn unschedulable(&self) -> Option<Finding> {
         let placement = self.placement.object();
         let marked: Vec<_> =
-            self.picture.policy_snapshots.iter().filter(|one| is_latest(one)).map(Seen::object).collect();
-        let members: Vec<Obj<Member, Cluster>> = self.picture.members.iter().map(Seen::object).collect();
-        let bindings: Vec<Obj<Binding, Cluster>> = self.picture.bindings.iter().map(Seen::object).collect();
+            self.inputs.policy_snapshots.iter().filter(|one| is_latest(one)).map(ObservedObject::object).collect();
+        let members: Vec<Obj<Member, Cluster>> = self.inputs.members.iter().map(ObservedObject::object).collect();
+        let bindings: Vec<Obj<Binding, Cluster>> = self.inputs.bindings.iter().map(ObservedObject::object).collect();
         let cluster = |member| Some(scheduler::ClusterFacts::of(ClusterName::parse(name(member)).ok()?, member));
         let observed = scheduler::Observed {
             placement: scheduler::PlacementFacts::of(self.key, &placement),
@@ -150,7 +154,7 @@ impl Subject<'_> {
             limits: scheduler::EligibilityLimits::default(),
             suffix_seed: 0,
         };
-        match scheduler::plan(&observed, self.picture.now).report.outcome {
+        match scheduler::plan(&observed, self.inputs.now).report.outcome {
             scheduler::Outcome::NothingNamed => Some(self.nothing_named()),
             scheduler::Outcome::Stopped(fault) => Some(self.refused_by_scheduler(&fault)),
             _ => None,
@@ -160,37 +164,35 @@ impl Subject<'_> {
     fn nothing_named(&self) -> Finding {
         let title = format!("Placement {} names no cluster", self.placement.name());
         let finding = Finding::warning("PL-S4", title)
-            .because("PickFixed goes to the clusters that it names. One that names none is not scheduled, and leaves what it had where it is.");
+            .because("PickFixed places on the clusters that it names. A placement that names none is not scheduled; what it placed before stays.");
         let patch = json!({"spec": {"policy": {"clusterNames": ["<cluster>"]}}});
-        let step = self.picture.kubectl.patch("name a cluster", &reference(self.picture), patch);
-        finding.seen(&reference(self.picture), "spec.policy.clusterNames", "none").fix("name clusters", vec![step])
+        let step = self.inputs.kubectl.patch("name a cluster", &reference(self.inputs), patch);
+        finding
+            .with_evidence(&reference(self.inputs), "spec.policy.clusterNames", "none")
+            .fix("name clusters", vec![step])
     }
 
     fn refused_by_scheduler(&self, fault: &scheduler::Fault) -> Finding {
         let title = format!("The scheduler cannot apply the policy of placement {}", self.placement.name());
-        let mut finding = Finding::error("PL-S4", title)
-            .because("It picks no cluster until that is mended, and does not try again before something changes.")
-            .seen(&reference(self.picture), "what the scheduler says", with_causes(fault));
-        if let scheduler::Fault::ObservedQuantity { cluster, property, value, .. } = fault {
-            let member = ObjectRef::of::<Member>(None, cluster.as_str());
-            finding = finding.seen(&member, format!("status.properties[{property}].value"), value);
-        }
-        let (what, steps) = self.applied(fault);
+        let finding = Finding::error("PL-S4", title)
+            .because("The scheduler picks no cluster until this is fixed, and retries only when an object changes.")
+            .with_evidence(&reference(self.inputs), "what the scheduler says", with_causes(fault));
+        let (what, steps) = self.scheduler_fix(fault);
         finding.fix(what, steps)
     }
 
-    /// How the scheduler is helped on.
-    fn applied(&self, fault: &scheduler::Fault) -> (&'static str, Vec<Step>) {
+    /// The fix for a fault of the scheduler.
+    fn scheduler_fix(&self, fault: &scheduler::Fault) -> (&'static str, Vec<Step>) {
         use scheduler::Fault;
-        let kubectl = &self.picture.kubectl;
+        let kubectl = &self.inputs.kubectl;
         match fault {
             Fault::NumberOfClusters { snapshot } => {
                 let step = self.without_annotation(snapshot, annotations::NUMBER_OF_CLUSTERS);
-                ("take the annotation away; the hub agent writes it anew", vec![step])
+                ("remove the annotation; the hub agent writes it again", vec![step])
             }
             Fault::PlacementGeneration { snapshot } => {
                 let step = self.without_annotation(snapshot, annotations::PLACEMENT_GENERATION);
-                ("take the annotation away; the hub agent writes it anew", vec![step])
+                ("remove the annotation; the hub agent writes it again", vec![step])
             }
             Fault::BindingName(_) => {
                 let other =
@@ -198,38 +200,36 @@ impl Subject<'_> {
                 ("create it again", vec![by_hand(other)])
             }
             Fault::PreviousState { binding } => {
-                let object = ObjectRef::of::<Binding>(self.picture.namespace.as_deref(), binding);
+                let object = ObjectRef::of::<Binding>(self.inputs.namespace.as_deref(), binding);
                 let state = BindingState::Scheduled.to_string();
                 let patch = json!({"metadata": {"annotations": {(annotations::PREVIOUS_BINDING_STATE): state}}});
-                ("say what it was before", vec![kubectl.patch("it begins anew", &object, patch)])
+                ("set its previous state", vec![kubectl.patch("start again in state Scheduled", &object, patch)])
             }
             Fault::Selector(_)
             | Fault::PropertyName { .. }
-            | Fault::ObservedQuantity { .. }
             | Fault::ValueCount { .. }
             | Fault::ExpectedQuantity { .. }
-            | Fault::Operator { .. }
-            | Fault::Unrankable { .. } => {
-                ("ask for something else", vec![kubectl.edit("mend the policy", &reference(self.picture))])
+            | Fault::Operator { .. } => {
+                ("fix the scheduling policy", vec![kubectl.edit("fix the policy", &reference(self.inputs))])
             }
         }
     }
 
     fn without_annotation(&self, snapshot: &str, annotation: &str) -> Step {
         let patch = json!({"metadata": {"annotations": {annotation: null}}});
-        self.picture.kubectl.patch("the hub agent writes it anew", &self.policy(snapshot), patch)
+        self.inputs.kubectl.patch("the hub agent writes it again", &self.policy(snapshot), patch)
     }
 
     fn policy(&self, name: &str) -> ObjectRef {
-        ObjectRef::of::<PolicySnapshot>(self.picture.namespace.as_deref(), name)
+        ObjectRef::of::<PolicySnapshot>(self.inputs.namespace.as_deref(), name)
     }
 
     fn resource(&self, name: &str) -> ObjectRef {
-        ObjectRef::of::<Snapshot>(self.picture.namespace.as_deref(), name)
+        ObjectRef::of::<Snapshot>(self.inputs.namespace.as_deref(), name)
     }
 }
 
-fn without_content(seen: &SnapshotSeen) -> Obj<Snapshot, Cluster> {
+fn without_content(seen: &SnapshotMetadata) -> Obj<Snapshot, Cluster> {
     Obj::new(seen.metadata.clone(), ResourceSnapshotSpec { selected_resources: Vec::new() })
 }
 
@@ -241,8 +241,8 @@ fn label<'m>(metadata: &'m ObjectMeta, key: &str) -> Option<&'m str> {
     metadata.labels.as_ref()?.get(key).map(String::as_str)
 }
 
-fn is_latest(snapshot: &Seen<PolicySnapshot>) -> bool {
-    snapshot.label(labels::IS_LATEST_SNAPSHOT) == Some(label_values::TRUE) && !snapshot.is_going()
+fn is_latest(snapshot: &ObservedObject<PolicySnapshot>) -> bool {
+    snapshot.label(labels::IS_LATEST_SNAPSHOT) == Some(label_values::TRUE) && !snapshot.is_deleting()
 }
 
 /// An error and what caused it, in one line.

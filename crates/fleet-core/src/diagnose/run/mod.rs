@@ -1,13 +1,10 @@
-//! The rules about runs: in the order of the rule base, the first that applies gives the headline.
-//!
-//! Decides what is wrong with a run, or what it waits for, from its conditions and from what they name. Never follows a
-//! cluster further than to the rules of `placement`.
+//! The rules about runs, in order of precedence: the first rule that matches gives the root cause.
 
-mod ahead;
 mod execution;
 mod initialization;
+mod not_running;
+mod preview;
 mod progress;
-mod resting;
 mod stuck;
 mod waiting;
 
@@ -22,32 +19,32 @@ use fleet_api::kinds::UpdateRun;
 use fleet_api::types::{StageUpdatingStatus, UpdateRunStatus, UpdateStrategySpec};
 
 use super::finding::{Finding, ObjectRef, Step};
+use super::inputs::{Inputs, ObservedObject, condition, is_done, quote};
 use super::new_run;
-use super::picture::{Picture, Seen, condition, is_done, quote};
 
-pub(super) use ahead::notices;
+pub(super) use preview::notices;
 pub(super) use progress::summary;
 
-/// A run with what belongs to it.
+/// A run with its status and the inputs.
 pub(super) struct Run<'a> {
-    pub picture: &'a Picture,
-    pub object: &'a Seen<UpdateRun>,
+    pub inputs: &'a Inputs,
+    pub object: &'a ObservedObject<UpdateRun>,
     pub status: UpdateRunStatus,
 }
 
-/// One rule: the entries that it can find, and how it looks.
+/// One rule: the entries that it can report, and its check.
 pub(super) struct Rule {
     pub entries: &'static [&'static str],
-    pub look: fn(&Run<'_>) -> Option<Finding>,
+    pub check: fn(&Run<'_>) -> Option<Finding>,
 }
 
-const fn rule(entries: &'static [&'static str], look: fn(&Run<'_>) -> Option<Finding>) -> Rule {
-    Rule { entries, look }
+const fn rule(entries: &'static [&'static str], check: fn(&Run<'_>) -> Option<Finding>) -> Rule {
+    Rule { entries, check }
 }
 
-/// In the order of the rule base.
+/// In order of precedence.
 pub(super) const RULES: &[Rule] = &[
-    rule(&["UR-16"], initialization::nobody_looks),
+    rule(&["UR-16"], initialization::not_processed),
     rule(&["UR-04"], initialization::snapshot_not_found),
     rule(&["UR-05"], initialization::placement_not_found),
     rule(&["UR-06"], initialization::not_external),
@@ -74,24 +71,24 @@ pub(super) const RULES: &[Rule] = &[
     rule(&["UR-30"], execution::other),
     rule(&["UR-42"], stuck::while_stopping),
     rule(&["UR-40", "UR-41", "UR-43"], stuck::stuck),
-    rule(&["UR-61"], resting::stopping_in_the_delete_stage),
-    rule(&["UR-60", "UR-03"], resting::stopped),
+    rule(&["UR-61"], not_running::stopping_in_the_delete_stage),
+    rule(&["UR-60", "UR-03"], not_running::stopped),
     rule(&["UR-51"], waiting::approved_for_another_generation),
     rule(&["UR-54"], waiting::request_missing),
     rule(&["UR-55"], waiting::timed_wait),
     rule(&["UR-50", "UR-53"], waiting::not_approved),
-    rule(&["UR-52"], resting::approved_but_not_running),
-    rule(&["UR-02"], resting::not_asked_to_run),
+    rule(&["UR-52"], not_running::approved_but_not_running),
+    rule(&["UR-02"], not_running::not_asked_to_run),
     rule(&["UR-62"], progress::removal_does_not_finish),
     rule(&["UR-44"], progress::nothing_started),
     rule(&["UR-80"], progress::old_content),
 ];
 
-/// The headline, if there is one.
-pub(super) fn look(picture: &Picture) -> Option<Finding> {
-    let run = Run::of(picture)?;
+/// The finding of the first rule that matches.
+pub(super) fn cause(inputs: &Inputs) -> Option<Finding> {
+    let run = Run::of(inputs)?;
     RULES.iter().find_map(|rule| {
-        let found = (rule.look)(&run);
+        let found = (rule.check)(&run);
         debug_assert!(
             found.as_ref().is_none_or(|finding| rule.entries.contains(&finding.entry)),
             "a rule that finds what it does not declare: {found:?}"
@@ -100,22 +97,22 @@ pub(super) fn look(picture: &Picture) -> Option<Finding> {
     })
 }
 
-/// Whether nothing can change the run any more.
-pub(super) fn is_final(run: &Seen<UpdateRun>) -> bool {
+/// Whether the run has succeeded or failed.
+pub(super) fn is_final(run: &ObservedObject<UpdateRun>) -> bool {
     let conditions = run.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
     decode_ignoring_generation::<UpdateRunInitialized>(conditions).is_false()
         || condition::<UpdateRunSucceeded>(conditions).is_some()
 }
 
-pub(super) fn has_succeeded(run: &Seen<UpdateRun>) -> bool {
+pub(super) fn has_succeeded(run: &ObservedObject<UpdateRun>) -> bool {
     let conditions = run.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
     decode_ignoring_generation::<UpdateRunSucceeded>(conditions).is_true()
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn of(picture: &'a Picture) -> Option<Self> {
-        let run = picture.the_run()?;
-        Some(Self { picture, object: run, status: run.status.clone().unwrap_or_default() })
+    pub(super) fn of(inputs: &'a Inputs) -> Option<Self> {
+        let run = inputs.the_run()?;
+        Some(Self { inputs, object: run, status: run.status.clone().unwrap_or_default() })
     }
 
     fn reference(&self) -> ObjectRef {
@@ -126,14 +123,14 @@ impl<'a> Run<'a> {
         &self.status.conditions
     }
 
-    /// What the failed initialization says.
+    /// The message of a failed initialization.
     fn initialization(&self) -> Option<(RunMessage, &Condition)> {
         let failed = condition::<UpdateRunInitialized>(self.conditions())
             .filter(|condition| condition.status == ConditionStatus::False)?;
         Some((RunMessage::read(&failed.message), failed))
     }
 
-    /// What the end of an initialized run says.
+    /// The message of a failed run.
     fn failure(&self) -> Option<(RunMessage, &Condition)> {
         let failed = condition::<UpdateRunSucceeded>(self.conditions())
             .filter(|condition| condition.status == ConditionStatus::False)?;
@@ -160,31 +157,31 @@ impl<'a> Run<'a> {
         self.status.stages_status.iter().find(|stage| !is_done(stage))
     }
 
-    /// The stages that count: those recorded, or else those of the strategy.
+    /// The recorded stages, or else those of the strategy.
     fn stages(&self) -> Option<&UpdateStrategySpec> {
         let recorded = self.status.staged_update_strategy_snapshot.as_ref();
-        recorded.or_else(|| self.picture.strategy(&self.object.spec.staged_update_strategy_name).map(|one| &one.spec))
+        recorded.or_else(|| self.inputs.strategy(&self.object.spec.staged_update_strategy_name).map(|one| &one.spec))
     }
 
-    /// Begins a finding with the condition that says so.
+    /// Adds the condition as evidence.
     fn quoting(&self, finding: Finding, type_: &str, condition: &Condition) -> Finding {
-        finding.seen(&self.reference(), format!("status.conditions[{type_}]"), quote(condition))
+        finding.with_evidence(&self.reference(), format!("status.conditions[{type_}]"), quote(condition))
     }
 
-    /// A new run like this one that brings what is on the hub now.
+    /// A new run like this one, with the same index if that snapshot exists.
     fn again(&self) -> Step {
-        new_run::like(self.picture, self.object, self.index_to_keep())
+        new_run::like(self.inputs, self.object, self.index_to_keep())
     }
 
     /// The index that the run asks for, if there is such a snapshot.
     fn index_to_keep(&self) -> Option<u32> {
         let index = self.object.spec.resource_snapshot_index().parse().ok()?;
-        self.picture.snapshot_indices().contains(&index).then_some(index)
+        self.inputs.snapshot_indices().contains(&index).then_some(index)
     }
 
-    /// That it goes on, by asking for it.
+    /// Sets the state to Run.
     fn set_state_run(&self) -> Step {
         let patch = serde_json::json!({"spec": {"state": "Run"}});
-        self.picture.kubectl.patch("let it run", &self.reference(), patch)
+        self.inputs.kubectl.patch("let it run", &self.reference(), patch)
     }
 }

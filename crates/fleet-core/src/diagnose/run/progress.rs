@@ -1,72 +1,69 @@
-//! Runs that go, and runs that went through: what is odd about them (UR-44, UR-62, UR-80), and how far they are.
-//!
-//! Decides from times and indices. Says in one sentence how any run stands.
+//! Rules about runs that are progressing or have succeeded (UR-44, UR-62, UR-80), and the summary of any run.
 
 use fleet_api::conditions::ConditionStatus;
 use fleet_api::conditions::update_run::{
     ClusterUpdateStarted, ClusterUpdateSucceeded, StageProgressing, UpdateRunProgressingReason, UpdateRunSucceeded,
 };
 use fleet_api::types::StageUpdatingStatus;
-use fleet_api::well_known::{finalizers, namespaces};
+use fleet_api::well_known::finalizers;
 use jiff::SignedDuration;
 use serde_json::json;
 
+use super::super::commands::works_of;
 use super::super::finding::Finding;
-use super::super::picture::{Picture, condition, is_true, is_updating};
+use super::super::inputs::{Inputs, condition, is_true, is_updating};
 use super::super::{members, new_run, placement};
 use super::{Run, is_final};
 
-/// Taking a placement off a cluster does not last longer, unless something holds it.
-const REMOVAL_PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+/// Removing a placement from a cluster takes longer only if a finalizer blocks it.
+const REMOVAL_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// A stage that has begun starts its first cluster at once.
-const START_PATIENCE: SignedDuration = SignedDuration::from_mins(2);
+const START_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 
 pub(super) fn removal_does_not_finish(run: &Run<'_>) -> Option<Finding> {
     let stage = run.status.deletion_stage_status.as_ref()?;
     let progressing =
         condition::<StageProgressing>(&stage.conditions).filter(|one| one.status == ConditionStatus::True)?;
     let since = progressing.last_transition_time;
-    (run.picture.now.duration_since(since.instant()) > REMOVAL_PATIENCE && !is_final(run.object)).then_some(())?;
+    (run.inputs.now.duration_since(since.instant()) > REMOVAL_TIMEOUT && !is_final(run.object)).then_some(())?;
     let clusters: Vec<&str> =
         stage.clusters.iter().filter(|one| is_updating(one)).map(|one| one.cluster_name.as_str()).collect();
-    let mut finding = Finding::warning("UR-62", format!("The placement is not taken off {}", clusters.join(", ")))
-        .because("The binding is being deleted and something holds it. This stage is never called stuck.")
-        .seen(&run.reference(), "deletionStageStatus.conditions[Progressing]", format!("True since {since}"));
+    let mut finding = Finding::warning("UR-62", format!("The placement is not removed from {}", clusters.join(", ")))
+        .because("The binding is being deleted, but a finalizer remains. The run never reports this stage as stuck.")
+        .with_evidence(&run.reference(), "deletionStageStatus.conditions[Progressing]", format!("True since {since}"));
     for cluster in clusters {
         finding = held(run, finding, cluster);
     }
     Some(finding)
 }
 
-/// Who holds the binding of a cluster that is to be left.
+/// Adds the finalizers that block the deletion of a binding.
 fn held(run: &Run<'_>, mut finding: Finding, cluster: &str) -> Finding {
-    let bindings = run.picture.bindings.iter().filter(|one| one.spec.target_cluster == cluster);
-    let Some(binding) = bindings.into_iter().find(|binding| binding.is_going()) else { return finding };
+    let bindings = run.inputs.bindings.iter().filter(|one| one.spec.target_cluster == cluster);
+    let Some(binding) = bindings.into_iter().find(|binding| binding.is_deleting()) else { return finding };
     let held_by = binding.metadata.finalizers.clone().unwrap_or_default();
     let reference = binding.reference();
-    finding = finding.seen(&reference, "metadata.finalizers", held_by.join(", "));
-    for work in run.picture.works_for(cluster) {
+    finding = finding.with_evidence(&reference, "metadata.finalizers", held_by.join(", "));
+    for work in run.inputs.works_for(cluster) {
         let held_by = work.metadata.finalizers.clone().unwrap_or_default();
-        finding = finding.seen(&work.reference(), "metadata.finalizers", held_by.join(", "));
+        finding = finding.with_evidence(&work.reference(), "metadata.finalizers", held_by.join(", "));
     }
     let ours = [finalizers::SCHEDULER_BINDING, finalizers::WORK];
     let (own, foreign): (Vec<String>, Vec<String>) = held_by.into_iter().partition(|one| ours.contains(&one.as_str()));
     if !foreign.is_empty() {
         finding.title = format!("{} keeps the placement on {cluster}", foreign.join(", "));
-        let what = format!("let go of the binding, if {} has no more to do", foreign.join(", "));
+        let what = format!("remove the finalizer, if {} no longer needs it", foreign.join(", "));
         let patch = json!({"metadata": {"finalizers": if own.is_empty() { json!(null) } else { json!(own) }}});
-        return finding
-            .fix("take the foreign finalizer away", vec![run.picture.kubectl.patch(what, &reference, patch)]);
+        return finding.fix("remove the foreign finalizer", vec![run.inputs.kubectl.patch(what, &reference, patch)]);
     }
-    if let Some(trouble) = members::trouble(run.picture, cluster) {
-        finding.title = trouble.title;
-        finding.because_of = Some(trouble.entry);
-        finding.evidence.extend(trouble.evidence);
-        finding.fixes.extend(trouble.fixes);
+    if let Some(problem) = members::problem(run.inputs, cluster) {
+        finding.title = problem.title;
+        finding.because_of = Some(problem.entry);
+        finding.evidence.extend(problem.evidence);
+        finding.fixes.extend(problem.fixes);
         return finding;
     }
-    let arguments = format!("get work -n {}{cluster} -o yaml", namespaces::MEMBER_PREFIX);
-    let look = run.picture.kubectl.show("see which Works are left", &arguments);
+    let look = run.inputs.kubectl.show("see which Works are left", works_of(cluster).fixed(&["-o", "yaml"]));
     finding.fix("see what the Works and the member's agent wait for", vec![look])
 }
 
@@ -77,19 +74,19 @@ pub(super) fn nothing_started(run: &Run<'_>) -> Option<Finding> {
         condition::<StageProgressing>(&stage.conditions).filter(|one| one.status == ConditionStatus::True)?;
     let since = progressing.last_transition_time;
     let started = stage.clusters.iter().any(|one| is_true::<ClusterUpdateStarted>(&one.conditions));
-    let late = run.picture.now.duration_since(since.instant()) > START_PATIENCE;
+    let late = run.inputs.now.duration_since(since.instant()) > START_TIMEOUT;
     (late && !started && !stage.clusters.is_empty()).then_some(())?;
-    let mut finding = Finding::warning(
-        "UR-44",
-        format!("Stage {} has begun and none of its clusters was started", stage.stage_name),
-    )
-    .because("A binding that has the content of the run already and has failed is not started again by some releases.")
-    .seen(
-        &run.reference(),
-        format!("stage {}: conditions[Progressing]", stage.stage_name),
-        format!("True since {since}"),
-    );
-    let root = stage.clusters.iter().find_map(|one| placement::cluster(run.picture, &one.cluster_name));
+    let mut finding =
+        Finding::warning("UR-44", format!("Stage {} has begun and none of its clusters was started", stage.stage_name))
+            .because(
+                "Some releases do not start a binding again that already has the content of the run and has failed.",
+            )
+            .with_evidence(
+                &run.reference(),
+                format!("stage {}: conditions[Progressing]", stage.stage_name),
+                format!("True since {since}"),
+            );
+    let root = stage.clusters.iter().find_map(|one| placement::cluster(run.inputs, &one.cluster_name));
     if let Some(root) = root {
         finding.title = root.title;
         finding.because_of = Some(root.entry);
@@ -102,32 +99,37 @@ pub(super) fn nothing_started(run: &Run<'_>) -> Option<Finding> {
 pub(super) fn old_content(run: &Run<'_>) -> Option<Finding> {
     is_true::<UpdateRunSucceeded>(run.conditions()).then_some(())?;
     let used: u32 = run.status.resource_snapshot_index_used.parse().ok()?;
-    let newest = run.picture.snapshot_indices().last().copied().filter(|newest| *newest > used)?;
+    let newest = run.inputs.snapshot_indices().last().copied().filter(|newest| *newest > used)?;
     let placement = &run.object.spec.placement_name;
-    let is_last = run.picture.runs_of(placement).first().is_some_and(|last| last.name() == run.object.name());
+    let is_last = run.inputs.runs_of(placement).first().is_some_and(|last| last.name() == run.object.name());
     is_last.then_some(())?;
     let pinned = !run.object.spec.resource_snapshot_index().is_empty();
     let finding = if pinned {
         Finding::information(
             "UR-80",
-            format!("The run brought snapshot {used}, as its spec asks; snapshot {newest} is newer"),
+            format!("The run rolled out snapshot {used}, as its spec says; snapshot {newest} is newer"),
         )
-        .seen(&run.reference(), "spec.resourceSnapshotIndex", run.object.spec.resource_snapshot_index())
+        .with_evidence(
+            &run.reference(),
+            "spec.resourceSnapshotIndex",
+            run.object.spec.resource_snapshot_index(),
+        )
     } else {
-        Finding::warning("UR-80", format!("The run brought snapshot {used}, and snapshot {newest} is newer"))
-            .because("The content was changed after the run had captured it, or was captured too soon after the snapshot before.")
+        Finding::warning("UR-80", format!("The run rolled out snapshot {used}, and snapshot {newest} is newer"))
+            .because("The content changed after the run had created its snapshot, or the snapshot throttle reused the previous snapshot.")
     };
-    let finding = finding.seen(&run.reference(), "status.resourceSnapshotIndexUsed", used.to_string()).seen(
-        &run.picture.placement_reference(placement),
-        "newest index of its resource snapshots",
-        newest.to_string(),
-    );
-    Some(finding.fix("bring the newest content by a new run", vec![new_run::like(run.picture, run.object, None)]))
+    let finding =
+        finding.with_evidence(&run.reference(), "status.resourceSnapshotIndexUsed", used.to_string()).with_evidence(
+            &run.inputs.placement_reference(placement),
+            "newest index of its resource snapshots",
+            newest.to_string(),
+        );
+    Some(finding.fix("roll out the newest content with a new run", vec![new_run::like(run.inputs, run.object, None)]))
 }
 
-/// How the run of the picture stands.
-pub(in super::super) fn summary(picture: &Picture) -> Option<String> {
-    let run = Run::of(picture)?;
+/// The state of the run in one sentence.
+pub(in super::super) fn summary(inputs: &Inputs) -> Option<String> {
+    let run = Run::of(inputs)?;
     let name = run.object.name();
     let stages = &run.status.stages_status;
     let clusters = || stages.iter().flat_map(|stage| &stage.clusters);
@@ -152,7 +154,7 @@ pub(in super::super) fn summary(picture: &Picture) -> Option<String> {
         });
     }
     let word = match run.progressing().map(|(reason, _)| reason) {
-        None => "is initialized and has not begun",
+        None => "is initialized and has not started",
         Some(UpdateRunProgressingReason::Progressing) => "is progressing",
         Some(UpdateRunProgressingReason::Waiting) => "is waiting",
         Some(UpdateRunProgressingReason::Stuck) => "is stuck",
@@ -164,7 +166,7 @@ pub(in super::super) fn summary(picture: &Picture) -> Option<String> {
         Some((at, StageUpdatingStatus { stage_name, .. })) => {
             format!("Run {name} {word}: stage {} of {} ({stage_name}), {how_far}.", at + 1, stages.len())
         }
-        None => format!("Run {name} {word}: {how_far}; what is no longer wanted is being removed."),
+        None => format!("Run {name} {word}: {how_far}; the deletion stage is in progress."),
     })
 }
 

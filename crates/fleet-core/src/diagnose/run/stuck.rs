@@ -1,15 +1,16 @@
-//! Runs that are stuck: a cluster was started long ago and is not done (UR-40 to UR-43).
+//! Rules about stuck runs: a cluster was started long ago and is not done (UR-40 to UR-43).
 //!
-//! Decides which clusters are stuck by their own conditions, not by the run's message, which older releases wrote as a
-//! number. What is wrong with a cluster is found by the rules of `placement`. A stuck run is not over: it goes on as soon as
-//! the cluster is done.
+//! Stuck clusters are found by their own conditions, not by the run's message, which older releases wrote as a number. The rules of
+//! `placement` explain what is wrong with a cluster.
 
 use fleet_api::conditions::Condition;
 use fleet_api::conditions::update_run::{ClusterUpdateStarted, UpdateRunProgressingReason};
 use fleet_api::types::{ClusterUpdatingStatus, StageUpdatingStatus, UpdateRunState};
+use fleet_api::well_known::labels;
 
-use super::super::finding::{Finding, ObjectRef, Severity};
-use super::super::picture::{condition, is_updating, quote};
+use super::super::commands::works_of;
+use super::super::finding::{Finding, Severity};
+use super::super::inputs::{condition, is_updating, quote};
 use super::super::placement;
 use super::Run;
 
@@ -36,7 +37,7 @@ pub(super) fn updating<'r>(run: &'r Run<'_>) -> Vec<(&'r StageUpdatingStatus, &'
 fn found(run: &Run<'_>, stuck: &Condition) -> Finding {
     let updating = updating(run);
     let rooted = updating.iter().find_map(|(stage, cluster)| {
-        placement::cluster(run.picture, &cluster.cluster_name).map(|root| (*stage, *cluster, root))
+        placement::cluster(run.inputs, &cluster.cluster_name).map(|root| (*stage, *cluster, root))
     });
     let Some((stage, cluster, root)) = rooted else { return unexplained(run, stuck, &updating) };
     let entry = match root.root_entry() {
@@ -61,10 +62,10 @@ fn with_cluster(
 ) -> Finding {
     let Some(started) = condition::<ClusterUpdateStarted>(&cluster.conditions) else { return finding };
     let field = format!("stage {}, cluster {}: conditions[Started]", stage.stage_name, cluster.cluster_name);
-    finding.seen(&run.reference(), field, format!("{} since {}", quote(started), started.last_transition_time))
+    finding.with_evidence(&run.reference(), field, format!("{} since {}", quote(started), started.last_transition_time))
 }
 
-/// Nothing is known to be wrong with the clusters: the hub still waits for their word.
+/// No rule explains the stuck clusters: they have not reported yet.
 fn unexplained(
     run: &Run<'_>,
     stuck: &Condition,
@@ -73,10 +74,10 @@ fn unexplained(
     let names: Vec<&str> = updating.iter().map(|(_, cluster)| cluster.cluster_name.as_str()).collect();
     let title = match &names[..] {
         [] => "The run is stuck, but no cluster is being updated".to_owned(),
-        names => format!("Nothing says why {} not done", are(names)),
+        names => format!("It is not known why {} not done", are(names)),
     };
     let mut finding = run.quoting(Finding::new("UR-40", Severity::Error, title), "Progressing", stuck).because(
-        "The binding is not available five minutes after the cluster was started. The run is not over: it goes on by itself \
+        "The binding is not available five minutes after the cluster was started. The run has not failed: it continues \
          as soon as the cluster is done.",
     );
     for (stage, cluster) in updating {
@@ -84,19 +85,13 @@ fn unexplained(
     }
     let mut steps = Vec::new();
     for name in names {
-        let works = ObjectRef::of::<fleet_api::kinds::Placement>(
-            run.picture.namespace.as_deref(),
-            &run.object.spec.placement_name,
-        );
-        let arguments = format!(
-            "get work -n {}{name} -l {}={} -o yaml",
-            fleet_api::well_known::namespaces::MEMBER_PREFIX,
-            fleet_api::well_known::labels::PARENT_PLACEMENT,
-            works.name
-        );
-        steps.push(run.picture.kubectl.show(format!("see what {name} reports"), &arguments));
+        let line = works_of(name)
+            .fixed(&["-l"])
+            .label(labels::PARENT_PLACEMENT, Some(&run.object.spec.placement_name))
+            .fixed(&["-o", "yaml"]);
+        steps.push(run.inputs.kubectl.show(format!("see what {name} reports"), line));
     }
-    finding.fix("look at the Works and at the member's agent", steps)
+    finding.fix("check the Works and the member's agent", steps)
 }
 
 fn are(names: &[&str]) -> String {

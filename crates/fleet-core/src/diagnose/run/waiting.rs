@@ -1,6 +1,4 @@
-//! Runs that wait at a gate: for an approval or for time (UR-50 to UR-55).
-//!
-//! Decides from the pending tasks of the current stage and the approval requests that they name. Never approves: it says how.
+//! Rules about runs that wait for an approval or for a timed wait (UR-50 to UR-55).
 
 use fleet_api::conditions::approval::{ApprovalAccepted, Approved};
 use fleet_api::conditions::update_run::{
@@ -14,11 +12,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::super::finding::{Finding, ObjectRef, Step};
-use super::super::picture::{Seen, condition, is_true, quote};
+use super::super::inputs::{ObservedObject, condition, is_true, quote};
 use super::Run;
 use crate::updaterun::duration;
 
-/// A task that is waited for.
+/// A task that is not completed.
 struct Pending<'r> {
     stage: &'r StageUpdatingStatus,
     task: &'r StageTaskStatus,
@@ -43,29 +41,29 @@ fn pending_approval<'r>(run: &'r Run<'_>) -> Option<Pending<'r>> {
     pending(run)?.into_iter().find(|one| one.task.type_ == StageTaskType::Approval)
 }
 
-/// The name of the request, also where an older status does not tell it.
+/// The name of the request; derived if an older status does not have it.
 fn request_name(run: &Run<'_>, pending: &Pending<'_>) -> Option<String> {
-    let told = &pending.task.approval_request_name;
-    if !told.is_empty() {
-        return Some(told.clone());
+    let recorded = &pending.task.approval_request_name;
+    if !recorded.is_empty() {
+        return Some(recorded.clone());
     }
     let (run, stage) = (RunName::parse(run.object.name()).ok()?, StageName::parse(&pending.stage.stage_name).ok()?);
     Some(ApprovalRequestName { run, position: pending.position, stage }.to_string())
 }
 
-fn request<'r>(run: &'r Run<'_>, pending: &Pending<'_>) -> Option<&'r Seen<Approval>> {
+fn request<'r>(run: &'r Run<'_>, pending: &Pending<'_>) -> Option<&'r ObservedObject<Approval>> {
     let name = request_name(run, pending)?;
-    run.picture.approvals.iter().find(|request| request.name() == name)
+    run.inputs.approvals.iter().find(|request| request.name() == name)
 }
 
-/// Begins a finding with the run's condition and the stage.
+/// Adds the run's and the stage's condition as evidence.
 fn waits(run: &Run<'_>, finding: Finding, pending: &Pending<'_>) -> Finding {
     let finding = match run.progressing() {
         Some((_, condition)) => run.quoting(finding, "Progressing", condition),
         None => finding,
     };
     match condition::<StageProgressing>(&pending.stage.conditions) {
-        Some(stage) => finding.seen(
+        Some(stage) => finding.with_evidence(
             &run.reference(),
             format!("stage {}: conditions[Progressing]", pending.stage.stage_name),
             quote(stage),
@@ -74,7 +72,7 @@ fn waits(run: &Run<'_>, finding: Finding, pending: &Pending<'_>) -> Finding {
     }
 }
 
-fn conditions(request: &Seen<Approval>) -> &[fleet_api::conditions::Condition] {
+fn conditions(request: &ObservedObject<Approval>) -> &[fleet_api::conditions::Condition] {
     request.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default()
 }
 
@@ -86,27 +84,27 @@ pub(super) fn approved_for_another_generation(run: &Run<'_>) -> Option<Finding> 
     wrong.then_some(())?;
     let (given, wanted) = (approved.observed_generation, request.generation());
     let finding = Finding::error("UR-51", format!("The approval of {} is for generation {given}, not {wanted}: it does not count", request.name()))
-        .because("An approval counts only if its observedGeneration equals the generation of the request, so that nobody approves what has changed since.");
+        .because("An approval counts only if its observedGeneration equals the generation of the request, so that an approval never covers a later change.");
     let finding = waits(run, finding, &pending)
-        .seen(&request.reference(), "metadata.generation", wanted.to_string())
-        .seen(&request.reference(), "status.conditions[Approved].observedGeneration", given.to_string());
+        .with_evidence(&request.reference(), "metadata.generation", wanted.to_string())
+        .with_evidence(&request.reference(), "status.conditions[Approved].observedGeneration", given.to_string());
     Some(finding.fix("approve again, for the right generation", vec![approve(run, request)]))
 }
 
 pub(super) fn request_missing(run: &Run<'_>) -> Option<Finding> {
     let pending = pending_approval(run)?;
-    let unread = run.picture.unread.iter().any(|unread| unread.what.contains("approval"));
+    let unread = run.inputs.unread.iter().any(|unread| unread.what.contains("approval"));
     (request(run, &pending).is_none() && !unread).then_some(())?;
     let name = request_name(run, &pending)?;
-    let reference = ObjectRef::of::<Approval>(run.picture.namespace.as_deref(), &name);
-    let finding = Finding::warning("UR-54", format!("The approval request {name} is not there"))
-        .because("Somebody has deleted it. A run in state Run makes it anew at once, not approved; if it stays away, the hub agent does not run.");
-    let finding = waits(run, finding, &pending).seen(&reference, "metadata.name", "not found");
+    let reference = ObjectRef::of::<Approval>(run.inputs.namespace.as_deref(), &name);
+    let finding = Finding::warning("UR-54", format!("The approval request {name} does not exist"))
+        .because("It was deleted. A run in state Run recreates it at once, not approved. If it stays missing, the hub agent is not running.");
+    let finding = waits(run, finding, &pending).with_evidence(&reference, "metadata.name", "not found");
     let steps = match run.object.spec.state() {
-        UpdateRunState::Run => vec![run.picture.kubectl.look("see whether it has come back", &reference)],
+        UpdateRunState::Run => vec![run.inputs.kubectl.get("see whether it was recreated", &reference)],
         _ => vec![run.set_state_run()],
     };
-    Some(finding.fix("wait until it is made again, then approve it", steps))
+    Some(finding.fix("wait until it is recreated, then approve it", steps))
 }
 
 pub(super) fn timed_wait(run: &Run<'_>) -> Option<Finding> {
@@ -117,12 +115,13 @@ pub(super) fn timed_wait(run: &Run<'_>) -> Option<Finding> {
     let stage = &wait.stage.stage_name;
     let title = match until {
         Some(until) => {
-            format!("Stage {stage} waits until {until}: {} to go", in_words(until.duration_since(run.picture.now)))
+            format!("Stage {stage} waits until {until}: {} to go", in_words(until.duration_since(run.inputs.now)))
         }
-        None => format!("Stage {stage} waits for its time to pass"),
+        None => format!("Stage {stage} waits for its wait time to elapse"),
     };
-    let finding = Finding::information("UR-55", title)
-        .because("The wait began when the last cluster of the stage was done. Stopping the run and letting it go on starts the clock anew.");
+    let finding = Finding::information("UR-55", title).because(
+        "The wait began when the last cluster of the stage was done. Stopping and resuming the run restarts the wait.",
+    );
     Some(waits(run, finding, wait))
 }
 
@@ -145,34 +144,32 @@ pub(super) fn not_approved(run: &Run<'_>) -> Option<Finding> {
     let stage = &pending.stage.stage_name;
     let (entry, title) = match answer.map(|answer| answer.status) {
         Some(ConditionStatus::True) => return None,
-        Some(_) => {
-            ("UR-53", format!("The approval of {} was withdrawn before the run took notice of it", request.name()))
-        }
+        Some(_) => ("UR-53", format!("The approval of {} was withdrawn before the run accepted it", request.name())),
         None => ("UR-50", format!("Stage {stage} waits for the approval of {}", request.name())),
     };
     let mut finding = waits(run, Finding::information(entry, title), &pending)
-        .because("The run goes on as soon as somebody approves. Once accepted, an approval cannot be taken back.");
+        .because("The run continues as soon as the request is approved. An accepted approval cannot be withdrawn.");
     finding = match answer {
-        Some(answer) => finding.seen(&request.reference(), "status.conditions[Approved]", quote(answer)),
-        None => finding.seen(&request.reference(), "status.conditions[Approved]", "none"),
+        Some(answer) => finding.with_evidence(&request.reference(), "status.conditions[Approved]", quote(answer)),
+        None => finding.with_evidence(&request.reference(), "status.conditions[Approved]", "none"),
     };
     Some(finding.fix("approve", vec![approve(run, request)]))
 }
 
-/// The approval as the guides write it, for the generation that the request has now.
-pub(super) fn approve(run: &Run<'_>, request: &Seen<Approval>) -> Step {
+/// A step that approves the current generation of the request.
+pub(super) fn approve(run: &Run<'_>, request: &ObservedObject<Approval>) -> Step {
     let answer =
-        if run.picture.namespace.is_some() { Approved::RequestApproved } else { Approved::ClusterRequestApproved };
+        if run.inputs.namespace.is_some() { Approved::RequestApproved } else { Approved::ClusterRequestApproved };
     let mut conditions = conditions(request).to_vec();
     conditions.retain(|condition| condition.type_ != Approved::type_word(()));
-    put(&mut conditions, answer.finding(request.generation()), run.picture.now);
+    put(&mut conditions, answer.finding(request.generation()), run.inputs.now);
     let patch = json!({"status": {"conditions": conditions}});
-    run.picture.kubectl.patch_status(format!("approve {}", request.name()), &request.reference(), patch)
+    run.inputs.kubectl.patch_status(format!("approve {}", request.name()), &request.reference(), patch)
 }
 
-/// A request that somebody has approved rightly and that the run has not accepted.
-pub(super) fn approved_and_not_accepted<'r>(run: &'r Run<'_>) -> Option<&'r Seen<Approval>> {
-    run.picture.approvals.iter().find(|request| {
+/// A correctly approved request that the run has not accepted.
+pub(super) fn approved_and_not_accepted<'r>(run: &'r Run<'_>) -> Option<&'r ObservedObject<Approval>> {
+    run.inputs.approvals.iter().find(|request| {
         let given = condition::<Approved>(conditions(request)).is_some_and(|approved| {
             approved.status == ConditionStatus::True && approved.observed_generation == request.generation()
         });

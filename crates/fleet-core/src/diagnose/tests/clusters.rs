@@ -2,16 +2,16 @@
 
 use expect_test::{Expect, expect};
 
-use super::fixture::{Fleet, fleet, told};
+use super::fixture::{Fleet, fleet, rendered};
 use crate::diagnose::{self, Action};
 
 fn check(fleet: &Fleet, expected: Expect) {
-    let picture = fleet.picture();
-    expected.assert_eq(&told(&diagnose::cluster(&picture, "member2", std::slice::from_ref(&picture))));
+    let inputs = fleet.inputs();
+    expected.assert_eq(&rendered(&diagnose::cluster(&inputs, "member2", std::slice::from_ref(&inputs))));
 }
 
 #[test]
-fn a_cluster_that_is_well() {
+fn a_healthy_cluster() {
     check(
         &fleet(),
         expect![[r#"
@@ -22,7 +22,7 @@ fn a_cluster_that_is_well() {
 }
 
 #[test]
-fn pl_q2_a_cluster_that_is_not_heard_of() {
+fn pl_q2_a_cluster_without_heartbeats() {
     check(
         &fleet().edit(
             "MemberCluster",
@@ -31,8 +31,8 @@ fn pl_q2_a_cluster_that_is_not_heard_of() {
         ),
         expect![[r#"
             Cluster member2; placements on it: 1.
-            PL-Q2 Error: The agent of cluster member2 has not been heard of since 2026-01-01T12:26:00Z
-              MemberCluster member2 status.agentStatus[MemberAgent].lastReceivedHeartbeat = 2026-01-01T12:26:00Z, 240 s ago; every 60 s is usual
+            PL-Q2 Error: The agent of cluster member2 has sent no heartbeat since 2026-01-01T12:26:00Z
+              MemberCluster member2 status.agentStatus[MemberAgent].lastReceivedHeartbeat = 2026-01-01T12:26:00Z, 240 s ago; the heartbeat period is 60 s
             start the member's agent:
               by hand
         "#]],
@@ -54,7 +54,7 @@ fn pl_q2_a_cluster_that_is_not_heard_of() {
 }
 
 #[test]
-fn pl_q2_a_cluster_whose_server_is_unwell() {
+fn pl_q2_a_cluster_whose_api_server_is_unhealthy() {
     let unwell = "{status: {agentStatus: [{type: MemberAgent, conditions: ['Healthy=False InternalMemberClusterUnhealthy: health probe failed with status code 500'], lastReceivedHeartbeat: '2026-01-01T12:29:30Z'}]}}";
     check(
         &fleet().edit("MemberCluster", "member2", unwell),
@@ -62,7 +62,7 @@ fn pl_q2_a_cluster_whose_server_is_unwell() {
             Cluster member2; placements on it: 1.
             PL-Q2 Error: The API server of cluster member2 is not healthy
               MemberCluster member2 status.agentStatus[MemberAgent].conditions[Healthy] = False InternalMemberClusterUnhealthy: health probe failed with status code 500
-            mend the member cluster:
+            fix the member cluster:
               by hand
         "#]],
     );
@@ -92,30 +92,27 @@ fn pl_q1_why_a_cluster_was_not_chosen() {
         expect![[r#"
             Cluster member2; placements on it: 1.
             nothing
-            also PL-Q1 Information: Cluster member2 is tainted: only placements that tolerate it come here
+            also PL-Q1 Information: Cluster member2 is tainted: only placements that tolerate the taints are scheduled to it
             also PL-Q1 Information: Placement example-placement has not chosen member2: ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
         "#]],
     );
     let fleet = fleet.edit("ClusterSchedulingPolicySnapshot", "example-placement-0", "{status: {targetClusters: [{clusterName: member2, selected: false, reason: 'ClusterUnschedulable, target namespace does not exist on cluster'}]}}");
-    let mut picture = fleet.picture();
-    picture.namespace = Some("shop".to_owned());
-    let found = diagnose::cluster(&picture, "member2", std::slice::from_ref(&picture));
+    let mut inputs = fleet.inputs();
+    inputs.namespace = Some("shop".to_owned());
+    let found = diagnose::cluster(&inputs, "member2", std::slice::from_ref(&inputs));
     let notice = found.notices.iter().find(|notice| notice.entry == "PL-N1").unwrap_or_else(|| panic!("{found:?}"));
     let Some(Action::Create { manifest, member }) = &notice.fixes[0].steps[0].action else { panic!("{notice:?}") };
     assert_eq!((manifest["metadata"]["name"].as_str(), member.as_deref()), (Some("shop"), Some("member2")));
 }
 
 #[test]
-fn a_cluster_that_is_leaving_and_one_that_nobody_knows() {
+fn a_cluster_that_is_leaving_and_an_unknown_one() {
     let leaving = fleet().edit("MemberCluster", "member2", "{metadata: {deletionTimestamp: '2026-01-01T12:20:00Z'}}");
-    let picture = leaving.picture();
-    assert_eq!(
-        diagnose::cluster(&picture, "member2", &[]).cause.unwrap().title,
-        "Cluster member2 is leaving the fleet"
-    );
-    let unknown = diagnose::cluster(&picture, "membr1", &[]).cause.unwrap();
+    let inputs = leaving.inputs();
+    assert_eq!(diagnose::cluster(&inputs, "member2", &[]).cause.unwrap().title, "Cluster member2 is leaving the fleet");
+    let unknown = diagnose::cluster(&inputs, "membr1", &[]).cause.unwrap();
     assert_eq!(
         (unknown.title.as_str(), unknown.explanation.as_str()),
-        ("There is no member cluster membr1", "Perhaps member1 is meant.")
+        ("There is no member cluster membr1", "Did you mean member1?")
     );
 }

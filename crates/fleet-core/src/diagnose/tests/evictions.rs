@@ -2,22 +2,22 @@
 
 use expect_test::{Expect, expect};
 
-use super::fixture::{Fleet, fleet, told};
+use super::fixture::{Fleet, fleet, rendered};
 use crate::diagnose;
 
 fn check(fleet: &Fleet, expected: Expect) {
-    expected.assert_eq(&told(&diagnose::eviction(&fleet.picture(), "evict")));
+    expected.assert_eq(&rendered(&diagnose::eviction(&fleet.inputs(), "evict")));
 }
 
 fn evicted(fleet: Fleet, placement: &str, cluster: &str, conditions: &str) -> Fleet {
     fleet.with(&format!("{{kind: ClusterResourcePlacementEviction, metadata: {{name: evict}}, spec: {{placementName: {placement}, clusterName: {cluster}}}, status: {{conditions: [{conditions}]}}}}"))
 }
 
-fn invalid(placement: &str, cluster: &str, message: &str) -> Fleet {
+pub(super) fn invalid(placement: &str, cluster: &str, message: &str) -> Fleet {
     evicted(fleet(), placement, cluster, &format!("'Valid=False ClusterResourcePlacementEvictionInvalid: {message}'"))
 }
 
-fn blocked(message: &str) -> Fleet {
+pub(super) fn blocked(message: &str) -> Fleet {
     let valid = "'Valid=True ClusterResourcePlacementEvictionValid: Eviction is valid'";
     evicted(
         fleet(),
@@ -57,7 +57,7 @@ fn ev_2_the_placement_is_being_deleted() {
             Eviction evict of placement example-placement from member1 is decided.
             EV-2 Error: Placement example-placement is being deleted: there is nothing to evict
               ClusterResourcePlacementEviction evict status.conditions[Valid] = False ClusterResourcePlacementEvictionInvalid: Found deleting ClusterResourcePlacement targeted by eviction
-            it was made anew: evict again:
+            the placement was recreated: evict again:
               kubectl create -f - <<'EOF'
               apiVersion: placement.kubernetes-fleet.io/v1beta1
               kind: ClusterResourcePlacementEviction
@@ -72,17 +72,17 @@ fn ev_2_the_placement_is_being_deleted() {
 }
 
 #[test]
-fn ev_2_the_placement_goes_and_one_that_was_made_anew_stays() {
+fn ev_2_the_placement_is_deleted_and_a_recreated_one_stays() {
     let message = "Found deleting ClusterResourcePlacement targeted by eviction";
-    let anew = invalid("example-placement", "member1", message);
-    let going = anew.clone().edit(
+    let recreated = invalid("example-placement", "member1", message);
+    let deleting = recreated.clone().edit(
         "ClusterResourcePlacement",
         "example-placement",
         "{metadata: {deletionTimestamp: '2026-01-01T12:20:00Z'}}",
     );
-    let fixes = |fleet: &Fleet| diagnose::eviction(&fleet.picture(), "evict").cause.unwrap().fixes;
-    assert_eq!(fixes(&going), []);
-    assert_eq!(fixes(&anew)[0].what, "it was made anew: evict again");
+    let fixes = |fleet: &Fleet| diagnose::eviction(&fleet.inputs(), "evict").cause.unwrap().fixes;
+    assert_eq!(fixes(&deleting), []);
+    assert_eq!(fixes(&recreated)[0].what, "the placement was recreated: evict again");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn ev_4_several_decisions() {
         ),
         expect![[r#"
             Eviction evict of placement example-placement from member1 is decided.
-            EV-4 Error: Placement example-placement was just being chosen anew for member1
+            EV-4 Error: Placement example-placement was being rescheduled on member1
               ClusterResourcePlacementEviction evict status.conditions[Valid] = False ClusterResourcePlacementEvictionInvalid: Found more than one scheduler decision for placement in cluster targeted by eviction
             evict again:
               kubectl create -f - <<'EOF'
@@ -174,12 +174,12 @@ fn ev_5_the_clusters_are_named() {
 }
 
 #[test]
-fn ev_6_nothing_was_brought_there() {
+fn ev_6_nothing_was_rolled_out_there() {
     check(
         &blocked("Eviction is blocked, placement has not propagated resources to target cluster yet"),
         expect![[r#"
         Eviction evict of placement example-placement from member1 is decided.
-        EV-6 Error: Placement example-placement has not brought anything to member1 yet
+        EV-6 Error: Placement example-placement has not rolled out anything to member1 yet
           ClusterResourcePlacementEviction evict status.conditions[Executed] = False ClusterResourcePlacementEvictionNotExecuted: Eviction is blocked, placement has not propagated resources to target cluster yet
         roll it out first, then evict again:
           kubectl create -f - <<'EOF'
@@ -217,7 +217,7 @@ fn ev_7_the_budget_does_not_fit() {
         EV-7 Error: The disruption budget of placement example-placement does not fit PickAll
           ClusterResourcePlacementEviction evict status.conditions[Executed] = False ClusterResourcePlacementEvictionNotExecuted: Eviction is blocked by misconfigured ClusterResourcePlacementDisruptionBudget, either MaxUnavailable is specified or MinAvailable is specified as a percentage for PickAll ClusterResourcePlacement
           ClusterResourcePlacementDisruptionBudget example-placement spec = {"maxUnavailable":1}
-        mend the budget, then evict again:
+        fix the budget, then evict again:
           kubectl patch clusterresourceplacementdisruptionbudget example-placement --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":1}}'
           kubectl create -f - <<'EOF'
           apiVersion: placement.kubernetes-fleet.io/v1beta1
@@ -228,7 +228,7 @@ fn ev_7_the_budget_does_not_fit() {
             clusterName: member1
             placementName: example-placement
           EOF
-        take the budget away, then evict again:
+        delete the budget, then evict again:
           kubectl delete clusterresourceplacementdisruptionbudget example-placement
           kubectl create -f - <<'EOF'
           apiVersion: placement.kubernetes-fleet.io/v1beta1
@@ -254,7 +254,7 @@ fn ev_8_the_budget_is_used_up() {
         EV-8 Error: The disruption budget of placement example-placement allows no eviction now
           ClusterResourcePlacementEviction evict status.conditions[Executed] = False ClusterResourcePlacementEvictionNotExecuted: Eviction is blocked by specified ClusterResourcePlacementDisruptionBudget, availablePlacements: 2, totalPlacements: 2
           ClusterResourcePlacementDisruptionBudget example-placement spec = {"minAvailable":2}
-        mend the budget, then evict again:
+        fix the budget, then evict again:
           kubectl patch clusterresourceplacementdisruptionbudget example-placement --type=merge -p '{"spec":{"minAvailable":1}}'
           kubectl create -f - <<'EOF'
           apiVersion: placement.kubernetes-fleet.io/v1beta1
@@ -265,7 +265,7 @@ fn ev_8_the_budget_is_used_up() {
             clusterName: member1
             placementName: example-placement
           EOF
-        take the budget away, then evict again:
+        delete the budget, then evict again:
           kubectl delete clusterresourceplacementdisruptionbudget example-placement
           kubectl create -f - <<'EOF'
           apiVersion: placement.kubernetes-fleet.io/v1beta1
@@ -278,7 +278,7 @@ fn ev_8_the_budget_is_used_up() {
           EOF
     "#]],
     );
-    let of_placement = diagnose::placement(&fleet.picture());
+    let of_placement = diagnose::placement(&fleet.inputs());
     assert!(of_placement.notices.iter().any(|notice| notice.entry == "EV-8"), "{of_placement:?}");
 }
 
@@ -294,11 +294,11 @@ fn ev_9_an_eviction_was_carried_out() {
           ClusterResourcePlacementEviction evict status.conditions[Executed] = True ClusterResourcePlacementEvictionExecuted: Eviction is allowed, no ClusterResourcePlacementDisruptionBudget specified
     "#]],
     );
-    assert_eq!(diagnose::placement(&fleet.picture()).notices, [], "what went well is no notice elsewhere");
+    assert_eq!(diagnose::placement(&fleet.inputs()).notices, [], "what went well is no notice elsewhere");
     check(
         &evicted(fleet, "example-placement", "member1", ""),
         expect![[r#"
-        Eviction evict has not been decided yet; if that lasts, the hub agent does not run.
+        Eviction evict has not been decided yet. If this persists, the hub agent is not running.
         nothing
     "#]],
     );

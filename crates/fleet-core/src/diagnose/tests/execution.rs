@@ -1,8 +1,8 @@
-//! Runs that ended while they were under way (UR-20 to UR-30), and what was left behind (UR-80, UR-81).
+//! Runs that failed after initialization (UR-20 to UR-30), and what they leave behind (UR-80, UR-81).
 
 use expect_test::{Expect, expect};
 
-use super::fixture::{COPY, Fleet, fleet, run, told};
+use super::fixture::{COPY, Fleet, fleet, rendered, run};
 use crate::diagnose;
 
 const ABORT: &str = "cannot continue the updateRun: ";
@@ -10,7 +10,7 @@ const STAGES: &str = "stagesStatus: [
     {stageName: staging, clusters: [{clusterName: member2, conditions: ['Started=True ClusterUpdatingStarted: ', 'Succeeded=True ClusterUpdatingSucceeded: ']}],
      conditions: ['Progressing=False StageUpdatingWaiting: ']}, {stageName: canary, clusters: [{clusterName: member1}]}]";
 
-fn ended(fleet: Fleet, message: &str) -> Fleet {
+pub(super) fn ended(fleet: Fleet, message: &str) -> Fleet {
     let message = format!("{ABORT}{message}").replace('\'', "''");
     fleet.with(&run(&format!(
         "{COPY}, {STAGES}, policySnapshotIndexUsed: '0', policyObservedClusterCount: 2, resourceSnapshotIndexUsed: '0', conditions: [
@@ -21,7 +21,7 @@ fn ended(fleet: Fleet, message: &str) -> Fleet {
 }
 
 fn check(fleet: &Fleet, expected: Expect) {
-    expected.assert_eq(&told(&diagnose::run(&fleet.picture())));
+    expected.assert_eq(&rendered(&diagnose::run(&fleet.inputs())));
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn ur_20_the_placement_is_deleted() {
         &gone,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
-            UR-20 Error: Placement example-placement was deleted while the run was under way
+            UR-20 Error: Placement example-placement was deleted while the run was in progress
               ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement not found
             create the placement again, then a new run:
               by hand
@@ -43,7 +43,7 @@ fn ur_20_the_placement_is_deleted() {
         &ended(fleet(), "failed to initialize the stagedUpdateRun: parent resourcePlacement not found"),
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
-            UR-20 Error: Placement example-placement was deleted while the run was under way
+            UR-20 Error: Placement example-placement was deleted while the run was in progress
               ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to initialize the stagedUpdateRun: parent resourcePlacement not found
               ClusterResourcePlacement example-placement metadata.name = it exists again
             the placement exists again: run again:
@@ -61,7 +61,7 @@ fn ur_21_the_strategy_is_deleted() {
         &fleet,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
-            UR-21 Error: Strategy example-strategy was deleted while the run was under way
+            UR-21 Error: Strategy example-strategy was deleted while the run was in progress
               ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to validate the updateRun: referenced updateStrategy not found: `/example-strategy`
             create the strategy again, then a new run:
               kubectl create -f - <<'EOF'
@@ -101,13 +101,13 @@ fn ur_22_stage_tasks_become_invalid() {
         &fleet,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
-            UR-22 Error: Strategy example-strategy was edited and stage staging is not possible any more: afterStageTasks cannot have two tasks of the same type: Approval
+            UR-22 Error: Strategy example-strategy was edited and stage staging is no longer valid: afterStageTasks cannot have two tasks of the same type: Approval
               ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: afterStageTasks cannot have two tasks of the same type: Approval
               ClusterStagedUpdateStrategy example-strategy spec.stages[staging] = before: none; after: Approval, Approval
-            put the strategy back, then run again:
+            restore the strategy, then run again:
               kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"labelSelector":{"matchLabels":{"environment":"staging"}},"maxConcurrency":1,"name":"staging"},{"labelSelector":{"matchLabels":{"environment":"canary"}},"maxConcurrency":1,"name":"canary"}]}}'
               kubectl create … example-run-2
-            mend the strategy as it is now, then run again:
+            fix the strategy as it is now, then run again:
               kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"afterStageTasks":[{"type":"Approval"}],"name":"staging"}]}}'
               kubectl create … example-run-2
         "#]],
@@ -129,7 +129,7 @@ fn ur_23_a_cluster_is_now_in_two_stages() {
               MemberCluster member1 metadata.labels = environment=canary,region=west
               ClusterStagedUpdateRun example-run stage canary selects = environment=canary
               ClusterStagedUpdateRun example-run stage west selects = region=west
-            take the label away, then run again:
+            remove the label, then run again:
               kubectl label membercluster member1 region-
               kubectl create … example-run-2
         "#]],
@@ -159,8 +159,8 @@ fn ur_24_a_concurrent_run_takes_the_cluster() {
               ClusterResourceBinding example-placement-member2-2 spec.resourceSnapshotName = example-placement-1-snapshot
               ClusterResourceBinding example-placement-member2-2 status.conditions[RolloutStarted] = True RolloutStarted: Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: 1, updateRun: example-run-1
               ClusterStagedUpdateRun example-run-1 status = Run example-run-1 is progressing: stage 1 of 1 (staging), 0 of 1 clusters done, 1 updating.
-            let example-run-1 finish: it brings the newer version:
-              kubectl get clusterstagedupdaterun example-run-1 --watch
+            let example-run-1 finish: it rolls out the newer version:
+              kubectl get csur example-run-1 --watch
             if example-run-1 is not wanted, stop it and run again:
               kubectl patch csur example-run-1 --type=merge -p '{"spec":{"state":"Stop"}}'
               kubectl create … example-run-2
@@ -203,7 +203,7 @@ fn ur_25_the_policy_changes() {
         &fleet,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
-            UR-25 Error: The scheduling policy of placement example-placement was changed while the run was under way
+            UR-25 Error: The scheduling policy of placement example-placement was changed while the run was in progress
               ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0
               ClusterStagedUpdateRun example-run status.policySnapshotIndexUsed = 0
               ClusterSchedulingPolicySnapshot example-placement-0 metadata.name = example-placement-0 is the newest
@@ -219,7 +219,7 @@ fn ur_26_the_number_of_clusters_changes() {
         &ended(fleet(), "the cluster count initialized in the updateRun is outdated, latest: 1, recorded: 2"),
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
-            UR-26 Error: The number of clusters of placement example-placement changed while the run was under way
+            UR-26 Error: The number of clusters of placement example-placement changed while the run was in progress
               ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the cluster count initialized in the updateRun is outdated, latest: 1, recorded: 2
               ClusterStagedUpdateRun example-run status.policyObservedClusterCount = 2
               ClusterResourcePlacement example-placement clusters with a binding = member1, member2
@@ -240,7 +240,7 @@ fn ur_27_stage_membership_changes() {
         &moved,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
-            UR-27 Error: Clusters belong to other stages than when the run was initialized
+            UR-27 Error: Clusters have moved to other stages since the run was initialized
               ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: the number of clusters in index `0` stage has changed, new: 2, existing: 1
               MemberCluster member1 stage = canary when the run was initialized, staging now
             run again with the stages as they are now:
@@ -276,7 +276,7 @@ fn ur_28_the_apply_strategy_changes() {
         &fleet,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
-            UR-28 Error: The apply strategy of placement example-placement was changed while the run was under way
+            UR-28 Error: The apply strategy of placement example-placement was changed while the run was in progress
               ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: failed to process the request due to a client error: the applyStrategy in the updateRun is outdated, latest: a, recorded: b
               ClusterResourcePlacement example-placement spec.strategy.applyStrategy = {"type":"ServerSideApply"}
             run again:
@@ -286,7 +286,7 @@ fn ur_28_the_apply_strategy_changes() {
 }
 
 #[test]
-fn ur_29_somebody_elses_approval_request_has_our_name() {
+fn ur_29_an_approval_request_of_another_run_has_the_name() {
     let message = "unexpected behavior which cannot be handled by the controller: the approval request task `/example-run-before-staging` is \
         targeting update run `/another` and stage `staging`, want target update run `/example-run and stage `staging`";
     let fleet = ended(fleet(), message).with(
@@ -296,7 +296,7 @@ fn ur_29_somebody_elses_approval_request_has_our_name() {
         &fleet,
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
-            UR-29 Error: An approval request example-run-before-staging of another run stands where this run needs one
+            UR-29 Error: The approval request example-run-before-staging that this run needs belongs to another run
               ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: unexpected behavior which cannot be handled by the controller: the approval request task `/example-run-before-staging` is targeting update run `/another` and stage `staging`, want target update run `/example-run and stage `staging`
               ClusterApprovalRequest example-run-before-staging spec = run another, stage staging
             delete the request, then run again:
@@ -313,7 +313,7 @@ fn ur_30_a_status_that_no_run_can_have() {
         &ended(fleet(), message),
         expect![[r#"
             Run example-run has failed: 1 of 2 clusters done, 0 updating.
-            UR-30 Error: Run example-run ended on something that should not happen
+            UR-30 Error: Run example-run ended with an internal error
               ClusterStagedUpdateRun example-run status.conditions[Succeeded] = False UpdateRunFailed: cannot continue the updateRun: unexpected behavior which cannot be handled by the controller: the updateRun has nil stagesStatus
             run again, and report this as a bug with the YAML of the run and the log of the hub agent:
               kubectl create … example-run-2
@@ -333,15 +333,15 @@ fn succeeded(index: &str) -> String {
 const SECOND_SNAPSHOT: &str = "{kind: ClusterResourceSnapshot, metadata: {name: example-placement-1-snapshot, labels: {kubernetes-fleet.io/resource-index: '1'}}}";
 
 #[test]
-fn ur_80_a_run_brought_old_content() {
+fn ur_80_a_run_rolled_out_old_content() {
     check(
         &fleet().with(&succeeded("0")).with(SECOND_SNAPSHOT),
         expect![[r#"
             Run example-run has succeeded after 5m0s; clusters updated: 1, left: 0.
-            UR-80 Warning: The run brought snapshot 0, and snapshot 1 is newer
+            UR-80 Warning: The run rolled out snapshot 0, and snapshot 1 is newer
               ClusterStagedUpdateRun example-run status.resourceSnapshotIndexUsed = 0
               ClusterResourcePlacement example-placement newest index of its resource snapshots = 1
-            bring the newest content by a new run:
+            roll out the newest content with a new run:
               kubectl create … example-run-2
         "#]],
     );
@@ -354,11 +354,11 @@ fn ur_80_a_run_brought_old_content() {
         &pinned,
         expect![[r#"
             Run example-run has succeeded after 5m0s; clusters updated: 1, left: 0.
-            UR-80 Information: The run brought snapshot 0, as its spec asks; snapshot 1 is newer
+            UR-80 Information: The run rolled out snapshot 0, as its spec says; snapshot 1 is newer
               ClusterStagedUpdateRun example-run spec.resourceSnapshotIndex = 0
               ClusterStagedUpdateRun example-run status.resourceSnapshotIndexUsed = 0
               ClusterResourcePlacement example-placement newest index of its resource snapshots = 1
-            bring the newest content by a new run:
+            roll out the newest content with a new run:
               kubectl create … example-run-2
         "#]],
     );
@@ -386,7 +386,7 @@ fn ur_81_clusters_have_different_versions() {
           ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementRolloutStarted] = Unknown RolloutControlledByExternalController: Rollout is controlled by an external controller and different resource snapshot versions are observed across clusters
           ClusterResourceBinding example-placement-member1-1 spec.resourceSnapshotName = none
           ClusterResourceBinding example-placement-member2-2 spec.resourceSnapshotName = example-placement-1-snapshot
-        bring the newest content everywhere by a new run:
+        roll out the newest content everywhere with a new run:
           kubectl create … example-run-2
-    "#]].assert_eq(&told(&diagnose::placement(&fleet.picture())));
+    "#]].assert_eq(&rendered(&diagnose::placement(&fleet.inputs())));
 }

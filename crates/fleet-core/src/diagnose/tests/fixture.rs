@@ -1,8 +1,7 @@
-//! A fleet written down in YAML, with conditions in one line: `Progressing=False UpdateRunStuck: message`. A time may
-//! follow the type: `Progressing@12:00=…`.
-//!
-//! Names are those of the guides. Decides nothing that a rule decides.
+//! A fleet written in YAML, with conditions in one line: `Progressing=False UpdateRunStuck: message`. A time may follow the type:
+//! `Progressing@12:00=…`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use fleet_api::kinds::{
@@ -12,11 +11,11 @@ use fleet_api::kinds::{
 use fleet_api::yaml;
 use serde_json::{Value, json};
 
-use crate::diagnose::{Diagnosis, Finding, MemberSide, Picture, Seen, SnapshotSeen, Unread};
+use crate::diagnose::{Diagnosis, Finding, Inputs, MemberInputs, ObservedObject, SnapshotMetadata, Unread};
 
 pub(super) const NOW: &str = "2026-01-01T12:30:00Z";
 
-/// Two members, an External placement on both that nobody has rolled out, a strategy of two stages.
+/// Two members, an External placement on both without a run, a strategy with two stages.
 pub(super) const FLEET: &str = "
 {kind: MemberCluster, metadata: {name: member1, labels: {environment: canary}}, spec: {identity: {kind: User, name: a}}, status: {
   conditions: ['Joined=True MemberClusterJoined: '],
@@ -53,16 +52,21 @@ pub(super) const COPY: &str = "stagedUpdateStrategySnapshot: {stages: [
   {name: staging, labelSelector: {matchLabels: {environment: staging}}, maxConcurrency: 1},
   {name: canary, labelSelector: {matchLabels: {environment: canary}}, maxConcurrency: 1}]}";
 
-/// A fleet, to which things are added.
+/// A fleet to which objects are added.
 #[derive(Clone)]
 pub(super) struct Fleet {
     documents: Vec<Value>,
-    side: Option<(String, MemberSide)>,
+    side: Option<(String, MemberInputs)>,
     unread: Vec<Unread>,
+    /// Names of the run and the placement to diagnose.
+    subjects: [String; 2],
+    /// Skip documents that do not fit their kind, as if they had not been read.
+    lenient: bool,
 }
 
 pub(super) fn fleet() -> Fleet {
-    Fleet { documents: Vec::new(), side: None, unread: Vec::new() }.with(FLEET)
+    let subjects = ["example-run", "example-placement"].map(str::to_owned);
+    Fleet { documents: Vec::new(), side: None, unread: Vec::new(), subjects, lenient: false }.with(FLEET)
 }
 
 /// A run of the example with this status.
@@ -102,7 +106,7 @@ impl Fleet {
         self
     }
 
-    pub(super) fn member_side(mut self, cluster: &str, side: MemberSide) -> Self {
+    pub(super) fn member_inputs(mut self, cluster: &str, side: MemberInputs) -> Self {
         self.side = Some((cluster.to_owned(), side));
         self
     }
@@ -112,40 +116,121 @@ impl Fleet {
         self
     }
 
-    pub(super) fn picture(&self) -> Picture {
-        let mut picture = Picture::empty(NOW.parse().unwrap());
-        picture.runs = self.all::<UpdateRun, Cluster>();
-        picture.run = Some("example-run".to_owned());
-        picture.strategies = self.all::<UpdateStrategy, Cluster>();
-        picture.strategies_elsewhere = self.all::<UpdateStrategy, Namespaced>();
-        picture.approvals = self.all::<Approval, Cluster>();
-        picture.placement = self.all::<Placement, Cluster>().into_iter().find(|one| one.name() == "example-placement");
-        picture.placement_names = self.all::<Placement, Cluster>().iter().map(|one| one.name().to_owned()).collect();
-        picture.policy_snapshots = self.all::<PolicySnapshot, Cluster>();
+    pub(super) fn inputs(&self) -> Inputs {
+        let mut inputs = Inputs::empty(NOW.parse().unwrap());
+        inputs.runs = self.all::<UpdateRun, Cluster>();
+        inputs.run = Some(self.subjects[0].clone());
+        inputs.strategies = self.all::<UpdateStrategy, Cluster>();
+        inputs.strategies_elsewhere = self.all::<UpdateStrategy, Namespaced>();
+        inputs.approvals = self.all::<Approval, Cluster>();
+        inputs.placement = self.all::<Placement, Cluster>().into_iter().find(|one| one.name() == self.subjects[1]);
+        inputs.placement_names = self.all::<Placement, Cluster>().iter().map(|one| one.name().to_owned()).collect();
+        inputs.policy_snapshots = self.all::<PolicySnapshot, Cluster>();
         let snapshots = self.documents.iter().filter(|one| one["kind"] == "ClusterResourceSnapshot");
-        picture.resource_snapshots = snapshots
-            .map(|one| SnapshotSeen { metadata: serde_json::from_value(one["metadata"].clone()).unwrap() })
+        inputs.resource_snapshots = snapshots
+            .map(|one| SnapshotMetadata { metadata: serde_json::from_value(one["metadata"].clone()).unwrap() })
             .collect();
-        picture.bindings = self.all::<Binding, Cluster>();
-        picture.works = self.all::<WorkFamily, Namespaced>();
-        picture.members = self.all::<Member, Cluster>();
-        picture.cluster_overrides = self.all::<ClusterOverride, Cluster>();
-        picture.evictions = self.all::<Eviction, Cluster>();
-        picture.budget = self.all::<DisruptionBudget, Cluster>().into_iter().next();
-        picture.member_sides.extend(self.side.clone());
-        picture.unread.clone_from(&self.unread);
-        picture
+        inputs.bindings = self.all::<Binding, Cluster>();
+        inputs.works = self.all::<WorkFamily, Namespaced>();
+        inputs.members = self.all::<Member, Cluster>();
+        inputs.cluster_overrides = self.all::<ClusterOverride, Cluster>();
+        let snapshots = self.documents.iter().filter(|one| one["kind"] == "ClusterResourceOverrideSnapshot");
+        inputs.override_snapshots =
+            Some(snapshots.map(|one| serde_json::from_value(one["metadata"].clone()).unwrap()).collect());
+        inputs.evictions = self.all::<Eviction, Cluster>();
+        inputs.budget = self.all::<DisruptionBudget, Cluster>().into_iter().next();
+        inputs.member_inputs.extend(self.side.clone());
+        inputs.unread.clone_from(&self.unread);
+        inputs
     }
 
-    fn all<F: Family, S: Scope>(&self) -> Vec<Seen<F>> {
+    fn all<F: Family, S: Scope>(&self) -> Vec<ObservedObject<F>> {
         let info = Obj::<F, S>::INFO;
         let of_kind = self.documents.iter().filter(|one| one["kind"] == info.kind);
-        let decoded = of_kind.map(|one| {
+        let decoded = of_kind.filter_map(|one| {
             let mut one = one.clone();
             one["apiVersion"] = json!(info.api_version());
-            serde_json::from_value::<Obj<F, S>>(one.clone()).unwrap_or_else(|error| panic!("{error}: {one}"))
+            match serde_json::from_value::<Obj<F, S>>(one.clone()) {
+                Ok(object) => Some(object),
+                Err(_) if self.lenient => None,
+                Err(error) => panic!("{error}: {one}"),
+            }
         });
-        decoded.map(Seen::from).collect()
+        decoded.map(ObservedObject::from).collect()
+    }
+
+    /// Every string in the objects, including keys of maps, except kinds of documents.
+    pub(super) fn strings(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for document in self.documents.iter().flat_map(|one| [&one["metadata"], &one["spec"], &one["status"]]) {
+            collect(document, &mut found);
+        }
+        if let Some((_, side)) = &self.side {
+            let all = json!({"objects": side.objects, "pods": side.pods, "events": side.events});
+            collect(&all, &mut found);
+        }
+        found
+    }
+
+    /// The same fleet with one string replaced everywhere, also inside messages.
+    pub(super) fn with_text(mut self, old: &str, new: &str) -> Self {
+        self.lenient = true;
+        for document in &mut self.documents {
+            for part in ["metadata", "spec", "status"] {
+                let changed = with_text(&document[part], old, new);
+                document[part] = changed;
+            }
+        }
+        self.subjects = self.subjects.map(|one| one.replace(old, new));
+        if let Some((cluster, side)) = &mut self.side {
+            *cluster = cluster.replace(old, new);
+            side.objects = side.objects.iter().map(|one| with_text(one, old, new)).collect();
+            side.pods = side
+                .pods
+                .iter()
+                .filter_map(|one| serde_json::from_value(with_text(&json!(one), old, new)).ok())
+                .collect();
+            side.events = side
+                .events
+                .iter()
+                .filter_map(|one| serde_json::from_value(with_text(&json!(one), old, new)).ok())
+                .collect();
+        }
+        self
+    }
+}
+
+fn collect(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) if !text.is_empty() => {
+            found.insert(text.clone());
+        }
+        Value::Array(items) => items.iter().for_each(|one| collect(one, found)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                // Only keys of maps that users fill.
+                if name.contains(['-', '/']) || ["environment", "app"].contains(&name.as_str()) {
+                    found.insert(name.clone());
+                }
+                collect(value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn with_text(value: &Value, old: &str, new: &str) -> Value {
+    match value {
+        Value::String(text) => json!(text.replace(old, new)),
+        Value::Array(items) => items.iter().map(|one| with_text(one, old, new)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, one)| {
+                let name = if name == old { new.to_owned() } else { name.clone() };
+                (name, with_text(one, old, new))
+            })
+            .collect(),
+        other => other.clone(),
     }
 }
 
@@ -171,7 +256,7 @@ fn merge(into: &mut Value, change: &Value) {
     }
 }
 
-/// Conditions that are texts become objects, everywhere; an object has generation 1 unless it says otherwise.
+/// Expands conditions that are texts to objects; the default generation is 1.
 fn spell_out(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(spell_out),
@@ -203,7 +288,7 @@ fn condition(value: &mut Value) {
         "observedGeneration": generation.parse::<i64>().unwrap(), "lastTransitionTime": format!("2026-01-01T{time}:00Z")});
 }
 
-/// How a run is created once more, which many fixes end with. Where a command is just so, `told` shows it in a line.
+/// The command that creates a run again. `rendered` abbreviates it to one line.
 const NEXT_RUN: &str = "\
 kubectl create -f - <<'EOF'
 apiVersion: placement.kubernetes-fleet.io/v1beta1
@@ -216,8 +301,8 @@ spec:
   state: Run
 EOF";
 
-/// The cause with its fixes, and what else was noticed in a line each.
-pub(super) fn told(diagnosis: &Diagnosis) -> String {
+/// The cause with its fixes, and one line per notice.
+pub(super) fn rendered(diagnosis: &Diagnosis) -> String {
     let mut out = format!("{}\n", diagnosis.summary);
     match &diagnosis.cause {
         Some(cause) => whole(&mut out, cause),

@@ -1,14 +1,14 @@
-//! Healthy fleets, of which nothing is said, and what is told ahead of time.
+//! Healthy fleets without findings, and notices about problems to come.
 
 use expect_test::expect;
 
-use super::fixture::{COPY, Fleet, fleet, run, told};
+use super::fixture::{COPY, Fleet, fleet, rendered, run};
 use crate::diagnose;
 
 const WELL: &str = "{spec: {state: Bound, resourceSnapshotName: example-placement-0-snapshot}, status: {conditions: ['RolloutStarted=True RolloutStarted: ',
     'Overridden=True NoOverrideSpecified: ', 'WorkSynchronized=True AllWorkSynced: ', 'Applied=True AllWorkHaveBeenApplied: ', 'Available=True AllWorkAreAvailable: ']}}";
 
-/// A run that has been everywhere, and a placement that says so.
+/// A succeeded run and its placement.
 fn rolled_out() -> Fleet {
     let done = "conditions: ['Started=True ClusterUpdatingStarted: ', 'Succeeded=True ClusterUpdatingSucceeded: ']";
     let stage = |stage: &str, cluster: &str| {
@@ -32,18 +32,18 @@ fn rolled_out() -> Fleet {
 }
 
 #[test]
-fn a_fleet_that_is_well() {
-    let picture = rolled_out().picture();
+fn a_healthy_fleet() {
+    let inputs = rolled_out().inputs();
     expect![[r#"
         Run example-run has succeeded after 5m0s; clusters updated: 2, left: 0.
         nothing
     "#]]
-    .assert_eq(&told(&diagnose::run(&picture)));
+    .assert_eq(&rendered(&diagnose::run(&inputs)));
     expect![[r#"
         Placement example-placement is rolled out; clusters: 2.
         nothing
     "#]]
-    .assert_eq(&told(&diagnose::placement(&picture)));
+    .assert_eq(&rendered(&diagnose::placement(&inputs)));
 }
 
 fn progressing() -> Fleet {
@@ -61,11 +61,11 @@ fn a_run_that_makes_progress() {
         Run example-run is progressing: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
         nothing
     "#]]
-    .assert_eq(&told(&diagnose::run(&progressing().picture())));
+    .assert_eq(&rendered(&diagnose::run(&progressing().inputs())));
 }
 
 #[test]
-fn what_will_end_a_run_is_told_ahead() {
+fn what_will_fail_a_run_is_reported_in_advance() {
     let other = "{kind: ClusterStagedUpdateRun, metadata: {name: another}, spec: {placementName: example-placement, stagedRolloutStrategyName: s, state: Run},
         status: {resourceSnapshotIndexUsed: '1', conditions: ['Initialized=True UpdateRunInitializedSuccessfully: ']}}";
     let fleet = progressing()
@@ -75,11 +75,11 @@ fn what_will_end_a_run_is_told_ahead() {
     expect![[r#"
         Run example-run is progressing: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
         nothing
-        also UR-27 Warning: Clusters do not fit the stages any more that the run was initialized with
-        also UR-24 Warning: Run another brings another version to the same placement: one of them will end the other
+        also UR-27 Warning: Clusters no longer fit the stages that the run was initialized with
+        also UR-24 Warning: Run another rolls out another version of the same placement: one of them will fail
         also UR-22 Information: Strategy example-strategy was edited since the run was initialized
     "#]]
-    .assert_eq(&told(&diagnose::run(&fleet.picture())));
+    .assert_eq(&rendered(&diagnose::run(&fleet.inputs())));
 }
 
 #[test]
@@ -91,5 +91,5 @@ fn nothing_at_all_was_read() {
         nothing
         unread clusterstagedupdateruns: forbidden
     "#]]
-    .assert_eq(&told(&diagnose::run(&nothing.picture())));
+    .assert_eq(&rendered(&diagnose::run(&nothing.inputs())));
 }

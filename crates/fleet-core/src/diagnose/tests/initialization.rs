@@ -2,19 +2,19 @@
 
 use expect_test::{Expect, expect};
 
-use super::fixture::{Fleet, fleet, run, told};
+use super::fixture::{Fleet, fleet, rendered, run};
 use crate::diagnose;
 
 const LEAD: &str = "cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: ";
 
 /// A run that failed with this message.
-fn failed(fleet: Fleet, message: &str) -> Fleet {
+pub(super) fn failed(fleet: Fleet, message: &str) -> Fleet {
     let message = format!("{LEAD}{message}").replace('\'', "''");
     fleet.with(&run(&format!("conditions: ['Initialized=False UpdateRunInitializedFailed: {message}']")))
 }
 
 fn check(fleet: &Fleet, expected: Expect) {
-    expected.assert_eq(&told(&diagnose::run(&fleet.picture())));
+    expected.assert_eq(&rendered(&diagnose::run(&fleet.inputs())));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn ur_04_an_index_that_does_not_exist() {
               ClusterResourcePlacement example-placement indices of its resource snapshots = 0
             run without an index:
               kubectl create … example-run-2
-            run with the newest index there is:
+            run with the newest index:
               kubectl create -f - <<'EOF'
               apiVersion: placement.kubernetes-fleet.io/v1beta1
               kind: ClusterStagedUpdateRun
@@ -64,7 +64,7 @@ fn ur_05_the_placement_does_not_exist() {
             UR-05 Error: There is no placement exmaple-placement among the cluster-scoped ones
               ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement not found
               ClusterStagedUpdateRun example-run spec.placementName = exmaple-placement
-              ClusterStagedUpdateRun example-run placements there are = example-placement
+              ClusterStagedUpdateRun example-run existing placements = example-placement
             if example-placement is meant, run with that:
               kubectl create … example-run-2
             create the placement, then run again:
@@ -89,7 +89,7 @@ fn ur_05_the_placement_does_not_exist() {
             UR-05 Error: There is no placement example-placement among the cluster-scoped ones
               ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: parent placement not found
               ClusterStagedUpdateRun example-run spec.placementName = example-placement
-              ClusterStagedUpdateRun example-run placements there are = none
+              ClusterStagedUpdateRun example-run existing placements = none
             create the placement, then run again:
               by hand
               kubectl create … example-run-2
@@ -192,10 +192,10 @@ fn ur_08_stage_tasks_are_invalid() {
         &fleet,
         expect![[r#"
             Run example-run could not be initialized; nothing was rolled out.
-            UR-08 Error: The tasks of stage staging are not possible: afterStageTasks cannot have two tasks of the same type: Approval
+            UR-08 Error: The tasks of stage staging are invalid: afterStageTasks cannot have two tasks of the same type: Approval
               ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the after stage tasks are invalid, updateStrategy: `/example-strategy`, stage: staging, err: afterStageTasks cannot have two tasks of the same type: Approval
               ClusterStagedUpdateStrategy example-strategy spec.stages[staging] = before: none; after: Approval, Approval
-            mend the strategy, then run again:
+            fix the strategy, then run again:
               kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"afterStageTasks":[{"type":"Approval"}],"name":"staging"},{"name":"canary"}]}}'
               kubectl create … example-run-2
         "#]],
@@ -217,7 +217,7 @@ fn ur_09_a_cluster_is_matched_by_two_stages() {
               MemberCluster member2 metadata.labels = environment=staging,region=west
               ClusterStagedUpdateRun example-run stage staging selects = environment=staging
               ClusterStagedUpdateRun example-run stage west selects = region=west
-            take the label away, then run again:
+            remove the label, then run again:
               kubectl label membercluster member2 region-
               kubectl create … example-run-2
         "#]],
@@ -261,10 +261,10 @@ fn ur_11_a_sorting_label_is_no_number() {
         &fleet,
         expect![[r#"
             Run example-run could not be initialized; nothing was rolled out.
-            UR-11 Error: Label order of cluster member1 is "first": it must be a whole number
+            UR-11 Error: Label order of cluster member1 is "first": it must be an integer
               ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the sorting label `order:first` on cluster `member1` is not valid: strconv.Atoi: parsing "first": invalid syntax
               MemberCluster member1 metadata.labels[order] = first
-            give each cluster of the stage a whole number, then run again:
+            give each cluster of the stage an integer, then run again:
               kubectl label membercluster member1 order=3 --overwrite
               kubectl create … example-run-2
         "#]],
@@ -282,7 +282,7 @@ fn ur_12_the_index_is_no_number() {
         &fleet,
         expect![[r#"
             Run example-run could not be initialized; nothing was rolled out.
-            UR-12 Error: The index "abc" is not a whole number from 0
+            UR-12 Error: The index "abc" is not an integer >= 0
               ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: invalid resource snapshot index `abc` provided, expected an integer >= 0
               ClusterStagedUpdateRun example-run spec.resourceSnapshotIndex = abc
             run without an index:
@@ -313,7 +313,7 @@ fn ur_13_scheduling_is_not_complete() {
         &failed(fleet(), message),
         expect![[r#"
             Run example-run could not be initialized; nothing was rolled out.
-            UR-13 Error: Placement example-placement was not fully scheduled when the run was made
+            UR-13 Error: Placement example-placement was not fully scheduled when the run was created
               ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: policy snapshot `example-placement-0` not fully scheduled yet
             the placement is scheduled now: run again:
               kubectl create … example-run-2
@@ -369,7 +369,7 @@ fn ur_15_a_stage_selector_is_invalid() {
             UR-15 Error: The label selector of stage odd cannot be used: "Foo" is not a valid label selector operator
               ClusterStagedUpdateRun example-run status.conditions[Initialized] = False UpdateRunInitializedFailed: cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: the stage label selector is invalid, updateStrategy: `/example-strategy`, stage: odd, err: "Foo" is not a valid label selector operator
               ClusterStagedUpdateStrategy example-strategy spec.stages[odd].labelSelector = environment Foo (a)
-            mend the selector, then run again:
+            fix the selector, then run again:
               kubectl patch clusterstagedupdatestrategy example-strategy --type=merge -p '{"spec":{"stages":[{"labelSelector":{"matchExpressions":[{"key":"environment","operator":"<operator>","values":["a"]}]},"name":"odd"}]}}'
               kubectl create … example-run-2
         "#]],
@@ -377,7 +377,7 @@ fn ur_15_a_stage_selector_is_invalid() {
 }
 
 #[test]
-fn ur_16_nobody_is_there_to_look_at_the_run() {
+fn ur_16_the_hub_agent_is_not_running() {
     let fleet = fleet().with(&run("")).edit(
         "ClusterResourceBinding",
         "example-placement-member1-1",
@@ -387,10 +387,10 @@ fn ur_16_nobody_is_there_to_look_at_the_run() {
         &fleet,
         expect![[r#"
         Run example-run has not been initialized yet.
-        UR-16 Warning: Run example-run has not been initialized: no condition says anything
+        UR-16 Warning: Run example-run has not been initialized and has no conditions
           ClusterStagedUpdateRun example-run status.conditions = none, 1800 s after the creation
           ClusterResourceBinding example-placement-member1-1 spec.schedulingPolicySnapshotName = example-placement-7, the newest is example-placement-0
-        start the hub agent; the run goes on by itself:
+        start the hub agent; the run then continues:
           kubectl get pods -A -l app=hub-agent
     "#]],
     );
@@ -406,7 +406,41 @@ fn ur_16_nobody_is_there_to_look_at_the_run() {
 }
 
 #[test]
-fn ur_30_what_nobody_knows_is_quoted() {
+fn last_09_an_override_that_a_new_run_waits_for_is_named() {
+    let override_ = |name: &str, placement: &str| {
+        format!(
+            "{{kind: ClusterResourceOverride, metadata: {{name: {name}}}, spec: {{{placement}
+              clusterResourceSelectors: [{{group: '', version: v1, kind: Namespace, name: test-namespace}}],
+              policy: {{overrideRules: []}}}}}}"
+        )
+    };
+    let snapshot = "{kind: ClusterResourceOverrideSnapshot, metadata: {name: frozen-0, labels: {
+        kubernetes-fleet.io/is-latest-snapshot: 'true', kubernetes-fleet.io/parent-resource-override: frozen}}}";
+    let fleet = fleet()
+        .with(&run(""))
+        .with(&override_("open", ""))
+        .with(&override_("frozen", ""))
+        .with(&override_("of-another", "placement: {name: other},"))
+        .with(snapshot);
+    check(
+        &fleet,
+        expect![[r#"
+            Run example-run has not been initialized yet.
+            UR-16 Warning: Run example-run waits for a snapshot of ClusterResourceOverride open
+              ClusterStagedUpdateRun example-run status.conditions = none, 1800 s after the creation
+              ClusterResourceOverride open latest snapshot = none
+            start the hub agent; the run then continues:
+              kubectl get pods -A -l app=hub-agent
+        "#]],
+    );
+    let mut unread = fleet.inputs();
+    unread.override_snapshots = None;
+    let cause = diagnose::run(&unread).cause.unwrap();
+    assert!(cause.title.contains("has no conditions"), "{}", cause.title);
+}
+
+#[test]
+fn ur_30_an_unknown_message_is_quoted() {
     check(
         &failed(fleet(), "the moon is full"),
         expect![[r#"

@@ -1,4 +1,4 @@
-//! Every entry of the troubleshooting catalogue: the state finds exactly that, and a healthy fleet finds nothing.
+//! One test per entry of docs/TROUBLESHOOTING.md: the state gives exactly this finding. A healthy fleet gives none.
 
 mod clusters;
 mod evictions;
@@ -11,4 +11,6 @@ mod placements;
 pub(super) mod round_trip;
 mod stuck;
 mod table;
+mod troubleshooting;
+mod untrusted_input;
 mod waiting;

@@ -1,21 +1,22 @@
-//! What a shell and kubectl make of a command that `diagnose` prints.
+//! Parses a command that `diagnose` prints, as a shell and kubectl would.
 //!
-//! Decides from the printed text alone; the action that a step has for machines is never looked at. The tests of two crates
-//! include this file, so it knows the types of neither. What is not understood is an error: a printed command must be plain.
+//! Uses only the printed text, not the action of the step. The tests of two crates include this file, so it uses no types of
+//! either.
+//! Commands that it does not understand are errors.
 
 use serde_json::{Value, json};
 
-/// Ends a manifest that is typed into a command.
+/// The delimiter of a here-document.
 const END: &str = "EOF";
-/// Characters that no shell reads in its own way, wherever they stand in a word.
+/// Characters without a meaning for shells, anywhere in a word.
 const PLAIN: &str = "-_./=:,@%+";
-/// Verbs that change nothing, or that only a person can carry out.
-const LOOKING: &[&str] = &["get", "describe", "logs", "edit", "api-resources"];
+/// Verbs that change nothing, or that need a user's decision.
+const READ_ONLY: &[&str] = &["get", "describe", "logs", "edit", "api-resources"];
 
-/// One command as it is carried out.
+/// One parsed command.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pasted {
-    /// The cluster, if the command does not go to the current one.
+    /// The kubeconfig context, if the command names one.
     pub(crate) context: Option<String>,
     pub(crate) does: Does,
 }
@@ -34,20 +35,20 @@ pub(crate) enum Does {
     Delete {
         target: Target,
     },
-    /// A person looks, or decides.
-    Look,
+    /// The command changes nothing, or needs a user's decision.
+    Read,
 }
 
 /// `crp web`, `deployment web -n shop` or `toy.example.com bear -n shop`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// As kubectl looks it up: a short, singular or plural name, and perhaps a group behind a dot.
+    /// The resource as kubectl resolves it: a short, singular or plural name, optionally with a group.
     pub(crate) resource: String,
     pub(crate) name: String,
     pub(crate) namespace: Option<String>,
 }
 
-/// The commands among what is printed, each as it would be marked and pasted.
+/// The commands in printed text, each as a user would copy it.
 pub(crate) fn commands(printed: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = printed.lines();
@@ -70,7 +71,7 @@ pub(crate) fn commands(printed: &str) -> Vec<String> {
     found
 }
 
-/// What the command does.
+/// Parses a command.
 pub(crate) fn read(command: &str) -> Result<Pasted, String> {
     let (line, document) = match command.split_once('\n') {
         Some((line, rest)) => (line.strip_suffix(" <<'EOF'").ok_or("it goes on in another line")?, Some(typed(rest)?)),
@@ -87,7 +88,7 @@ pub(crate) fn read(command: &str) -> Result<Pasted, String> {
     }
     let verb = first.ok_or("it has no verb")?;
     let rest: Vec<String> = words.collect();
-    let does = if LOOKING.contains(&verb.as_str()) { Does::Look } else { changing(&verb, rest, document)? };
+    let does = if READ_ONLY.contains(&verb.as_str()) { Does::Read } else { changing(&verb, rest, document)? };
     Ok(Pasted { context, does })
 }
 
@@ -105,7 +106,7 @@ fn typed(rest: &str) -> Result<Value, String> {
     }
 }
 
-/// The words of a line. Outside of quotes nothing may stand that a shell reads in its own way.
+/// The words of a line. Refuses shell syntax outside of quotes.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let mut characters = line.chars();
     let mut quoted = false;
@@ -198,7 +199,7 @@ impl Flags {
                 (None, None) => return Err(format!("{word} is no label")),
             }
         }
-        // Without it kubectl refuses to change a label that is there.
+        // Without it kubectl refuses to change an existing label.
         let overwrite = std::mem::take(&mut self.overwrite);
         let sets = labels.as_object().is_some_and(|labels| labels.values().any(Value::is_string));
         if sets && !overwrite {

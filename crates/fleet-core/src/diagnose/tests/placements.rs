@@ -2,11 +2,11 @@
 
 use expect_test::{Expect, expect};
 
-use super::fixture::{Fleet, fleet, told};
+use super::fixture::{Fleet, fleet, rendered};
 use crate::diagnose::{self, Action};
 
 fn check(fleet: &Fleet, expected: Expect) {
-    expected.assert_eq(&told(&diagnose::placement(&fleet.picture())));
+    expected.assert_eq(&rendered(&diagnose::placement(&fleet.inputs())));
 }
 
 /// The example, rolled out by rolling updates, with these conditions after `Scheduled`.
@@ -68,9 +68,9 @@ fn ur_01_nothing_is_rolled_out_without_a_run() {
           EOF
     "#]],
     );
-    assert_eq!(diagnose::placement(&placed[1].picture()).cause.unwrap().entry, "UR-01");
+    assert_eq!(diagnose::placement(&placed[1].inputs()).cause.unwrap().entry, "UR-01");
     let without_strategy = placed[0].clone().without("ClusterStagedUpdateStrategy", "example-strategy");
-    let steps = diagnose::placement(&without_strategy.picture()).cause.unwrap().fixes.remove(0).steps;
+    let steps = diagnose::placement(&without_strategy.inputs()).cause.unwrap().fixes.remove(0).steps;
     assert_eq!(steps.len(), 2, "a strategy is made first: {steps:?}");
 }
 
@@ -136,7 +136,7 @@ fn pl_s2_a_named_cluster_is_not_eligible() {
         .edit("ClusterResourcePlacement", "example-placement", placement)
         .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", decisions)
         .edit("MemberCluster", "member2", "{status: {conditions: []}}");
-    let cause = diagnose::placement(&fleet.picture()).cause.unwrap();
+    let cause = diagnose::placement(&fleet.inputs()).cause.unwrap();
     assert_eq!((cause.entry, cause.title.as_str()), ("PL-S2", "Cluster member2 has not joined the fleet"));
 }
 
@@ -148,17 +148,17 @@ fn pl_s3_a_reserved_namespace_is_selected() {
         &fleet().edit("ClusterResourcePlacement", "example-placement", placement),
         expect![[r#"
         Placement example-placement: ClusterResourcePlacementScheduled is False (InvalidResourceSelectors).
-        PL-S3 Error: The resource selectors of placement example-placement are not possible
+        PL-S3 Error: The resource selectors of placement example-placement are invalid
           ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = False InvalidResourceSelectors: The resource selectors are invalid: namespace kube-system is not allowed to propagate
           ClusterResourcePlacement example-placement spec.resourceSelectors = v1 Namespace kube-system; v1 Namespace shop
-        mend the selectors:
+        fix the selectors:
           kubectl patch crp example-placement --type=merge -p '{"spec":{"resourceSelectors":[{"group":"","kind":"Namespace","name":"shop","version":"v1"}]}}'
     "#]],
     );
 }
 
 #[test]
-fn pl_s3_only_the_selector_that_is_complained_about_is_taken_away() {
+fn pl_s3_only_the_refused_selector_is_removed() {
     let kept = |complaint: &str| {
         let placement = format!(
             "{{spec: {{resourceSelectors: [{{group: '', version: v1, kind: Namespace, name: example-placement}}, {{group: '', version: v1, kind: Namespace, name: kube-system}},
@@ -166,13 +166,13 @@ fn pl_s3_only_the_selector_that_is_complained_about_is_taken_away() {
             status: {{conditions: ['ClusterResourcePlacementScheduled=False InvalidResourceSelectors: The resource selectors are invalid: {complaint}']}}}}"
         );
         let fleet = fleet().edit("ClusterResourcePlacement", "example-placement", &placement);
-        let fix = diagnose::placement(&fleet.picture()).cause.unwrap().fixes.remove(0);
+        let fix = diagnose::placement(&fleet.inputs()).cause.unwrap().fixes.remove(0);
         let Some(Action::Patch { patch, .. }) = &fix.steps[0].action else { panic!("{fix:?}") };
         let names =
             patch["spec"]["resourceSelectors"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap());
         names.collect::<Vec<_>>().join(" ")
     };
-    // The placement is called like a namespace that it selects; reserved ones go in any case.
+    // The placement has the name of a namespace that it selects; reserved namespaces are removed in any case.
     let reserved =
         "invalid clusterRresourcePlacement example-placement: namespace kube-system is not allowed to propagate";
     assert_eq!(kept(reserved), "example-placement one");
@@ -184,12 +184,12 @@ fn pl_s3_only_the_selector_that_is_complained_about_is_taken_away() {
 fn pl_n1_too_few_clusters_have_the_namespace() {
     let placement = "{spec: {policy: {placementType: PickN, numberOfClusters: 2}}, status: {conditions: ['ResourcePlacementScheduled=False SchedulingPolicyUnfulfilled: ']}}";
     let decisions = "{status: {targetClusters: [{clusterName: member1, selected: true, reason: picked}, {clusterName: member2, selected: false, reason: 'ClusterUnschedulable, target namespace does not exist on cluster'}]}}";
-    let mut picture = fleet()
+    let mut inputs = fleet()
         .edit("ClusterResourcePlacement", "example-placement", placement)
         .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", decisions)
         .without("ClusterResourceBinding", "example-placement-member2-2")
-        .picture();
-    picture.namespace = Some("shop".to_owned());
+        .inputs();
+    inputs.namespace = Some("shop".to_owned());
     expect![[r#"
         Placement example-placement: ResourcePlacementScheduled is False (SchedulingPolicyUnfulfilled).
         PL-S1 PL-N1 Error: Placement example-placement wants 2 clusters, and only 1 fit
@@ -204,17 +204,46 @@ fn pl_n1_too_few_clusters_have_the_namespace() {
           EOF
         ask for fewer clusters, or let more join:
           kubectl patch rp example-placement -n shop --type=merge -p '{"spec":{"policy":{"numberOfClusters":1}}}'
-    "#]].assert_eq(&told(&diagnose::placement(&picture)));
+    "#]].assert_eq(&rendered(&diagnose::placement(&inputs)));
+}
+
+#[test]
+fn audit_06_no_fix_creates_a_reserved_namespace() {
+    let placement = "{spec: {policy: {placementType: PickN, numberOfClusters: 2}}, status: {conditions: ['ResourcePlacementScheduled=False SchedulingPolicyUnfulfilled: ']}}";
+    let decisions = "{status: {targetClusters: [{clusterName: member2, selected: false, reason: 'ClusterUnschedulable, target namespace does not exist on cluster'}]}}";
+    let mut inputs = fleet()
+        .edit("ClusterResourcePlacement", "example-placement", placement)
+        .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", decisions)
+        .without("ClusterResourceBinding", "example-placement-member2-2")
+        .inputs();
+    inputs.namespace = Some("fleet-member-member1".to_owned());
+    let cause = diagnose::placement(&inputs).cause.unwrap();
+    assert_eq!(
+        (cause.entry, cause.title.as_str()),
+        ("PL-S3", "Placement example-placement is in a reserved namespace, so the hub agent ignores it")
+    );
+    let found = diagnose::cluster(&inputs, "member2", std::slice::from_ref(&inputs));
+    let creates = |one: &diagnose::Finding| {
+        let mut steps = one.fixes.iter().flat_map(|fix| &fix.steps);
+        steps.any(|step| matches!(step.action, Some(Action::Create { .. })))
+    };
+    assert!(!found.cause.iter().chain(&found.notices).any(creates) && !creates(&cause), "{found:?} {cause:?}");
+
+    // A member's report must not lead to the creation of a reserved namespace either.
+    let failed = "failedPlacements: [{version: v1, kind: ConfigMap, name: settings, namespace: kube-evil, condition: 'Applied=False ManifestApplyFailed: namespaces \"kube-evil\" not found'}],";
+    let fleet =
+        with_binding(rolling(""), &format!("{SYNCHRONIZED}, 'Applied=False NotAllWorkHaveBeenApplied: '"), failed);
+    let cause = diagnose::placement(&fleet.inputs()).cause.unwrap();
+    assert!(cause.entry == "PL-N1" && !creates(&cause), "{cause:?}");
 }
 
 #[test]
 fn pl_n2_a_cluster_scoped_resource_is_selected() {
     let placement = "{spec: {resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}]},
         status: {conditions: ['ClusterResourcePlacementScheduled=False InvalidResourceSelectors: invalid placement shop/p, cannot select cluster-scoped resource Namespace in a resourcePlacement']}}";
-    let cause =
-        diagnose::placement(&fleet().edit("ClusterResourcePlacement", "example-placement", placement).picture())
-            .cause
-            .unwrap();
+    let cause = diagnose::placement(&fleet().edit("ClusterResourcePlacement", "example-placement", placement).inputs())
+        .cause
+        .unwrap();
     assert_eq!(
         (cause.entry, cause.fixes[0].steps[0].fill_in.join(" ")),
         ("PL-N2", "<group> <kind> <name> <version>".to_owned())
@@ -230,14 +259,14 @@ fn pl_s4_not_scheduled_yet() {
         Placement example-placement: ClusterResourcePlacementScheduled is Unknown (SchedulePending).
         PL-S4 Warning: Placement example-placement has not been scheduled yet
           ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementScheduled] = Unknown SchedulePending: Scheduling has not completed
-        wait; if it lasts, start the hub agent:
+        wait; if this persists, start the hub agent:
           kubectl get pods -A -l app=hub-agent
     "#]],
     );
 }
 
 #[test]
-fn pl_s4_nobody_looks_at_the_placement() {
+fn pl_s4_the_hub_agent_does_not_process_the_placement() {
     let at = |created: &str, edited: &str, status: &str| {
         let edits = format!(
             "[{{manager: kubectl, operation: Update, time: '{edited}'}}, {{manager: hub, operation: Update, subresource: status, time: '2026-01-01T12:29:59Z'}}]"
@@ -251,11 +280,11 @@ fn pl_s4_nobody_looks_at_the_placement() {
     check(
         &at(long_ago, long_ago, ""),
         expect![[r#"
-        Placement example-placement has not been looked at yet.
-        PL-S4 Warning: Nobody looks at placement example-placement
+        Placement example-placement has not been reconciled yet.
+        PL-S4 Warning: The hub agent does not process placement example-placement
           ClusterResourcePlacement example-placement metadata.generation = 2 since 2026-01-01T12:00:00Z
           ClusterResourcePlacement example-placement status.conditions about scheduling = none
-        wait; if it lasts, start the hub agent:
+        wait; if this persists, start the hub agent:
           kubectl get pods -A -l app=hub-agent
     "#]],
     );
@@ -264,14 +293,14 @@ fn pl_s4_nobody_looks_at_the_placement() {
         &at(long_ago, long_ago, older),
         expect![[r#"
         Placement example-placement is being rolled out; clusters: 2.
-        PL-S4 Warning: Nobody looks at placement example-placement
+        PL-S4 Warning: The hub agent does not process placement example-placement
           ClusterResourcePlacement example-placement metadata.generation = 2 since 2026-01-01T12:00:00Z
           ClusterResourcePlacement example-placement status.conditions about scheduling = True SchedulingPolicyFulfilled: of the first generation, about generation 1
-        wait; if it lasts, start the hub agent:
+        wait; if this persists, start the hub agent:
           kubectl get pods -A -l app=hub-agent
     "#]],
     );
-    assert_eq!(diagnose::placement(&at(long_ago, just_now, older).picture()).cause, None, "that takes a moment");
+    assert_eq!(diagnose::placement(&at(long_ago, just_now, older).inputs()).cause, None, "that takes a moment");
 }
 
 const PENDING: &str = "{status: {conditions: ['ClusterResourcePlacementScheduled=Unknown SchedulePending: Scheduling has not completed']}}";
@@ -302,9 +331,9 @@ fn pl_s4_a_policy_that_names_no_cluster() {
 #[test]
 fn pl_s4_a_policy_that_the_scheduler_cannot_apply() {
     let policy = "{placementType: PickAll, affinity: {clusterAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {clusterSelectorTerms: [
-        {propertySelector: {matchExpressions: [{name: example.com/rating, operator: Ge, values: ['5']}]}}]}}}}";
+        {propertySelector: {matchExpressions: [{name: example.com/rating, operator: Ge, values: [high]}]}}]}}}}";
     let property =
-        "{status: {properties: {example.com/rating: {value: high, observationTime: '2026-01-01T12:00:00Z'}}}}";
+        "{status: {properties: {example.com/rating: {value: '5', observationTime: '2026-01-01T12:00:00Z'}}}}";
     let fleet = fleet()
         .edit("ClusterResourcePlacement", "example-placement", PENDING)
         .edit("ClusterSchedulingPolicySnapshot", "example-placement-0", &format!("{{spec: {{policy: {policy}}}}}"))
@@ -314,9 +343,8 @@ fn pl_s4_a_policy_that_the_scheduler_cannot_apply() {
         expect![[r#"
         Placement example-placement: ClusterResourcePlacementScheduled is Unknown (SchedulePending).
         PL-S4 Error: The scheduler cannot apply the policy of placement example-placement
-          ClusterResourcePlacement example-placement what the scheduler says = property "example.com/rating" of cluster "member1" has the value "high", which is no quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
-          MemberCluster member1 status.properties[example.com/rating].value = high
-        ask for something else:
+          ClusterResourcePlacement example-placement what the scheduler says = property "example.com/rating" is compared with "high", which is no quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+        fix the scheduling policy:
           kubectl edit crp example-placement
     "#]],
     );
@@ -346,7 +374,7 @@ fn pl_s4_a_name_that_no_binding_can_carry() {
 }
 
 #[test]
-fn pl_s4_snapshots_that_the_hub_agent_does_not_understand() {
+fn pl_s4_invalid_snapshots() {
     let second = "{kind: ClusterSchedulingPolicySnapshot, metadata: {name: example-placement-1, labels: {
         kubernetes-fleet.io/is-latest-snapshot: 'true', kubernetes-fleet.io/policy-index: '1'}}, spec: {policyHash: ''}}";
     check(
@@ -355,7 +383,7 @@ fn pl_s4_snapshots_that_the_hub_agent_does_not_understand() {
         Placement example-placement is being rolled out; clusters: 2.
         PL-S4 Error: The hub agent has stopped at placement example-placement
           ClusterResourcePlacement example-placement what the hub agent says = 2 policy snapshots are marked as the latest
-        let only the newest be the latest:
+        mark only the newest snapshot as the latest:
           kubectl label clusterschedulingpolicysnapshot example-placement-0 kubernetes-fleet.io/is-latest-snapshot=false --overwrite
     "#]],
     );
@@ -366,7 +394,7 @@ fn pl_s4_snapshots_that_the_hub_agent_does_not_understand() {
         Placement example-placement is being rolled out; clusters: 2.
         PL-S4 Error: The hub agent has stopped at placement example-placement
           ClusterResourcePlacement example-placement what the hub agent says = snapshot "example-placement-0-snapshot" does not say which index it has
-        say which index it has:
+        set its index label:
           kubectl label clusterresourcesnapshot example-placement-0-snapshot kubernetes-fleet.io/resource-index=0 --overwrite
     "#]],
     );
@@ -382,7 +410,7 @@ fn pl_s4_snapshots_that_the_hub_agent_does_not_understand() {
         Placement example-placement is being rolled out; clusters: 2.
         PL-S4 Error: The hub agent has stopped at placement example-placement
           ClusterResourcePlacement example-placement what the hub agent says = policy snapshot "example-placement-0" has a malformed annotation "kubernetes-fleet.io/CRP-generation"
-        take the annotation away; the hub agent writes it anew:
+        remove the annotation; the hub agent writes it again:
           kubectl patch clusterschedulingpolicysnapshot example-placement-0 --type=merge -p '{"metadata":{"annotations":{"kubernetes-fleet.io/CRP-generation":null}}}'
     "#]],
     );
@@ -391,17 +419,17 @@ fn pl_s4_snapshots_that_the_hub_agent_does_not_understand() {
 #[test]
 fn pl_s4_a_placement_whose_name_is_too_long() {
     let name = "x".repeat(64);
-    let mut picture = fleet().picture();
-    picture.placement.as_mut().unwrap().metadata.name = Some(name.clone());
-    picture.placement.as_mut().unwrap().status = None;
-    let cause = diagnose::placement(&picture).cause.unwrap();
+    let mut inputs = fleet().inputs();
+    inputs.placement.as_mut().unwrap().metadata.name = Some(name.clone());
+    inputs.placement.as_mut().unwrap().status = None;
+    let cause = diagnose::placement(&inputs).cause.unwrap();
     let title = format!("Nothing can be done for placement {name}");
     assert_eq!((cause.entry, &cause.title), ("PL-S4", &title));
     assert!(cause.evidence[0].value.contains("no more than 63 bytes"), "{cause:#?}");
 }
 
 #[test]
-fn pl_r1_the_rolling_update_is_held_back() {
+fn pl_r1_the_rolling_update_is_blocked() {
     let fleet = rolling(", 'ClusterResourcePlacementRolloutStarted=False RolloutNotStartedYet: The rollout is being blocked by the rollout strategy in 2 cluster(s)'")
         .edit("ClusterResourcePlacement", "example-placement", "{spec: {policy: {placementType: PickN, numberOfClusters: 3}}}");
     let held = "{spec: {state: Bound}, status: {conditions: ['RolloutStarted=False RolloutNotStartedYet: The resources cannot be updated to the latest because of the rollout strategy']}}";
@@ -414,13 +442,13 @@ fn pl_r1_the_rolling_update_is_held_back() {
         &fleet,
         expect![[r#"
         Placement example-placement: ClusterResourcePlacementRolloutStarted is False (RolloutNotStartedYet).
-        PL-R1 Warning: The rolling update of placement example-placement is held back by its own limits
+        PL-R1 Warning: The rolling update of placement example-placement is blocked by its own limits
           ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementRolloutStarted] = False RolloutNotStartedYet: The rollout is being blocked by the rollout strategy in 2 cluster(s)
           ClusterResourceBinding example-placement-member1-1 status.conditions[RolloutStarted] = False RolloutNotStartedYet: The resources cannot be updated to the latest because of the rollout strategy
           ClusterResourceBinding example-placement-member2-2 status.conditions[RolloutStarted] = False RolloutNotStartedYet: The resources cannot be updated to the latest because of the rollout strategy
           ClusterResourcePlacement example-placement spec.strategy.rollingUpdate.maxUnavailable = 25% (the default)
           ClusterResourcePlacement example-placement clusters = 3 wanted, 1 missing, 0 not available, 2 held back
-        raise maxUnavailable, let the missing clusters join or mend those that fail:
+        raise maxUnavailable, let the missing clusters join or fix those that fail:
           kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":2}}}}'
     "#]],
     );
@@ -434,7 +462,7 @@ fn pl_r2_the_policy_changed_since_the_last_run() {
         &fleet().edit("ClusterResourcePlacement", "example-placement", unknown),
         expect![[r#"
         Placement example-placement: ClusterResourcePlacementRolloutStarted is Unknown (RolloutControlledByExternalController).
-        PL-R2 Warning: Clusters were chosen anew since the last run, which knows nothing of that
+        PL-R2 Warning: The selected clusters have changed since the last run
           ClusterResourcePlacement example-placement status.conditions[ClusterResourcePlacementRolloutStarted] = Unknown RolloutControlledByExternalController: Rollout is controlled by an external controller and cluster member2 is in RolloutStarted Unknown state
         create a run:
           kubectl create -f - <<'EOF'
@@ -465,7 +493,7 @@ fn pl_o1_an_override_does_not_fit() {
             PL-O1 Error: ClusterResourceOverride cro-1 cannot be applied for cluster member2: there is nothing at /metadata/labels/new-label
               ClusterResourceBinding example-placement-member2-2 status.conditions[Overridden] for member2 = False OverriddenFailed: Failed to apply the override rules on the resources: add operation does not apply: doc is missing path: "/metadata/labels/new-label": missing value
               ClusterResourceOverride cro-1 spec.policy.overrideRules = {"op":"add","path":"/metadata/labels/new-label","value":"new"}
-            mend the override:
+            fix the override:
               kubectl patch clusterresourceoverride cro-1 --type=merge -p '{"spec":{"policy":{"overrideRules":[{"clusterSelector":{"clusterSelectorTerms":[]},"jsonPatchOverrides":[{"op":"add","path":"/metadata/labels","value":{"new-label":"new"}}]}]}}}'
         "#]],
     );
@@ -488,7 +516,7 @@ fn pl_w1_works_cannot_be_written() {
             PL-W1 Error: Cluster member2 is leaving the fleet
               ClusterResourceBinding example-placement-member2-2 status.conditions[WorkSynchronized] for member2 = False SyncWorkFailed: Failed to synchronize the work to the latest: works.placement.kubernetes-fleet.io "crp1-work" is forbidden
               MemberCluster member2 metadata.deletionTimestamp = 2026-01-01T12:20:00Z
-            wait until it is gone, or let it join again afterwards:
+            wait until it has left; it can join again afterwards:
               kubectl get membercluster member2 -o yaml
         "#]],
     );
@@ -510,13 +538,13 @@ fn pl_w1_an_envelope_cannot_be_opened() {
           ClusterResourceBinding example-placement-member2-2 status.conditions[WorkSynchronized] for member2 = False SyncWorkFailed: Failed to synchronize the work to the latest: a cluster scope object role.yaml (lost) has been wrapped in a resource envelope shop/letter
         take the entry out; place it by itself or in an envelope of the right kind:
           kubectl patch resourceenvelope letter -n shop --type=merge -p '{"data":{"role.yaml":null}}'
-        mend the entry:
+        fix the entry:
           kubectl edit resourceenvelope letter -n shop
     "#]],
     );
 }
 
-fn not_applied(message: &str, reason: &str) -> Fleet {
+pub(super) fn not_applied(message: &str, reason: &str) -> Fleet {
     let failed = format!(
         "failedPlacements: [{{version: v1, kind: ConfigMap, name: settings, namespace: shop, condition: 'Applied=False {reason}: {}'}}],",
         message.replace('\'', "''")
@@ -528,7 +556,7 @@ fn not_applied(message: &str, reason: &str) -> Fleet {
 #[test]
 fn pl_a1_by_the_members_reason() {
     let line = |message: &str, reason: &str| {
-        let cause = diagnose::placement(&not_applied(message, reason).picture()).cause.unwrap();
+        let cause = diagnose::placement(&not_applied(message, reason).inputs()).cause.unwrap();
         let fix = cause.fixes[0].steps[0].command.lines().next().unwrap_or_default().to_owned();
         format!("{} {}\n  {fix}", cause.entry, cause.title)
     };
@@ -550,17 +578,17 @@ fn pl_a1_by_the_members_reason() {
         line("spec.x is invalid", "ManifestApplyFailed"),
     ];
     expect![[r#"
-        PL-A1 ConfigMap shop/settings on member2 belongs to somebody else
+        PL-A1 ConfigMap shop/settings on member2 has other owners
           kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"allowCoOwnership":true}}}}'
-        PL-A1 ConfigMap shop/settings on member2 belongs to somebody else
+        PL-A1 ConfigMap shop/settings on member2 has other owners
           kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"allowCoOwnership":true}}}}'
-        PL-A1 ConfigMap shop/settings on member2 was there before, and the placement takes nothing over
+        PL-A1 ConfigMap shop/settings on member2 existed before, and the placement does not take over existing objects
           kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"whenToTakeOver":"Always"}}}}'
-        PL-A1 ConfigMap shop/settings on member2 was there before and differs, so it is not taken over
+        PL-A1 ConfigMap shop/settings on member2 existed before and differs from the hub, so it is not taken over
           kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"whenToTakeOver":"Always"}}}}'
         PL-A1 ConfigMap shop/settings on member2 was changed on the member, so it is not applied
           kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"whenToApply":"Always"}}}}'
-        PL-A1 ConfigMap shop/settings on member2 is placed by another placement, too
+        PL-A1 ConfigMap shop/settings on member2 is also placed by another placement
           kubectl --context member2 get appliedworks -o yaml
         PL-A1 Cluster member2 does not know the kind ConfigMap
           kubectl --context member2 api-resources
@@ -583,7 +611,7 @@ fn pl_v1_something_is_not_available() {
             PL-V1 Error: Deployment shop/web on member2 is not available
               ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object web-work is not yet available
               Deployment shop/web on member2 condition[Available] = False ManifestNotAvailableYet: not yet
-            look on the member, then mend the resource on the hub:
+            inspect the member, then fix the resource on the hub:
               kubectl --context member2 get deployment,pods,events -n shop
               kubectl edit deployment web -n shop
         "#]],
@@ -600,19 +628,19 @@ fn pl_d1_differences_are_not_reported() {
         "example-placement",
         "{spec: {strategy: {applyStrategy: {type: ReportDiff}}}}",
     );
-    let cause = diagnose::placement(&fleet.picture()).cause.unwrap();
+    let cause = diagnose::placement(&fleet.inputs()).cause.unwrap();
     assert_eq!((cause.entry, cause.title.as_str()), ("PL-D1", "Differences on member2 are not reported"));
-    // Bindings do not list what could not be compared; the Work says it of each manifest.
+    // Bindings do not list objects that could not be compared; the Work has a condition per manifest.
     let told_by_work = |said: &str| {
         let work = format!(
             "{{kind: Work, metadata: {{name: web-work, namespace: fleet-member-member2}}, spec: {{}}, status: {{conditions: [], manifestConditions: [
               {{identifier: {{ordinal: 0, version: v1, kind: ConfigMap, name: a, namespace: shop}}, conditions: ['DiffReported=True NoDiffFound: ']}},
               {{identifier: {{ordinal: 1, group: example.com, version: v1, kind: Toy, name: bear, namespace: shop}}, conditions: ['DiffReported=False FailedToReportDiff: {said}']}}]}}}}"
         );
-        diagnose::placement(&fleet.clone().with(&work).picture()).cause.unwrap()
+        diagnose::placement(&fleet.clone().with(&work).inputs()).cause.unwrap()
     };
     let cause = told_by_work("the server is tired");
-    assert_eq!(cause.title, "Toy shop/bear on member2 cannot be compared with the hub's");
+    assert_eq!(cause.title, "Toy shop/bear on member2 cannot be compared with the hub");
     assert_eq!(cause.fixes[0].steps[0].command, "kubectl edit toy.example.com bear -n shop");
     let cause = told_by_work("no matches for kind \"Toy\" in version \"example.com/v1\"");
     assert_eq!((cause.entry, cause.title.as_str()), ("PL-D1", "Cluster member2 does not know the kind Toy"));
@@ -634,14 +662,13 @@ fn pl_x1_pl_x2_drifts_and_differences_are_notices() {
         Placement example-placement is being rolled out; clusters: 2.
         nothing
         also PL-X1 Warning: ConfigMap shop/settings on member2 was changed on the member
-        also PL-X2 Information: ConfigMap shop/other on member2 differs from the hub's
+        also PL-X2 Information: ConfigMap shop/other on member2differs from the hub
     "#]],
     );
     let fixes = |strategy: &str| {
         let change = format!("{{spec: {{strategy: {{applyStrategy: {strategy}}}}}}}");
-        let found = diagnose::placement(
-            &fleet.clone().edit("ClusterResourcePlacement", "example-placement", &change).picture(),
-        );
+        let found =
+            diagnose::placement(&fleet.clone().edit("ClusterResourcePlacement", "example-placement", &change).inputs());
         let commands = found.notices.iter().flat_map(|notice| &notice.fixes).flat_map(|fix| &fix.steps);
         commands.map(|step| step.command.clone()).collect::<Vec<_>>().join("\n")
     };

@@ -1,6 +1,6 @@
-//! The command that a person pastes and the action that a machine takes are the same.
+//! The printed command and the action of a step do the same.
 //!
-//! `agree` looks at every step that any test of this crate makes, so every fix of every test is checked.
+//! `agree` checks every step that any test of this crate creates.
 
 use fleet_api::kinds::{Family, KindInfo, KindVisitor, Obj, Scope, UpdateRun, visit_kinds};
 use proptest::prelude::*;
@@ -14,10 +14,10 @@ use crate::diagnose::finding::{Action, ObjectRef, PatchType};
 /// The context of the hub in tests that name one.
 const HUB: &str = "hub";
 
-/// Panics unless the text does what the action says, no less and no more.
+/// Panics unless the text does exactly what the action says.
 pub(in crate::diagnose) fn agree(command: &str, action: Option<&Action>) {
     if command.is_empty() {
-        assert_eq!(action, None, "nobody is told how");
+        assert_eq!(action, None, "the step has an action but no command");
         return;
     }
     assert_eq!(pasted::commands(command), [command], "what is printed is not what is pasted");
@@ -31,7 +31,7 @@ fn says(read: &Pasted, action: Option<&Action>) -> bool {
         None => read.context.as_deref().is_none_or(|context| context == HUB),
     };
     match (&read.does, action) {
-        (Does::Look, None) => true,
+        (Does::Read, None) => true,
         (Does::Create { manifest }, Some(Action::Create { manifest: wanted, member })) => {
             manifest == wanted && goes_to(member.as_deref())
         }
@@ -59,7 +59,7 @@ fn is(target: &Target, object: &ObjectRef) -> bool {
         [ours] if word_group.is_empty() => {
             ours.kind == object.kind && ours.group == group && ours.storage_version() == version
         }
-        // Of groups that have no dot in their names Kubernetes has the first say; all others must be named.
+        // Groups without a dot are resolved first by Kubernetes; all others must be named.
         _ => word == object.kind.to_lowercase() && word_group == if group.contains('.') { group } else { "" },
     };
     kind && target.name == object.name && target.namespace == object.namespace
@@ -109,7 +109,7 @@ fn a_difference_between_text_and_action_is_seen() {
 }
 
 #[test]
-fn what_a_shell_would_read_in_its_own_way_is_refused() {
+fn shell_syntax_is_refused() {
     let complaint = |text: &str| pasted::read(text).unwrap_err();
     assert_eq!(complaint("kubectl label membercluster a b=<value>"), "the shell reads '<' in its own way");
     assert_eq!(complaint("kubectl patch crp a --type=merge -p '{"), "a quote is not closed");
@@ -121,7 +121,7 @@ fn what_a_shell_would_read_in_its_own_way_is_refused() {
 }
 
 #[test]
-fn commands_are_found_among_what_is_printed() {
+fn commands_are_found_in_printed_text() {
     let printed = "error: no\n  fix: so\n    # do it\n    kubectl delete crp a\nkubectl create -f - <<'EOF'\nkind: A\nEOF\n  or: so\n    kubectl edit crp a\n";
     assert_eq!(
         pasted::commands(printed),
@@ -129,7 +129,7 @@ fn commands_are_found_among_what_is_printed() {
     );
 }
 
-/// Texts as users write them into their objects, with everything that shells and YAML have a meaning for.
+/// Texts of users' objects, with characters that have a meaning in shells and YAML.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?",
@@ -197,9 +197,9 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// `agree` looks at each of these while it is made.
+    /// `agree` checks each of these when it is created.
     #[test]
-    fn whatever_stands_in_an_object_survives_shell_and_kubectl(content in value(), context in "[ -~]{1,12}") {
+    fn any_text_of_an_object_survives_shell_and_kubectl(content in value(), context in "[ -~]{1,12}") {
         let object = ObjectRef::named("example.com", "v1", "Toy", "shop", "bear");
         let hub = Kubectl { hub_context: Some(HUB.to_owned()) };
         let manifest = json!({"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": "bear"}, "spec": content});
@@ -212,7 +212,7 @@ proptest! {
             hub.delete("", &object),
         ];
         prop_assert!(steps.iter().all(|step| step.action.is_some()));
-        let elsewhere = Kubectl { hub_context: Some(context.clone()) }.look("", &object);
+        let elsewhere = Kubectl { hub_context: Some(context.clone()) }.get("", &object);
         prop_assert_eq!(pasted::read(&elsewhere.command).unwrap().context, Some(context));
     }
 }

@@ -3,8 +3,8 @@
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use super::fixture::{COPY, Fleet, fleet, run, run_in_state, told};
-use crate::diagnose::{self, MemberSide};
+use super::fixture::{COPY, Fleet, fleet, rendered, run, run_in_state};
+use crate::diagnose::{self, MemberInputs};
 
 const STUCK: &str = "'Progressing@12:06=False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors'";
 
@@ -17,7 +17,7 @@ fn status(progressing: &str) -> String {
     )
 }
 
-/// The binding of `member2`, whose rollout got so far.
+/// The binding of `member2` with these conditions.
 fn binding(conditions: &str, failed: &str) -> String {
     format!(
         "{{spec: {{state: Bound, resourceSnapshotName: example-placement-0-snapshot}}, status: {{failedPlacements: [{failed}], conditions: [
@@ -35,41 +35,41 @@ fn stuck(binding: &str) -> Fleet {
     fleet().with(&run(&status(STUCK))).edit("ClusterResourceBinding", "example-placement-member2-2", binding)
 }
 
-fn unavailable() -> Fleet {
+pub(super) fn unavailable() -> Fleet {
     stuck(&binding(&format!("{UP_TO_APPLIED}, {UNAVAILABLE}"), WEB))
 }
 
 fn check(fleet: &Fleet, expected: Expect) {
-    expected.assert_eq(&told(&diagnose::run(&fleet.picture())));
+    expected.assert_eq(&rendered(&diagnose::run(&fleet.inputs())));
 }
 
 /// A Deployment `web` whose one Pod is in this state.
-fn side(pod_status: serde_json::Value) -> MemberSide {
+pub(super) fn side(pod_status: serde_json::Value) -> MemberInputs {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "test-namespace"},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}}, "status": {"readyReplicas": 0}});
     let pod = json!({"metadata": {"name": "web-1-x", "namespace": "test-namespace", "labels": {"app": "web"}}, "spec": {"containers": []}, "status": pod_status});
     let event = json!({"metadata": {"name": "e"}, "type": "Warning", "reason": "Failed", "message": "something failed", "lastTimestamp": "2026-01-01T12:01:00Z",
         "involvedObject": {"kind": "Pod", "name": "web-1-x", "namespace": "test-namespace"}});
-    MemberSide {
-        ledgers: Vec::new(),
+    MemberInputs {
+        applied_works: Vec::new(),
         objects: vec![deployment],
         pods: vec![serde_json::from_value(pod).unwrap()],
         events: vec![serde_json::from_value(event).unwrap()],
     }
 }
 
-fn waiting(reason: &str) -> serde_json::Value {
+pub(super) fn waiting(reason: &str) -> serde_json::Value {
     json!({"containerStatuses": [{"name": "web", "image": "nginx:1:2", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"waiting": {"reason": reason, "message": "why"}}, "lastState": {"terminated": {"exitCode": 3}}}]})
 }
 
 #[test]
-fn ur_40_an_image_that_is_none() {
+fn ur_40_an_invalid_image() {
     check(
-        &unavailable().member_side("member2", side(waiting("InvalidImageName"))),
+        &unavailable().member_inputs("member2", side(waiting("InvalidImageName"))),
         expect![[r#"
             Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
-            UR-40 PL-V1 Error: Deployment test-namespace/web on member2 is not available: "nginx:1:2" is no image reference
+            UR-40 PL-V1 Error: Deployment test-namespace/web on member2 is not available: "nginx:1:2" is not a valid image reference
               ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
               ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
               ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object example-placement-work is not yet available
@@ -97,7 +97,7 @@ fn ur_40_the_member_was_not_read() {
               ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
               ClusterResourceBinding example-placement-member2-2 status.conditions[Available] for member2 = False NotAllWorkAreAvailable: Work object example-placement-work is not yet available
               Deployment test-namespace/web on member2 condition[Available] = False ManifestNotAvailableYet: Manifest is not yet available; Fleet will check again later
-            look on the member, then mend the resource on the hub:
+            inspect the member, then fix the resource on the hub:
               kubectl --context member2 get deployment,pods,events -n test-namespace
               kubectl edit deployment web -n test-namespace
               kubectl delete csur example-run
@@ -115,17 +115,17 @@ fn ur_40_older_wordings_give_the_same() {
     ] {
         let fleet = unavailable()
             .with(&run(&status(&format!("'Progressing=False UpdateRunStuck: {words}'"))))
-            .member_side("member2", side(waiting("ErrImagePull")));
-        let cause = diagnose::run(&fleet.picture()).cause.unwrap();
+            .member_inputs("member2", side(waiting("ErrImagePull")));
+        let cause = diagnose::run(&fleet.inputs()).cause.unwrap();
         assert_eq!((cause.entry, cause.because_of), ("UR-40", Some("PL-V1")));
         assert!(cause.title.contains("cannot be pulled (ErrImagePull)"), "{}", cause.title);
     }
 }
 
 #[test]
-fn what_the_pod_says_is_the_cause() {
+fn the_problem_of_the_pod_is_the_cause() {
     let title = |status: serde_json::Value| {
-        diagnose::run(&unavailable().member_side("member2", side(status)).picture()).cause.unwrap().title
+        diagnose::run(&unavailable().member_inputs("member2", side(status)).inputs()).cause.unwrap().title
     };
     let unschedulable = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}]});
     let not_ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False", "message": "containers with unready status: [web]"}]});
@@ -140,19 +140,19 @@ fn what_the_pod_says_is_the_cause() {
     expect![[r#"
         Deployment test-namespace/web on member2 is not available: image "nginx:1:2" cannot be pulled (ImagePullBackOff)
         Deployment test-namespace/web on member2 is not available: container web crashes (CrashLoopBackOff, exit code 3)
-        Deployment test-namespace/web on member2 is not available: container web cannot be made (CreateContainerConfigError: why)
-        Deployment test-namespace/web on member2 is not available: no node of member2 takes its Pods (0/3 nodes are available)
+        Deployment test-namespace/web on member2 is not available: container web cannot be created (CreateContainerConfigError: why)
+        Deployment test-namespace/web on member2 is not available: no node of member2 can run its Pods (0/3 nodes are available)
         Deployment test-namespace/web on member2 is not available: containers with unready status: [web]
         Deployment test-namespace/web on member2 is not available: something failed"#]].assert_eq(&titles.map(title).join("\n"));
 }
 
 #[test]
-fn ur_40_with_an_older_snapshot_the_way_back_is_offered() {
+fn ur_40_with_an_older_snapshot_a_rollback_is_offered() {
     let fleet = unavailable()
         .with("{kind: ClusterResourceSnapshot, metadata: {name: example-placement-1-snapshot, labels: {kubernetes-fleet.io/resource-index: '1'}}}")
         .edit("ClusterResourceBinding", "example-placement-member2-2", "{spec: {resourceSnapshotName: example-placement-1-snapshot}}")
-        .member_side("member2", side(waiting("ErrImagePull")));
-    let fixes = diagnose::run(&fleet.picture()).cause.unwrap().fixes;
+        .member_inputs("member2", side(waiting("ErrImagePull")));
+    let fixes = diagnose::run(&fleet.inputs()).cause.unwrap().fixes;
     let last = fixes.last().unwrap();
     assert_eq!(last.what, "go back to snapshot 0");
     assert!(
@@ -170,12 +170,12 @@ fn ur_41_applying_fails() {
         &stuck(&binding(conditions, failed)),
         expect![[r#"
             Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
-            UR-41 PL-A1 Error: Namespace test-namespace on member2 belongs to somebody else
+            UR-41 PL-A1 Error: Namespace test-namespace on member2 has other owners
               ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
               ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
               ClusterResourceBinding example-placement-member2-2 status.conditions[Applied] for member2 = False NotAllWorkHaveBeenApplied: Work object example-placement-work has failed to apply
               Namespace test-namespace on member2 condition[Applied] = False FailedToTakeOver: Failed to apply the manifest (error: failed to take over a pre-existing object: the object is already owned by some other sources(s) and co-ownership is disallowed)
-            own it together with them:
+            share the object with its other owners:
               kubectl patch crp example-placement --type=merge -p '{"spec":{"strategy":{"applyStrategy":{"allowCoOwnership":true}}}}'
               kubectl delete csur example-run
               kubectl create … example-run-2
@@ -194,15 +194,15 @@ fn ur_41_the_member_is_silent() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
-        UR-41 PL-Q2 Error: The agent of cluster member2 has not been heard of since 2026-01-01T12:01:00Z
-          ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
-          ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
-          ClusterResourceBinding example-placement-member2-2 status.conditions[WorkSynchronized] for member2 = True AllWorkSynced
-          MemberCluster member2 status.agentStatus[MemberAgent].lastReceivedHeartbeat = 2026-01-01T12:01:00Z, 1740 s ago; every 60 s is usual
-        start the member's agent:
-          by hand
-    "#]],
+            Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
+            UR-41 PL-Q2 Error: The agent of cluster member2 has sent no heartbeat since 2026-01-01T12:01:00Z
+              ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
+              ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
+              ClusterResourceBinding example-placement-member2-2 status.conditions[WorkSynchronized] for member2 = True AllWorkSynced
+              MemberCluster member2 status.agentStatus[MemberAgent].lastReceivedHeartbeat = 2026-01-01T12:01:00Z, 1740 s ago; the heartbeat period is 60 s
+            start the member's agent:
+              by hand
+        "#]],
     );
 }
 
@@ -210,8 +210,8 @@ fn ur_41_the_member_is_silent() {
 fn ur_42_a_run_gets_stuck_while_it_stops() {
     let fleet = unavailable()
         .with(&run_in_state("Stop", &status(STUCK)))
-        .member_side("member2", side(waiting("InvalidImageName")));
-    let cause = diagnose::run(&fleet.picture()).cause.unwrap();
+        .member_inputs("member2", side(waiting("InvalidImageName")));
+    let cause = diagnose::run(&fleet.inputs()).cause.unwrap();
     assert_eq!((cause.entry, cause.because_of), ("UR-42", Some("PL-V1")));
     assert!(cause.explanation.starts_with("A run that is asked to stop lets"), "{}", cause.explanation);
 }
@@ -229,12 +229,12 @@ fn ur_43_differences_cannot_be_reported() {
         &fleet,
         expect![[r#"
             Run example-run is stuck: stage 1 of 2 (staging), 0 of 2 clusters done, 1 updating.
-            UR-43 PL-D1 Error: Namespace test-namespace on member2 cannot be compared with the hub's
+            UR-43 PL-D1 Error: Namespace test-namespace on member2 cannot be compared with the hub
               ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStuck: The updateRun is stuck waiting for member2 cluster(s) in stage staging to finish updating, please check placement status for potential errors
               ClusterStagedUpdateRun example-run stage staging, cluster member2: conditions[Started] = True ClusterUpdatingStarted: Cluster update started since 2026-01-01T12:00:00Z
               ClusterResourceBinding example-placement-member2-2 status.conditions[DiffReported] for member2 = False NotAllWorkHaveDiffReported: Work object example-placement-work has failed to report diff
               Namespace test-namespace on member2 condition[DiffReported] = False FailedToReportDiff: Failed to report the diff (error = dry run refused)
-            put right what the member complains about:
+            fix what the member reports:
               kubectl edit namespace test-namespace
               kubectl delete csur example-run
               kubectl create … example-run-2
@@ -247,20 +247,20 @@ fn ur_44_no_cluster_was_started() {
     let fleet = unavailable()
         .with(&run(&status("'Progressing=True UpdateRunProgressing: '")
             .replace("'Started=True ClusterUpdatingStarted: Cluster update started'", "")))
-        .member_side("member2", side(waiting("InvalidImageName")));
-    let cause = diagnose::run(&fleet.picture()).cause.unwrap();
+        .member_inputs("member2", side(waiting("InvalidImageName")));
+    let cause = diagnose::run(&fleet.inputs()).cause.unwrap();
     assert_eq!((cause.entry, cause.because_of), ("UR-44", Some("PL-V1")));
 }
 
 #[test]
-fn a_workload_that_just_starts_is_nothing() {
+fn a_workload_that_just_starts_is_not_reported() {
     let starting = UNAVAILABLE.replace("'Available=", "'Available@12:29=");
     let progressing = status("'Progressing=True UpdateRunProgressing: '");
-    let young = |side: Option<MemberSide>| {
+    let young = |side: Option<MemberInputs>| {
         let fleet = stuck(&binding(&format!("{UP_TO_APPLIED}, {}", starting.replace("12:29", "12:30")), WEB))
             .with(&run(&progressing));
         match side {
-            Some(side) => fleet.member_side("member2", side),
+            Some(side) => fleet.member_inputs("member2", side),
             None => fleet,
         }
     };
@@ -272,9 +272,9 @@ fn a_workload_that_just_starts_is_nothing() {
     "#]],
     );
     let unready = json!({"conditions": [{"type": "Ready", "status": "False"}]});
-    assert_eq!(diagnose::run(&young(Some(side(unready))).picture()).severity(), None);
+    assert_eq!(diagnose::run(&young(Some(side(unready))).inputs()).severity(), None);
     assert!(
-        diagnose::run(&young(Some(side(waiting("InvalidImageName")))).picture()).severity().is_some(),
+        diagnose::run(&young(Some(side(waiting("InvalidImageName")))).inputs()).severity().is_some(),
         "an image that is none stays none"
     );
 }

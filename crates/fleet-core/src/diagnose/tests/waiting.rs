@@ -1,15 +1,15 @@
-//! Runs that wait for people or time, or that rest (UR-02, UR-03, UR-50 to UR-62).
+//! Runs that wait, are stopped or are not started (UR-02, UR-03, UR-50 to UR-62).
 
 use expect_test::{Expect, expect};
 
-use super::fixture::{COPY, Fleet, fleet, run, run_in_state, told};
+use super::fixture::{COPY, Fleet, fleet, rendered, run, run_in_state};
 use crate::diagnose;
 
 const INITIALIZED: &str = "'Initialized=True UpdateRunInitializedSuccessfully: The UpdateRun initialized successfully'";
 const WAITING: &str = "'Progressing@12:20=False UpdateRunWaiting: The updateRun is waiting for after-stage tasks in stage staging to complete'";
 
 fn check(fleet: &Fleet, expected: Expect) {
-    expected.assert_eq(&told(&diagnose::run(&fleet.picture())));
+    expected.assert_eq(&rendered(&diagnose::run(&fleet.inputs())));
 }
 
 /// A run that waits after stage `staging`.
@@ -37,8 +37,8 @@ fn ur_02_a_run_does_not_start_by_itself() {
     check(
         &fleet().with(&run_in_state("Initialize", &format!("{COPY}, conditions: [{INITIALIZED}]"))),
         expect![[r#"
-            Run example-run is initialized and has not begun: 0 of 0 clusters done, 0 updating; what is no longer wanted is being removed.
-            UR-02 Information: Run example-run is ready and has not been asked to run
+            Run example-run is initialized and has not started: 0 of 0 clusters done, 0 updating; the deletion stage is in progress.
+            UR-02 Information: Run example-run is initialized but not started
               ClusterStagedUpdateRun example-run spec.state = Initialize
             let it run:
               kubectl patch csur example-run --type=merge -p '{"spec":{"state":"Run"}}'
@@ -46,7 +46,7 @@ fn ur_02_a_run_does_not_start_by_itself() {
     );
     let older = INITIALIZED.replace("The UpdateRun", "ClusterStagedUpdateRun");
     let older = fleet().with(&run_in_state("Initialize", &format!("{COPY}, conditions: [{older}]")));
-    assert_eq!(diagnose::run(&older.picture()).cause.unwrap().entry, "UR-02");
+    assert_eq!(diagnose::run(&older.inputs()).cause.unwrap().entry, "UR-02");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn ur_03_a_run_created_stopped() {
           ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStopped: The update run has been stopped
         to go on, let it run:
           kubectl patch csur example-run --type=merge -p '{"spec":{"state":"Run"}}'
-        also UR-27 Warning: Clusters do not fit the stages any more that the run was initialized with
+        also UR-27 Warning: Clusters no longer fit the stages that the run was initialized with
     "#]],
     );
 }
@@ -118,7 +118,7 @@ fn ur_52_approvals_are_accepted_only_while_the_run_runs() {
           ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStopped: The update run has been stopped
         to go on, let it run:
           kubectl patch csur example-run --type=merge -p '{"spec":{"state":"Run"}}'
-        also UR-52 Warning: example-run-after-staging was approved, but the run is in state Stop: it accepts nothing
+        also UR-52 Warning: example-run-after-staging was approved, but the run is in state Stop: approvals are not accepted
     "#]],
     );
 }
@@ -129,7 +129,7 @@ fn ur_53_an_approval_is_withdrawn() {
         &fleet().with(&waiting(APPROVAL)).with(&request("'Approved=False changed: no'")),
         expect![[r#"
         Run example-run is waiting: stage 1 of 2 (staging), 1 of 2 clusters done, 0 updating.
-        UR-53 Information: The approval of example-run-after-staging was withdrawn before the run took notice of it
+        UR-53 Information: The approval of example-run-after-staging was withdrawn before the run accepted it
           ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunWaiting: The updateRun is waiting for after-stage tasks in stage staging to complete
           ClusterStagedUpdateRun example-run stage staging: conditions[Progressing] = False StageUpdatingWaiting: All clusters in the stage are updated, waiting for after-stage tasks to complete
           ClusterApprovalRequest example-run-after-staging status.conditions[Approved] = False changed: no
@@ -144,16 +144,16 @@ fn ur_54_a_request_is_missing() {
     check(
         &fleet().with(&waiting(APPROVAL)),
         expect![[r#"
-        Run example-run is waiting: stage 1 of 2 (staging), 1 of 2 clusters done, 0 updating.
-        UR-54 Warning: The approval request example-run-after-staging is not there
-          ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunWaiting: The updateRun is waiting for after-stage tasks in stage staging to complete
-          ClusterStagedUpdateRun example-run stage staging: conditions[Progressing] = False StageUpdatingWaiting: All clusters in the stage are updated, waiting for after-stage tasks to complete
-          ClusterApprovalRequest example-run-after-staging metadata.name = not found
-        wait until it is made again, then approve it:
-          kubectl get clusterapprovalrequest example-run-after-staging -o yaml
-    "#]],
+            Run example-run is waiting: stage 1 of 2 (staging), 1 of 2 clusters done, 0 updating.
+            UR-54 Warning: The approval request example-run-after-staging does not exist
+              ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunWaiting: The updateRun is waiting for after-stage tasks in stage staging to complete
+              ClusterStagedUpdateRun example-run stage staging: conditions[Progressing] = False StageUpdatingWaiting: All clusters in the stage are updated, waiting for after-stage tasks to complete
+              ClusterApprovalRequest example-run-after-staging metadata.name = not found
+            wait until it is recreated, then approve it:
+              kubectl get clusterapprovalrequest example-run-after-staging -o yaml
+        "#]],
     );
-    // What could not be read is not called missing.
+    // An object that could not be read is not reported as missing.
     let unread = fleet().with(&waiting(APPROVAL)).unread("clusterapprovalrequests", "forbidden");
     check(
         &unread,
@@ -206,7 +206,7 @@ fn ur_60_a_run_is_stopping() {
           ClusterStagedUpdateRun example-run status.conditions[Progressing] = Unknown UpdateRunStopping: stopping
         to go on, let it run:
           kubectl patch csur example-run --type=merge -p '{"spec":{"state":"Run"}}'
-        also UR-27 Warning: Clusters do not fit the stages any more that the run was initialized with
+        also UR-27 Warning: Clusters no longer fit the stages that the run was initialized with
     "#]],
     );
     let stopped = status
@@ -220,7 +220,7 @@ fn ur_60_a_run_is_stopping() {
           ClusterStagedUpdateRun example-run status.conditions[Progressing] = False UpdateRunStopped: The update run has been stopped
         to go on, let it run:
           kubectl patch csur example-run --type=merge -p '{"spec":{"state":"Run"}}'
-        also UR-27 Warning: Clusters do not fit the stages any more that the run was initialized with
+        also UR-27 Warning: Clusters no longer fit the stages that the run was initialized with
     "#]],
     );
 }
@@ -232,10 +232,10 @@ fn ur_61_a_run_stops_within_the_removal() {
     check(
         &fleet().with(&run_in_state("Stop", &status)),
         expect![[r#"
-            Run example-run is stopping: 0 of 0 clusters done, 0 updating; what is no longer wanted is being removed.
-            UR-61 Warning: Run example-run has stopped within its last stage, but does not say so
+            Run example-run is stopping: 0 of 0 clusters done, 0 updating; the deletion stage is in progress.
+            UR-61 Warning: Run example-run has stopped in its deletion stage, but does not report it
               ClusterStagedUpdateRun example-run status.conditions[Progressing] = Unknown UpdateRunStopping: stopping
-            let it go on:
+            resume the run:
               kubectl patch csur example-run --type=merge -p '{"spec":{"state":"Run"}}'
         "#]],
     );
@@ -252,11 +252,11 @@ fn ur_62_the_removal_does_not_finish() {
     check(
         &held,
         expect![[r#"
-        Run example-run is progressing: 0 of 0 clusters done, 0 updating; what is no longer wanted is being removed.
+        Run example-run is progressing: 0 of 0 clusters done, 0 updating; the deletion stage is in progress.
         UR-62 Warning: example.com/hold keeps the placement on member2
           ClusterStagedUpdateRun example-run deletionStageStatus.conditions[Progressing] = True since 2026-01-01T12:00:00Z
           ClusterResourceBinding example-placement-member2-2 metadata.finalizers = kubernetes-fleet.io/work-cleanup, example.com/hold
-        take the foreign finalizer away:
+        remove the foreign finalizer:
           kubectl patch clusterresourcebinding example-placement-member2-2 --type=merge -p '{"metadata":{"finalizers":["kubernetes-fleet.io/work-cleanup"]}}'
     "#]],
     );
@@ -274,19 +274,19 @@ fn ur_62_the_removal_does_not_finish() {
     check(
         &silent,
         expect![[r#"
-        Run example-run is progressing: 0 of 0 clusters done, 0 updating; what is no longer wanted is being removed.
-        UR-62 PL-Q2 Warning: The agent of cluster member2 has not been heard of since 2026-01-01T12:01:00Z
-          ClusterStagedUpdateRun example-run deletionStageStatus.conditions[Progressing] = True since 2026-01-01T12:00:00Z
-          ClusterResourceBinding example-placement-member2-2 metadata.finalizers = kubernetes-fleet.io/work-cleanup
-          MemberCluster member2 status.agentStatus[MemberAgent].lastReceivedHeartbeat = 2026-01-01T12:01:00Z, 1740 s ago; every 60 s is usual
-        start the member's agent:
-          by hand
-    "#]],
+            Run example-run is progressing: 0 of 0 clusters done, 0 updating; the deletion stage is in progress.
+            UR-62 PL-Q2 Warning: The agent of cluster member2 has sent no heartbeat since 2026-01-01T12:01:00Z
+              ClusterStagedUpdateRun example-run deletionStageStatus.conditions[Progressing] = True since 2026-01-01T12:00:00Z
+              ClusterResourceBinding example-placement-member2-2 metadata.finalizers = kubernetes-fleet.io/work-cleanup
+              MemberCluster member2 status.agentStatus[MemberAgent].lastReceivedHeartbeat = 2026-01-01T12:01:00Z, 1740 s ago; the heartbeat period is 60 s
+            start the member's agent:
+              by hand
+        "#]],
     );
 }
 
 #[test]
-fn a_removal_that_has_just_begun_is_nothing() {
+fn a_removal_that_has_just_begun_is_not_reported() {
     let fleet =
         fleet()
             .with(&run(&REMOVING
@@ -294,7 +294,7 @@ fn a_removal_that_has_just_begun_is_nothing() {
     check(
         &fleet,
         expect![[r#"
-        Run example-run is progressing: 0 of 0 clusters done, 0 updating; what is no longer wanted is being removed.
+        Run example-run is progressing: 0 of 0 clusters done, 0 updating; the deletion stage is in progress.
         nothing
     "#]],
     );

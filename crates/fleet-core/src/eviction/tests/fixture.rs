@@ -1,18 +1,17 @@
-//! A placement with bindings and a budget, in which evictions are carried out.
-//!
-//! Bindings are written as for rollouts. Decides nothing that a plan decides.
+//! A placement with bindings and a budget, on which evictions are executed. Bindings are written as for rollouts.
 
 use fleet_api::kinds::{ClusterResourcePlacementEviction, Obj};
 use fleet_api::types::{PlacementDisruptionBudgetSpec, PlacementEvictionSpec, PlacementEvictionStatus};
+use fleet_api::well_known::annotations;
 use serde_json::json;
 
 use crate::eviction::{BindingFacts, EvictionFacts, Observed, PlacementFacts, Plan, Write, plan};
 use crate::plan::lint;
-use crate::rollout::tests::fixture::{World as Placed, mark_deleting};
+use crate::rollout::tests::fixture::{RolloutFixture, mark_deleting};
 
 #[derive(Debug, Clone)]
-pub(crate) struct World {
-    pub(crate) placed: Placed,
+pub(crate) struct EvictionFixture {
+    pub(crate) placed: RolloutFixture,
     pub(crate) placement_exists: bool,
     pub(crate) budget: Option<PlacementDisruptionBudgetSpec>,
     pub(crate) evictions: Vec<ClusterResourcePlacementEviction>,
@@ -31,16 +30,23 @@ pub(crate) fn budget(words: &str) -> PlacementDisruptionBudgetSpec {
     serde_json::from_value(budget).unwrap()
 }
 
-impl World {
+impl EvictionFixture {
     /// With one eviction from `c1`.
     pub(crate) fn new(spec: &str, bindings: &str) -> Self {
-        let mut world =
-            Self { placed: Placed::new(spec, bindings), placement_exists: true, budget: None, evictions: Vec::new() };
-        world.evict("c1");
-        world
+        let mut fixture = Self {
+            placed: RolloutFixture::new(spec, bindings),
+            placement_exists: true,
+            budget: None,
+            evictions: Vec::new(),
+        };
+        for binding in &mut fixture.placed.bindings {
+            binding.metadata.uid = binding.metadata.name.as_ref().map(|name| format!("uid-of-{name}"));
+        }
+        fixture.evict("c1");
+        fixture
     }
 
-    /// Adds an eviction and gives its place.
+    /// Adds an eviction and returns its index.
     pub(crate) fn evict(&mut self, cluster: &str) -> usize {
         let spec = PlacementEvictionSpec { placement_name: "web".to_owned(), cluster_name: cluster.to_owned() };
         let mut eviction = Obj::named(format!("evict-{}", self.evictions.len()), spec);
@@ -55,7 +61,6 @@ impl World {
             placement: self.placement_exists.then(|| PlacementFacts::of(&self.placed.placement)),
             bindings: self.placed.bindings.iter().map(BindingFacts::of).collect(),
             budget: self.budget.as_ref(),
-            begun_with: None,
         }
     }
 
@@ -65,7 +70,7 @@ impl World {
         plan
     }
 
-    /// Plans, carries the plan out, and checks that nothing is left to do.
+    /// Plans, executes the plan, and checks that nothing is left to do.
     pub(crate) fn run(&mut self, index: usize) -> Plan {
         let plan = self.plan(index);
         for write in &plan.writes {
@@ -81,9 +86,12 @@ impl World {
     pub(crate) fn write(&mut self, write: &Write) {
         let now = self.placed.now;
         match write {
-            Write::Begin { eviction, status } => {
+            Write::Record { eviction, binding_uid, allowed_by } => {
                 let named = |one: &&mut ClusterResourcePlacementEviction| one.metadata.name.as_ref() == Some(eviction);
-                self.evictions.iter_mut().find(named).unwrap().status = Some(status.clone());
+                let found = self.evictions.iter_mut().find(named).unwrap();
+                let annotations = found.metadata.annotations.get_or_insert_default();
+                annotations.insert(annotations::EVICTED_BINDING_UID.to_owned(), binding_uid.clone());
+                annotations.insert(annotations::EVICTION_ALLOWED_BY.to_owned(), allowed_by.to_string());
             }
             Write::DeleteBinding { binding } => mark_deleting(self.placed.named(binding), now),
         }
@@ -102,7 +110,7 @@ pub(crate) fn status_text(status: &PlacementEvictionStatus) -> String {
 
 pub(crate) fn writes_text(plan: &Plan) -> String {
     let line = |write: &Write| match write {
-        Write::Begin { eviction, .. } => format!("{eviction} begun"),
+        Write::Record { eviction, .. } => format!("{eviction} begun"),
         Write::DeleteBinding { binding } => format!("{binding} deleted"),
     };
     plan.writes.iter().map(line).collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! Tests of evictions and drains: the troubleshooting entries and scenarios by their ids, then what holds for every plan.
+//! Tests of evictions and drains: troubleshooting entries and scenarios by id, then properties of every plan.
 
 mod draining;
 mod fixture;

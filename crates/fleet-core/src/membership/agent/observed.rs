@@ -1,7 +1,4 @@
-//! The facts that a member agent's plan rests on: the mailbox, the Works beside it, and what the agent remembers.
-//!
-//! Decides what an answer of the cluster means and what of the memory is still about the mailbox as it is. Never
-//! decides what to do about it.
+//! The facts for a plan of the member agent: the InternalMemberCluster, the member's Works, and the agent's memory.
 
 use std::collections::BTreeMap;
 
@@ -14,38 +11,43 @@ use jiff::Timestamp;
 
 use crate::membership::properties::ProviderAnswer;
 
-/// Everything that one plan is made from.
+/// Everything that a plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
-    /// `None` while there is none: before the hub knows the cluster, and after it has let it go.
-    pub mailbox: Option<MailboxFacts<'a>>,
+    /// `None` before the hub has created it, and after the hub has deleted it.
+    pub internal_member_cluster: Option<InternalMemberClusterFacts<'a>>,
     /// All Works for this member, in any order.
     pub works: Vec<WorkFacts<'a>>,
     pub memory: &'a Memory,
-    /// Random bits, drawn once when the agent starts: heartbeats are spread by them.
+    /// Random bits, drawn once when the agent starts. They spread heartbeats.
     pub seed: u64,
 }
 
-/// One order of the hub: a mailbox in one of its generations. A mailbox that was made anew counts from one again.
+/// One generation of one InternalMemberCluster. The uid is needed because the generations of a recreated object start
+/// at one again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
-    /// The uid of the mailbox.
-    mailbox: String,
+pub struct SpecGeneration {
+    /// The uid of the InternalMemberCluster.
+    internal_member_cluster: String,
     generation: i64,
 }
 
-impl Order {
-    pub fn of(mailbox: &InternalMemberCluster) -> Self {
-        Self { mailbox: mailbox.metadata.uid.clone().unwrap_or_default(), generation: mailbox.generation() }
+impl SpecGeneration {
+    pub fn of(internal_member_cluster: &InternalMemberCluster) -> Self {
+        Self {
+            internal_member_cluster: internal_member_cluster.metadata.uid.clone().unwrap_or_default(),
+            generation: internal_member_cluster.generation(),
+        }
     }
 
-    pub(super) fn is_that_of(&self, mailbox: &MailboxFacts<'_>) -> bool {
-        self.mailbox == mailbox.uid && self.generation == mailbox.generation
+    pub(super) fn matches(&self, internal_member_cluster: &InternalMemberClusterFacts<'_>) -> bool {
+        self.internal_member_cluster == internal_member_cluster.uid
+            && self.generation == internal_member_cluster.generation
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct MailboxFacts<'a> {
+pub struct InternalMemberClusterFacts<'a> {
     pub uid: &'a str,
     pub generation: i64,
     pub state: &'a ClusterState,
@@ -53,14 +55,14 @@ pub struct MailboxFacts<'a> {
     pub status: Option<&'a InternalMemberClusterStatus>,
 }
 
-impl<'a> MailboxFacts<'a> {
-    pub fn of(mailbox: &'a InternalMemberCluster) -> Self {
+impl<'a> InternalMemberClusterFacts<'a> {
+    pub fn of(internal_member_cluster: &'a InternalMemberCluster) -> Self {
         Self {
-            uid: mailbox.metadata.uid.as_deref().unwrap_or_default(),
-            generation: mailbox.generation(),
-            state: &mailbox.spec.state,
-            heartbeat_period_seconds: mailbox.spec.heartbeat_period_seconds(),
-            status: mailbox.status.as_ref(),
+            uid: internal_member_cluster.metadata.uid.as_deref().unwrap_or_default(),
+            generation: internal_member_cluster.generation(),
+            state: &internal_member_cluster.spec.state,
+            heartbeat_period_seconds: internal_member_cluster.spec.heartbeat_period_seconds(),
+            status: internal_member_cluster.status.as_ref(),
         }
     }
 }
@@ -68,8 +70,8 @@ impl<'a> MailboxFacts<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkFacts<'a> {
     pub name: &'a str,
-    /// Whether the agent's finalizer is on it.
-    pub held: bool,
+    /// Whether the Work has the agent's finalizer.
+    pub has_finalizer: bool,
 }
 
 impl<'a> WorkFacts<'a> {
@@ -77,87 +79,87 @@ impl<'a> WorkFacts<'a> {
         let metadata = &work.metadata;
         Self {
             name: metadata.name.as_deref().unwrap_or_default(),
-            held: metadata.finalizers.iter().flatten().any(|one| one == finalizers::WORK),
+            has_finalizer: metadata.finalizers.iter().flatten().any(|one| one == finalizers::WORK),
         }
     }
 }
 
-/// What an agent knows of its own doings. It is lost with the process, and nothing is lost by that: a new one starts the
-/// applier and looks at the cluster at once.
+/// What an agent remembers about its own actions. It may be lost with the process: a new agent starts the applier and
+/// sends a heartbeat at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
     pub applier_running: bool,
-    pub sounding: Option<Sounding>,
-    /// Why joining or leaving failed last; forgotten as soon as a plan's writes have all succeeded.
-    pub setback: Option<Setback>,
+    pub heartbeat: Option<Heartbeat>,
+    /// The last failure to join or leave. Cleared when all writes of a plan have succeeded.
+    pub failure: Option<Failure>,
 }
 
 impl Memory {
-    /// A setback in what the hub asks for now.
-    pub(super) fn setback_of(&self, mailbox: &MailboxFacts<'_>) -> Option<&Setback> {
-        self.setback.as_ref().filter(|setback| setback.order.is_that_of(mailbox))
+    /// The last failure, if it belongs to the current generation.
+    pub(super) fn failure_for(&self, internal_member_cluster: &InternalMemberClusterFacts<'_>) -> Option<&Failure> {
+        self.failure.as_ref().filter(|failure| failure.requested_by.matches(internal_member_cluster))
     }
 }
 
 /// A failed attempt to join or to leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setback {
-    /// What the hub asked for.
-    pub order: Order,
+pub struct Failure {
+    /// The generation that requested the attempt.
+    pub requested_by: SpecGeneration,
     pub error: String,
     pub at: Timestamp,
-    /// How many attempts have failed since one succeeded, this one included.
+    /// Consecutive failed attempts, including this one.
     pub in_a_row: u32,
 }
 
-impl Setback {
-    /// The one that follows what is remembered.
-    pub fn next(memory: &Memory, order: Order, error: String, at: Timestamp) -> Self {
-        let same_order = memory.setback.as_ref().filter(|setback| setback.order == order);
-        let before = same_order.map_or(0, |setback| setback.in_a_row);
-        Self { order, error, at, in_a_row: before.saturating_add(1) }
+impl Failure {
+    /// A new failure, counted after the one in memory.
+    pub fn next(memory: &Memory, requested_by: SpecGeneration, error: String, at: Timestamp) -> Self {
+        let same_request = memory.failure.as_ref().filter(|failure| failure.requested_by == requested_by);
+        let before = same_request.map_or(0, |failure| failure.in_a_row);
+        Self { requested_by, error, at, in_a_row: before.saturating_add(1) }
     }
 }
 
-/// One look at the cluster: what a heartbeat tells.
+/// The health and the properties of the cluster that one heartbeat reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sounding {
-    /// What the hub asked for.
-    pub order: Order,
-    pub taken_at: Timestamp,
+pub struct Heartbeat {
+    /// The generation for which they were collected.
+    pub requested_by: SpecGeneration,
+    pub collected_at: Timestamp,
     pub probe: Probe,
-    /// How the start of the property provider went; `None` where none is configured.
+    /// The result of starting the property provider; `None` if no provider is configured.
     pub provider: Option<PropertyProviderStarted>,
     pub collected: Collected,
-    /// How many looks have failed since one succeeded, this one included.
+    /// Consecutive failed heartbeats, including this one.
     pub failed_in_a_row: u32,
 }
 
-impl Sounding {
-    /// The one that follows what is remembered.
+impl Heartbeat {
+    /// A new heartbeat, counted after the one in memory.
     pub fn next(
         memory: &Memory,
-        order: Order,
-        taken_at: Timestamp,
+        requested_by: SpecGeneration,
+        collected_at: Timestamp,
         probe: Probe,
         provider: Option<PropertyProviderStarted>,
         collected: Collected,
     ) -> Self {
         let failed = !probe.is_healthy() || matches!(collected, Collected::Failed { .. });
-        let before = memory.sounding.as_ref().map_or(0, |sounding| sounding.failed_in_a_row);
+        let before = memory.heartbeat.as_ref().map_or(0, |heartbeat| heartbeat.failed_in_a_row);
         let failed_in_a_row = if failed { before.saturating_add(1) } else { 0 };
-        Self { order, taken_at, probe, provider, collected, failed_in_a_row }
+        Self { requested_by, collected_at, probe, provider, collected, failed_in_a_row }
     }
 
-    /// Why nothing could be collected, unless the look before failed for the same reason.
-    pub fn new_failure(&self, before: Option<&Self>) -> Option<&str> {
+    /// The error of the collection, unless the previous collection failed for the same reason.
+    pub fn new_collection_error(&self, before: Option<&Self>) -> Option<&str> {
         let Collected::Failed { error } = &self.collected else { return None };
         let is_known = before.is_some_and(|before| before.collected == self.collected);
         (!is_known).then_some(error)
     }
 }
 
-/// What became of asking the API server whether it is ready.
+/// The answer of the API server's readiness endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     Answered { status_code: u16 },
@@ -169,7 +171,7 @@ impl Probe {
         self == Probe::Answered { status_code: 200 }
     }
 
-    /// The code that the report speaks of; none at all reads as zero.
+    /// The status code that the condition names; zero if there was no answer.
     pub(super) fn status_code(self) -> u16 {
         match self {
             Probe::Answered { status_code } => status_code,
@@ -178,32 +180,32 @@ impl Probe {
     }
 }
 
-/// What became of collecting properties.
+/// The result of collecting properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Collected {
-    /// The property provider's answer, which is all there is to know.
+    /// The complete answer of the property provider.
     ByProvider(ProviderAnswer),
-    /// What the built-in method counts. It says nothing of anything else.
+    /// What the built-in method counts. Other properties keep their values.
     BuiltIn {
         properties: BTreeMap<String, PropertyValue>,
         usage: ResourceUsage,
     },
     ProviderTimedOut,
     TooManyCalls,
-    /// The built-in method could not read what it counts.
+    /// The built-in method could not list nodes or pods.
     Failed {
         error: String,
     },
 }
 
-/// How properties are to be collected.
+/// How properties are collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     Provider,
     BuiltIn,
 }
 
-/// A provider that is not there or did not start is replaced by the built-in method.
+/// The built-in method replaces a provider that is missing or did not start.
 pub fn collection_method(provider: Option<&PropertyProviderStarted>) -> Method {
     match provider {
         Some(started) if started.status() == ConditionStatus::True => Method::Provider,

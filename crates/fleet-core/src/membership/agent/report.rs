@@ -1,19 +1,16 @@
-//! What a member agent's plan found out, as values.
-//!
-//! Decides the vocabulary; logs, metrics and events render from here. Never decides which value holds.
+//! The result of a member agent's plan as values; logs, metrics and events render them.
 
 use fleet_api::conditions::events::AgentEvent;
 use jiff::Timestamp;
 
 use crate::membership::Counter;
 
-/// What a plan rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub outcome: Outcome,
-    /// What becomes known with this plan, in the order in which it does.
+    /// Events to emit, in order.
     pub events: Vec<AgentEvent>,
-    /// What is to be counted once the plan's status is written.
+    /// The counter to increment when the plan's status has been written.
     pub counted: Option<Counter>,
 }
 
@@ -23,22 +20,22 @@ impl Report {
     }
 }
 
-/// Where the agent stands.
+/// The state of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The hub does not know the cluster, or not any more. What runs goes on.
-    NoMailbox,
-    /// The hub asks for something that this release does not know.
+    /// The hub does not know the cluster, or no longer. The applier keeps its state.
+    NoInternalMemberCluster,
+    /// The hub requests a state that this release does not know.
     UnknownState(String),
-    /// A heartbeat is due, and the cluster has to be looked at first.
-    SoundingDue,
+    /// A heartbeat is due; health and properties must be collected first.
+    HeartbeatDue,
     Joined {
         healthy: bool,
-        next_beat: Timestamp,
+        next_heartbeat: Timestamp,
     },
     Left,
-    /// The last attempt to do what the hub asks failed.
-    SetBack {
+    /// The last attempt to join or leave failed.
+    AwaitingRetry {
         error: String,
         retry_at: Timestamp,
     },

@@ -1,7 +1,6 @@
-//! What the agent's report to the hub says.
+//! The agent's part of the status of the InternalMemberCluster, and the events that follow from a change.
 //!
-//! Decides the agent's own entry, properties, usage, namespaces and conditions, and what of that is news. Reports of other
-//! agents in the same object are left alone. Never decides when a report is made.
+//! The entries of other agents in the same object stay as they are.
 
 use fleet_api::conditions::events::AgentEvent;
 use fleet_api::conditions::member::{
@@ -13,42 +12,50 @@ use fleet_api::time::Time;
 use fleet_api::types::{AgentStatus, AgentType, InternalMemberClusterStatus};
 use jiff::Timestamp;
 
-use super::observed::{Collected, MailboxFacts, Sounding};
+use super::observed::{Collected, Heartbeat, InternalMemberClusterFacts};
 use super::report::Report;
 use crate::membership::Counter;
 
-/// A report that is ready to be sent.
+/// A new status.
 #[derive(Debug)]
-pub(super) struct Told<'s> {
+pub(super) struct StatusUpdate<'s> {
     status: InternalMemberClusterStatus,
     started: Option<&'s PropertyProviderStarted>,
 }
 
-/// Only whether the agent has joined changes.
-pub(super) fn joined(mailbox: &MailboxFacts<'_>, joined: &AgentJoined, now: Timestamp) -> Told<'static> {
-    let mut status = mailbox.status.cloned().unwrap_or_default();
-    put(&mut own_entry(&mut status).conditions, joined.finding(mailbox.generation), now);
-    Told { status, started: None }
+/// Changes only the Joined condition.
+pub(super) fn joined(
+    internal_member_cluster: &InternalMemberClusterFacts<'_>,
+    joined: &AgentJoined,
+    now: Timestamp,
+) -> StatusUpdate<'static> {
+    let mut status = internal_member_cluster.status.cloned().unwrap_or_default();
+    put(&mut own_entry(&mut status).conditions, joined.finding(internal_member_cluster.generation), now);
+    StatusUpdate { status, started: None }
 }
 
-/// A heartbeat: the agent is there, and this is how its cluster is.
-pub(super) fn heartbeat<'s>(mailbox: &MailboxFacts<'_>, sounding: &'s Sounding, now: Timestamp) -> Told<'s> {
-    let generation = mailbox.generation;
-    let mut status = mailbox.status.cloned().unwrap_or_default();
+/// The status after a heartbeat.
+pub(super) fn heartbeat<'s>(
+    internal_member_cluster: &InternalMemberClusterFacts<'_>,
+    heartbeat: &'s Heartbeat,
+    now: Timestamp,
+) -> StatusUpdate<'s> {
+    let generation = internal_member_cluster.generation;
+    let mut status = internal_member_cluster.status.cloned().unwrap_or_default();
     let entry = own_entry(&mut status);
-    entry.last_received_heartbeat = Some(Time::new(sounding.taken_at));
-    let health = if sounding.probe.is_healthy() {
+    entry.last_received_heartbeat = Some(Time::new(heartbeat.collected_at));
+    let health = if heartbeat.probe.is_healthy() {
         AgentHealthy::Healthy
     } else {
-        AgentHealthy::ProbeFailed { status_code: sounding.probe.status_code() }
+        AgentHealthy::ProbeFailed { status_code: heartbeat.probe.status_code() }
     };
-    put(&mut entry.conditions, health.finding(generation), sounding.taken_at);
+    put(&mut entry.conditions, health.finding(generation), heartbeat.collected_at);
     put(&mut entry.conditions, AgentJoined::Joined.finding(generation), now);
-    if let Some(started) = &sounding.provider {
-        put(&mut status.conditions, started.finding(generation), sounding.taken_at);
+    if let Some(started) = &heartbeat.provider {
+        put(&mut status.conditions, started.finding(generation), heartbeat.collected_at);
     }
-    properties(&mut status, sounding, generation);
-    Told { status, started: sounding.provider.as_ref() }
+    properties(&mut status, heartbeat, generation);
+    StatusUpdate { status, started: heartbeat.provider.as_ref() }
 }
 
 fn own_entry(status: &mut InternalMemberClusterStatus) -> &mut AgentStatus {
@@ -64,46 +71,44 @@ fn own_entry(status: &mut InternalMemberClusterStatus) -> &mut AgentStatus {
     &mut agents[position]
 }
 
-/// What was found replaces what was there; what could not be asked stays as it was last known.
-fn properties(status: &mut InternalMemberClusterStatus, sounding: &Sounding, generation: i64) {
+/// Collected values replace the previous ones; values that could not be collected stay. The condition of the
+/// collection comes before the provider's own conditions, as in KubeFleet's agents.
+fn properties(status: &mut InternalMemberClusterStatus, heartbeat: &Heartbeat, generation: i64) {
     let observed = &mut status.observed;
-    let verdict = match &sounding.collected {
+    let (verdict, findings) = match &heartbeat.collected {
         Collected::ByProvider(answer) => {
             observed.properties.clone_from(&answer.properties);
             observed.resource_usage = Some(answer.usage.clone());
             observed.namespaces.clone_from(&answer.namespaces);
-            for finding in answer.findings(generation) {
-                put(&mut status.conditions, finding, sounding.taken_at);
-            }
-            Some(PropertyCollectionSucceeded::Collected)
+            (Some(PropertyCollectionSucceeded::Collected), answer.findings(generation))
         }
         Collected::BuiltIn { properties, usage } => {
             observed.properties.extend(properties.clone());
             observed.resource_usage = Some(usage.clone());
-            None
+            (None, Vec::new())
         }
-        Collected::ProviderTimedOut => Some(PropertyCollectionSucceeded::TimedOut),
-        Collected::TooManyCalls => Some(PropertyCollectionSucceeded::TooManyCalls),
-        Collected::Failed { .. } => None,
+        Collected::ProviderTimedOut => (Some(PropertyCollectionSucceeded::TimedOut), Vec::new()),
+        Collected::TooManyCalls => (Some(PropertyCollectionSucceeded::TooManyCalls), Vec::new()),
+        Collected::Failed { .. } => (None, Vec::new()),
     };
-    if let Some(verdict) = verdict {
-        put(&mut status.conditions, verdict.finding(generation), sounding.taken_at);
+    for finding in verdict.map(|verdict| verdict.finding(generation)).into_iter().chain(findings) {
+        put(&mut status.conditions, finding, heartbeat.collected_at);
     }
 }
 
-impl Told<'_> {
-    /// Puts what is new into the report and gives the status, if it is not what is there.
+impl StatusUpdate<'_> {
+    /// Adds events to the report and returns the status if it differs from the stored one.
     pub(super) fn publish(
         self,
-        mailbox: &MailboxFacts<'_>,
+        internal_member_cluster: &InternalMemberClusterFacts<'_>,
         report: &mut Report,
     ) -> Option<InternalMemberClusterStatus> {
-        let Told { status, started } = self;
-        if mailbox.status == Some(&status) {
+        let StatusUpdate { status, started } = self;
+        if internal_member_cluster.status == Some(&status) {
             return None;
         }
         let none = InternalMemberClusterStatus::default();
-        let before = mailbox.status.unwrap_or(&none);
+        let before = internal_member_cluster.status.unwrap_or(&none);
         let (old_entry, new_entry) = (entry_conditions(before), entry_conditions(&status));
         report.events.extend(health_event(old_entry, new_entry));
         report.events.extend(started.and_then(|started| start_event(&before.conditions, started)));
@@ -133,7 +138,7 @@ fn health_event(before: &[Condition], after: &[Condition]) -> Option<AgentEvent>
     Some(if new == ConditionStatus::True { AgentEvent::Healthy } else { AgentEvent::Unhealthy })
 }
 
-/// Joining and leaving are news again for every order of the hub.
+/// A join or a leave is reported again for every generation of the InternalMemberCluster.
 fn new_join_reason(before: &[Condition], after: &[Condition]) -> Option<AgentJoinedReason> {
     let said = |conditions| decode_ignoring_generation::<AgentJoined>(conditions).any();
     let key = |condition: &Condition| (condition.status, condition.reason.clone(), condition.observed_generation);
@@ -141,7 +146,7 @@ fn new_join_reason(before: &[Condition], after: &[Condition]) -> Option<AgentJoi
     AgentJoinedReason::recognise(new.status, &new.reason)
 }
 
-/// How the start of the provider went, if that was not known.
+/// The event for the start of the provider, unless the stored conditions already have it.
 fn start_event(before: &[Condition], started: &PropertyProviderStarted) -> Option<AgentEvent> {
     let known = decode_ignoring_generation::<PropertyProviderStarted>(before).any();
     if known.is_some_and(|known| known.status == started.status() && known.message == started.message()) {

@@ -1,44 +1,45 @@
-//! What a member that stays needs on the hub.
+//! The objects that a member needs on the hub: creates the missing ones and reverts changes.
 //!
-//! Decides what is created and what is put right, in an order in which each thing finds what it rests on. Never waits:
-//! everything is there after one plan, and what the agents then say comes as a change.
+//! Objects are created in the order in which they depend on each other.
 
 use fleet_api::conditions::events::MemberClusterEvent as Event;
 use fleet_api::conditions::member::MemberReadyToJoin;
 use fleet_api::names::MemberNamespace;
 use jiff::Timestamp;
 
-use super::belongings::{Comparison, Mailbox, MemberRole, MemberRoleBinding, NewNamespace};
 use super::observed::{NamespaceFacts, Observed};
 use super::report::{Outcome, Report};
-use super::{Plan, Write, status};
+use super::resources::{Comparison, MemberRole, MemberRoleBinding, NewNamespace, WantedInternalMemberCluster};
+use super::{Plan, Write, leave, status};
 
 pub(super) fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let member = &observed.member;
     let namespace = match MemberNamespace::of(member.name) {
         Ok(namespace) => namespace,
-        Err(error) => return not_ready(observed, Outcome::Unnameable(error), now),
+        Err(error) => return not_ready(observed, Outcome::InvalidName(error), now),
     };
-    let hold = (!(member.held && member.labelled)).then_some(Write::HoldMember);
-    if matches!(observed.namespace, NamespaceFacts::Terminating { .. }) {
-        let mut plan = not_ready(observed, Outcome::NamespaceGoing, now);
+    let hold = (!(member.has_finalizer && member.labelled)).then_some(Write::AddMemberFinalizer);
+    if let NamespaceFacts::Terminating { of_former_member, .. } = observed.namespace {
+        let mut plan = not_ready(observed, Outcome::NamespaceTerminating, now);
         plan.writes.extend(hold);
+        // The agent of the former member does not come back for its Works.
+        plan.writes.extend(of_former_member.then(|| leave::release_works(&observed.works)).into_iter().flatten());
         return plan;
     }
-    let told = status::tell(observed, Some(MemberReadyToJoin::Ready), now);
-    let mut plan = Plan::nothing(Report::of(Outcome::Prepared(told.joined.clone())));
+    let update = status::update(observed, Some(MemberReadyToJoin::Ready), now);
+    let mut plan = Plan::nothing(Report::of(Outcome::Prepared(update.joined.clone())));
     plan.writes.extend(hold);
     for (write, event) in prepare(observed, &namespace) {
         plan.writes.push(write);
         plan.report.events.push(event);
     }
-    plan.status = told.publish(observed, &mut plan.report);
+    plan.status = update.publish(observed, &mut plan.report);
     plan
 }
 
 fn not_ready(observed: &Observed<'_>, outcome: Outcome, now: Timestamp) -> Plan {
     let mut plan = Plan::nothing(Report::of(outcome));
-    plan.status = status::tell(observed, Some(MemberReadyToJoin::NotReady), now).publish(observed, &mut plan.report);
+    plan.status = status::update(observed, Some(MemberReadyToJoin::NotReady), now).publish(observed, &mut plan.report);
     plan
 }
 
@@ -49,7 +50,7 @@ fn prepare(observed: &Observed<'_>, namespace: &MemberNamespace) -> Vec<(Write, 
     match observed.namespace {
         NamespaceFacts::Missing => writes.push((Write::CreateNamespace(new()), Event::NamespaceCreated)),
         NamespaceFacts::Present { marked: false } => {
-            writes.push((Write::MarkNamespace(new()), Event::NamespacePatched));
+            writes.push((Write::LabelNamespace(new()), Event::NamespacePatched));
         }
         NamespaceFacts::Present { marked: true } | NamespaceFacts::Terminating { .. } => {}
     }
@@ -68,11 +69,15 @@ fn prepare(observed: &Observed<'_>, namespace: &MemberNamespace) -> Vec<(Write, 
         Some(Comparison::OtherRole) => writes.push((Write::ReplaceRoleBinding(binding), Event::RoleBindingUpdated)),
         Some(Comparison::Same) => {}
     }
-    let mailbox = Mailbox::to_join(member, namespace);
-    match observed.mailbox {
-        None => writes.push((Write::CreateMailbox(mailbox), Event::InternalMemberClusterCreated)),
-        Some(found) if !mailbox.is(found.spec) => {
-            writes.push((Write::UpdateMailbox(mailbox), Event::InternalMemberClusterSpecUpdated));
+    let internal_member_cluster = WantedInternalMemberCluster::to_join(member, namespace);
+    match observed.internal_member_cluster {
+        None => writes
+            .push((Write::CreateInternalMemberCluster(internal_member_cluster), Event::InternalMemberClusterCreated)),
+        Some(found) if !internal_member_cluster.is(found.spec) => {
+            writes.push((
+                Write::UpdateInternalMemberCluster(internal_member_cluster),
+                Event::InternalMemberClusterSpecUpdated,
+            ));
         }
         Some(_) => {}
     }

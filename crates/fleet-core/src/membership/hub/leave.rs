@@ -1,8 +1,7 @@
 //! How a member leaves.
 //!
-//! Decides whom to ask, how long to wait, and when what the member has on the hub is taken away. What was placed on the
-//! cluster stays there: its Works lose their finalizers before they go, so that nobody cleans up after them. Never lets
-//! the MemberCluster go before its namespace is gone.
+//! The placed objects stay on the cluster: the Works lose their finalizers before they are deleted, so that no agent
+//! cleans up after them. Never removes the finalizer of the MemberCluster before its namespace is gone.
 
 use fleet_api::conditions::events::MemberClusterEvent;
 use fleet_api::conditions::member::MemberJoined;
@@ -11,34 +10,44 @@ use fleet_api::time::Time;
 use fleet_api::types::ClusterState;
 use jiff::{SignedDuration, Timestamp};
 
-use super::belongings::Mailbox;
-use super::observed::{MailboxFacts, NamespaceFacts, Observed};
-use super::report::{Clearance, Leaving, Outcome, Report};
+use super::observed::{InternalMemberClusterFacts, NamespaceFacts, Observed, WorkFacts};
+use super::report::{Leaving, Outcome, RemovalReason, Report};
+use super::resources::WantedInternalMemberCluster;
 use super::{Plan, Write, status};
 use crate::membership::after;
 use crate::plan::Wake;
 
-/// A namespace without finalizers of its own goes within seconds; one that takes this long needs a person.
+/// A namespace without finalizers of its own terminates within seconds. After this time a person must look at it.
 pub const NAMESPACE_STUCK_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 pub(super) fn plan(observed: &Observed<'_>, leaving_since: Timestamp, now: Timestamp) -> Plan {
-    if !observed.member.held {
-        return at(Leaving::NotHeld);
+    if !observed.member.has_finalizer {
+        return abandoned(&observed.namespace, &observed.works);
     }
-    // A member that can have no namespace has none to wait for.
+    // A name that cannot have a namespace has none to wait for.
     let Ok(namespace) = MemberNamespace::of(observed.member.name) else { return release() };
-    match (observed.namespace, observed.mailbox) {
+    match (observed.namespace, observed.internal_member_cluster) {
         (NamespaceFacts::Missing, _) => release(),
-        (NamespaceFacts::Terminating { since }, _) => await_namespace(observed, since, now),
+        (NamespaceFacts::Terminating { since, .. }, _) => await_namespace(observed, since, now),
         (NamespaceFacts::Present { .. }, None) => {
-            let mut plan = at(Leaving::Clearing(Clearance::NoMailbox));
+            let mut plan = at(Leaving::Removing(RemovalReason::NoInternalMemberCluster));
             plan.writes = clear(observed, &namespace);
             plan
         }
-        (NamespaceFacts::Present { .. }, Some(mailbox)) => {
-            await_agent(observed, &namespace, mailbox, leaving_since, now)
+        (NamespaceFacts::Present { .. }, Some(internal_member_cluster)) => {
+            await_agent(observed, &namespace, internal_member_cluster, leaving_since, now)
         }
     }
+}
+
+/// What to do for a namespace whose MemberCluster is gone or no longer has our finalizer. No agent handles its Works
+/// any more, so their finalizers would block the namespace for ever. Removing the finalizer of a Work deletes nothing
+/// on the member.
+pub(super) fn abandoned(namespace: &NamespaceFacts, works: &[WorkFacts<'_>]) -> Plan {
+    let NamespaceFacts::Terminating { since, .. } = *namespace else { return at(Leaving::NoFinalizer) };
+    let mut plan = at(Leaving::AbandonedNamespace { since });
+    plan.writes = release_works(works);
+    plan
 }
 
 fn at(leaving: Leaving) -> Plan {
@@ -47,18 +56,18 @@ fn at(leaving: Leaving) -> Plan {
 
 fn release() -> Plan {
     let mut plan = at(Leaving::Released);
-    plan.writes.push(Write::ReleaseMember);
+    plan.writes.push(Write::RemoveMemberFinalizer);
     plan
 }
 
-/// Works that come to light only now must not keep the namespace either.
+/// Works that appear while the namespace terminates must not block it either.
 fn await_namespace(observed: &Observed<'_>, since: Timestamp, now: Timestamp) -> Plan {
     let stuck_at = after(since, NAMESPACE_STUCK_AFTER);
     let stuck = now >= stuck_at;
     let mut plan = at(Leaving::AwaitingNamespace { since, stuck });
-    plan.writes = release_works(observed);
-    if observed.mailbox.is_some() {
-        plan.status = status::tell(observed, None, now).publish(observed, &mut plan.report);
+    plan.writes = release_works(&observed.works);
+    if observed.internal_member_cluster.is_some() {
+        plan.status = status::update(observed, None, now).publish(observed, &mut plan.report);
     }
     plan.wake = if stuck { Wake::OnChange } else { Wake::At(stuck_at) };
     plan
@@ -67,48 +76,53 @@ fn await_namespace(observed: &Observed<'_>, since: Timestamp, now: Timestamp) ->
 fn await_agent(
     observed: &Observed<'_>,
     namespace: &MemberNamespace,
-    mailbox: MailboxFacts<'_>,
+    internal_member_cluster: InternalMemberClusterFacts<'_>,
     leaving_since: Timestamp,
     now: Timestamp,
 ) -> Plan {
-    let told = status::tell(observed, None, now);
-    let asked_at = asked_at(mailbox, leaving_since);
-    // What cannot be noted must not be counted from.
+    let update = status::update(observed, None, now);
+    let leave_requested_at = leave_requested_at(internal_member_cluster, leaving_since);
+    // If the leave request is not recorded on the object yet, the force-delete timer starts no earlier than now.
     let from_now = Time::new(now).instant().max(leaving_since);
-    let forced_at = after(asked_at.unwrap_or(from_now), observed.settings.force_delete_after);
-    let clearance = match told.joined {
-        MemberJoined::Left => Some(Clearance::AgentsLeft),
-        _ => (asked_at.is_some() && now >= forced_at).then_some(Clearance::Forced),
+    let forced_at = after(leave_requested_at.unwrap_or(from_now), observed.settings.force_delete_after);
+    let clearance = match update.joined {
+        MemberJoined::Left => Some(RemovalReason::AgentsLeft),
+        _ => (leave_requested_at.is_some() && now >= forced_at).then_some(RemovalReason::Forced),
     };
-    let mut plan = at(clearance.map_or(Leaving::AwaitingAgent { forced_at }, Leaving::Clearing));
+    let mut plan = at(clearance.map_or(Leaving::AwaitingAgent { forced_at }, Leaving::Removing));
     match clearance {
         Some(_) => plan.writes = clear(observed, namespace),
         None => plan.wake = Wake::At(forced_at),
     }
-    if clearance.is_none() && asked_at.is_none() {
-        let order = Mailbox::to_leave(&observed.member, namespace, mailbox.spec, now);
-        plan.writes.push(Write::UpdateMailbox(order));
+    if clearance.is_none() && leave_requested_at.is_none() {
+        let wanted =
+            WantedInternalMemberCluster::to_leave(&observed.member, namespace, internal_member_cluster.spec, now);
+        plan.writes.push(Write::UpdateInternalMemberCluster(wanted));
         plan.report.events.push(MemberClusterEvent::InternalMemberClusterSpecUpdated);
     }
-    plan.status = told.publish(observed, &mut plan.report);
+    plan.status = update.publish(observed, &mut plan.report);
     plan
 }
 
-/// Since when the agent knows that it shall leave. Nobody is let go by force who was not asked: a healthy agent that has
-/// not heard of it, as after a hub was away, would take what its Works placed off the cluster.
-fn asked_at(mailbox: MailboxFacts<'_>, leaving_since: Timestamp) -> Option<Timestamp> {
-    let noted = mailbox.asked_to_leave_at.unwrap_or(leaving_since);
-    (mailbox.spec.state == ClusterState::Leave).then_some(noted.max(leaving_since))
+/// When the agent was asked to leave. A member is never force-deleted without a leave request: a healthy agent that
+/// does not know of it would delete the placed objects when its Works are deleted, for example after the hub was
+/// down.
+fn leave_requested_at(
+    internal_member_cluster: InternalMemberClusterFacts<'_>,
+    leaving_since: Timestamp,
+) -> Option<Timestamp> {
+    let noted = internal_member_cluster.leave_requested_at.unwrap_or(leaving_since);
+    (internal_member_cluster.spec.state == ClusterState::Leave).then_some(noted.max(leaving_since))
 }
 
 fn clear(observed: &Observed<'_>, namespace: &MemberNamespace) -> Vec<Write> {
-    let mut writes = release_works(observed);
+    let mut writes = release_works(&observed.works);
     writes.push(Write::DeleteNamespace { namespace: namespace.clone() });
     writes
 }
 
-fn release_works(observed: &Observed<'_>) -> Vec<Write> {
-    let mut held: Vec<_> = observed.works.iter().filter(|work| work.held).map(|work| work.name).collect();
+pub(super) fn release_works(works: &[WorkFacts<'_>]) -> Vec<Write> {
+    let mut held: Vec<_> = works.iter().filter(|work| work.has_finalizer).map(|work| work.name).collect();
     held.sort_unstable();
-    held.into_iter().map(|work| Write::ReleaseWork { work: work.to_owned() }).collect()
+    held.into_iter().map(|work| Write::RemoveWorkFinalizer { work: work.to_owned() }).collect()
 }

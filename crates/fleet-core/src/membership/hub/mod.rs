@@ -1,49 +1,47 @@
-//! How the hub takes a cluster in and lets it go.
+//! How the hub adds a cluster to the fleet and removes it.
 //!
-//! Decides from a MemberCluster, what belongs to it on the hub and what its agents report: the namespace with the rights
-//! of the member's identity, the mailbox, the finalizer, the status. A plan wakes by time only while a member is
-//! leaving: when waiting for its agent ends, and when a namespace takes suspiciously long to go. Never touches what was
-//! placed on the cluster.
+//! A plan wakes by time only while a member leaves: when the wait for its agent ends, and when the namespace has been
+//! terminating for suspiciously long. Never touches objects placed on the cluster.
 //!
 //! | file | step |
 //! |---|---|
 //! | `observed` | the facts |
-//! | `belongings` | what a member has on the hub, as objects |
-//! | `join`, `leave` | what to do for a member that stays, and for one that goes |
-//! | `status` | what the agents' reports come to |
-//! | `report` | what was found out, as values |
+//! | `resources` | the objects of a member on the hub |
+//! | `join`, `leave` | the plan for a member that stays, and for one that leaves |
+//! | `status` | the status of the MemberCluster |
+//! | `report` | the result of a plan as values |
 
-mod belongings;
 mod join;
 mod leave;
 mod observed;
 mod report;
+mod resources;
 mod status;
 
 use fleet_api::names::MemberNamespace;
 use fleet_api::types::MemberClusterStatus;
 use jiff::Timestamp;
 
-pub use belongings::{Mailbox, MemberRole, MemberRoleBinding, NewNamespace, owner_of};
 pub use leave::NAMESPACE_STUCK_AFTER;
-pub use observed::{MailboxFacts, MemberFacts, NamespaceFacts, Observed, Settings, WorkFacts};
-pub use report::{Clearance, Leaving, Outcome, Report};
+pub use observed::{InternalMemberClusterFacts, MemberFacts, NamespaceFacts, Observed, Settings, WorkFacts};
+pub use report::{Leaving, Outcome, RemovalReason, Report};
+pub use resources::{MemberRole, MemberRoleBinding, NewNamespace, WantedInternalMemberCluster, owner_of};
 
 use crate::plan::{self, ObjectWrite};
 
 pub type Plan = plan::Plan<Write, MemberClusterStatus, Report>;
 
-/// One write to the MemberCluster or to something that belongs to it.
+/// One write to the MemberCluster or to an object that belongs to it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     /// Adds our finalizer to the MemberCluster, and the label that repeats its name.
-    HoldMember,
-    /// Takes our finalizer from the MemberCluster.
-    ReleaseMember,
+    AddMemberFinalizer,
+    /// Removes our finalizer from the MemberCluster.
+    RemoveMemberFinalizer,
     CreateNamespace(NewNamespace),
-    /// Adds the label by which a member's namespace is known.
-    MarkNamespace(NewNamespace),
-    /// Deletes the member's namespace and with it everything in it.
+    /// Adds the label that marks namespaces of members.
+    LabelNamespace(NewNamespace),
+    /// Deletes the member's namespace with its content.
     DeleteNamespace {
         namespace: MemberNamespace,
     },
@@ -53,13 +51,13 @@ pub enum Write {
     CreateRoleBinding(MemberRoleBinding),
     /// Sets the subjects.
     UpdateRoleBinding(MemberRoleBinding),
-    /// Deletes the role binding and creates it anew, because which role it gives cannot be changed.
+    /// Deletes and recreates the role binding, because its role reference is immutable.
     ReplaceRoleBinding(MemberRoleBinding),
-    CreateMailbox(Mailbox),
+    CreateInternalMemberCluster(WantedInternalMemberCluster),
     /// Sets the spec.
-    UpdateMailbox(Mailbox),
-    /// Takes all finalizers from a Work in the member's namespace.
-    ReleaseWork {
+    UpdateInternalMemberCluster(WantedInternalMemberCluster),
+    /// Removes all finalizers from a Work in the member's namespace.
+    RemoveWorkFinalizer {
         work: String,
     },
 }
@@ -67,16 +65,19 @@ pub enum Write {
 impl ObjectWrite for Write {
     fn object(&self) -> (&'static str, &str) {
         match self {
-            Write::HoldMember | Write::ReleaseMember => ("member", ""),
+            Write::AddMemberFinalizer | Write::RemoveMemberFinalizer => ("member", ""),
             Write::CreateNamespace(NewNamespace { name: namespace })
-            | Write::MarkNamespace(NewNamespace { name: namespace })
+            | Write::LabelNamespace(NewNamespace { name: namespace })
             | Write::DeleteNamespace { namespace } => ("namespace", namespace.as_str()),
             Write::CreateRole(role) | Write::UpdateRole(role) => ("role", &role.name),
             Write::CreateRoleBinding(binding)
             | Write::UpdateRoleBinding(binding)
             | Write::ReplaceRoleBinding(binding) => ("role binding", &binding.name),
-            Write::CreateMailbox(mailbox) | Write::UpdateMailbox(mailbox) => ("mailbox", &mailbox.name),
-            Write::ReleaseWork { work } => ("work", work),
+            Write::CreateInternalMemberCluster(internal_member_cluster)
+            | Write::UpdateInternalMemberCluster(internal_member_cluster) => {
+                ("InternalMemberCluster", &internal_member_cluster.name)
+            }
+            Write::RemoveWorkFinalizer { work } => ("work", work),
         }
     }
 
@@ -84,12 +85,19 @@ impl ObjectWrite for Write {
         matches!(self, Write::DeleteNamespace { .. })
     }
 
-    fn lets_subject_go(&self) -> bool {
-        matches!(self, Write::ReleaseMember)
+    fn removes_finalizer(&self) -> bool {
+        matches!(self, Write::RemoveMemberFinalizer)
     }
 }
 
-/// What to do so that the cluster can join, or leave, and its status tells what its agents report.
+/// The plan for a member namespace without a MemberCluster: removes only what blocks its termination.
+pub fn plan_without_member(namespace: &NamespaceFacts, works: &[WorkFacts<'_>]) -> Plan {
+    let plan = leave::abandoned(namespace, works);
+    debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
+    plan
+}
+
+/// The plan that lets a cluster join or leave and copies its agents' reports into its status.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let plan = match observed.member.leaving_since {
         None => join::plan(observed, now),

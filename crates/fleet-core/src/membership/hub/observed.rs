@@ -1,7 +1,4 @@
-//! The facts that a MemberCluster's plan rests on, each read once from its object.
-//!
-//! Decides what an object means: whether a namespace is going, whether a mark is there. Objects are borrowed, never
-//! copied. Never decides what to do about them.
+//! The facts for a plan of a MemberCluster, borrowed from the objects.
 
 use fleet_api::kinds::{InternalMemberCluster, MemberCluster, Work};
 use fleet_api::names::ClusterName;
@@ -14,25 +11,25 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Everything that one plan is made from. What belongs to the member is found by its name in its namespace.
+/// Everything that a plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
     pub member: MemberFacts<'a>,
     pub namespace: NamespaceFacts,
     pub role: Option<&'a Role>,
     pub role_binding: Option<&'a RoleBinding>,
-    pub mailbox: Option<MailboxFacts<'a>>,
+    pub internal_member_cluster: Option<InternalMemberClusterFacts<'a>>,
     /// All Works in the member's namespace, in any order.
     pub works: Vec<WorkFacts<'a>>,
     pub settings: Settings,
 }
 
-/// How the hub agent was told to treat members.
+/// Settings of the hub agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Whether the two networking agents have to join too.
     pub networking_agents: bool,
-    /// So long after it was asked to leave, a member that does not answer is let go without it.
+    /// How long the hub waits after the leave request before it removes a member whose agent does not answer.
     pub force_delete_after: SignedDuration,
 }
 
@@ -46,11 +43,11 @@ impl Default for Settings {
 pub struct MemberFacts<'a> {
     pub name: &'a ClusterName,
     pub generation: i64,
-    /// When its deletion was asked for.
+    /// The deletion timestamp.
     pub leaving_since: Option<Timestamp>,
-    /// Whether our finalizer is on it.
-    pub held: bool,
-    /// Whether the label that repeats its name is right.
+    /// Whether the MemberCluster has our finalizer.
+    pub has_finalizer: bool,
+    /// Whether the label with the member's name is correct.
     pub labelled: bool,
     pub spec: &'a MemberClusterSpec,
     pub status: Option<&'a MemberClusterStatus>,
@@ -63,7 +60,7 @@ impl<'a> MemberFacts<'a> {
             name,
             generation: member.generation(),
             leaving_since: metadata.deletion_timestamp.as_ref().map(|time| time.0),
-            held: metadata.finalizers.iter().flatten().any(|one| one == finalizers::MEMBER_CLUSTER),
+            has_finalizer: metadata.finalizers.iter().flatten().any(|one| one == finalizers::MEMBER_CLUSTER),
             labelled: label(metadata, labels::MEMBER_NAME) == Some(name.as_str()),
             spec: &member.spec,
             status: member.status.as_ref(),
@@ -76,19 +73,28 @@ impl<'a> MemberFacts<'a> {
 pub enum NamespaceFacts {
     Missing,
     Present {
-        /// Whether it has the label by which a member's namespace is known.
+        /// Whether it has the label that marks namespaces of members.
         marked: bool,
     },
     Terminating {
         since: Timestamp,
+        /// Whether it belongs to a deleted MemberCluster of the same name.
+        of_former_member: bool,
     },
 }
 
 impl NamespaceFacts {
-    pub fn of(namespace: Option<&Namespace>) -> Self {
+    /// `member` is the MemberCluster of that name, if there is one.
+    pub fn of(namespace: Option<&Namespace>, member: Option<&MemberCluster>) -> Self {
         let Some(Namespace { metadata, .. }) = namespace else { return NamespaceFacts::Missing };
+        let uid = member.and_then(|member| member.metadata.uid.as_ref());
+        let owners = metadata.owner_references.iter().flatten();
+        let mut owners = owners.filter(|owner| owner.kind == MemberCluster::INFO.kind);
         match &metadata.deletion_timestamp {
-            Some(time) => NamespaceFacts::Terminating { since: time.0 },
+            Some(time) => NamespaceFacts::Terminating {
+                since: time.0,
+                of_former_member: member.is_none() || owners.any(|owner| Some(&owner.uid) != uid),
+            },
             None => NamespaceFacts::Present {
                 marked: label(metadata, labels::IS_FLEET_RESOURCE) == Some(label_values::TRUE),
             },
@@ -96,28 +102,36 @@ impl NamespaceFacts {
     }
 }
 
-/// The mailbox: what the member's agents are asked for, and what they report.
+/// The InternalMemberCluster: the state that the hub requests, and what the agents report.
 #[derive(Debug, Clone, Copy)]
-pub struct MailboxFacts<'a> {
+pub struct InternalMemberClusterFacts<'a> {
     pub spec: &'a InternalMemberClusterSpec,
     pub status: Option<&'a InternalMemberClusterStatus>,
-    /// When the member was asked to leave; `None` if that was not noted, as by hubs of other releases.
-    pub asked_to_leave_at: Option<Timestamp>,
+    /// When the member was asked to leave; `None` if that was not recorded, as by hubs of other releases.
+    pub leave_requested_at: Option<Timestamp>,
 }
 
-impl<'a> MailboxFacts<'a> {
-    pub fn of(mailbox: &'a InternalMemberCluster) -> Self {
-        let asked = mailbox.metadata.annotations.as_ref().and_then(|all| all.get(annotations::ASKED_TO_LEAVE_AT));
-        let asked_to_leave_at = asked.and_then(|text| text.parse().ok());
-        Self { spec: &mailbox.spec, status: mailbox.status.as_ref(), asked_to_leave_at }
+impl<'a> InternalMemberClusterFacts<'a> {
+    pub fn of(internal_member_cluster: &'a InternalMemberCluster) -> Self {
+        let asked = internal_member_cluster
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(annotations::LEAVE_REQUESTED_AT));
+        let leave_requested_at = asked.and_then(|text| text.parse().ok());
+        Self {
+            spec: &internal_member_cluster.spec,
+            status: internal_member_cluster.status.as_ref(),
+            leave_requested_at,
+        }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkFacts<'a> {
     pub name: &'a str,
-    /// Whether any finalizer is on it, ours or another's.
-    pub held: bool,
+    /// Whether the Work has any finalizer, ours or another's.
+    pub has_finalizer: bool,
 }
 
 impl<'a> WorkFacts<'a> {
@@ -125,7 +139,7 @@ impl<'a> WorkFacts<'a> {
         let metadata = &work.metadata;
         Self {
             name: metadata.name.as_deref().unwrap_or_default(),
-            held: metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty()),
+            has_finalizer: metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty()),
         }
     }
 }

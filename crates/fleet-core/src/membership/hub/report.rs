@@ -1,6 +1,4 @@
-//! What a MemberCluster's plan found out, as values.
-//!
-//! Decides the vocabulary; `diagnose`, metrics and events render from here. Never decides which value holds.
+//! The result of a MemberCluster's plan as values; `diagnose`, metrics and events render them.
 
 use fleet_api::conditions::events::MemberClusterEvent;
 use fleet_api::conditions::member::MemberJoined;
@@ -9,13 +7,12 @@ use jiff::Timestamp;
 
 use crate::membership::Counter;
 
-/// What a plan rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub outcome: Outcome,
-    /// What happens with this plan, in the order in which it does.
+    /// Events to emit, in order.
     pub events: Vec<MemberClusterEvent>,
-    /// What is to be counted once the plan's status is written.
+    /// The counter to increment when the plan's status has been written.
     pub counted: Option<Counter>,
 }
 
@@ -25,28 +22,33 @@ impl Report {
     }
 }
 
-/// Where the member stands.
+/// The state of the member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has everything it needs on the hub, and this is what its agents say.
+    /// It has all its objects on the hub; the value says what its agents report.
     Prepared(MemberJoined),
-    /// It can have no namespace, so it cannot join under this name.
-    Unnameable(NameError),
-    /// Somebody deletes its namespace; it gets a new one when that is gone.
-    NamespaceGoing,
+    /// Its name cannot be part of a namespace name, so it cannot join.
+    InvalidName(NameError),
+    /// Its namespace is being deleted; it gets a new one afterwards.
+    NamespaceTerminating,
     Leaving(Leaving),
 }
 
-/// How far a member that leaves has come.
+/// The progress of a member that leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
-    /// We hold nothing of it.
-    NotHeld,
+    /// The MemberCluster does not have our finalizer, and its namespace stays.
+    NoFinalizer,
+    /// The MemberCluster is gone, or lost our finalizer, while its namespace terminates; the finalizers of its Works
+    /// are removed.
+    AbandonedNamespace {
+        since: Timestamp,
+    },
     AwaitingAgent {
         forced_at: Timestamp,
     },
-    /// What it has on the hub is taken away.
-    Clearing(Clearance),
+    /// Its objects on the hub are deleted.
+    Removing(RemovalReason),
     AwaitingNamespace {
         since: Timestamp,
         /// It takes so long that a person should look.
@@ -55,12 +57,12 @@ pub enum Leaving {
     Released,
 }
 
-/// Why a member's belongings may be taken away.
+/// Why the objects of a member may be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clearance {
+pub enum RemovalReason {
     AgentsLeft,
-    /// There is nobody to be asked through it.
-    NoMailbox,
-    /// The agent was asked to leave and has not answered for too long.
+    /// Without it, no agent can be asked to leave.
+    NoInternalMemberCluster,
+    /// The agent was asked to leave and has not answered in time.
     Forced,
 }

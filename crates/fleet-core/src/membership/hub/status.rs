@@ -1,33 +1,33 @@
-//! What the agents' reports come to on the MemberCluster.
-//!
-//! Decides what is copied from the mailbox, whether the member counts as joined, and what of that is news. Never
-//! decides what to do about it.
+//! The status of the MemberCluster, computed from the reports of its agents, and the events that follow from a
+//! change.
 
 use std::collections::BTreeSet;
 
 use fleet_api::conditions::events::MemberClusterEvent;
-use fleet_api::conditions::member::{AgentJoined, MemberJoined, MemberReadyToJoin};
+use fleet_api::conditions::member::{AgentJoined, MemberJoined, MemberPropertiesUsable, MemberReadyToJoin};
 use fleet_api::conditions::{Condition, ConditionState, ConditionStatus, Finding, decode_ignoring_generation, put};
-use fleet_api::types::{AgentStatus, AgentType, InternalMemberClusterStatus, MemberClusterStatus};
+use fleet_api::quantity::Quantity;
+use fleet_api::types::{AgentStatus, AgentType, IntOrString, InternalMemberClusterStatus, MemberClusterStatus};
+use fleet_api::well_known::properties;
 use jiff::Timestamp;
 
 use super::observed::Observed;
 use super::report::Report;
 use crate::membership::Counter;
 
-/// What a status shall be and how it got there.
+/// A new status, and the Joined condition in it.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct StatusUpdate {
     pub joined: MemberJoined,
     status: MemberClusterStatus,
 }
 
-/// The status after the mailbox was read. `ready` stays as it is where nothing is given.
-pub(super) fn tell(observed: &Observed<'_>, ready: Option<MemberReadyToJoin>, now: Timestamp) -> Told {
+/// The status with the reports of the InternalMemberCluster. Keeps the ReadyToJoin condition if `ready` is `None`.
+pub(super) fn update(observed: &Observed<'_>, ready: Option<MemberReadyToJoin>, now: Timestamp) -> StatusUpdate {
     let member = &observed.member;
     let generation = member.generation;
     let mut status = member.status.cloned().unwrap_or_default();
-    let reported = observed.mailbox.and_then(|mailbox| mailbox.status);
+    let reported = observed.internal_member_cluster.and_then(|internal_member_cluster| internal_member_cluster.status);
     if let Some(reported) = reported {
         copy(&mut status, reported, generation);
     }
@@ -37,19 +37,58 @@ pub(super) fn tell(observed: &Observed<'_>, ready: Option<MemberReadyToJoin>, no
         put(&mut status.conditions, ready.finding(generation), now);
     }
     put(&mut status.conditions, joined.finding(generation), now);
+    if let Some(usable) = judge_properties(&status) {
+        put(&mut status.conditions, usable.finding(generation), now);
+    }
     for condition in reported.into_iter().flat_map(|reported| &reported.conditions) {
         if !is_ours(&condition.type_) {
-            // The transition is the member's, and so is its time.
+            // The condition keeps the transition time that the member reported.
             let since = condition.last_transition_time.instant();
             put(&mut status.conditions, Finding::repeated(condition, generation), since);
         }
     }
-    Told { joined, status }
+    StatusUpdate { joined, status }
 }
 
-/// Conditions that only the hub may write: a member must not speak for it.
+/// Conditions that only the hub writes; a member's report must not overwrite them.
 fn is_ours(type_: &str) -> bool {
-    [MemberReadyToJoin::type_word(()), MemberJoined::type_word(())].contains(&type_)
+    [MemberReadyToJoin::type_word(()), MemberJoined::type_word(()), MemberPropertiesUsable::type_word(())]
+        .contains(&type_)
+}
+
+/// Maximum number of properties that the condition names; a member may report any number.
+const NAMED_PROPERTIES: usize = 5;
+/// Properties that are not quantities.
+const TEXTS: [&str; 3] = [properties::KUBERNETES_VERSION, properties::ENTRYPOINT, properties::CERTIFICATE_AUTHORITY];
+
+/// Whether the scheduler can use the reported properties. Returns `None` for a member that has always reported
+/// quantities.
+fn judge_properties(status: &MemberClusterStatus) -> Option<MemberPropertiesUsable> {
+    let is_quantity = |text: &str| text.parse::<Quantity>().is_ok();
+    let reported = status
+        .observed
+        .properties
+        .iter()
+        .filter(|(name, found)| !TEXTS.contains(&name.as_str()) && !is_quantity(&found.value));
+    let mut unusable: Vec<String> = reported.map(|(name, _)| format!("{name:?}")).collect();
+    if let Some(usage) = &status.observed.resource_usage {
+        for (amount, list) in
+            [("total", &usage.capacity), ("allocatable", &usage.allocatable), ("available", &usage.available)]
+        {
+            let texts =
+                list.iter().filter(|(_, found)| matches!(found, IntOrString::String(text) if !is_quantity(text)));
+            unusable.extend(texts.map(|(name, _)| format!("\"{}/{amount}-{name}\"", properties::RESOURCE_PREFIX)));
+        }
+    }
+    if unusable.is_empty() {
+        let type_ = MemberPropertiesUsable::type_word(());
+        let was_told = status.conditions.iter().any(|condition| condition.type_ == type_);
+        return was_told.then_some(MemberPropertiesUsable::Usable);
+    }
+    let more = unusable.len().saturating_sub(NAMED_PROPERTIES);
+    unusable.truncate(NAMED_PROPERTIES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(MemberPropertiesUsable::NotQuantities { properties: unusable.join(", ") + &more })
 }
 
 fn copy(status: &mut MemberClusterStatus, reported: &InternalMemberClusterStatus, generation: i64) {
@@ -69,7 +108,7 @@ fn expected_agents(networking: bool) -> &'static [AgentType] {
     if networking { ALL } else { &ALL[..1] }
 }
 
-/// What all expected agents together say. Agents that nobody expects have no say.
+/// The state that all expected agents together report. Other agents are ignored.
 fn judge(observed: &Observed<'_>, agents: &[AgentStatus]) -> MemberJoined {
     let cluster = observed.member.name.to_string();
     let expected = expected_agents(observed.settings.networking_agents);
@@ -94,8 +133,8 @@ fn judge(observed: &Observed<'_>, agents: &[AgentStatus]) -> MemberJoined {
     }
 }
 
-impl Told {
-    /// Puts what is new into the report and gives the status, if it is not what is there.
+impl StatusUpdate {
+    /// Adds events to the report and returns the status if it differs from the stored one.
     pub(super) fn publish(self, observed: &Observed<'_>, report: &mut Report) -> Option<MemberClusterStatus> {
         let before = observed.member.status;
         if before == Some(&self.status) {
@@ -118,7 +157,7 @@ impl Told {
     }
 }
 
-/// The new status of a condition, if it is another than before.
+/// The new status of a condition, if it has changed.
 fn turned_to(before: &[Condition], after: &[Condition], type_: &str) -> Option<ConditionStatus> {
     let status = |conditions: &[Condition]| conditions.iter().find(|one| one.type_ == type_).map(|one| one.status);
     status(after).filter(|new| status(before) != Some(*new))

@@ -1,13 +1,12 @@
-//! The inventory entry of a joined member, for other tools.
+//! The ClusterProfile of a joined member, for other tools.
 //!
-//! Decides from a MemberCluster and the ClusterProfile of its name: whether there is one, what it says, and when it goes.
-//! A plan wakes by time when silence of the member becomes news. Never takes over an entry of another manager, and never
-//! deletes one.
+//! A plan wakes by time when a heartbeat would be lost. Never takes over or deletes a ClusterProfile of another
+//! manager.
 //!
 //! | file | step |
 //! |---|---|
 //! | `observed` | the facts |
-//! | `status` | what the entry says of the cluster |
+//! | `status` | the status of the ClusterProfile |
 
 mod observed;
 mod status;
@@ -28,13 +27,13 @@ use crate::plan::{self, ObjectWrite, Wake};
 
 pub type Plan = plan::Plan<Write, ClusterProfileStatus, Report>;
 
-/// One write to the MemberCluster or to its inventory entry. The plan's status is the entry's.
+/// One write to the MemberCluster or to its ClusterProfile. The plan's status is that of the ClusterProfile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Adds the inventory's finalizer to the MemberCluster.
-    HoldMember,
-    /// Takes the inventory's finalizer from the MemberCluster.
-    ReleaseMember,
+    /// Adds the finalizer of this controller to the MemberCluster.
+    AddMemberFinalizer,
+    /// Removes the finalizer of this controller from the MemberCluster.
+    RemoveMemberFinalizer,
     CreateProfile(WantedProfile),
     /// Sets spec and label.
     UpdateProfile(WantedProfile),
@@ -46,7 +45,7 @@ pub enum Write {
 impl ObjectWrite for Write {
     fn object(&self) -> (&'static str, &str) {
         match self {
-            Write::HoldMember | Write::ReleaseMember => ("member", ""),
+            Write::AddMemberFinalizer | Write::RemoveMemberFinalizer => ("member", ""),
             Write::CreateProfile(WantedProfile { cluster: profile })
             | Write::UpdateProfile(WantedProfile { cluster: profile })
             | Write::DeleteProfile { profile } => ("profile", profile.as_str()),
@@ -57,12 +56,12 @@ impl ObjectWrite for Write {
         matches!(self, Write::DeleteProfile { .. })
     }
 
-    fn lets_subject_go(&self) -> bool {
-        matches!(self, Write::ReleaseMember)
+    fn removes_finalizer(&self) -> bool {
+        matches!(self, Write::RemoveMemberFinalizer)
     }
 }
 
-/// The entry of a member as it shall be, but for its status.
+/// A ClusterProfile as it should be, without status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedProfile {
     pub cluster: ClusterName,
@@ -76,7 +75,7 @@ impl WantedProfile {
         }
     }
 
-    /// The labels that the entry has at least.
+    /// The labels that every ClusterProfile has.
     pub fn labels() -> BTreeMap<String, String> {
         BTreeMap::from([(labels::CLUSTER_MANAGER.to_owned(), label_values::CLUSTER_MANAGER.to_owned())])
     }
@@ -89,33 +88,32 @@ impl WantedProfile {
     }
 }
 
-/// What a plan rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub outcome: Outcome,
-    /// Somebody had changed the entry, and the change is taken back.
+    /// Another writer had changed the ClusterProfile; the plan reverts that.
     pub reverted: bool,
 }
 
-/// Where the entry stands.
+/// The state of the ClusterProfile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// There is no such member, and no entry of ours.
+    /// There is no such member, and no ClusterProfile of ours.
     Nothing,
-    /// The entry of a member that is going or gone is taken away.
+    /// The member is being deleted or is gone; its ClusterProfile is deleted.
     Removing,
-    /// The member has not joined since it was last changed; an entry that is there stays as it is.
+    /// The member has not joined in its current generation. An existing ClusterProfile stays as it is.
     AwaitingJoin,
-    /// Another manager has an entry of this name, and who manages an entry cannot be changed.
+    /// Another manager has a ClusterProfile of this name, and the manager is immutable.
     ManagedByAnother {
         manager: String,
     },
-    /// Somebody deletes the entry; a new one is made when it is gone.
-    ProfileGoing,
+    /// The ClusterProfile is being deleted; a new one is created afterwards.
+    ProfileTerminating,
     Kept(ControlPlaneHealthy),
 }
 
-/// What to do so that the inventory has an entry exactly for the members that joined, and the entry tells the truth.
+/// Keeps one ClusterProfile for every joined member, with a current status.
 pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let plan = match &observed.member {
         None => remove(observed, None),
@@ -132,10 +130,10 @@ fn at(outcome: Outcome) -> Plan {
 
 fn remove(observed: &Observed<'_>, member: Option<&MemberFacts<'_>>) -> Plan {
     let ours = observed.profile.as_ref().is_some_and(|profile| profile.is_ours() && !profile.deleting);
-    let held = member.is_some_and(|member| member.held);
+    let held = member.is_some_and(|member| member.has_finalizer);
     let mut plan = at(if ours || held { Outcome::Removing } else { Outcome::Nothing });
     plan.writes.extend(ours.then(|| Write::DeleteProfile { profile: observed.cluster.clone() }));
-    plan.writes.extend(held.then_some(Write::ReleaseMember));
+    plan.writes.extend(held.then_some(Write::RemoveMemberFinalizer));
     plan
 }
 
@@ -144,20 +142,20 @@ fn keep(observed: &Observed<'_>, member: &MemberFacts<'_>, now: Timestamp) -> Pl
         return at(Outcome::AwaitingJoin);
     }
     let wanted = WantedProfile { cluster: observed.cluster.clone() };
-    let hold = (!member.held).then_some(Write::HoldMember);
+    let hold = (!member.has_finalizer).then_some(Write::AddMemberFinalizer);
     let (write, generation) = match &observed.profile {
         None => (Some(Write::CreateProfile(wanted)), 1),
         Some(profile) if !profile.is_ours() => {
             return at(Outcome::ManagedByAnother { manager: profile.spec.cluster_manager.name.clone() });
         }
-        Some(profile) if profile.deleting => return at(Outcome::ProfileGoing),
+        Some(profile) if profile.deleting => return at(Outcome::ProfileTerminating),
         Some(profile) if *profile.spec != wanted.spec() => (Some(Write::UpdateProfile(wanted)), profile.generation + 1),
         Some(profile) if !profile.labelled => (Some(Write::UpdateProfile(wanted)), profile.generation),
         Some(profile) => (None, profile.generation),
     };
     let (health, news_at) = status::health(member, observed.settings, now);
     let before = observed.profile.as_ref().and_then(|profile| profile.status);
-    let status = status::tell(before, member, &health, generation, now);
+    let status = status::update(before, member, &health, generation, now);
     let mut plan = at(Outcome::Kept(health));
     plan.report.reverted = matches!(write, Some(Write::UpdateProfile(_)));
     plan.writes = hold.into_iter().chain(write).collect();

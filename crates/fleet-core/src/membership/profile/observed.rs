@@ -1,6 +1,4 @@
-//! The facts that an inventory entry's plan rests on, each read once from its object.
-//!
-//! Decides whose an entry is. Objects are borrowed, never copied. Never decides what to do about them.
+//! The facts for a plan of a ClusterProfile, borrowed from the objects.
 
 use fleet_api::conditions::Condition;
 use fleet_api::kinds::{ClusterProfile, MemberCluster};
@@ -9,22 +7,22 @@ use fleet_api::types::{ClusterProfileSpec, ClusterProfileStatus, MemberClusterSt
 use fleet_api::well_known::{finalizers, label_values, labels};
 use jiff::SignedDuration;
 
-/// Everything that one plan is made from.
+/// Everything that a plan depends on.
 #[derive(Debug, Clone)]
 pub struct Observed<'a> {
-    /// The name of both.
+    /// The name of the member and of its ClusterProfile.
     pub cluster: &'a ClusterName,
     pub member: Option<MemberFacts<'a>>,
-    /// The entry of that name in the fleet's own namespace.
+    /// The ClusterProfile of that name in the fleet's own namespace.
     pub profile: Option<ProfileFacts<'a>>,
     pub settings: Settings,
 }
 
-/// How the hub agent was told to judge members.
+/// Settings of the hub agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// A heartbeat older than this means that the cluster is out of reach. Where nobody says how old that is, a single
-    /// late heartbeat never does.
+    /// Maximum age of a heartbeat of a healthy cluster. By default a single late heartbeat does not make a cluster
+    /// unhealthy.
     pub unhealthy_after: Option<SignedDuration>,
 }
 
@@ -32,8 +30,8 @@ pub struct Settings {
 pub struct MemberFacts<'a> {
     pub generation: i64,
     pub leaving: bool,
-    /// Whether the inventory's finalizer is on it.
-    pub held: bool,
+    /// Whether the MemberCluster has the finalizer of this controller.
+    pub has_finalizer: bool,
     pub heartbeat_period: SignedDuration,
     pub status: Option<&'a MemberClusterStatus>,
 }
@@ -44,7 +42,7 @@ impl<'a> MemberFacts<'a> {
         Self {
             generation: member.generation(),
             leaving: metadata.deletion_timestamp.is_some(),
-            held: metadata.finalizers.iter().flatten().any(|one| one == finalizers::CLUSTER_PROFILE),
+            has_finalizer: metadata.finalizers.iter().flatten().any(|one| one == finalizers::CLUSTER_PROFILE),
             heartbeat_period: SignedDuration::from_secs(i64::from(member.spec.heartbeat_period_seconds())),
             status: member.status.as_ref(),
         }
@@ -59,7 +57,7 @@ impl<'a> MemberFacts<'a> {
 pub struct ProfileFacts<'a> {
     pub generation: i64,
     pub deleting: bool,
-    /// Whether the label that names us as the manager is right.
+    /// Whether the label that names us as manager is correct.
     pub labelled: bool,
     pub spec: &'a ClusterProfileSpec,
     pub status: Option<&'a ClusterProfileStatus>,

@@ -1,7 +1,6 @@
-//! What an inventory entry says of its cluster.
+//! The status of a ClusterProfile: version, access and health from the member's reports.
 //!
-//! Decides version, way of access and health from what the member reported. Properties and further conditions that others
-//! put there stay. Never decides whether there is an entry.
+//! Properties and conditions of other writers stay.
 
 use fleet_api::conditions::member::{AgentHealthy, ControlPlaneHealthy, PropertyCollectionSucceeded};
 use fleet_api::conditions::{ConditionState, ConditionStatus, decode, decode_ignoring_generation, put};
@@ -15,13 +14,13 @@ use jiff::{SignedDuration, Timestamp};
 use super::observed::{MemberFacts, Settings};
 use crate::membership::after;
 
-/// How old a heartbeat may be unless the hub agent is told otherwise.
+/// Maximum age of a heartbeat, unless the hub agent is configured otherwise.
 const UNHEALTHY_AFTER: SignedDuration = SignedDuration::from_secs(60);
-/// So many periods it may be old at least, unless told otherwise: the next one is due only after a period, and may come
-/// a little late.
+/// Minimum for that age in heartbeat periods, unless configured otherwise: the next heartbeat is due after one period
+/// and may be a little late.
 const PERIODS_MIN: i32 = 2;
 
-pub(super) fn tell(
+pub(super) fn update(
     before: Option<&ClusterProfileStatus>,
     member: &MemberFacts<'_>,
     health: &ControlPlaneHealthy,
@@ -30,9 +29,13 @@ pub(super) fn tell(
 ) -> ClusterProfileStatus {
     let mut status = before.cloned().unwrap_or_default();
     let collected = decode::<PropertyCollectionSucceeded>(member.conditions(), member.generation).is_true();
+    let version = member.status.and_then(|reported| reported.observed.properties.get(properties::KUBERNETES_VERSION));
+    // Without a property provider there is no collection condition, but the agent still reports the version.
+    let has_provider = decode_ignoring_generation::<PropertyCollectionSucceeded>(member.conditions()).any().is_some();
+    if collected || (!has_provider && version.is_some()) {
+        status.version = version.map(|property| ClusterVersion { kubernetes: property.value.clone() });
+    }
     if let Some(reported) = member.status.filter(|_| collected) {
-        let property = |name| reported.observed.properties.get(name).map(|property| property.value.clone());
-        status.version = property(properties::KUBERNETES_VERSION).map(|kubernetes| ClusterVersion { kubernetes });
         status.access_providers = vec![access(reported)];
     }
     put(&mut status.conditions, health.finding(generation), now);
@@ -52,7 +55,7 @@ fn access(reported: &MemberClusterStatus) -> AccessProvider {
     }
 }
 
-/// How the member's API server is, as far as the hub can know, and when silence alone changes that.
+/// The health of the member's API server, and when it changes if no heartbeat arrives.
 pub(super) fn health(
     member: &MemberFacts<'_>,
     settings: Settings,
@@ -78,7 +81,7 @@ pub(super) fn health(
     (verdict, lost_at)
 }
 
-/// What the hub agent is told counts as it stands, also where every heartbeat that comes a second late is then lost.
+/// A configured limit is used as it is, even if every heartbeat that is a second late then counts as lost.
 fn lost_after(member: &MemberFacts<'_>, settings: Settings) -> SignedDuration {
-    settings.unhealthy_after.unwrap_or_else(|| UNHEALTHY_AFTER.max(member.heartbeat_period * PERIODS_MIN))
+    settings.unhealthy_after.unwrap_or_else(|| UNHEALTHY_AFTER.max(member.heartbeat_period.saturating_mul(PERIODS_MIN)))
 }

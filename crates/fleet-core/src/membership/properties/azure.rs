@@ -1,7 +1,6 @@
-//! What the Azure provider tells of a cluster.
+//! Properties under the names of Azure's provider, computed without a call to Azure.
 //!
-//! Decides the properties from what it is given: nodes, pods, namespaces, version, certificate authority and prices, each
-//! of the last four only where it is collected. Never calls a cloud.
+//! Version, certificate authority, namespaces and prices are optional.
 
 use fleet_api::conditions::member::CostCollectionSucceeded;
 use fleet_api::time::Time;
@@ -10,27 +9,30 @@ use fleet_api::well_known::properties::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use super::costs::{PriceList, costs, nodes_by_size};
+use super::costs::{Costs, costs, nodes_by_size};
 use super::namespaces::{NamespaceFacts, namespaces};
+use super::prices::{PriceError, PriceFile};
 use super::usage::{NodeFacts, PodFacts, usage};
 use super::{ProviderAnswer, property};
 
-/// The version of the API server need not be asked for more often: it changes with an upgrade.
+/// How long the version of the API server may be cached: it changes only with an upgrade.
 pub const VERSION_CACHED_FOR: SignedDuration = SignedDuration::from_mins(15);
 
-/// What the provider is given.
+/// The input of the provider.
 #[derive(Debug, Clone, Copy)]
 pub struct AzureFacts<'a> {
     pub nodes: &'a [NodeFacts<'a>],
-    /// `None`: what is free is not told.
+    /// `None`: available resources are not reported.
     pub pods: Option<&'a [PodFacts]>,
-    /// `None`: namespaces are not told.
+    /// `None`: namespaces are not reported.
     pub namespaces: Option<&'a [NamespaceFacts<'a>]>,
     pub version: Option<&'a str>,
-    /// As text, from whatever the agent trusts its cluster by.
+    /// The certificate authority of the member's API server, as text.
     pub certificate_authority: Option<&'a str>,
-    /// `None`: costs are not told.
-    pub prices: Option<&'a PriceList>,
+    /// `None`: costs are not reported. An error is reported as such.
+    pub prices: Option<Result<&'a PriceFile, &'a PriceError>>,
+    /// The region whose prices are used; empty for the region of the first node that has one.
+    pub region: &'a str,
 }
 
 pub fn azure(facts: &AzureFacts<'_>, now: Timestamp) -> ProviderAnswer {
@@ -45,7 +47,8 @@ pub fn azure(facts: &AzureFacts<'_>, now: Timestamp) -> ProviderAnswer {
         properties.extend([property(&azure_vm_size_count(size), count, at)]);
     }
     if let Some(prices) = facts.prices {
-        answer.cost_collection = Some(match costs(facts.nodes, prices, now) {
+        let found = prices.map_err(ToString::to_string).and_then(|prices| costs_of(facts, prices, now));
+        answer.cost_collection = Some(match found {
             Ok(costs) => {
                 properties.extend([property(AZURE_CPU_COST, format!("{:.3}", costs.per_core), at)]);
                 properties.extend([property(AZURE_MEMORY_COST, format!("{:.3}", costs.per_gigabyte), at)]);
@@ -56,19 +59,29 @@ pub fn azure(facts: &AzureFacts<'_>, now: Timestamp) -> ProviderAnswer {
                     CostCollectionSucceeded::Degraded { warnings }
                 }
             }
-            Err(error) => CostCollectionSucceeded::Failed { error: error.to_string() },
+            Err(error) => CostCollectionSucceeded::Failed { error },
         });
     }
     if let Some(all) = facts.namespaces {
-        let (told, verdict) = namespaces(all);
-        answer.namespaces = told;
+        let (reported, verdict) = namespaces(all);
+        answer.namespaces = reported;
         answer.namespace_collection = Some(verdict);
     }
     answer
 }
 
-/// The region whose prices count: the one that is configured, else that of the first node that has one. Costs cannot be
-/// told without.
+/// Costs by the prices of the cluster's region. A cluster without nodes needs no prices.
+fn costs_of(facts: &AzureFacts<'_>, prices: &PriceFile, now: Timestamp) -> Result<Costs, String> {
+    let region = match region(facts.region, facts.nodes) {
+        Some(region) => region,
+        None if facts.nodes.is_empty() => "",
+        None => return Err(PriceError::NoRegion.to_string()),
+    };
+    costs(facts.nodes, &prices.of_region(region), now).map_err(|error| error.to_string())
+}
+
+/// The region whose prices are used: the configured one, or that of the first node that has one. Without a region
+/// there are no costs.
 pub fn region<'a>(configured: &'a str, nodes: &[NodeFacts<'a>]) -> Option<&'a str> {
     if configured.is_empty() { nodes.iter().find_map(|node| node.region) } else { Some(configured) }
 }

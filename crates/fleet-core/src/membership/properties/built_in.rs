@@ -1,6 +1,4 @@
-//! What every agent can tell of its cluster, without a property provider.
-//!
-//! Decides the properties and the usage from nodes and pods. Never tells namespaces.
+//! Properties that every agent reports without a property provider. Namespaces are not among them.
 
 use fleet_api::time::Time;
 use fleet_api::types::ResourceUsage;
@@ -11,11 +9,11 @@ use super::property;
 use super::usage::{NodeFacts, PodFacts, usage};
 use crate::membership::agent::Collected;
 
-/// So many pods of a list are looked at: agents without a provider must stay cheap on large clusters, at the price of
-/// telling too much free room there. Whoever lists need not ask for more.
+/// Number of pods that are counted. Agents without a provider must stay cheap on large clusters, and report too many
+/// available resources there. Callers need not list more.
 pub const PODS_MAX: usize = 100;
 
-/// Nodes and pods as the cluster lists them, and the version of its API server where it is known.
+/// `nodes` and `pods` as the cluster lists them; `version` of the API server if it is known.
 pub fn built_in(nodes: &[NodeFacts<'_>], pods: &[PodFacts], version: Option<&str>, now: Timestamp) -> Collected {
     let observed_at = Time::new(now);
     let count = property(NODE_COUNT, nodes.len(), observed_at);

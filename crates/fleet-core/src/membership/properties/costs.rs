@@ -1,6 +1,4 @@
-//! What a processor core and a gigabyte of memory of a cluster cost an hour.
-//!
-//! Decides from the machines that there are and a list of prices. Never fetches a price.
+//! What a CPU core and a gigabyte of memory of a cluster cost per hour, computed from its nodes and a price list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +8,9 @@ use super::usage::{NodeFacts, capacity};
 
 /// Prices older than this are still used, with a warning: they change rarely, and no price would be worse.
 pub const PRICES_STALE_AFTER: SignedDuration = SignedDuration::from_hours(24);
-/// What a node without a size counts under.
+/// The size under which nodes without a size are counted.
 pub(super) const UNDEFINED_SIZE: &str = "undefined";
-/// Less than this is no processor or memory to divide by.
+/// Smaller amounts of CPU or memory are not used as divisors.
 const CORES_MIN: f64 = 0.001;
 const MEMORY_BYTES_MIN: f64 = 1.0;
 const BYTES_PER_GIGABYTE: f64 = 1024.0 * 1024.0 * 1024.0;
@@ -20,21 +18,22 @@ const BYTES_PER_GIGABYTE: f64 = 1024.0 * 1024.0 * 1024.0;
 /// Prices by machine size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceList {
-    pub updated_at: Timestamp,
-    /// Price of one machine for an hour. One that is negative or no number counts as unknown.
+    /// `None` if the price list does not say; such prices are never stale.
+    pub updated_at: Option<Timestamp>,
+    /// Price of one machine per hour. A negative price or NaN counts as unknown.
     pub hourly: BTreeMap<String, f64>,
 }
 
-/// Costs for an hour.
+/// Costs per hour.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
     pub per_core: f64,
     pub per_gigabyte: f64,
-    /// What makes them less than sure.
+    /// Reasons to doubt the costs.
     pub warnings: Vec<String>,
 }
 
-/// Why costs cannot be told.
+/// Why there are no costs.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CostError {
     #[error("nodes are present, but no pricing data is available for any node SKUs ([{}])", .0.join(" "))]
@@ -57,8 +56,8 @@ pub(super) fn nodes_by_size<'n>(nodes: &'n [NodeFacts<'_>]) -> BTreeMap<&'n str,
 }
 
 pub fn costs(nodes: &[NodeFacts<'_>], prices: &PriceList, now: Timestamp) -> Result<Costs, CostError> {
-    let stale = now.duration_since(prices.updated_at) > PRICES_STALE_AFTER;
-    let warnings = Vec::from_iter(stale.then(|| format!("prices were last updated at {}", prices.updated_at)));
+    let stale = prices.updated_at.filter(|updated_at| now.duration_since(*updated_at) > PRICES_STALE_AFTER);
+    let warnings = Vec::from_iter(stale.map(|updated_at| format!("prices were last updated at {updated_at}")));
     if nodes.is_empty() {
         return Ok(Costs { per_core: 0.0, per_gigabyte: 0.0, warnings });
     }
@@ -75,7 +74,7 @@ pub fn costs(nodes: &[NodeFacts<'_>], prices: &PriceList, now: Timestamp) -> Res
     Ok(Costs { per_core: hourly / cores, per_gigabyte: hourly / (bytes / BYTES_PER_GIGABYTE), warnings })
 }
 
-/// What all nodes together cost.
+/// The price of all nodes together.
 fn hourly(nodes: &[NodeFacts<'_>], prices: &PriceList) -> Result<f64, CostError> {
     let mut total = 0.0;
     let mut unknown = BTreeSet::new();

@@ -1,19 +1,20 @@
-//! What a member cluster amounts to: its nodes, what they offer, what of it is free, its namespaces, its costs.
+//! Computes the properties of a member cluster from lists of its nodes, pods and namespaces.
 //!
-//! Decides the arithmetic and the names under which results are reported. Facts come in as lists; nothing is kept between
-//! two collections, so nothing can go stale. Never asks a cluster or a cloud anything, and never reads a clock.
+//! Nothing is kept between two collections, so nothing can go stale.
 //!
 //! | file | what |
 //! |---|---|
 //! | `usage` | sums over nodes and pods |
-//! | `built_in` | what every agent can tell, without a provider |
+//! | `built_in` | properties without a provider |
 //! | `namespaces` | which namespaces are reported, with their owners |
-//! | `azure`, `costs` | what the Azure provider tells, prices given |
+//! | `azure`, `costs` | properties of the Azure provider, and costs |
+//! | `prices` | the price file |
 
 mod azure;
 mod built_in;
 mod costs;
 mod namespaces;
+mod prices;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -27,9 +28,10 @@ pub use azure::{AzureFacts, VERSION_CACHED_FOR, azure, region};
 pub use built_in::{PODS_MAX, built_in};
 pub use costs::{CostError, Costs, PRICES_STALE_AFTER, PriceList, costs};
 pub use namespaces::{NAMESPACES_MAX, NamespaceFacts, namespaces};
+pub use prices::{PRICE_FILE_BYTES_MAX, PriceError, PriceFile};
 pub use usage::{NodeFacts, PodFacts};
 
-/// Everything that a property provider tells in one answer.
+/// The complete answer of a property provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProviderAnswer {
     pub properties: BTreeMap<String, PropertyValue>,
@@ -42,7 +44,7 @@ pub struct ProviderAnswer {
 }
 
 impl ProviderAnswer {
-    /// The provider's own conditions, as found on an object of this generation.
+    /// The provider's own conditions for an object of this generation.
     pub fn findings(&self, generation: i64) -> Vec<Finding> {
         let namespaces = self.namespace_collection.as_ref().map(|state| state.finding(generation));
         let costs = self.cost_collection.as_ref().map(|state| state.finding(generation));

@@ -1,8 +1,6 @@
-//! Which of a member's namespaces the hub is told of, and who owns each.
+//! Which namespaces of a member are reported to the hub, and which AppliedWork owns each.
 //!
-//! Decides who is left out when there are too many: the youngest, so that what was told stays told. Looks at all
-//! namespaces each time, so one that was left out comes in as soon as there is room. Never decides where anything is
-//! placed.
+//! If there are too many, the youngest are left out, so that reported namespaces stay reported.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +10,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-/// So many namespaces are told: they stand in two objects of the hub, which have a size limit.
+/// Maximum number of reported namespaces. They are stored in two objects on the hub, which have a size limit.
 pub const NAMESPACES_MAX: usize = 200;
 
-/// A namespace, as far as it is told.
+/// The reported facts of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamespaceFacts<'a> {
     pub name: &'a str,
@@ -41,7 +39,7 @@ impl<'a> NamespaceFacts<'a> {
     }
 }
 
-/// The namespaces to tell of, each with its owner or an empty text, and whether these are all.
+/// The namespaces to report, each with its owner or an empty text, and whether the list is complete.
 pub fn namespaces(all: &[NamespaceFacts<'_>]) -> (BTreeMap<String, String>, NamespaceCollectionSucceeded) {
     let mut living: Vec<_> = all.iter().filter(|namespace| !namespace.deleting).collect();
     living.sort_unstable_by_key(|namespace| (namespace.created, namespace.name));
@@ -50,7 +48,8 @@ pub fn namespaces(all: &[NamespaceFacts<'_>]) -> (BTreeMap<String, String>, Name
     } else {
         NamespaceCollectionSucceeded::Succeeded
     };
-    let told = living.into_iter().take(NAMESPACES_MAX);
-    let told = told.map(|namespace| (namespace.name.to_owned(), namespace.owner.unwrap_or_default().to_owned()));
-    (told.collect(), verdict)
+    let reported = living.into_iter().take(NAMESPACES_MAX);
+    let reported =
+        reported.map(|namespace| (namespace.name.to_owned(), namespace.owner.unwrap_or_default().to_owned()));
+    (reported.collect(), verdict)
 }

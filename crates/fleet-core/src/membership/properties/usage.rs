@@ -1,7 +1,7 @@
-//! What nodes offer and pods ask for, summed up.
+//! Sums over nodes and pods: capacity, allocatable and available CPU and memory.
 //!
-//! Decides which nodes and pods count: every node that exists, also one that is cordoned or not ready; every pod that
-//! has a node and has not ended. Tells processors and memory only. Amounts are exact. Never decides who reports the sums.
+//! Every existing node counts, also a cordoned one or one that is not ready. Every pod counts that has a node and has
+//! not ended. Amounts are exact.
 
 use std::collections::BTreeMap;
 use std::ops::Add;
@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
 
-/// An amount of each resource that is told.
+/// Amounts of the reported resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Amounts {
     pub cpu: Quantity,
@@ -27,7 +27,7 @@ impl Amounts {
         Self { cpu: Quantity::zero(), memory: Quantity::zero() }
     }
 
-    /// What is not there or cannot be read counts as nothing.
+    /// Missing or unreadable amounts count as zero.
     fn of(list: Option<&BTreeMap<String, Text>>) -> Self {
         let amount = |name| {
             let text = list.and_then(|list| list.get(name));
@@ -36,7 +36,7 @@ impl Amounts {
         Self { cpu: amount(CPU), memory: amount(MEMORY) }
     }
 
-    /// What is left of these after those are taken; never less than nothing.
+    /// The difference, at least zero.
     fn without(&self, taken: &Self) -> Self {
         let left = |whole: &Quantity, part: &Quantity| if whole > part { whole - part } else { Quantity::zero() };
         Self { cpu: left(&self.cpu, &taken.cpu), memory: left(&self.memory, &taken.memory) }
@@ -60,12 +60,12 @@ fn sum<'a>(amounts: impl Iterator<Item = &'a Amounts>) -> Amounts {
     amounts.fold(Amounts::zero(), Add::add)
 }
 
-/// A node, as far as it is counted.
+/// The counted facts of a node.
 #[derive(Debug, Clone)]
 pub struct NodeFacts<'a> {
     pub(super) capacity: Amounts,
     pub(super) allocatable: Amounts,
-    /// The machine's size; `None` if it does not say.
+    /// The machine size; `None` if the node does not say.
     pub(super) machine_size: Option<&'a str>,
     pub(super) region: Option<&'a str>,
 }
@@ -86,10 +86,10 @@ impl<'a> NodeFacts<'a> {
     }
 }
 
-/// A pod, as far as it is counted.
+/// The counted facts of a pod.
 #[derive(Debug, Clone)]
 pub struct PodFacts {
-    /// `None` for a pod that takes nothing from any node: it has none yet, or has ended.
+    /// `None` for a pod that uses no node: it has none yet, or it has ended.
     pub(super) requested: Option<Amounts>,
 }
 
@@ -112,7 +112,7 @@ pub(super) fn capacity(nodes: &[NodeFacts<'_>]) -> Amounts {
     sum(nodes.iter().map(|node| &node.capacity))
 }
 
-/// What the nodes offer and, where pods are given, what of it is free. Does not say when.
+/// The capacity of the nodes and, if pods are given, what is available. Does not set a time.
 pub(super) fn usage<'p>(nodes: &[NodeFacts<'_>], pods: Option<impl Iterator<Item = &'p PodFacts>>) -> ResourceUsage {
     let allocatable = sum(nodes.iter().map(|node| &node.allocatable));
     let available = pods.map(|pods| allocatable.without(&sum(pods.filter_map(|pod| pod.requested.as_ref()))));

@@ -1,18 +1,19 @@
-//! What the agent's report to the hub says.
+//! The agent's status of the InternalMemberCluster.
 
 use expect_test::expect;
+use fleet_api::conditions::Condition;
 use fleet_api::conditions::member::{CostCollectionSucceeded, NamespaceCollectionSucceeded, PropertyProviderStarted};
 use fleet_api::time::Time;
 use fleet_api::types::{PropertyValue, ResourceUsage};
 use serde_json::json;
 
+use super::fixture::Fixture;
 use super::render::{agent_text, agents_text, conditions_text, observed_text};
-use super::world::World;
 use crate::membership::agent::{Collected, Method, Probe, collection_method};
 use crate::membership::properties::ProviderAnswer;
 
-fn report(world: &World) -> String {
-    let status = world.mailbox.as_ref().unwrap().status.as_ref().unwrap();
+fn report(fixture: &Fixture) -> String {
+    let status = fixture.internal_member_cluster.as_ref().unwrap().status.as_ref().unwrap();
     let parts = [
         conditions_text(&status.conditions),
         agents_text(&status.observed.agent_status),
@@ -21,15 +22,15 @@ fn report(world: &World) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// The next heartbeat, with this answer.
-fn collect(world: &mut World, collected: Collected) -> String {
-    world.collected = collected;
-    world.pass(70);
-    agent_text(&world.run_agent())
+/// The next heartbeat with these collected properties.
+fn collect(fixture: &mut Fixture, collected: Collected) -> String {
+    fixture.collected = collected;
+    fixture.pass(70);
+    agent_text(&fixture.run_agent())
 }
 
-fn answer(world: &World, cost: &str) -> Collected {
-    let value = |value: &str| PropertyValue { value: value.to_owned(), observation_time: Time::new(world.now) };
+fn answer(fixture: &Fixture, cost: &str) -> Collected {
+    let value = |value: &str| PropertyValue { value: value.to_owned(), observation_time: Time::new(fixture.now) };
     Collected::ByProvider(ProviderAnswer {
         properties: [("cost".to_owned(), value(cost))].into(),
         usage: ResourceUsage { capacity: [("cpu".to_owned(), "4".into())].into(), ..ResourceUsage::default() },
@@ -39,90 +40,103 @@ fn answer(world: &World, cost: &str) -> Collected {
     })
 }
 
-fn with_provider() -> World {
-    let mut world = World::new();
-    world.provider = Some(PropertyProviderStarted::Started);
-    world.collected = answer(&world, "1.000");
-    world.hub_acts();
-    world
+fn with_provider() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.provider = Some(PropertyProviderStarted::Started);
+    fixture.collected = answer(&fixture, "1.000");
+    fixture.hub_acts();
+    fixture
 }
 
 #[test]
 fn a_providers_answer_is_all_there_is() {
-    let mut world = with_provider();
+    let mut fixture = with_provider();
     expect![[r#"
         event Normal InternalMemberClusterHealthy: internal member cluster healthy
         event Normal Started: The property provider has started successfully
         event Normal InternalMemberClusterJoined: internal member cluster joined
         count join_result_counter
         wake at 2026-11-15T12:01:00.542Z
-        Joined { healthy: true, next_beat: 2026-11-15T12:01:00.542Z }"#]]
-    .assert_eq(&agent_text(&world.run_agent()));
+        Joined { healthy: true, next_heartbeat: 2026-11-15T12:01:00.542Z }"#]]
+    .assert_eq(&agent_text(&fixture.run_agent()));
     expect![[r#"
         ClusterPropertyProviderStarted=True@1 Started: The property provider has started successfully
+        ClusterPropertyCollectionSucceeded=True@1 PropertiesCollected: The property provider has returned the latest cluster properties
         NamespaceCollectionSucceeded=True@1 Succeeded: All namespaces have been collected successfully
         AKSClusterCostPropertiesCollectionSucceeded=False@1 CostsCalculationFailed: An error has occurred when collecting cost properties: no prices
-        ClusterPropertyCollectionSucceeded=True@1 PropertiesCollected: The property provider has returned the latest cluster properties
         MemberAgent 2026-11-15T12:00:00Z Healthy=True@1 Joined=True@1
         cost=1.000
         capacity cpu=4
-        namespace shop of "web-work""#]].assert_eq(&report(&world));
+        namespace shop of "web-work""#]].assert_eq(&report(&fixture));
     let empty = Collected::ByProvider(ProviderAnswer::default());
-    assert!(collect(&mut world, empty).starts_with("wake at"), "no news");
+    assert!(collect(&mut fixture, empty).starts_with("wake at"), "no news");
     expect![[r#"
         ClusterPropertyProviderStarted=True@1 Started: The property provider has started successfully
+        ClusterPropertyCollectionSucceeded=True@1 PropertiesCollected: The property provider has returned the latest cluster properties
         NamespaceCollectionSucceeded=True@1 Succeeded: All namespaces have been collected successfully
         AKSClusterCostPropertiesCollectionSucceeded=False@1 CostsCalculationFailed: An error has occurred when collecting cost properties: no prices
-        ClusterPropertyCollectionSucceeded=True@1 PropertiesCollected: The property provider has returned the latest cluster properties
-        MemberAgent 2026-11-15T12:01:10Z Healthy=True@1 Joined=True@1"#]].assert_eq(&report(&world));
+        MemberAgent 2026-11-15T12:01:10Z Healthy=True@1 Joined=True@1"#]].assert_eq(&report(&fixture));
+}
+
+#[test]
+fn last_03_the_verdict_on_the_collection_comes_before_the_providers_own_conditions() {
+    let mut fixture = with_provider();
+    fixture.agent_acts();
+    fixture.hub_acts();
+    let types = |conditions: &[Condition]| conditions.iter().map(|one| one.type_.clone()).collect::<Vec<_>>().join(" ");
+    let internal_member_cluster = fixture.internal_member_cluster.as_ref().unwrap().status.as_ref().unwrap();
+    let expected = "ClusterPropertyProviderStarted ClusterPropertyCollectionSucceeded NamespaceCollectionSucceeded \
+                    AKSClusterCostPropertiesCollectionSucceeded";
+    assert_eq!(types(&internal_member_cluster.conditions), expected);
+    assert_eq!(types(&fixture.status().conditions), format!("ReadyToJoin Joined {expected}"));
 }
 
 #[test]
 fn what_a_provider_does_not_answer_stays_as_it_was() {
-    let mut world = with_provider();
-    world.agent_acts();
+    let mut fixture = with_provider();
+    fixture.agent_acts();
     expect![[r#"
         event Warning TimedOut: The property provider does not respond in time
         wake at 2026-11-15T12:02:12.509Z
-        Joined { healthy: true, next_beat: 2026-11-15T12:02:12.509Z }"#]]
-    .assert_eq(&collect(&mut world, Collected::ProviderTimedOut));
+        Joined { healthy: true, next_heartbeat: 2026-11-15T12:02:12.509Z }"#]]
+    .assert_eq(&collect(&mut fixture, Collected::ProviderTimedOut));
     expect![[r#"
         ClusterPropertyProviderStarted=True@1 Started: The property provider has started successfully
+        ClusterPropertyCollectionSucceeded=False@1 TimedOut: The property provider does not respond in time
         NamespaceCollectionSucceeded=True@1 Succeeded: All namespaces have been collected successfully
         AKSClusterCostPropertiesCollectionSucceeded=False@1 CostsCalculationFailed: An error has occurred when collecting cost properties: no prices
-        ClusterPropertyCollectionSucceeded=False@1 TimedOut: The property provider does not respond in time
         MemberAgent 2026-11-15T12:01:10Z Healthy=True@1 Joined=True@1
         cost=1.000
         capacity cpu=4
-        namespace shop of "web-work""#]].assert_eq(&report(&world));
-    assert!(!collect(&mut world, Collected::ProviderTimedOut).contains("event"), "said once");
+        namespace shop of "web-work""#]].assert_eq(&report(&fixture));
+    assert!(!collect(&mut fixture, Collected::ProviderTimedOut).contains("event"), "said once");
     expect![[r#"
         wake at 2026-11-15T12:04:32.648Z
-        Joined { healthy: true, next_beat: 2026-11-15T12:04:32.648Z }"#]]
-    .assert_eq(&collect(&mut world, Collected::TooManyCalls));
-    assert!(report(&world).contains("TooManyCalls: There are too many on-going calls"));
-    let late = answer(&world, "2.000");
-    collect(&mut world, late);
-    assert!(report(&world).contains("cost=2.000"), "{}", report(&world));
-    assert!(report(&world).contains("ClusterPropertyCollectionSucceeded=True"));
+        Joined { healthy: true, next_heartbeat: 2026-11-15T12:04:32.648Z }"#]]
+    .assert_eq(&collect(&mut fixture, Collected::TooManyCalls));
+    assert!(report(&fixture).contains("TooManyCalls: There are too many on-going calls"));
+    let late = answer(&fixture, "2.000");
+    collect(&mut fixture, late);
+    assert!(report(&fixture).contains("cost=2.000"), "{}", report(&fixture));
+    assert!(report(&fixture).contains("ClusterPropertyCollectionSucceeded=True"));
 }
 
 #[test]
 fn the_built_in_method_says_nothing_of_what_it_does_not_count() {
-    let mut world = with_provider();
-    world.agent_acts();
-    world.provider = Some(PropertyProviderStarted::FailedToStart { error: "no region".to_owned() });
-    let built_in = crate::membership::properties::built_in(&[], &[], Some("v1.34.2"), world.now);
+    let mut fixture = with_provider();
+    fixture.agent_acts();
+    fixture.provider = Some(PropertyProviderStarted::FailedToStart { error: "no region".to_owned() });
+    let built_in = crate::membership::properties::built_in(&[], &[], Some("v1.34.2"), fixture.now);
     expect![[r#"
         event Warning FailedToStart: Failed to start the property provider: no region
         wake at 2026-11-15T12:02:12.509Z
-        Joined { healthy: true, next_beat: 2026-11-15T12:02:12.509Z }"#]]
-    .assert_eq(&collect(&mut world, built_in));
+        Joined { healthy: true, next_heartbeat: 2026-11-15T12:02:12.509Z }"#]]
+    .assert_eq(&collect(&mut fixture, built_in));
     expect![[r#"
         ClusterPropertyProviderStarted=False@1 FailedToStart: Failed to start the property provider: no region
+        ClusterPropertyCollectionSucceeded=True@1 PropertiesCollected: The property provider has returned the latest cluster properties
         NamespaceCollectionSucceeded=True@1 Succeeded: All namespaces have been collected successfully
         AKSClusterCostPropertiesCollectionSucceeded=False@1 CostsCalculationFailed: An error has occurred when collecting cost properties: no prices
-        ClusterPropertyCollectionSucceeded=True@1 PropertiesCollected: The property provider has returned the latest cluster properties
         MemberAgent 2026-11-15T12:01:10Z Healthy=True@1 Joined=True@1
         cost=1.000
         k8s.io/k8s-version=v1.34.2
@@ -130,10 +144,10 @@ fn the_built_in_method_says_nothing_of_what_it_does_not_count() {
         capacity cpu=0 memory=0
         allocatable cpu=0 memory=0
         available cpu=0 memory=0
-        namespace shop of "web-work""#]].assert_eq(&report(&world));
-    let before = report(&world);
-    collect(&mut world, Collected::Failed { error: "nodes are forbidden".to_owned() });
-    assert_eq!(observed_of(&report(&world)), observed_of(&before));
+        namespace shop of "web-work""#]].assert_eq(&report(&fixture));
+    let before = report(&fixture);
+    collect(&mut fixture, Collected::Failed { error: "nodes are forbidden".to_owned() });
+    assert_eq!(observed_of(&report(&fixture)), observed_of(&before));
 }
 
 fn observed_of(report: &str) -> Vec<&str> {
@@ -151,11 +165,11 @@ fn the_provider_is_used_only_if_it_started() {
 
 #[test]
 fn reports_of_other_agents_are_left_alone() {
-    let mut world = World::new();
-    world.hub_acts();
+    let mut fixture = Fixture::new();
+    fixture.hub_acts();
     let other = json!({"agentStatus": [{"type": "MultiClusterServiceAgent", "conditions": []}]});
-    world.mailbox.as_mut().unwrap().status = Some(serde_json::from_value(other).unwrap());
-    world.agent_acts();
+    fixture.internal_member_cluster.as_mut().unwrap().status = Some(serde_json::from_value(other).unwrap());
+    fixture.agent_acts();
     expect![[r#"
         MultiClusterServiceAgent never
         MemberAgent 2026-11-15T12:00:00Z Healthy=True@1 Joined=True@1
@@ -163,12 +177,12 @@ fn reports_of_other_agents_are_left_alone() {
         capacity cpu=0 memory=0
         allocatable cpu=0 memory=0
         available cpu=0 memory=0"#]]
-    .assert_eq(&report(&world));
+    .assert_eq(&report(&fixture));
 }
 
 #[test]
 fn health_is_news_only_when_it_changes() {
-    let mut world = World::joined();
+    let mut fixture = Fixture::joined();
     for (probe, expected) in [
         (
             Probe::Answered { status_code: 503 },
@@ -181,14 +195,14 @@ fn health_is_news_only_when_it_changes() {
         ),
         (Probe::Answered { status_code: 200 }, ""),
     ] {
-        world.probe = probe;
-        let text = collect(&mut world, Collected::ProviderTimedOut);
+        fixture.probe = probe;
+        let text = collect(&mut fixture, Collected::ProviderTimedOut);
         let event = text.lines().find(|line| line.starts_with("event") && line.contains("ealthy")).unwrap_or_default();
         assert_eq!(event, expected, "{probe:?}");
     }
-    world.probe = Probe::Unreachable;
-    collect(&mut world, Collected::ProviderTimedOut);
-    let status = world.mailbox.as_ref().unwrap().status.as_ref().unwrap();
+    fixture.probe = Probe::Unreachable;
+    collect(&mut fixture, Collected::ProviderTimedOut);
+    let status = fixture.internal_member_cluster.as_ref().unwrap().status.as_ref().unwrap();
     expect![[r#"
         Healthy=False@1 InternalMemberClusterUnhealthy: health probe failed with status code 0
         Joined=True@1 InternalMemberClusterJoined"#]]

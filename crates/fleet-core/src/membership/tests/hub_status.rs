@@ -1,14 +1,14 @@
-//! What the agents' reports come to on the MemberCluster.
+//! The status of the MemberCluster from the reports of its agents.
 
 use expect_test::{Expect, expect};
 use fleet_api::conditions::Condition;
 use fleet_api::types::InternalMemberClusterStatus;
 use serde_json::{Value, json};
 
+use super::fixture::{Fixture, START};
 use super::render::{conditions_text, hub_text, observed_text, status_text};
-use super::world::{START, World};
 
-/// `MemberAgent=True MultiClusterServiceAgent=absent`: each agent with its own word on joining.
+/// `MemberAgent=True MultiClusterServiceAgent=absent`: each agent with its Joined condition.
 fn agents(text: &str) -> Value {
     let entry = |word: &str| {
         let (agent, joined) = word.split_once('=').unwrap();
@@ -25,22 +25,22 @@ fn condition(type_: &str, status: &str) -> Value {
     })
 }
 
-fn report(world: &mut World, status: Value) {
-    world.mailbox.as_mut().unwrap().status = Some(serde_json::from_value(status).unwrap());
+fn report(fixture: &mut Fixture, status: Value) {
+    fixture.internal_member_cluster.as_mut().unwrap().status = Some(serde_json::from_value(status).unwrap());
 }
 
-fn prepared(networking: bool) -> World {
-    let mut world = World::new();
-    world.settings.networking_agents = networking;
-    world.hub_acts();
-    world
+fn prepared(networking: bool) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.settings.networking_agents = networking;
+    fixture.hub_acts();
+    fixture
 }
 
 fn check(networking: bool, text: &str, expected: Expect) {
-    let mut world = prepared(networking);
-    report(&mut world, json!({"agentStatus": agents(text)}));
-    world.hub_acts();
-    expected.assert_eq(&conditions_text(&world.status().conditions));
+    let mut fixture = prepared(networking);
+    report(&mut fixture, json!({"agentStatus": agents(text)}));
+    fixture.hub_acts();
+    expected.assert_eq(&conditions_text(&fixture.status().conditions));
 }
 
 #[test]
@@ -147,12 +147,12 @@ fn networking_agents_have_a_say_where_they_are_enabled() {
 
 #[test]
 fn reports_are_copied_and_stamped_with_the_members_generation() {
-    let mut world = prepared(false);
-    world.edit(|_| {});
-    world.edit(|_| {});
+    let mut fixture = prepared(false);
+    fixture.edit(|_| {});
+    fixture.edit(|_| {});
     let usage = json!({"capacity": {"cpu": "4"}, "available": {"cpu": "1500m"}});
     report(
-        &mut world,
+        &mut fixture,
         json!({
             "agentStatus": agents("MemberAgent=True"),
             "conditions": [condition("ClusterPropertyCollectionSucceeded", "True"), condition("ByAProvider", "False")],
@@ -161,79 +161,121 @@ fn reports_are_copied_and_stamped_with_the_members_generation() {
             "namespaces": {"shop": "web-work"},
         }),
     );
-    world.hub_acts();
+    fixture.hub_acts();
     expect![[r#"
         ReadyToJoin=True@3 MemberClusterReadyToJoin: Member cluster is ready to join the fleet
         Joined=True@3 MemberClusterJoined: Member cluster has successfully joined the fleet
         ClusterPropertyCollectionSucceeded=True@3 Reason
         ByAProvider=False@3 Reason
         MemberAgent 2026-11-15T12:00:00Z Joined=True@3"#]]
-    .assert_eq(&status_text(&world));
+    .assert_eq(&status_text(&fixture));
     expect![[r#"
         kubernetes-fleet.io/node-count=3
         capacity cpu=4
         available cpu=1500m
         namespace shop of "web-work""#]]
-    .assert_eq(&observed_text(&world.status().observed));
+    .assert_eq(&observed_text(&fixture.status().observed));
     let of = |status: &[Condition], type_: &str| {
         status.iter().find(|one| one.type_ == type_).unwrap().last_transition_time.to_string()
     };
-    assert_eq!(of(&world.status().conditions, "ByAProvider"), "2026-11-15T11:00:00Z", "the member's own time");
+    assert_eq!(of(&fixture.status().conditions, "ByAProvider"), "2026-11-15T11:00:00Z", "the member's own time");
 
-    report(&mut world, json!({"conditions": [condition("ByAProvider", "True")]}));
-    world.hub_acts();
+    report(&mut fixture, json!({"conditions": [condition("ByAProvider", "True")]}));
+    fixture.hub_acts();
     expect![[r#"
         ReadyToJoin=True@3 MemberClusterReadyToJoin: Member cluster is ready to join the fleet
         Joined=True@3 MemberClusterJoined: Member cluster has successfully joined the fleet
         ClusterPropertyCollectionSucceeded=True@3 Reason
         ByAProvider=True@3 Reason
         MemberAgent 2026-11-15T12:00:00Z Joined=True@3"#]]
-    .assert_eq(&status_text(&world));
-    assert_eq!(observed_text(&world.status().observed), "", "what is not reported any more is gone");
+    .assert_eq(&status_text(&fixture));
+    assert_eq!(observed_text(&fixture.status().observed), "", "what is not reported any more is gone");
 }
 
 #[test]
 fn a_member_cannot_say_that_it_has_joined_in_the_hubs_name() {
-    let mut world = prepared(false);
+    let mut fixture = prepared(false);
     let forged = [condition("Joined", "True"), condition("ReadyToJoin", "False")];
-    report(&mut world, json!({"agentStatus": agents("MemberAgent=absent"), "conditions": forged}));
-    world.hub_acts();
+    report(&mut fixture, json!({"agentStatus": agents("MemberAgent=absent"), "conditions": forged}));
+    fixture.hub_acts();
     expect![[r#"
         ReadyToJoin=True@1 MemberClusterReadyToJoin: Member cluster is ready to join the fleet
-        Joined=Unknown@1 MemberClusterJoinStateUnknown: Member cluster m1 has not reported the join condition for agent MemberAgent"#]].assert_eq(&conditions_text(&world.status().conditions));
+        Joined=Unknown@1 MemberClusterJoinStateUnknown: Member cluster m1 has not reported the join condition for agent MemberAgent"#]].assert_eq(&conditions_text(&fixture.status().conditions));
+}
+
+#[test]
+fn audit_08_a_member_whose_properties_are_not_quantities_is_named_in_its_status() {
+    let mut fixture = prepared(false);
+    let value = |value: &str| json!({"value": value, "observationTime": START});
+    report(
+        &mut fixture,
+        json!({"agentStatus": agents("MemberAgent=True"), "conditions": [condition("ClusterPropertiesUsable", "True")],
+            "properties": {"kubernetes-fleet.io/node-count": value("3"), "example.com/rating": value("high"),
+                "k8s.io/k8s-version": value("v1.34.2"), "k8s.io/cluster-entrypoint": value("https://m1")}}),
+    );
+    fixture.hub_acts();
+    let reported = |fixture: &Fixture| {
+        let found =
+            fixture.status().conditions.iter().find(|one| one.type_ == "ClusterPropertiesUsable").cloned().unwrap();
+        (found.status.to_string(), found.reason, found.message)
+    };
+    let (status, reason, message) = reported(&fixture);
+    assert_eq!(
+        (status.as_str(), reason.as_str()),
+        ("False", "PropertiesNotQuantities"),
+        "whatever the member says of itself"
+    );
+    assert!(message.ends_with("does not report them: \"example.com/rating\""), "{message}");
+
+    report(
+        &mut fixture,
+        json!({"agentStatus": agents("MemberAgent=True"), "properties": {"example.com/rating": value("5")}}),
+    );
+    fixture.hub_acts();
+    let (status, reason, _) = reported(&fixture);
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "PropertiesUsable"));
+}
+
+#[test]
+fn audit_08_nothing_is_said_of_members_that_report_quantities() {
+    let mut fixture = prepared(false);
+    let version = json!({"k8s.io/k8s-version": {"value": "v1.34.2", "observationTime": START}});
+    report(&mut fixture, json!({"agentStatus": agents("MemberAgent=True"), "properties": version}));
+    fixture.hub_acts();
+    assert!(fixture.status().conditions.iter().all(|one| one.type_ != "ClusterPropertiesUsable"));
 }
 
 #[test]
 fn a_list_that_names_a_condition_twice_comes_to_rest_too() {
-    let mut world = prepared(false);
-    report(&mut world, json!({"conditions": [condition("ByAProvider", "True"), condition("ByAProvider", "False")]}));
-    world.hub_acts();
-    assert_eq!(world.status().conditions.iter().filter(|one| one.type_ == "ByAProvider").count(), 1);
+    let mut fixture = prepared(false);
+    report(&mut fixture, json!({"conditions": [condition("ByAProvider", "True"), condition("ByAProvider", "False")]}));
+    fixture.hub_acts();
+    assert_eq!(fixture.status().conditions.iter().filter(|one| one.type_ == "ByAProvider").count(), 1);
 }
 
 #[test]
 fn a_heartbeat_is_copied_without_any_news() {
-    let mut world = World::joined();
-    world.pass(70);
-    world.agent_acts();
-    let plan = world.run_hub();
+    let mut fixture = Fixture::joined();
+    fixture.pass(70);
+    fixture.agent_acts();
+    let plan = fixture.run_hub();
     assert!(plan.status.is_some());
     assert_eq!(hub_text(&plan), "Prepared(Joined)");
 }
 
 #[test]
 fn an_agent_that_left_by_itself_is_not_ready_until_it_is_asked_again() {
-    let mut world = World::joined();
+    let mut fixture = Fixture::joined();
     let status: InternalMemberClusterStatus =
         serde_json::from_value(json!({"agentStatus": agents("MemberAgent=False")})).unwrap();
-    world.mailbox.as_mut().unwrap().status = Some(status);
+    fixture.internal_member_cluster.as_mut().unwrap().status = Some(status);
     expect![[r#"
         event Normal MemberClusterJoined: member cluster left
         count leave_result_counter
         Prepared(Left)"#]]
-    .assert_eq(&hub_text(&world.run_hub()));
+    .assert_eq(&hub_text(&fixture.run_hub()));
     expect![[r#"
         ReadyToJoin=False@1 MemberClusterNotReadyToJoin: Member cluster is not ready to join the fleet
         Joined=False@1 MemberClusterLeft: Member cluster has left the fleet"#]]
-    .assert_eq(&conditions_text(&world.status().conditions));
+    .assert_eq(&conditions_text(&fixture.status().conditions));
 }

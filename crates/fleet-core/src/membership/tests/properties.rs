@@ -1,5 +1,6 @@
-//! What nodes, pods, namespaces and prices amount to.
+//! Properties computed from nodes, pods, namespaces and prices.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
@@ -9,12 +10,12 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::fixture::START;
 use super::render::{conditions_text, observed_text};
-use super::world::START;
 use crate::membership::agent::Collected;
 use crate::membership::properties::{
-    AzureFacts, NAMESPACES_MAX, NamespaceFacts, NodeFacts, PODS_MAX, PodFacts, PriceList, azure, built_in, costs,
-    namespaces, region,
+    AzureFacts, NAMESPACES_MAX, NamespaceFacts, NodeFacts, PODS_MAX, PodFacts, PriceError, PriceFile, PriceList, azure,
+    built_in, costs, namespaces, region,
 };
 
 fn now() -> Timestamp {
@@ -46,7 +47,7 @@ fn node(line: &str) -> Node {
     .unwrap()
 }
 
-/// `n1 Running 500m,1Gi 250m,1Gi`: node or `-`, phase, what each container asks for.
+/// `n1 Running 500m,1Gi 250m,1Gi`: node or `-`, phase, requests of each container.
 fn pod(line: &str) -> Pod {
     let mut words = line.split_whitespace();
     let (node, phase) = (words.next().unwrap(), words.next().unwrap());
@@ -173,21 +174,39 @@ proptest! {
 }
 
 fn azure_facts<'a>(nodes: &'a [NodeFacts<'a>]) -> AzureFacts<'a> {
-    AzureFacts { nodes, pods: None, namespaces: None, version: None, certificate_authority: None, prices: None }
+    AzureFacts {
+        nodes,
+        pods: None,
+        namespaces: None,
+        version: None,
+        certificate_authority: None,
+        prices: None,
+        region: R,
+    }
 }
 
-fn prices(text: &str) -> PriceList {
+/// The region of all prices in these tests.
+const R: &str = "r";
+
+/// Prices of the region, as `size=price`, updated this many hours ago.
+fn prices_of(text: &str, hours_ago: i64) -> PriceFile {
     let hourly = text.split_whitespace().map(|word| {
         let (size, price) = word.split_once('=').unwrap();
-        (size.to_owned(), price.parse().unwrap())
+        (size.to_owned(), price.parse::<f64>().unwrap())
     });
-    PriceList { updated_at: now(), hourly: hourly.collect() }
+    let hourly: BTreeMap<String, f64> = hourly.collect();
+    let updated_at = now() - SignedDuration::from_hours(hours_ago);
+    PriceFile::parse(&json!({"updatedAt": updated_at, "prices": {R: hourly}}).to_string()).unwrap()
 }
 
-fn check_azure(nodes: &str, price_list: &PriceList, expected: Expect) {
+fn prices(text: &str) -> PriceFile {
+    prices_of(text, 0)
+}
+
+fn check_azure(nodes: &str, price_file: &PriceFile, expected: Expect) {
     let nodes = lines(nodes, node);
     let nodes: Vec<_> = nodes.iter().map(NodeFacts::of).collect();
-    let answer = azure(&AzureFacts { prices: Some(price_list), ..azure_facts(&nodes) }, now());
+    let answer = azure(&AzureFacts { prices: Some(Ok(price_file)), ..azure_facts(&nodes) }, now());
     let mut text = String::new();
     for (name, property) in &answer.properties {
         writeln!(text, "{name}={}", property.value).unwrap();
@@ -224,10 +243,9 @@ fn costs_are_what_the_machines_cost_divided_by_what_they_offer() {
         kubernetes.azure.com/vm-sizes/D8/count=1
         AKSClusterCostPropertiesCollectionSucceeded=True@3 CostsCalculated: All cost properties have been collected successfully"#]],
     );
-    let stale = PriceList { updated_at: now() - SignedDuration::from_hours(25), ..list.clone() };
     check_azure(
         "4 16Gi size=D4",
-        &stale,
+        &prices_of("D4=0.4", 25),
         expect![[r#"
         kubernetes-fleet.io/node-count=1
         kubernetes.azure.com/per-cpu-core-cost=0.100
@@ -235,12 +253,16 @@ fn costs_are_what_the_machines_cost_divided_by_what_they_offer() {
         kubernetes.azure.com/vm-sizes/D4/count=1
         AKSClusterCostPropertiesCollectionSucceeded=True@3 CostsCalculationDegraded: Cost properties are collected in a degraded mode with the following warning(s): [prices were last updated at 2026-11-14T11:00:00Z]"#]],
     );
-    let fresh = PriceList { updated_at: now() - SignedDuration::from_hours(24), ..list };
-    assert!(costs(&[], &fresh, now()).unwrap().warnings.is_empty());
+    let warnings = |list: PriceList| costs(&[], &list, now()).unwrap().warnings;
+    assert!(warnings(prices_of("", 24).of_region(R)).is_empty());
+    assert!(
+        warnings(PriceList { updated_at: None, hourly: BTreeMap::new() }).is_empty(),
+        "the price list does not say how old they are"
+    );
 }
 
 #[test]
-fn costs_that_cannot_be_told_are_not_told() {
+fn unknown_costs_are_not_reported() {
     check_azure(
         "4 16Gi size=X\n4 16Gi",
         &prices(""),
@@ -295,6 +317,67 @@ fn costs_that_cannot_be_told_are_not_told() {
     );
 }
 
+/// The cost condition and the cost properties of a cluster with these nodes.
+fn reported_costs(nodes: &str, prices: Result<&PriceFile, &PriceError>, region: &str) -> String {
+    let nodes = lines(nodes, node);
+    let nodes: Vec<_> = nodes.iter().map(NodeFacts::of).collect();
+    let answer = azure(&AzureFacts { prices: Some(prices), region, ..azure_facts(&nodes) }, now());
+    let reported = answer.properties.iter().filter(|(name, _)| name.contains("cost"));
+    let reported: Vec<String> = reported.map(|(name, property)| format!("{name}={}", property.value)).collect();
+    let mut conditions = Vec::new();
+    for finding in answer.findings(3) {
+        fleet_api::conditions::put(&mut conditions, finding, now());
+    }
+    format!("{} | {}", reported.join(" "), conditions[0].message)
+}
+
+#[test]
+fn last_07_prices_are_those_of_the_clusters_region() {
+    let file = "# on demand\nprices:\n  east: {D4: 0.4, D8: 1}\n  west:\n    D4: 0.8\n";
+    let file = PriceFile::parse(file).unwrap();
+    let costs = "kubernetes.azure.com/per-cpu-core-cost=0.100 kubernetes.azure.com/per-gb-memory-cost=0.025";
+    let fine = "All cost properties have been collected successfully";
+    let nodes = "4 16Gi size=D4 region=east";
+    assert_eq!(reported_costs(nodes, Ok(&file), ""), format!("{costs} | {fine}"));
+    assert_eq!(
+        reported_costs(nodes, Ok(&file), "west"),
+        format!("kubernetes.azure.com/per-cpu-core-cost=0.200 kubernetes.azure.com/per-gb-memory-cost=0.050 | {fine}")
+    );
+    let failed = |error: &str| format!(" | An error has occurred when collecting cost properties: {error}");
+    let unknown = "nodes are present, but no pricing data is available for any node SKUs ([D4])";
+    assert_eq!(reported_costs(nodes, Ok(&file), "north"), failed(unknown));
+    assert_eq!(
+        reported_costs("4 16Gi size=D4", Ok(&file), ""),
+        failed("no region is configured (--region), and no node has the label topology.kubernetes.io/region")
+    );
+    let nothing = "kubernetes.azure.com/per-cpu-core-cost=0.000 kubernetes.azure.com/per-gb-memory-cost=0.000";
+    assert_eq!(
+        reported_costs("", Ok(&file), ""),
+        format!("{nothing} | {fine}"),
+        "a cluster without nodes costs nothing"
+    );
+    assert_eq!(
+        reported_costs(nodes, Err(&PriceError::NoFile), ""),
+        failed("no price file is configured (--price-file)")
+    );
+}
+
+#[test]
+fn last_07_a_price_file_that_says_something_else_is_refused() {
+    for (text, why) in [
+        ("", "it is empty"),
+        ("a: 1\n---\nb: 2", "it has more than one document"),
+        ("prices: [1]", "invalid type"),
+        ("prices: {east: {D4: cheap}}", "invalid type"),
+        ("prizes: {}", "unknown field `prizes`"),
+        ("updatedAt: 2026-11-01T00:00:00Z", "missing field `prices`"),
+        ("{", "not valid YAML"),
+    ] {
+        let refused = PriceFile::parse(text).unwrap_err();
+        assert!(refused.contains(why), "{text}: {refused}");
+    }
+}
+
 #[test]
 fn the_region_is_the_configured_one_or_that_of_a_node() {
     let nodes = [node("1 1Gi"), node("1 1Gi region=east"), node("1 1Gi region=west")];
@@ -311,7 +394,7 @@ fn namespace(name: &str, created: i64, owners: serde_json::Value) -> Namespace {
 }
 
 #[test]
-fn a_namespace_is_told_with_the_first_work_that_owns_it() {
+fn a_namespace_is_reported_with_its_first_owning_work() {
     let owner = |api_version: &str, kind: &str, name: &str| json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": ""});
     let fleet = "placement.kubernetes-fleet.io/v1beta1";
     let mut going = namespace("going", 0, json!([]));
@@ -338,10 +421,10 @@ fn the_youngest_namespaces_are_left_out_while_there_are_too_many() {
         .map(|(i, second)| namespace(&format!("n{i:03}"), second, json!([])))
         .collect();
     let facts: Vec<_> = all.iter().map(NamespaceFacts::of).collect();
-    let (told, verdict) = namespaces(&facts);
-    assert_eq!((told.len(), told.contains_key("n000")), (NAMESPACES_MAX, false));
+    let (reported, verdict) = namespaces(&facts);
+    assert_eq!((reported.len(), reported.contains_key("n000")), (NAMESPACES_MAX, false));
     assert_eq!(format!("{verdict:?}"), "Degraded");
-    let (told, verdict) = namespaces(&facts[..NAMESPACES_MAX]);
-    assert_eq!((told.len(), told.contains_key("n000")), (NAMESPACES_MAX, true));
+    let (reported, verdict) = namespaces(&facts[..NAMESPACES_MAX]);
+    assert_eq!((reported.len(), reported.contains_key("n000")), (NAMESPACES_MAX, true));
     assert_eq!(format!("{verdict:?}"), "Succeeded");
 }

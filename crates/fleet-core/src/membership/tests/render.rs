@@ -6,7 +6,7 @@ use fleet_api::conditions::Condition;
 use fleet_api::conditions::events::FleetEvent;
 use fleet_api::types::{AgentStatus, ObservedCluster};
 
-use super::world::World;
+use super::fixture::Fixture;
 use crate::membership::{Counter, agent, hub, profile};
 use crate::plan::Wake;
 
@@ -42,10 +42,10 @@ pub(crate) fn hub_text(plan: &hub::Plan) -> String {
 
 pub(crate) fn hub_write_text(write: &hub::Write) -> String {
     match write {
-        hub::Write::HoldMember => "hold member".to_owned(),
-        hub::Write::ReleaseMember => "release member".to_owned(),
+        hub::Write::AddMemberFinalizer => "hold member".to_owned(),
+        hub::Write::RemoveMemberFinalizer => "release member".to_owned(),
         hub::Write::CreateNamespace(new) => format!("create namespace {}", new.name),
-        hub::Write::MarkNamespace(new) => format!("mark namespace {}", new.name),
+        hub::Write::LabelNamespace(new) => format!("mark namespace {}", new.name),
         hub::Write::DeleteNamespace { namespace } => format!("delete namespace {namespace}"),
         hub::Write::CreateRole(role) => format!("create role {}", role.name),
         hub::Write::UpdateRole(role) => format!("update role {}", role.name),
@@ -54,23 +54,23 @@ pub(crate) fn hub_write_text(write: &hub::Write) -> String {
         }
         hub::Write::UpdateRoleBinding(binding) => format!("update role binding {}", binding.name),
         hub::Write::ReplaceRoleBinding(binding) => format!("replace role binding {}", binding.name),
-        hub::Write::CreateMailbox(mailbox) => {
+        hub::Write::CreateInternalMemberCluster(internal_member_cluster) => {
             format!(
-                "create mailbox {} {} {}s",
-                mailbox.name,
-                mailbox.spec.state,
-                mailbox.spec.heartbeat_period_seconds()
+                "create InternalMemberCluster {} {} {}s",
+                internal_member_cluster.name,
+                internal_member_cluster.spec.state,
+                internal_member_cluster.spec.heartbeat_period_seconds()
             )
         }
-        hub::Write::UpdateMailbox(mailbox) => {
+        hub::Write::UpdateInternalMemberCluster(internal_member_cluster) => {
             format!(
-                "update mailbox {} {} {}s",
-                mailbox.name,
-                mailbox.spec.state,
-                mailbox.spec.heartbeat_period_seconds()
+                "update InternalMemberCluster {} {} {}s",
+                internal_member_cluster.name,
+                internal_member_cluster.spec.state,
+                internal_member_cluster.spec.heartbeat_period_seconds()
             )
         }
-        hub::Write::ReleaseWork { work } => format!("release work {work}"),
+        hub::Write::RemoveWorkFinalizer { work } => format!("release work {work}"),
     }
 }
 
@@ -83,8 +83,8 @@ fn agent_write_text(write: &agent::Write) -> String {
     match write {
         agent::Write::StartApplier => "start applier".to_owned(),
         agent::Write::StopApplier => "stop applier".to_owned(),
-        agent::Write::TakeSounding => "look".to_owned(),
-        agent::Write::ReleaseWork { work } => format!("release work {work}"),
+        agent::Write::CollectHeartbeat => "collect heartbeat".to_owned(),
+        agent::Write::RemoveWorkFinalizer { work } => format!("release work {work}"),
     }
 }
 
@@ -97,15 +97,15 @@ pub(crate) fn profile_text(plan: &profile::Plan) -> String {
 
 fn profile_write_text(write: &profile::Write) -> String {
     match write {
-        profile::Write::HoldMember => "hold member".to_owned(),
-        profile::Write::ReleaseMember => "release member".to_owned(),
+        profile::Write::AddMemberFinalizer => "hold member".to_owned(),
+        profile::Write::RemoveMemberFinalizer => "release member".to_owned(),
         profile::Write::CreateProfile(wanted) => format!("create profile {}", wanted.cluster),
         profile::Write::UpdateProfile(wanted) => format!("update profile {}", wanted.cluster),
         profile::Write::DeleteProfile { profile } => format!("delete profile {profile}"),
     }
 }
 
-/// Transition times are left out.
+/// Without transition times.
 pub(crate) fn conditions_text(conditions: &[Condition]) -> String {
     let lines = conditions.iter().map(|one| {
         let Condition { type_, status, observed_generation, reason, message, .. } = one;
@@ -124,7 +124,7 @@ pub(crate) fn agents_text(agents: &[AgentStatus]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Properties, usage and namespaces, one a line. Observation times are left out.
+/// Properties, usage and namespaces, one per line, without observation times.
 pub(crate) fn observed_text(observed: &ObservedCluster) -> String {
     let mut lines: Vec<_> = observed.properties.iter().map(|(name, one)| format!("{name}={}", one.value)).collect();
     if let Some(usage) = &observed.resource_usage {
@@ -143,7 +143,7 @@ pub(crate) fn observed_text(observed: &ObservedCluster) -> String {
 }
 
 /// The member's own status.
-pub(crate) fn status_text(world: &World) -> String {
-    let status = world.status();
+pub(crate) fn status_text(fixture: &Fixture) -> String {
+    let status = fixture.status();
     format!("{}\n{}", conditions_text(&status.conditions), agents_text(&status.observed.agent_status))
 }

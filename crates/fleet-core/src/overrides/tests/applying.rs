@@ -1,4 +1,4 @@
-//! What pinned overrides make of a resource.
+//! Applying overrides to a resource.
 
 use expect_test::{Expect, expect};
 use fleet_api::types::{EmbeddedObject, NamespacedName};
@@ -16,7 +16,7 @@ fn settings() -> EmbeddedObject {
     )
 }
 
-/// Applies all overrides, pinned in the order in which they were added, and prints what remains of the interesting part.
+/// Applies all overrides in the order in which they were added, and prints the relevant part of the result.
 fn applied(overrides: &Overrides, resource: &EmbeddedObject, member: &str) -> String {
     let facts = overrides.facts();
     let name = |name: &Option<String>| name.clone().unwrap();
@@ -125,7 +125,7 @@ fn pl_o1_a_label_cannot_be_added_to_what_has_no_labels() {
 }
 
 #[test]
-fn placement_68_whether_the_result_is_a_sound_object_is_not_looked_at() {
+fn placement_68_the_result_is_not_validated() {
     let rule = rule_for_all("{op: replace, path: /metadata/annotations, value: text}");
     let overrides = Overrides::default().cro("a-0", &on_shop(&rule));
     check(&overrides, "c1", expect![[r#"{"annotations":"text","data":{"a":"1"}}"#]]);
@@ -140,7 +140,7 @@ fn placement_69_a_resource_may_be_kept_off_a_cluster() {
 }
 
 #[test]
-fn a_deletion_is_not_undone_and_wrong_variables_are_told_all_the_same() {
+fn a_deletion_is_not_undone_and_wrong_variables_are_still_reported() {
     let overrides = Overrides::default()
         .cro("a-0", &on_shop(&delete_on("region", "eu")))
         .ro("shop/b-0", &on_settings(&rule_for_all("{op: remove, path: /not/there}")));
@@ -197,7 +197,7 @@ fn placement_75_a_pinned_snapshot_that_is_gone_is_named() {
     let pin = NamespacedName { name: "b-0".to_owned(), namespace: "shop".to_owned() };
     let missing = Pinned::find(&[], std::slice::from_ref(&pin), &[]).unwrap_err();
     expect!["resourceOverrideSnapshot {b-0 shop} is not found"].assert_eq(&missing.to_string());
-    // A namesake of the other kind, or in another namespace, is another override.
+    // An override with the same name but another kind or namespace is another override.
     let overrides = Overrides::default().cro("b-0", &on_shop("")).ro("bank/b-0", &on_settings(""));
     let missing = Pinned::find(&[], &[pin], &overrides.facts()).unwrap_err();
     assert!(matches!(missing, MissingSnapshot::Namespaced { .. }));
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn any_patch_applies_or_says_why(
+    fn any_patch_applies_or_returns_an_error(
         content in any_json(),
         path in "(/[a-c0-9~-]{0,2}){0,3}",
         op in prop::sample::select(vec!["add", "remove", "replace"]),

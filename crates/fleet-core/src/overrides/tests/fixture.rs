@@ -1,4 +1,4 @@
-//! Overrides, clusters and resources from short texts. Decides nothing that the module decides.
+//! Overrides, clusters and resources from short texts.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ where
     object
 }
 
-/// Override snapshots of both kinds, all marked as the latest.
+/// Override snapshots of both kinds, all with the latest label.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Overrides {
     pub(crate) cluster: Vec<ClusterResourceOverrideSnapshot>,
@@ -142,7 +142,7 @@ pub(crate) fn on_settings(rules: &str) -> String {
     )
 }
 
-/// A rule for all clusters that adds an annotation to what has annotations.
+/// A rule for all clusters that adds an annotation to resources with annotations.
 pub(crate) fn annotate(key: &str, value: &str) -> String {
     rule_for_all(&format!("{{op: add, path: /metadata/annotations/{key}, value: '{value}'}}"))
 }

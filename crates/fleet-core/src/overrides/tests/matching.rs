@@ -1,4 +1,4 @@
-//! Which overrides concern which placement, resource and cluster.
+//! Which overrides match which placement, resource and cluster.
 
 use expect_test::{Expect, expect};
 use fleet_api::names::PlacementKey;
@@ -33,7 +33,7 @@ fn check(placement: &str, resources: &[EmbeddedObject], overrides: &Overrides, e
     expected.assert_eq(&text(&pins(placement, resources, overrides, "c1 region=eu")));
 }
 
-/// With a reference to a placement, `{name: web}` for instance.
+/// With a reference to a placement, such as `{name: web}`.
 fn referring(text: &str, reference: &str) -> String {
     text.replacen('{', &format!("{{placement: {reference}, "), 1)
 }
@@ -43,7 +43,7 @@ fn for_any() -> String {
 }
 
 #[test]
-fn placement_62_a_namespace_stands_for_all_that_is_in_it() {
+fn placement_62_a_namespace_selects_everything_in_it() {
     let overrides = Overrides::default().cro("a-0", &referring(&on_shop(&for_any()), "{name: web}"));
     check("web", &[bare("Namespace shop")], &overrides, expect!["a-0"]);
     check("web", &[bare("ConfigMap shop/settings")], &overrides, expect!["a-0"]);
@@ -124,7 +124,7 @@ fn pins_are_in_plain_text_order() {
         .ro("a/z-0", &on_settings(&for_any()));
     let content = [bare("Namespace shop"), bare("ConfigMap a/settings"), bare("ConfigMap b/settings")];
     check("web", &content, &overrides, expect!["w-10 x-1-0 x-9 a/z-0 b/y-0"]);
-    // The older of two that are marked does not count, by number: a new snapshot comes before the old one's mark goes.
+    // If two have the latest label, the higher index wins: the new snapshot is created before the old label is removed.
     overrides = overrides.cro("x-10", &on_shop(&for_any()));
     check("web", &content, &overrides, expect!["w-10 x-1-0 x-10 a/z-0 b/y-0"]);
 }
@@ -188,7 +188,7 @@ fn pins_are_compared_with_a_binding_as_lists() {
     assert!(!pins.are_on(None, None));
 }
 
-/// A hub on which a kind has just been installed.
+/// A hub with a newly installed kind.
 #[derive(Debug)]
 struct WithGadgets;
 
@@ -199,19 +199,19 @@ impl Scopes for WithGadgets {
 }
 
 #[test]
-fn candidates_hold_until_the_hub_knows_something_else_of_their_kinds() {
+fn candidates_are_current_until_the_scope_of_a_kind_changes() {
     let content = |objects: &[&str]| -> Vec<_> { objects.iter().map(|text| bare(text)).collect() };
     let plain = content(&["Namespace shop", "ConfigMap shop/settings", "Gadget shop/lamp"]);
     let candidates = Candidates::of(&plain, &KnownKinds);
-    assert!(candidates.hold_for(&WithGadgets), "one with a namespace is no question of scope");
+    assert!(candidates.are_current(&WithGadgets), "one with a namespace is no question of scope");
     for resources in
         [content(&["Gadget lamp"]), vec![envelope("ClusterResourceEnvelope box", &content(&["Gadget lamp"]))]]
     {
         let candidates = Candidates::of(&resources, &KnownKinds);
-        assert!(candidates.hold_for(&KnownKinds));
-        assert!(!candidates.hold_for(&WithGadgets), "installed");
+        assert!(candidates.are_current(&KnownKinds));
+        assert!(!candidates.are_current(&WithGadgets), "installed");
         let candidates = Candidates::of(&resources, &WithGadgets);
-        assert!(candidates.hold_for(&WithGadgets));
-        assert!(!candidates.hold_for(&KnownKinds), "removed");
+        assert!(candidates.are_current(&WithGadgets));
+        assert!(!candidates.are_current(&KnownKinds), "removed");
     }
 }

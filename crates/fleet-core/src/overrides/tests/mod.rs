@@ -1,4 +1,4 @@
-//! Tests of overrides: which snapshots there are, whom they concern, and what they make of a resource.
+//! Tests of overrides: snapshots, matching and applying.
 
 mod applying;
 pub(crate) mod fixture;

@@ -1,4 +1,4 @@
-//! Which snapshots an override has: its history, its end, and what holds for every plan.
+//! The snapshots of an override: history, deletion, and properties of every plan.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,23 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::fixture::{annotate, on_settings, on_shop, spec};
-use crate::overrides::{Fault, Observed, Outcome, OverrideFacts, OverrideSpec, Plan, SnapshotFacts, Write, plan};
+use crate::overrides::{
+    Fault, Observed, OverrideFacts, OverrideOutcome, OverrideSpec, Plan, SnapshotFacts, Write, plan,
+};
 use crate::plan::lint;
 
 /// An override of either kind and its snapshots.
 #[derive(Debug, Clone)]
-struct World<O: Family, F: Family, S: Scope> {
+struct OverrideFixture<O: Family, F: Family, S: Scope> {
     name: OverrideName,
     override_: Obj<O, S>,
     snapshots: Vec<Obj<F, S>>,
 }
 
-type ClusterWorld = World<ClusterOverride, ClusterOverrideSnapshot, Cluster>;
-type NamespacedWorld = World<NamespacedOverride, NamespacedOverrideSnapshot, Namespaced>;
+type ClusterWorld = OverrideFixture<ClusterOverride, ClusterOverrideSnapshot, Cluster>;
+type NamespacedWorld = OverrideFixture<NamespacedOverride, NamespacedOverrideSnapshot, Namespaced>;
 
-impl<O, F, S> World<O, F, S>
+impl<O, F, S> OverrideFixture<O, F, S>
 where
     O: Family<Spec: OverrideSpec>,
     F: Family<Spec = OverrideSnapshotSpec<O::Spec>>,
@@ -59,13 +61,13 @@ where
             snapshots.iter().position(|one| one.metadata.name.as_deref() == Some(name)).unwrap()
         };
         match write {
-            Write::HoldOverride => self.override_.metadata.finalizers = Some(vec![finalizers::OVERRIDE.to_owned()]),
-            Write::ReleaseOverride => self.override_.metadata.finalizers = None,
+            Write::AddFinalizer => self.override_.metadata.finalizers = Some(vec![finalizers::OVERRIDE.to_owned()]),
+            Write::RemoveFinalizer => self.override_.metadata.finalizers = None,
             Write::CreateSnapshot(new) => {
                 assert!(self.snapshots.iter().all(|one| one.metadata.name.as_ref() != Some(&new.name)));
                 self.snapshots.push(new.object(&self.override_));
             }
-            Write::MarkSnapshot { snapshot, latest } => {
+            Write::SetLatestLabel { snapshot, latest } => {
                 let word = if *latest { label_values::TRUE } else { label_values::FALSE };
                 let place = named(&mut self.snapshots, snapshot);
                 let labels = self.snapshots[place].metadata.labels.as_mut().unwrap();
@@ -84,7 +86,7 @@ where
             self.write(write);
         }
         let again = self.plan();
-        assert!(again.is_idle() || again.report.outcome == Outcome::Releasing, "{again:?}");
+        assert!(again.is_idle() || again.report.outcome == OverrideOutcome::Deleting, "{again:?}");
         plan
     }
 
@@ -101,7 +103,7 @@ where
             Some(serde_json::from_value(serde_json::json!("2026-11-15T12:00:00Z")).unwrap());
     }
 
-    /// Names of all snapshots, `*` on those marked as the latest.
+    /// Names of all snapshots; `*` marks the latest label.
     fn names(&self) -> String {
         let name = |one: &Obj<F, S>| {
             let facts = SnapshotFacts::of(one);
@@ -113,10 +115,10 @@ where
 
 fn writes_text(plan: &Plan) -> String {
     let text = |write: &Write| match write {
-        Write::HoldOverride => "hold".to_owned(),
-        Write::ReleaseOverride => "release".to_owned(),
+        Write::AddFinalizer => "hold".to_owned(),
+        Write::RemoveFinalizer => "release".to_owned(),
         Write::CreateSnapshot(new) => format!("create {}", new.name),
-        Write::MarkSnapshot { snapshot, latest } => format!("mark {snapshot} latest={latest}"),
+        Write::SetLatestLabel { snapshot, latest } => format!("mark {snapshot} latest={latest}"),
         Write::DeleteSnapshot { snapshot } => format!("delete {snapshot}"),
     };
     plan.writes.iter().map(text).collect::<Vec<_>>().join(", ")
@@ -131,36 +133,36 @@ fn version(number: usize) -> String {
 }
 
 #[test]
-fn placement_63_an_edited_override_is_frozen_anew() {
-    let mut world = ClusterWorld::new(&version(0));
-    check(&world.run(), expect!["hold, create web-0"]);
-    assert!(world.plan().is_idle());
-    world.edit(&version(1));
-    check(&world.run(), expect!["create web-1, mark web-0 latest=false"]);
-    expect!["web-0 web-1*"].assert_eq(&world.names());
-    world.edit(&version(0));
-    check(&world.run(), expect!["create web-2, mark web-1 latest=false"]);
+fn placement_63_an_edited_override_gets_a_new_snapshot() {
+    let mut fixture = ClusterWorld::new(&version(0));
+    check(&fixture.run(), expect!["hold, create web-0"]);
+    assert!(fixture.plan().is_idle());
+    fixture.edit(&version(1));
+    check(&fixture.run(), expect!["create web-1, mark web-0 latest=false"]);
+    expect!["web-0 web-1*"].assert_eq(&fixture.names());
+    fixture.edit(&version(0));
+    check(&fixture.run(), expect!["create web-2, mark web-1 latest=false"]);
 }
 
 #[test]
 fn placement_64_a_deleted_override_takes_its_snapshots_along() {
-    let mut world = ClusterWorld::new(&version(0));
-    world.settle();
-    world.edit(&version(1));
-    world.settle();
-    world.delete();
-    let plan = world.run();
+    let mut fixture = ClusterWorld::new(&version(0));
+    fixture.settle();
+    fixture.edit(&version(1));
+    fixture.settle();
+    fixture.delete();
+    let plan = fixture.run();
     check(&plan, expect!["delete web-0, delete web-1, release"]);
-    assert_eq!(plan.report.outcome, Outcome::Releasing);
-    assert!(world.plan().is_idle());
+    assert_eq!(plan.report.outcome, OverrideOutcome::Deleting);
+    assert!(fixture.plan().is_idle());
 }
 
 #[test]
-fn a_namespaced_override_is_frozen_into_its_own_namespace() {
-    let mut world = NamespacedWorld::new(&on_settings(&annotate("a", "b")));
-    world.override_.metadata.namespace = Some("shop".to_owned());
-    world.settle();
-    let mut object = serde_json::to_value(&world.snapshots[0]).unwrap();
+fn a_namespaced_override_has_its_snapshots_in_its_namespace() {
+    let mut fixture = NamespacedWorld::new(&on_settings(&annotate("a", "b")));
+    fixture.override_.metadata.namespace = Some("shop".to_owned());
+    fixture.settle();
+    let mut object = serde_json::to_value(&fixture.snapshots[0]).unwrap();
     object["spec"]["overrideSpec"] = "left out".into();
     expect![[r#"
         {
@@ -194,39 +196,39 @@ fn a_namespaced_override_is_frozen_into_its_own_namespace() {
 }
 
 #[test]
-fn ten_snapshots_are_kept_and_the_eldest_goes_by_number_not_by_text() {
-    let mut world = ClusterWorld::new(&version(0));
+fn ten_snapshots_are_kept_and_the_oldest_is_deleted_by_number_not_by_text() {
+    let mut fixture = ClusterWorld::new(&version(0));
     for number in 0..=OVERRIDE_SNAPSHOTS {
-        world.edit(&version(number));
-        world.settle();
+        fixture.edit(&version(number));
+        fixture.settle();
     }
-    expect!["web-1 web-10* web-2 web-3 web-4 web-5 web-6 web-7 web-8 web-9"].assert_eq(&world.names());
-    world.edit(&version(99));
-    check(&world.run(), expect!["create web-11, mark web-10 latest=false, delete web-1"]);
+    expect!["web-1 web-10* web-2 web-3 web-4 web-5 web-6 web-7 web-8 web-9"].assert_eq(&fixture.names());
+    fixture.edit(&version(99));
+    check(&fixture.run(), expect!["create web-11, mark web-10 latest=false, delete web-1"]);
 }
 
 #[test]
 fn a_mark_that_was_lost_or_doubled_is_put_right() {
-    let mut world = ClusterWorld::new(&version(0));
-    world.settle();
-    world.write(&Write::MarkSnapshot { snapshot: "web-0".to_owned(), latest: false });
-    check(&world.run(), expect!["mark web-0 latest=true"]);
-    world.edit(&version(1));
-    let plan = world.plan();
-    world.write(&plan.writes[0]);
-    expect!["web-0* web-1*"].assert_eq(&world.names());
-    check(&world.run(), expect!["mark web-0 latest=false"]);
+    let mut fixture = ClusterWorld::new(&version(0));
+    fixture.settle();
+    fixture.write(&Write::SetLatestLabel { snapshot: "web-0".to_owned(), latest: false });
+    check(&fixture.run(), expect!["mark web-0 latest=true"]);
+    fixture.edit(&version(1));
+    let plan = fixture.plan();
+    fixture.write(&plan.writes[0]);
+    expect!["web-0* web-1*"].assert_eq(&fixture.names());
+    check(&fixture.run(), expect!["mark web-0 latest=false"]);
 }
 
 #[test]
 fn a_snapshot_without_an_index_stops_the_plan_and_is_named() {
-    let mut world = ClusterWorld::new(&version(0));
-    world.settle();
-    let broken: &mut ClusterResourceOverrideSnapshot = &mut world.snapshots[0];
+    let mut fixture = ClusterWorld::new(&version(0));
+    fixture.settle();
+    let broken: &mut ClusterResourceOverrideSnapshot = &mut fixture.snapshots[0];
     broken.metadata.labels.as_mut().unwrap().remove(labels::OVERRIDE_INDEX);
-    let plan = world.plan();
+    let plan = fixture.plan();
     assert!(plan.is_idle());
-    let Outcome::Stopped(fault) = plan.report.outcome else { panic!("{:?}", plan.report) };
+    let OverrideOutcome::Stopped(fault) = plan.report.outcome else { panic!("{:?}", plan.report) };
     assert_eq!(fault, Fault::SnapshotIndex { snapshot: "web-0".to_owned() });
     expect![[r#"override snapshot "web-0" does not say which index it has"#]].assert_eq(&fault.to_string());
 }
@@ -234,7 +236,7 @@ fn a_snapshot_without_an_index_stops_the_plan_and_is_named() {
 #[derive(Debug, Clone)]
 enum Step {
     Edit(usize),
-    /// Carries out only so many writes of a plan.
+    /// Executes only the first writes of a plan.
     Crash(usize),
     Run,
 }
@@ -253,21 +255,21 @@ proptest! {
 
     #[test]
     fn wherever_a_plan_is_cut_short_the_next_one_ends_in_the_same_place(steps in steps()) {
-        let mut world = ClusterWorld::new(&version(0));
+        let mut fixture = ClusterWorld::new(&version(0));
         for step in steps {
             match step {
-                Step::Edit(number) => world.edit(&version(number)),
+                Step::Edit(number) => fixture.edit(&version(number)),
                 Step::Crash(count) => {
-                    for write in world.plan().writes.iter().take(count) {
-                        world.write(write);
+                    for write in fixture.plan().writes.iter().take(count) {
+                        fixture.write(write);
                     }
                 }
-                Step::Run => world.settle(),
+                Step::Run => fixture.settle(),
             }
-            let mut whole = world.clone();
+            let mut whole = fixture.clone();
             whole.settle();
-            let mut cut_short = world.clone();
-            for write in &world.plan().writes {
+            let mut cut_short = fixture.clone();
+            for write in &fixture.plan().writes {
                 cut_short.write(write);
                 let mut resumed = cut_short.clone();
                 resumed.settle();
@@ -278,9 +280,9 @@ proptest! {
             let latest: Vec<_> = observed.snapshots.iter().filter(|one| one.latest).collect();
             prop_assert_eq!(latest.len(), 1);
             prop_assert_eq!(latest[0].hash, &observed.override_.hash);
-            let mut reversed = world.observe();
+            let mut reversed = fixture.observe();
             reversed.snapshots.reverse();
-            prop_assert_eq!(plan(&reversed, Timestamp::MAX), world.plan());
+            prop_assert_eq!(plan(&reversed, Timestamp::MAX), fixture.plan());
         }
     }
 }

@@ -1,6 +1,4 @@
-//! A hub with one placement, in which plans are carried out and the other controllers are played by hand.
-//!
-//! Decides nothing that a plan decides.
+//! A hub with one placement, in which plans are executed. Methods simulate the other controllers.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +15,15 @@ use serde_json::json;
 use super::hub::Hub;
 use crate::placement::{
     BindingFacts, CopyFacts, Observed, PlacementFacts, Plan, PolicySnapshotFacts, Propagation, ResourceSnapshotFacts,
-    SnapshotPace, Telling, Write, copied, owner_of, plan,
+    SnapshotIntervals, StatusUpdate, Write, copied, owner_of, plan,
 };
 use crate::plan::lint;
 
 pub(crate) const START: &str = "2026-11-15T12:00:00Z";
 
-/// One placement and all that belongs to it.
+/// One placement and its objects.
 #[derive(Debug, Clone)]
-pub(crate) struct World<S: Scope> {
+pub(crate) struct Fixture<S: Scope> {
     pub(crate) key: PlacementKey,
     pub(crate) placement: Obj<Placement, S>,
     pub(crate) hub: Hub,
@@ -36,12 +34,12 @@ pub(crate) struct World<S: Scope> {
     pub(crate) copies: BTreeMap<String, ClusterResourcePlacementStatus>,
     pub(crate) copy_failed_until: Option<Timestamp>,
     pub(crate) propagation: Propagation,
-    pub(crate) pace: SnapshotPace,
+    pub(crate) snapshot_intervals: SnapshotIntervals,
     pub(crate) now: Timestamp,
 }
 
-pub(crate) type ClusterWorld = World<Cluster>;
-pub(crate) type NamespacedWorld = World<Namespaced>;
+pub(crate) type ClusterFixture = Fixture<Cluster>;
+pub(crate) type NamespacedFixture = Fixture<Namespaced>;
 
 pub(crate) fn spec(text: &str) -> PlacementSpec {
     serde_json::from_value(yaml::documents(text).unwrap().remove(0)).unwrap()
@@ -50,7 +48,7 @@ pub(crate) fn spec(text: &str) -> PlacementSpec {
 /// A placement named `web` of everything in namespace `shop`.
 pub(crate) const SHOP: &str = "{resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}]}";
 
-impl<S: Scope> World<S> {
+impl<S: Scope> Fixture<S> {
     pub(crate) fn new(key: &str, hub: &str, spec_text: &str) -> Self {
         let key = PlacementKey::parse(key).unwrap();
         let mut placement = Obj::named(key.name.to_string(), spec(spec_text));
@@ -67,7 +65,7 @@ impl<S: Scope> World<S> {
             copies: BTreeMap::new(),
             copy_failed_until: None,
             propagation: Propagation::default(),
-            pace: SnapshotPace::AT_ONCE,
+            snapshot_intervals: SnapshotIntervals::NONE,
             now: START.parse().unwrap(),
         }
     }
@@ -93,7 +91,7 @@ impl<S: Scope> World<S> {
             selection: None,
             inventory: &self.hub,
             propagation: &self.propagation,
-            pace: self.pace,
+            snapshot_intervals: self.snapshot_intervals,
         }
     }
 
@@ -103,18 +101,18 @@ impl<S: Scope> World<S> {
         plan
     }
 
-    /// Plans, carries the plan out, and checks that nothing is left to do.
+    /// Plans, executes the plan, and checks that nothing is left to do.
     pub(crate) fn run(&mut self) -> Plan {
         let plan = self.plan();
         self.apply(&plan);
-        if !plan.writes.contains(&Write::ReleasePlacement) {
+        if !plan.writes.contains(&Write::RemovePlacementFinalizer) {
             let again = self.plan();
             assert!(again.is_idle(), "{again:#?}");
         }
         plan
     }
 
-    /// As `run`, where only the world matters.
+    /// As `run`, without the plan.
     pub(crate) fn settle(&mut self) {
         drop(self.run());
     }
@@ -123,22 +121,22 @@ impl<S: Scope> World<S> {
         for write in &plan.writes {
             self.write(write);
         }
-        if let Some(telling) = &plan.status {
-            self.tell(telling);
+        if let Some(update) = &plan.status {
+            self.tell(update);
         }
     }
 
-    pub(crate) fn tell(&mut self, telling: &Telling) {
-        if let Some(status) = &telling.status {
+    pub(crate) fn tell(&mut self, update: &StatusUpdate) {
+        if let Some(status) = &update.status {
             self.placement.status = Some(status.clone());
         }
-        if let Some(copy) = &telling.copy {
+        if let Some(copy) = &update.copy {
             self.copies.insert(copy.namespace.clone(), copy.object(&self.key, owner_of(&self.placement)));
             self.copied(Ok(()));
         }
     }
 
-    /// Says how writing a copy went.
+    /// Sets the result of writing a copy.
     pub(crate) fn copied(&mut self, went: Result<(), String>) {
         let status = copied(&PlacementFacts::of(&self.key, &self.placement), went, self.now);
         self.placement.status = status.or_else(|| self.placement.status.take());
@@ -147,8 +145,10 @@ impl<S: Scope> World<S> {
     pub(crate) fn write(&mut self, write: &Write) {
         let owner = owner_of(&self.placement);
         match write {
-            Write::HoldPlacement => self.placement.metadata.finalizers = Some(vec![finalizers::PLACEMENT.to_owned()]),
-            Write::ReleasePlacement => self.placement.metadata.finalizers = None,
+            Write::AddPlacementFinalizer => {
+                self.placement.metadata.finalizers = Some(vec![finalizers::PLACEMENT.to_owned()]);
+            }
+            Write::RemovePlacementFinalizer => self.placement.metadata.finalizers = None,
             Write::CreatePolicySnapshot(new) => {
                 let mut object = new.object(&self.key, owner);
                 object.metadata.generation = Some(1);
@@ -173,7 +173,7 @@ impl<S: Scope> World<S> {
                 self.snapshots.push(object);
             }
             Write::MarkResourceSnapshot { snapshot, latest } => mark(named(&mut self.snapshots, snapshot), *latest),
-            Write::NoteChange { snapshot, seen } => {
+            Write::RecordContentChange { snapshot, seen } => {
                 let notes = named(&mut self.snapshots, snapshot).metadata.annotations.get_or_insert_default();
                 notes.insert(annotations::NEXT_SNAPSHOT_DETECTED_AT.to_owned(), seen.to_string());
             }
@@ -185,7 +185,7 @@ impl<S: Scope> World<S> {
         self.placement.status.as_ref().unwrap()
     }
 
-    /// Plays the scheduler: `c1 c2 -c3` picks two and turns one away. `fulfilled` says what it makes of that.
+    /// Simulates the scheduler: `c1 c2 -c3` picks two clusters and rejects one. `fulfilled` is its verdict.
     pub(crate) fn schedule(&mut self, clusters: &str, fulfilled: bool) {
         let generation = self.placement.generation();
         let policy = self.policies.iter_mut().find(|one| is_marked(one)).unwrap();
@@ -215,8 +215,8 @@ impl<S: Scope> World<S> {
         }
     }
 
-    /// Plays rollout, work generator and member: the clusters get a snapshot and come as far as the words say.
-    /// `Applied=False` ends a walk that has not come far; an empty snapshot name stays what it was.
+    /// Simulates rollout, work generator and member: the clusters get a snapshot and reach these steps.
+    /// `Applied=False` is the last step of a failed cluster; an empty snapshot name keeps the current one.
     pub(crate) fn roll_out(&mut self, clusters: &str, snapshot: &str, words: &str) {
         for cluster in clusters.split_whitespace() {
             let binding = self.binding(cluster);
@@ -242,7 +242,7 @@ impl<S: Scope> World<S> {
     }
 }
 
-/// Everything that happens on a cluster where all goes well.
+/// All steps of a successful cluster.
 pub(crate) const ALL_GOOD: &str = "RolloutStarted Overridden WorkSynchronized Applied Available";
 
 fn decision(word: &str) -> ClusterDecision {

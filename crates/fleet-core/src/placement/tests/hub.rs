@@ -1,7 +1,7 @@
-//! A small language for what is on the hub.
+//! A small language for the objects on the hub.
 //!
-//! One object per line: `ConfigMap shop/settings team=a owned deleting type=Opaque value=1 size=1000`. Cluster-scoped kinds
-//! have no namespace. Words that mean nothing else are labels. Decides nothing that selection decides.
+//! One object per line: `ConfigMap shop/settings team=a owned deleting type=Opaque value=1 size=1000`. Cluster-scoped
+//! kinds have no namespace. All other words are labels.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
 pub(crate) struct Hub {
     kinds: Vec<Kind>,
     pub(crate) objects: Vec<(Kind, Value)>,
-    /// Kinds whose objects are not all known.
+    /// Kinds whose caches are not synced.
     pub(crate) incomplete: BTreeSet<String>,
     silent: BTreeSet<GroupVersion>,
 }
@@ -72,7 +72,7 @@ impl Hub {
         self.objects.push((kind, object));
     }
 
-    /// A kind by its word alone.
+    /// A kind by its name alone.
     pub(crate) fn kind_named(&self, word: &str) -> &Kind {
         self.kinds.iter().find(|kind| kind.kind == word).unwrap()
     }
@@ -88,12 +88,12 @@ impl Hub {
         self.objects.retain(|(other_kind, other)| other_kind != kind || !same(other));
     }
 
-    /// This part of the API does not answer: its kinds are not known.
+    /// This group version cannot be discovered: its kinds are unknown.
     pub(crate) fn hush(&mut self, group: &str, version: &str) {
         self.silent.insert(GroupVersion::new(group, version));
     }
 
-    /// All of it answers.
+    /// Everything can be discovered.
     pub(crate) fn speak(&mut self) {
         self.silent.clear();
     }
@@ -141,7 +141,7 @@ impl Inventory for Hub {
         self.kinds.iter().filter(|kind| kind.namespaced && kind.preferred && self.is_heard(kind)).collect()
     }
 
-    fn silent(&self) -> Vec<GroupVersion> {
+    fn undiscovered(&self) -> Vec<GroupVersion> {
         self.silent.iter().cloned().collect()
     }
 

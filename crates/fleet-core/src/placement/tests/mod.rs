@@ -1,7 +1,6 @@
-//! Tests of the placement's decisions: scenarios by number, then what holds for every plan.
+//! Tests of placement planning: scenarios by number, then properties of every plan.
 
-mod capturing;
-mod concerning;
+mod changed_object;
 mod fixture;
 mod hub;
 mod known_content;
@@ -12,3 +11,4 @@ mod scenarios_selection;
 mod scenarios_snapshots;
 mod scenarios_status;
 mod selecting;
+mod snapshot_content;

@@ -1,13 +1,15 @@
-//! What holds for every plan, over random hubs, placements and histories: it leaves nothing to do, it may be cut short
-//! anywhere, and it depends on nothing but the facts.
+//! Properties of every plan, over random hubs, placements and histories: it leaves nothing to do, it may be
+//! interrupted after any write, and it depends only on the facts.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::fixture::{ALL_GOOD, ClusterWorld};
+use super::fixture::{ALL_GOOD, ClusterFixture};
 use super::render::{snapshots_text, status_text};
-use crate::placement::{Content, PartFacts, PolicySnapshotFacts, ResourceSnapshotFacts, SnapshotPace, Telling, plan};
+use crate::placement::{
+    Content, PartFacts, PolicySnapshotFacts, ResourceSnapshotFacts, SnapshotIntervals, StatusUpdate, plan,
+};
 use crate::plan::Wake;
 
 fn object() -> impl Strategy<Value = String> {
@@ -67,51 +69,57 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn take(world: &mut ClusterWorld, step: &Step) {
+fn take(fixture: &mut ClusterFixture, step: &Step) {
     match step {
-        Step::Hub(line) => world.hub.set(line),
-        Step::Spec(text) => world.edit(text),
-        Step::Schedule(clusters) if world.policies.iter().any(super::fixture::is_marked) => {
-            world.schedule(clusters, true);
+        Step::Hub(line) => fixture.hub.set(line),
+        Step::Spec(text) => fixture.edit(text),
+        Step::Schedule(clusters) if fixture.policies.iter().any(super::fixture::is_marked) => {
+            fixture.schedule(clusters, true);
         }
         Step::RollOut(words) => {
-            let latest = world.snapshots.iter().rev().find(|one| super::fixture::is_marked(*one));
+            let latest = fixture.snapshots.iter().rev().find(|one| super::fixture::is_marked(*one));
             let name = latest.and_then(|one| one.metadata.name.clone()).unwrap_or_default();
-            let clusters: Vec<_> = world.bindings.iter().map(|one| one.spec.target_cluster.clone()).collect();
-            world.roll_out(&clusters.join(" "), &name, words);
+            let clusters: Vec<_> = fixture.bindings.iter().map(|one| one.spec.target_cluster.clone()).collect();
+            fixture.roll_out(&clusters.join(" "), &name, words);
         }
-        Step::Pass(seconds) => world.pass(*seconds),
-        Step::Pace(slow) => world.pace = if *slow { SnapshotPace::default() } else { SnapshotPace::AT_ONCE },
+        Step::Pass(seconds) => fixture.pass(*seconds),
+        Step::Pace(slow) => {
+            fixture.snapshot_intervals = if *slow { SnapshotIntervals::default() } else { SnapshotIntervals::NONE }
+        }
         Step::Schedule(_) => {}
     }
 }
 
-/// A world after some history, with a step that no plan has seen yet.
-fn world() -> impl Strategy<Value = ClusterWorld> {
+/// A fixture after some history, with a step that no plan has seen yet.
+fn fixture() -> impl Strategy<Value = ClusterFixture> {
     (hub(), spec(), prop::collection::vec(step(), 0..7)).prop_map(|(hub, spec, steps)| {
-        let mut world = ClusterWorld::new("web", &hub, &spec);
+        let mut fixture = ClusterFixture::new("web", &hub, &spec);
         for step in &steps {
-            world.settle();
-            take(&mut world, step);
+            fixture.settle();
+            take(&mut fixture, step);
         }
-        world
+        fixture
     })
 }
 
-/// Where a world stands. The moment at which a change was first seen belongs to it.
-fn place(world: &ClusterWorld) -> String {
+/// The state of a fixture, including the time at which a change was first seen.
+fn place(fixture: &ClusterFixture) -> String {
     let copies: Vec<_> =
-        world.copies.iter().map(|(name, copy)| format!("{name} {}", status_text(&copy.spec))).collect();
-    let status = world.placement.status.as_ref().map(status_text);
-    let seen: Vec<_> = world.snapshots.iter().map(|one| one.metadata.annotations.clone()).collect();
-    format!("{}\n{status:?}\n{copies:?}\n{seen:?}\n{:?}", snapshots_text(world), world.placement.metadata.finalizers)
+        fixture.copies.iter().map(|(name, copy)| format!("{name} {}", status_text(&copy.spec))).collect();
+    let status = fixture.placement.status.as_ref().map(status_text);
+    let seen: Vec<_> = fixture.snapshots.iter().map(|one| one.metadata.annotations.clone()).collect();
+    format!(
+        "{}\n{status:?}\n{copies:?}\n{seen:?}\n{:?}",
+        snapshots_text(fixture),
+        fixture.placement.metadata.finalizers
+    )
 }
 
-fn check_every_prefix(world: &ClusterWorld) -> Result<(), TestCaseError> {
-    let whole = world.plan();
-    let mut end = world.clone();
+fn check_every_prefix(fixture: &ClusterFixture) -> Result<(), TestCaseError> {
+    let whole = fixture.plan();
+    let mut end = fixture.clone();
     end.apply(&whole);
-    let mut cut_short = world.clone();
+    let mut cut_short = fixture.clone();
     for write in &whole.writes {
         cut_short.write(write);
         let mut resumed = cut_short.clone();
@@ -119,7 +127,7 @@ fn check_every_prefix(world: &ClusterWorld) -> Result<(), TestCaseError> {
         resumed.apply(&rest);
         prop_assert_eq!(place(&resumed), place(&end), "after {:?}", super::render::write_text(write));
     }
-    if let Some(Telling { status: Some(status), .. }) = &whole.status {
+    if let Some(StatusUpdate { status: Some(status), .. }) = &whole.status {
         cut_short.placement.status = Some(status.clone());
         let rest = cut_short.plan();
         cut_short.apply(&rest);
@@ -132,54 +140,54 @@ fn check_every_prefix(world: &ClusterWorld) -> Result<(), TestCaseError> {
 fn a_split_group_may_be_cut_short_too() {
     let spec = "{resourceSelectors: [{group: '', version: v1, kind: Namespace, name: shop}], revisionHistoryLimit: 1}";
     let large = "Namespace shop\nSecret shop/a size=700000\nSecret shop/b size=700000\nSecret shop/c size=700000";
-    let mut world = ClusterWorld::new("web", large, spec);
-    check_every_prefix(&world).unwrap();
-    world.settle();
-    world.hub.set("Secret shop/c size=1");
-    check_every_prefix(&world).unwrap();
+    let mut fixture = ClusterFixture::new("web", large, spec);
+    check_every_prefix(&fixture).unwrap();
+    fixture.settle();
+    fixture.hub.set("Secret shop/c size=1");
+    check_every_prefix(&fixture).unwrap();
 }
 
-/// Indices are given in rising order, also when the groups that had them are gone.
-fn highest_index(world: &ClusterWorld) -> Option<u32> {
-    world.snapshots.iter().filter_map(|one| ResourceSnapshotFacts::of(one).index).map(|index| index.0).max()
+/// Indexes only grow, even if their groups are deleted.
+fn highest_index(fixture: &ClusterFixture) -> Option<u32> {
+    fixture.snapshots.iter().filter_map(|one| ResourceSnapshotFacts::of(one).index).map(|index| index.0).max()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_plan_leaves_nothing_to_do(mut world in world()) {
-        let plan = world.plan();
-        world.apply(&plan);
-        let again = world.plan();
+    fn a_plan_leaves_nothing_to_do(mut fixture in fixture()) {
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        let again = fixture.plan();
         prop_assert!(again.is_idle(), "{:#?}", again);
         prop_assert_eq!(again.wake, plan.wake);
         prop_assert_eq!(again.report.outcome, plan.report.outcome);
         if plan.wake == Wake::OnChange {
-            world.pass(100_000);
-            prop_assert!(world.plan().is_idle(), "{:#?}", world.plan());
+            fixture.pass(100_000);
+            prop_assert!(fixture.plan().is_idle(), "{:#?}", fixture.plan());
         }
     }
 
     #[test]
-    fn a_plan_may_be_cut_short_after_any_write(mut world in world()) {
-        check_every_prefix(&world)?;
-        world.settle();
-        world.placement.metadata.deletion_timestamp = Some(serde_json::from_value(serde_json::json!(world.now)).unwrap());
-        check_every_prefix(&world)?;
+    fn a_plan_may_be_cut_short_after_any_write(mut fixture in fixture()) {
+        check_every_prefix(&fixture)?;
+        fixture.settle();
+        fixture.placement.metadata.deletion_timestamp = Some(serde_json::from_value(serde_json::json!(fixture.now)).unwrap());
+        check_every_prefix(&fixture)?;
     }
 
     #[test]
-    fn there_is_one_latest_of_each_and_no_more_than_the_limit(mut world in world()) {
-        let before = highest_index(&world);
-        let plan = world.run();
-        prop_assert!(highest_index(&world) >= before);
+    fn there_is_one_latest_of_each_and_no_more_than_the_limit(mut fixture in fixture()) {
+        let before = highest_index(&fixture);
+        let plan = fixture.run();
+        prop_assert!(highest_index(&fixture) >= before);
         let Content::UpToDate { index } = plan.report.content else { return Ok(()) };
-        let limit = usize::try_from(world.placement.spec.revision_history_limit()).unwrap();
-        let policies: Vec<_> = world.policies.iter().map(PolicySnapshotFacts::of).collect();
+        let limit = usize::try_from(fixture.placement.spec.revision_history_limit()).unwrap();
+        let policies: Vec<_> = fixture.policies.iter().map(PolicySnapshotFacts::of).collect();
         prop_assert_eq!(policies.iter().filter(|one| one.latest).count(), 1);
         prop_assert!(policies.len() <= limit);
-        let resources: Vec<_> = world.snapshots.iter().map(ResourceSnapshotFacts::of).collect();
+        let resources: Vec<_> = fixture.snapshots.iter().map(ResourceSnapshotFacts::of).collect();
         let is_latest = |one: &&ResourceSnapshotFacts<'_>| matches!(one.part, PartFacts::Master(facts) if facts.latest);
         let latest: Vec<_> = resources.iter().filter(is_latest).map(|one| one.index).collect();
         prop_assert_eq!(latest, [Some(index)]);
@@ -189,19 +197,19 @@ proptest! {
 
     #[test]
     fn the_order_of_the_facts_does_not_matter(
-        (world, hub) in world().prop_flat_map(|world| {
-            let hub = Just(world.hub.objects.clone()).prop_shuffle();
-            (Just(world), hub)
+        (fixture, hub) in fixture().prop_flat_map(|fixture| {
+            let hub = Just(fixture.hub.objects.clone()).prop_shuffle();
+            (Just(fixture), hub)
         }),
     ) {
-        let first = plan(&world.observe(), world.now);
-        prop_assert_eq!(&plan(&world.observe(), world.now), &first);
-        let mut shuffled = world.clone();
+        let first = plan(&fixture.observe(), fixture.now);
+        prop_assert_eq!(&plan(&fixture.observe(), fixture.now), &first);
+        let mut shuffled = fixture.clone();
         shuffled.hub.objects = hub;
         let mut observed = shuffled.observe();
         observed.policy_snapshots.reverse();
         observed.resource_snapshots.reverse();
         observed.bindings.reverse();
-        prop_assert_eq!(&plan(&observed, world.now), &first);
+        prop_assert_eq!(&plan(&observed, fixture.now), &first);
     }
 }

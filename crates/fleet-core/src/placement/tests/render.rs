@@ -7,16 +7,16 @@ use fleet_api::kinds::Scope;
 use fleet_api::types::{PlacementStatus, ResourceIdentifier};
 use fleet_api::well_known::{annotations, labels};
 
-use super::fixture::{World, is_marked};
+use super::fixture::{Fixture, is_marked};
 use crate::placement::{NewPart, Plan, Write};
 
-/// The writes of a plan, one a line, and what it came to.
+/// The writes of a plan, one per line, and its outcome.
 pub(crate) fn writes_text(plan: &Plan) -> String {
     let mut text = String::new();
     for write in &plan.writes {
         writeln!(text, "{}", write_text(write)).unwrap();
     }
-    if let Some(copy) = plan.status.as_ref().and_then(|telling| telling.copy.as_ref()) {
+    if let Some(copy) = plan.status.as_ref().and_then(|update| update.copy.as_ref()) {
         writeln!(text, "copy status to {}", copy.namespace).unwrap();
     }
     write!(text, "{:?}", plan.report.outcome).unwrap();
@@ -25,8 +25,8 @@ pub(crate) fn writes_text(plan: &Plan) -> String {
 
 pub(crate) fn write_text(write: &Write) -> String {
     match write {
-        Write::HoldPlacement => "hold placement".to_owned(),
-        Write::ReleasePlacement => "release placement".to_owned(),
+        Write::AddPlacementFinalizer => "hold placement".to_owned(),
+        Write::RemovePlacementFinalizer => "release placement".to_owned(),
         Write::CreatePolicySnapshot(new) => {
             let number = new.number_of_clusters.map(|number| format!(" n={number}")).unwrap_or_default();
             format!("create policy {} generation={}{number}", new.name, new.placement_generation)
@@ -46,22 +46,22 @@ pub(crate) fn write_text(write: &Write) -> String {
             format!("create {} ({of}): {}", new.name, names.join(", "))
         }
         Write::MarkResourceSnapshot { snapshot, latest } => format!("mark {snapshot} latest={latest}"),
-        Write::NoteChange { snapshot, seen } => format!("note on {snapshot} change seen {seen}"),
+        Write::RecordContentChange { snapshot, seen } => format!("note on {snapshot} change seen {seen}"),
         Write::DeleteResourceSnapshot { snapshot } => format!("delete {snapshot}"),
     }
 }
 
-/// Snapshots that are there, `*` on the latest ones.
-pub(crate) fn snapshots_text<S: Scope>(world: &World<S>) -> String {
+/// Existing snapshots, `*` on the latest ones.
+pub(crate) fn snapshots_text<S: Scope>(fixture: &Fixture<S>) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for policy in &world.policies {
+    for policy in &fixture.policies {
         let notes = policy.metadata.annotations.as_ref().unwrap();
         let number = notes.get(annotations::NUMBER_OF_CLUSTERS).map(|n| format!(" n={n}")).unwrap_or_default();
         let star = if is_marked(policy) { "*" } else { "" };
         let generation = &notes[annotations::PLACEMENT_GENERATION];
         lines.push(format!("policy {}{star} generation={generation}{number}", policy.metadata.name.as_ref().unwrap()));
     }
-    for snapshot in &world.snapshots {
+    for snapshot in &fixture.snapshots {
         let star = if is_marked(snapshot) { "*" } else { "" };
         let index = &snapshot.metadata.labels.as_ref().unwrap()[labels::RESOURCE_INDEX];
         let notes = snapshot.metadata.annotations.as_ref().unwrap();
@@ -90,7 +90,7 @@ pub(crate) fn resources_text(all: &[ResourceIdentifier]) -> String {
     all.iter().map(resource_text).collect::<Vec<_>>().join(", ")
 }
 
-/// The whole status. Transition times are left out.
+/// The whole status without transition times.
 pub(crate) fn status_text(status: &PlacementStatus) -> String {
     let index = &status.observed_resource_index;
     let mut text = format!("index {index:?}: {}\n", content_text(&status.selected_resources));

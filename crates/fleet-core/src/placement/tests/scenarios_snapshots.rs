@@ -1,21 +1,21 @@
-//! Acceptance scenarios of snapshots. Names carry the scenario's number.
+//! Acceptance scenarios of snapshots. Test names contain the scenario's number.
 
 use expect_test::{Expect, expect};
 use fleet_api::kinds::Scope;
 use fleet_api::well_known::{annotations, labels};
 use jiff::SignedDuration;
 
-use super::fixture::{ALL_GOOD, ClusterWorld, NamespacedWorld, SHOP, World};
+use super::fixture::{ALL_GOOD, ClusterFixture, Fixture, NamespacedFixture, SHOP};
 use super::render::{resources_text, snapshots_text, write_text, writes_text};
-use crate::placement::{Content, Fault, Outcome, SnapshotPace};
+use crate::placement::{Content, Fault, Outcome, SnapshotIntervals};
 use crate::plan::Wake;
 
-fn check_plan<S: Scope>(world: &mut World<S>, expected: Expect) {
-    expected.assert_eq(&writes_text(&world.run()));
+fn check_plan<S: Scope>(fixture: &mut Fixture<S>, expected: Expect) {
+    expected.assert_eq(&writes_text(&fixture.run()));
 }
 
-fn check_snapshots<S: Scope>(world: &World<S>, expected: Expect) {
-    expected.assert_eq(&snapshots_text(world));
+fn check_snapshots<S: Scope>(fixture: &Fixture<S>, expected: Expect) {
+    expected.assert_eq(&snapshots_text(fixture));
 }
 
 const THREE_SECRETS: &str =
@@ -23,9 +23,9 @@ const THREE_SECRETS: &str =
 
 #[test]
 fn placement_18_content_that_is_too_large_is_split() {
-    let mut world = ClusterWorld::new("web", THREE_SECRETS, SHOP);
+    let mut fixture = ClusterFixture::new("web", THREE_SECRETS, SHOP);
     check_plan(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         hold placement
         create policy web-0 generation=1
@@ -34,7 +34,7 @@ fn placement_18_content_that_is_too_large_is_split() {
         AwaitingScheduler"#]],
     );
     check_snapshots(
-        &world,
+        &fixture,
         expect![[r#"
         policy web-0* generation=1
         web-0-0 index=0 resources=1
@@ -44,14 +44,14 @@ fn placement_18_content_that_is_too_large_is_split() {
 
 #[test]
 fn placement_18_objects_carry_the_marks_by_which_they_are_found() {
-    let mut world = NamespacedWorld::new(
+    let mut fixture = NamespacedFixture::new(
         "shop/web",
         THREE_SECRETS,
         "{resourceSelectors: [{group: '', version: v1, kind: Secret}], policy: {placementType: PickN, numberOfClusters: 2}}",
     );
-    world.settle();
-    let mut objects: Vec<_> = world.snapshots.iter().map(|one| serde_json::to_value(one).unwrap()).collect();
-    objects.push(serde_json::to_value(&world.policies[0]).unwrap());
+    fixture.settle();
+    let mut objects: Vec<_> = fixture.snapshots.iter().map(|one| serde_json::to_value(one).unwrap()).collect();
+    objects.push(serde_json::to_value(&fixture.policies[0]).unwrap());
     for object in &mut objects {
         object["spec"] = "left out".into();
     }
@@ -171,11 +171,11 @@ fn placement_19_20_old_snapshots_go_beyond_the_limit() {
         web-1-snapshot* index=1 of 1 resources=2"#]],
         ),
     ] {
-        let mut world = ClusterWorld::new("web", "Namespace shop\nClusterRole r", &with_limit(limit, ""));
-        world.settle();
-        world.edit(&with_limit(limit, ROLES));
-        world.settle();
-        check_snapshots(&world, expected);
+        let mut fixture = ClusterFixture::new("web", "Namespace shop\nClusterRole r", &with_limit(limit, ""));
+        fixture.settle();
+        fixture.edit(&with_limit(limit, ROLES));
+        fixture.settle();
+        check_snapshots(&fixture, expected);
     }
 }
 
@@ -186,15 +186,15 @@ fn history_is_kept_by_group_and_by_policy() {
         let policy = format!(", policy: {{placementType: PickFixed, clusterNames: [c{step}]}}}}");
         limited.replacen("2}", &format!("2{policy}"), 1)
     };
-    let mut world = ClusterWorld::new("web", THREE_SECRETS, &pick(0));
-    world.settle();
+    let mut fixture = ClusterFixture::new("web", THREE_SECRETS, &pick(0));
+    fixture.settle();
     for step in 1..4 {
-        world.hub.set(&format!("Secret shop/c size=30000{step}"));
-        world.edit(&pick(step));
-        world.settle();
+        fixture.hub.set(&format!("Secret shop/c size=30000{step}"));
+        fixture.edit(&pick(step));
+        fixture.settle();
     }
     check_snapshots(
-        &world,
+        &fixture,
         expect![[r#"
         policy web-2 generation=3
         policy web-3* generation=4
@@ -205,74 +205,75 @@ fn history_is_kept_by_group_and_by_policy() {
     );
 }
 
-fn paced() -> ClusterWorld {
-    let mut world = ClusterWorld::new("web", "Namespace shop", SHOP);
-    world.pace = SnapshotPace::default();
-    world
+fn paced() -> ClusterFixture {
+    let mut fixture = ClusterFixture::new("web", "Namespace shop", SHOP);
+    fixture.snapshot_intervals = SnapshotIntervals::default();
+    fixture
 }
 
 #[test]
 fn placement_21_changes_wait_and_the_status_stays_consistent() {
-    let mut world = paced();
+    let mut fixture = paced();
     check_plan(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         hold placement
         create policy web-0 generation=1
         create web-0-snapshot (1 of 1, 0 envelopes): Namespace shop
         AwaitingScheduler"#]],
     );
-    world.pass(2);
-    world.hub.set("ConfigMap shop/cm value=1");
-    let plan = world.run();
+    fixture.pass(2);
+    fixture.hub.set("ConfigMap shop/cm value=1");
+    let plan = fixture.run();
     expect![[r#"
         note on web-0-snapshot change seen 2026-11-15T12:00:02Z
         AwaitingScheduler"#]]
     .assert_eq(&writes_text(&plan));
     assert_eq!(plan.wake, Wake::At("2026-11-15T12:00:30Z".parse().unwrap()));
     assert!(matches!(plan.report.content, Content::Delayed { .. }));
-    assert_eq!(resources_text(&world.status().selected_resources), "Namespace shop");
-    assert_eq!(world.status().observed_resource_index, "0");
-    world.pass(27);
-    world.hub.set("ConfigMap shop/cm value=2");
-    assert!(world.run().writes.is_empty());
-    world.pass(1);
-    let plan = world.run();
+    assert_eq!(resources_text(&fixture.status().selected_resources), "Namespace shop");
+    assert_eq!(fixture.status().observed_resource_index, "0");
+    fixture.pass(27);
+    fixture.hub.set("ConfigMap shop/cm value=2");
+    assert!(fixture.run().writes.is_empty());
+    fixture.pass(1);
+    let plan = fixture.run();
     expect![[r#"
         mark web-0-snapshot latest=false
         create web-1-snapshot (1 of 1, 0 envelopes): Namespace shop, ConfigMap cm
         AwaitingScheduler"#]]
     .assert_eq(&writes_text(&plan));
     assert_eq!(plan.wake, Wake::OnChange);
-    assert_eq!(world.status().observed_resource_index, "1");
+    assert_eq!(fixture.status().observed_resource_index, "1");
 }
 
 #[test]
 fn placement_21_the_window_opens_with_the_first_difference() {
-    let mut world = paced();
-    world.settle();
-    world.pass(100);
-    world.hub.set("ConfigMap shop/cm value=1");
-    assert_eq!(world.run().wake, Wake::At("2026-11-15T12:01:55Z".parse().unwrap()));
-    // Content that comes back is no change, but the next one has been waiting since.
-    world.hub.remove("ConfigMap shop/cm");
-    assert_eq!(world.run().wake, Wake::OnChange);
-    world.pass(50);
-    world.hub.set("ConfigMap shop/cm value=2");
-    world.settle();
-    assert_eq!(world.status().observed_resource_index, "1");
+    let mut fixture = paced();
+    fixture.settle();
+    fixture.pass(100);
+    fixture.hub.set("ConfigMap shop/cm value=1");
+    assert_eq!(fixture.run().wake, Wake::At("2026-11-15T12:01:55Z".parse().unwrap()));
+    // Content that is reverted is not a change, but the next change counts from the first one.
+    fixture.hub.remove("ConfigMap shop/cm");
+    assert_eq!(fixture.run().wake, Wake::OnChange);
+    fixture.pass(50);
+    fixture.hub.set("ConfigMap shop/cm value=2");
+    fixture.settle();
+    assert_eq!(fixture.status().observed_resource_index, "1");
 }
 
 #[test]
 fn a_pace_of_zero_is_no_delay_and_one_of_them_alone_counts() {
-    let mut world = paced();
-    world.pace = SnapshotPace { minimum_interval: SignedDuration::from_secs(10), collection: SignedDuration::ZERO };
-    world.settle();
-    world.hub.set("ConfigMap shop/cm value=1");
-    assert_eq!(world.run().wake, Wake::At("2026-11-15T12:00:10Z".parse().unwrap()));
-    world.pace = SnapshotPace::AT_ONCE;
-    assert_eq!(world.run().wake, Wake::OnChange);
-    assert_eq!(world.status().observed_resource_index, "1");
+    let mut fixture = paced();
+    fixture.snapshot_intervals =
+        SnapshotIntervals { minimum_interval: SignedDuration::from_secs(10), collection: SignedDuration::ZERO };
+    fixture.settle();
+    fixture.hub.set("ConfigMap shop/cm value=1");
+    assert_eq!(fixture.run().wake, Wake::At("2026-11-15T12:00:10Z".parse().unwrap()));
+    fixture.snapshot_intervals = SnapshotIntervals::NONE;
+    assert_eq!(fixture.run().wake, Wake::OnChange);
+    assert_eq!(fixture.status().observed_resource_index, "1");
 }
 
 fn pick_n(number: i32, more: &str) -> String {
@@ -285,32 +286,32 @@ const AFFINITY: &str = ", affinity: {clusterAffinity: {requiredDuringSchedulingI
 
 #[test]
 fn placement_22_23_a_number_is_no_new_policy_and_an_affinity_is() {
-    let mut world = ClusterWorld::new("web", "Namespace shop", &pick_n(2, ""));
+    let mut fixture = ClusterFixture::new("web", "Namespace shop", &pick_n(2, ""));
     check_plan(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         hold placement
         create policy web-0 generation=1 n=2
         create web-0-snapshot (1 of 1, 0 envelopes): Namespace shop
         AwaitingScheduler"#]],
     );
-    world.edit(&pick_n(3, ""));
+    fixture.edit(&pick_n(3, ""));
     check_plan(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         refresh policy web-0 generation=2 n=3
         AwaitingScheduler"#]],
     );
-    world.edit(&pick_n(3, AFFINITY));
+    fixture.edit(&pick_n(3, AFFINITY));
     check_plan(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         retire policy web-0
         create policy web-1 generation=3 n=3
         AwaitingScheduler"#]],
     );
     check_snapshots(
-        &world,
+        &fixture,
         expect![[r#"
         policy web-0 generation=2 n=3
         policy web-1* generation=3 n=3
@@ -321,21 +322,21 @@ fn placement_22_23_a_number_is_no_new_policy_and_an_affinity_is() {
 #[test]
 fn placement_24_missing_pieces_are_made_under_the_same_index() {
     let large = "Namespace shop\nSecret shop/a size=700000\nSecret shop/b size=700000\nSecret shop/c size=700000";
-    let mut world = ClusterWorld::new("web", large, SHOP);
-    let plan = world.plan();
+    let mut fixture = ClusterFixture::new("web", large, SHOP);
+    let plan = fixture.plan();
     let master = plan.writes.iter().position(|write| write_text(write).contains("web-0-snapshot")).unwrap();
     for write in &plan.writes[..=master] {
-        world.write(write);
+        fixture.write(write);
     }
     check_plan(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         create web-0-0 (more): Secret b
         create web-0-1 (more): Secret c
         AwaitingScheduler"#]],
     );
     check_snapshots(
-        &world,
+        &fixture,
         expect![[r#"
         policy web-0* generation=1
         web-0-0 index=0 resources=1
@@ -346,15 +347,15 @@ fn placement_24_missing_pieces_are_made_under_the_same_index() {
 
 #[test]
 fn placement_25_reverted_content_gets_its_mark_back() {
-    let mut world = ClusterWorld::new("web", "Namespace shop", SHOP);
-    world.settle();
-    world.hub.set("ConfigMap shop/cm value=1");
-    let plan = world.plan();
+    let mut fixture = ClusterFixture::new("web", "Namespace shop", SHOP);
+    fixture.settle();
+    fixture.hub.set("ConfigMap shop/cm value=1");
+    let plan = fixture.plan();
     assert_eq!(write_text(&plan.writes[0]), "mark web-0-snapshot latest=false");
-    world.write(&plan.writes[0]);
-    world.hub.remove("ConfigMap shop/cm");
+    fixture.write(&plan.writes[0]);
+    fixture.hub.remove("ConfigMap shop/cm");
     check_plan(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         mark web-0-snapshot latest=true
         AwaitingScheduler"#]],
@@ -364,50 +365,50 @@ fn placement_25_reverted_content_gets_its_mark_back() {
 #[test]
 fn placement_48_external_takes_no_snapshots_and_keeps_those_there_are() {
     let strategy = |word: &str| SHOP.replace("}]}", &format!("}}], strategy: {{type: {word}}}}}"));
-    let mut world = ClusterWorld::new("web", "Namespace shop", &strategy("RollingUpdate"));
-    world.settle();
-    world.schedule("c1", true);
-    world.roll_out("c1", "web-0-snapshot", ALL_GOOD);
-    world.settle();
-    world.edit(&strategy("External"));
-    world.settle();
-    world.schedule("c1", true);
-    world.settle();
-    world.hub.set("ConfigMap shop/cm value=1");
-    assert!(world.plan().is_idle());
-    assert_eq!(world.plan().report.outcome, Outcome::Complete);
-    assert_eq!(world.status().observed_resource_index, "0");
-    assert_eq!(world.snapshots.len(), 1);
+    let mut fixture = ClusterFixture::new("web", "Namespace shop", &strategy("RollingUpdate"));
+    fixture.settle();
+    fixture.schedule("c1", true);
+    fixture.roll_out("c1", "web-0-snapshot", ALL_GOOD);
+    fixture.settle();
+    fixture.edit(&strategy("External"));
+    fixture.settle();
+    fixture.schedule("c1", true);
+    fixture.settle();
+    fixture.hub.set("ConfigMap shop/cm value=1");
+    assert!(fixture.plan().is_idle());
+    assert_eq!(fixture.plan().report.outcome, Outcome::Complete);
+    assert_eq!(fixture.status().observed_resource_index, "0");
+    assert_eq!(fixture.snapshots.len(), 1);
 }
 
 #[test]
 fn several_latest_snapshots_stop_the_plan() {
-    let mut world = ClusterWorld::new("web", "Namespace shop", SHOP);
-    world.settle();
-    let mut twin = world.snapshots[0].clone();
+    let mut fixture = ClusterFixture::new("web", "Namespace shop", SHOP);
+    fixture.settle();
+    let mut twin = fixture.snapshots[0].clone();
     twin.metadata.name = Some("web-1-snapshot".to_owned());
     twin.metadata.labels.as_mut().unwrap().insert(labels::RESOURCE_INDEX.to_owned(), "1".to_owned());
-    world.snapshots.push(twin);
-    check_plan(&mut world, expect![[r#"Stopped(SeveralLatest { kind: "resource snapshots", count: 2 })"#]]);
-    let mut twin = world.policies[0].clone();
+    fixture.snapshots.push(twin);
+    check_plan(&mut fixture, expect![[r#"Stopped(SeveralLatest { kind: "resource snapshots", count: 2 })"#]]);
+    let mut twin = fixture.policies[0].clone();
     twin.metadata.labels.as_mut().unwrap().insert(labels::POLICY_INDEX.to_owned(), "1".to_owned());
-    world.policies.push(twin);
-    check_plan(&mut world, expect![[r#"Stopped(SeveralLatest { kind: "policy snapshots", count: 2 })"#]]);
+    fixture.policies.push(twin);
+    check_plan(&mut fixture, expect![[r#"Stopped(SeveralLatest { kind: "policy snapshots", count: 2 })"#]]);
 }
 
 #[test]
 fn marks_that_cannot_be_read_stop_the_plan() {
-    let mut world = ClusterWorld::new("web", "Namespace shop", &pick_n(2, ""));
-    world.settle();
-    let sound = world.clone();
+    let mut fixture = ClusterFixture::new("web", "Namespace shop", &pick_n(2, ""));
+    fixture.settle();
+    let sound = fixture.clone();
     for annotation in [annotations::PLACEMENT_GENERATION, annotations::NUMBER_OF_CLUSTERS] {
-        world = sound.clone();
-        world.policies[0].metadata.annotations.as_mut().unwrap().insert(annotation.to_owned(), "many".to_owned());
+        fixture = sound.clone();
+        fixture.policies[0].metadata.annotations.as_mut().unwrap().insert(annotation.to_owned(), "many".to_owned());
         let snapshot = "web-0".to_owned();
-        assert_eq!(world.run().report.outcome, Outcome::Stopped(Fault::PolicyAnnotation { snapshot, annotation }));
+        assert_eq!(fixture.run().report.outcome, Outcome::Stopped(Fault::PolicyAnnotation { snapshot, annotation }));
     }
-    world = sound;
-    world.snapshots[0].metadata.labels.as_mut().unwrap().remove(labels::RESOURCE_INDEX);
+    fixture = sound;
+    fixture.snapshots[0].metadata.labels.as_mut().unwrap().remove(labels::RESOURCE_INDEX);
     let snapshot = "web-0-snapshot".to_owned();
-    assert_eq!(world.run().report.outcome, Outcome::Stopped(Fault::SnapshotIndex { snapshot }));
+    assert_eq!(fixture.run().report.outcome, Outcome::Stopped(Fault::SnapshotIndex { snapshot }));
 }

@@ -1,4 +1,4 @@
-//! What selectors yield and what is said of those that cannot be used.
+//! What selectors select, and the errors of invalid ones.
 
 use expect_test::{Expect, expect};
 use fleet_api::names::PlacementKey;
@@ -28,7 +28,7 @@ fn selection(key: &str, hub: &Hub, terms: &str) -> String {
         Ok(selected) => resources_text(&selected.iter().map(Selected::identifier).collect::<Vec<_>>()),
         Err(SelectionError::User(invalid)) => invalid.with_class(),
         Err(SelectionError::Incomplete { resource }) => format!("not all of {resource} is known"),
-        Err(SelectionError::Silent { part }) => format!("{part} does not answer"),
+        Err(SelectionError::Undiscovered { part }) => format!("{part} does not answer"),
     }
 }
 
@@ -92,7 +92,7 @@ fn the_scope_must_fit_the_placement() {
             "failed to process the request due to a client error: invalid placement shop/web: cannot select cluster-scoped resource rbac.authorization.k8s.io/v1, Resource=clusterroles in a resourcePlacement"
         ],
     );
-    // Of a version that is not preferred, the scope is not known.
+    // The scope of a version that is not preferred is not known.
     check(
         "web",
         "{group: rbac.authorization.k8s.io, version: v1beta1, kind: ClusterRole, name: reader}",
@@ -158,7 +158,7 @@ fn reserved_namespaces_are_refused_with_content_and_let_through_alone() {
 }
 
 #[test]
-fn labels_that_cannot_be_used_are_the_users_to_mend() {
+fn unusable_labels_are_a_user_error() {
     check(
         "shop/web",
         "{group: '', version: v1, kind: ConfigMap, labelSelector: {matchExpressions: [{key: a, operator: Is}]}}",

@@ -1,13 +1,13 @@
-//! The worked examples of the spec, the consequences it draws, and where we do better than it.
+//! The worked examples of the specification, and where this planner is stricter or more lenient.
 
 use expect_test::{Expect, expect};
 
-use super::fixture::{World, writes_text};
+use super::fixture::{RolloutFixture, writes_text};
 use crate::plan::Wake;
 
 fn check(spec: &str, bindings: &str, expected: Expect) {
-    let mut world = World::new(spec, bindings);
-    let plan = world.run();
+    let mut fixture = RolloutFixture::new(spec, bindings);
+    let plan = fixture.run();
     expected.assert_eq(&writes_text(&plan));
 }
 
@@ -43,7 +43,7 @@ fn failed_ones_are_updated_free_of_charge() {
 }
 
 #[test]
-fn whoever_is_not_done_yet_is_not_disturbed_while_too_few_are_ready() {
+fn a_cluster_in_progress_is_not_disturbed_while_too_few_are_ready() {
     check(
         "n=5 u=1",
         "a Bound @0 applying held
@@ -58,7 +58,7 @@ fn whoever_is_not_done_yet_is_not_disturbed_while_too_few_are_ready() {
 
 #[test]
 fn with_max_unavailable_zero_no_ready_cluster_is_ever_updated() {
-    let mut world = World::new(
+    let mut fixture = RolloutFixture::new(
         "n=5 u=0 s=3",
         "a Bound @0 ready
          b Bound @0 ready
@@ -66,7 +66,7 @@ fn with_max_unavailable_zero_no_ready_cluster_is_ever_updated() {
          d Bound @0 ready
          e Bound @0 ready",
     );
-    let plan = world.run();
+    let plan = fixture.run();
     assert_eq!(plan.wake, Wake::OnChange);
     expect![[r"
         a held back
@@ -78,7 +78,7 @@ fn with_max_unavailable_zero_no_ready_cluster_is_ever_updated() {
 }
 
 #[test]
-fn ready_ones_that_are_no_longer_wanted_go_one_by_one() {
+fn ready_clusters_that_are_unscheduled_are_removed_one_by_one() {
     check("n=2 u=1", "b Unscheduled @0 ready\na Unscheduled @0 ready", expect!["a removed"]);
 }
 
@@ -107,8 +107,8 @@ fn one_that_is_being_cleaned_up_still_takes_room() {
 #[test]
 fn new_clusters_all_start_at_once() {
     let ten: Vec<_> = "abcdefghij".chars().map(|name| format!("{name} Scheduled")).collect();
-    let mut world = World::new("", &ten.join("\n"));
-    let plan = world.run();
+    let mut fixture = RolloutFixture::new("", &ten.join("\n"));
+    let plan = fixture.run();
     assert_eq!(writes_text(&plan).lines().filter(|line| line.ends_with("to web-1-snapshot")).count(), 10);
 }
 
@@ -143,18 +143,18 @@ fn one_that_is_not_ready_frees_no_budget() {
 fn percentages_are_rounded_up_and_plain_numbers_may_be_texts() {
     let five = "a Bound @0 ready\nb Bound @0 ready\nc Bound @0 ready\nd Bound @0 ready\ne Bound @0 ready";
     for (limit, updated) in [("25%", 2), ("0%", 0), ("1%", 1), ("100%", 5), ("3", 3), ("7", 5)] {
-        let mut world = World::new(&format!("u={limit}"), five);
-        let plan = world.run();
+        let mut fixture = RolloutFixture::new(&format!("u={limit}"), five);
+        let plan = fixture.run();
         assert_eq!(writes_text(&plan).lines().filter(|line| line.contains("to web-1")).count(), updated, "{limit}");
     }
-    let mut world = World::new("", five);
-    let limits = world.placement.spec.strategy.as_mut().unwrap().rolling_update.as_mut().unwrap();
+    let mut fixture = RolloutFixture::new("", five);
+    let limits = fixture.placement.spec.strategy.as_mut().unwrap().rolling_update.as_mut().unwrap();
     limits.max_unavailable = Some("3".into());
-    assert_eq!(writes_text(&world.run()).lines().filter(|line| line.contains("to web-1")).count(), 3);
+    assert_eq!(writes_text(&fixture.run()).lines().filter(|line| line.contains("to web-1")).count(), 3);
 }
 
 #[test]
-fn a_newer_snapshot_overtakes_whoever_is_not_ready_yet() {
+fn a_newer_snapshot_overtakes_clusters_that_are_not_ready() {
     check(
         "u=1",
         "a Bound @0 applying
@@ -188,7 +188,7 @@ fn scaling_to_nothing_removes_everything_at_once() {
 }
 
 #[test]
-fn one_that_fails_and_is_not_wanted_goes_whatever_the_budget() {
+fn a_failing_unscheduled_cluster_is_removed_regardless_of_the_budget() {
     check(
         "n=1 u=0 s=1",
         "a Unscheduled @0 failing
@@ -198,7 +198,7 @@ fn one_that_fails_and_is_not_wanted_goes_whatever_the_budget() {
 }
 
 #[test]
-fn one_that_was_never_placed_goes_whatever_the_budget() {
+fn an_unscheduled_cluster_without_content_is_removed_regardless_of_the_budget() {
     check("n=3 u=0", "a Unscheduled\nb Bound @1 failing started", expect!["a removed"]);
 }
 

@@ -1,8 +1,8 @@
-//! A small language for bindings, and a world in which plans are carried out and everybody else is played by hand.
+//! A small language for bindings, and a fixture that executes plans and acts as the other controllers.
 //!
-//! One binding per line: `c1 Bound @0 ready`. After the cluster come its state, `@` and the index of its content, how it
-//! fares (see `Fares`), `started` or `held` for what RolloutStarted says, `deleting`, `name=x` where there are two of a
-//! cluster, and `cro=a-0` for an override. Decides nothing that a plan decides.
+//! One binding per line: `c1 Bound @0 ready`. After the cluster come its state, `@` and the index of its content, its
+//! progress (see `Fares`), `started` or `held` for RolloutStarted, `deleting`, `name=x` if a cluster has two, and
+//! `cro=a-0` for an override.
 
 use std::collections::BTreeMap;
 
@@ -22,31 +22,32 @@ use serde_json::{Value, json};
 use crate::overrides::Pins;
 use crate::plan::lint;
 use crate::rollout::{
-    BindingFacts, ClusterOverrides, LatestSnapshot, Observed, Overrides, PlacementFacts, Plan, Write, announce, plan,
+    BindingFacts, ClusterOverrides, LatestSnapshot, Observed, Overrides, PlacementFacts, Plan, Write, plan,
+    set_rollout_started,
 };
 
 pub(crate) const START: &str = "2026-11-15T12:00:00Z";
 
-/// How a cluster fares with what its binding asks for.
+/// Progress of a cluster with the content of its binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Fares {
-    /// Nothing current is known.
+    /// No current condition.
     Silent,
     /// The Works were just written.
     Applying,
     /// Some Works are applied and the member is not done with the others.
     PartlyApplied,
-    /// Applied, and the member has not looked yet whether it works.
+    /// Applied; availability is not checked yet.
     Checking,
     ApplyFailed,
     Ready,
     Failing,
     OverrideFailed,
-    /// Applied, and nobody can see whether it works.
+    /// Applied and not trackable.
     Untrackable,
-    /// Differences are reported, nothing is applied.
+    /// The diff is reported, nothing is applied.
     Diff,
-    /// Differences are being looked for.
+    /// The diff is being computed.
     Reporting,
     DiffFailing,
 }
@@ -72,18 +73,20 @@ impl Fares {
 }
 
 #[derive(Clone)]
-pub(crate) struct World {
+pub(crate) struct RolloutFixture {
     pub(crate) placement: ClusterResourcePlacement,
     pub(crate) bindings: Vec<ClusterResourceBinding>,
     /// Index of the latest snapshot.
     pub(crate) latest: Option<u32>,
-    /// Matched ClusterResourceOverride snapshots by cluster; `None` where they cannot be told.
+    /// Whether the scheduler has decided for the current generation.
+    pub(crate) scheduled: bool,
+    /// Matched ClusterResourceOverride snapshots by cluster; `None` if unknown.
     pub(crate) overrides: Option<BTreeMap<String, ClusterOverrides>>,
     pub(crate) now: Timestamp,
 }
 
-/// What matters of it, for failing properties.
-impl std::fmt::Debug for World {
+/// Short form for failing properties.
+impl std::fmt::Debug for RolloutFixture {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,
@@ -132,21 +135,22 @@ fn spec(words: &str) -> Value {
     spec
 }
 
-impl World {
+impl RolloutFixture {
     /// The latest content has index 1.
     pub(crate) fn new(spec_words: &str, bindings: &str) -> Self {
-        let mut world = Self {
+        let mut fixture = Self {
             placement: Obj::named("web", serde_json::from_value(spec(spec_words)).unwrap()),
             bindings: Vec::new(),
             latest: Some(1),
+            scheduled: true,
             overrides: Some(BTreeMap::new()),
             now: START.parse().unwrap(),
         };
-        world.add(bindings);
-        world
+        fixture.add(bindings);
+        fixture
     }
 
-    /// Changes the placement as its user would.
+    /// Edits the placement as a user.
     pub(crate) fn edit(&mut self, spec_words: &str) {
         self.placement.spec = serde_json::from_value(spec(spec_words)).unwrap();
     }
@@ -184,8 +188,8 @@ impl World {
             return report(conditions, fares, 1, self.now);
         }
         match word.split_once('=').unwrap_or((word, "")) {
-            ("started", _) => drop(announce(conditions, &BindingRolloutStarted::Started, 1, self.now)),
-            ("held", _) => drop(announce(conditions, &BindingRolloutStarted::HeldBack, 1, self.now)),
+            ("started", _) => drop(set_rollout_started(conditions, &BindingRolloutStarted::Started, 1, self.now)),
+            ("held", _) => drop(set_rollout_started(conditions, &BindingRolloutStarted::HeldBack, 1, self.now)),
             ("deleting", _) => mark_deleting(binding, self.now),
             ("name", name) => binding.metadata.name = Some(name.to_owned()),
             ("cro", name) => binding.spec.cluster_resource_override_snapshots = Some(vec![name.to_owned()]),
@@ -206,9 +210,10 @@ impl World {
     pub(crate) fn observe<'a>(&'a self, latest: Option<&'a String>) -> Observed<'a> {
         Observed {
             placement: PlacementFacts::of(&self.placement),
+            scheduled: self.scheduled,
             snapshot: latest.map_or(LatestSnapshot::Missing, |name| LatestSnapshot::One(name)),
             overrides: match &self.overrides {
-                None => Overrides::Unsettled,
+                None => Overrides::Unknown,
                 Some(matched) => {
                     Overrides::Matched(matched.iter().map(|(name, one)| (name.as_str(), one.clone())).collect())
                 }
@@ -224,7 +229,7 @@ impl World {
         plan
     }
 
-    /// Plans, carries the plan out, and checks that nothing is left to do.
+    /// Plans, executes the plan, and checks that nothing is left to do.
     pub(crate) fn run(&mut self) -> Plan {
         let plan = self.plan();
         for write in &plan.writes {
@@ -257,11 +262,11 @@ impl World {
                 let old = notes.insert(annotations::DELETE_PROPAGATION.to_owned(), "Abandon".to_owned());
                 assert_eq!(old, None);
             }
-            Write::Announce { binding, started } => {
+            Write::SetRolloutStarted { binding, started } => {
                 let binding = self.named(binding);
                 let generation = binding.generation();
                 let conditions = &mut binding.status.as_mut().unwrap().conditions;
-                assert!(announce(conditions, started, generation, now), "a write that changes nothing");
+                assert!(set_rollout_started(conditions, started, generation, now), "a write that changes nothing");
             }
         }
     }
@@ -270,7 +275,7 @@ impl World {
         self.bindings.iter_mut().find(|one| one.metadata.name.as_deref() == Some(name)).unwrap()
     }
 
-    /// Plays work generator and member: the clusters come so far with what their bindings ask for.
+    /// Acts as work generator and member: reports this progress for the clusters.
     pub(crate) fn report(&mut self, clusters: &str, fares: Fares) {
         let now = self.now;
         for cluster in clusters.split_whitespace() {
@@ -280,12 +285,12 @@ impl World {
         }
     }
 
-    /// What was being deleted is gone.
+    /// Removes deleted bindings.
     pub(crate) fn clean_up(&mut self) {
         self.bindings.retain(|binding| binding.metadata.deletion_timestamp.is_none());
     }
 
-    /// Plays the scheduler, which gives clusters up.
+    /// Acts as the scheduler: unschedules clusters.
     pub(crate) fn unschedule(&mut self, clusters: &str) {
         for cluster in clusters.split_whitespace() {
             let binding = self.named(&format!("web-{cluster}"));
@@ -308,14 +313,14 @@ pub(crate) fn bump(binding: &mut ClusterResourceBinding) {
     binding.metadata.generation = Some(binding.generation() + 1);
 }
 
-/// The API server gives a new generation with the mark, so nothing reported before counts.
+/// The API server increments the generation with the deletion timestamp, so earlier conditions do not count.
 pub(crate) fn mark_deleting(binding: &mut ClusterResourceBinding, now: Timestamp) {
     assert!(binding.metadata.deletion_timestamp.is_none());
     binding.metadata.deletion_timestamp = Some(serde_json::from_value(json!(now)).unwrap());
     bump(binding);
 }
 
-/// What the work generator says of a cluster that fares so.
+/// The conditions that the work generator sets for this progress.
 pub(crate) fn report(conditions: &mut Vec<Condition>, fares: Fares, generation: i64, now: Timestamp) {
     let work = || "web-work".to_owned();
     let overridden = match fares {
@@ -348,7 +353,7 @@ pub(crate) fn report(conditions: &mut Vec<Condition>, fares: Fares, generation: 
         Fares::Reporting => findings.push(BindingDiffReported::WorkUndecided { work: work() }.finding(generation)),
         Fares::DiffFailing => findings.push(BindingDiffReported::WorkFailed { work: work() }.finding(generation)),
     }
-    // What was found on other content is forgotten, and its time with it.
+    // Conditions of older content are removed with their transition time.
     conditions.retain(|one| {
         let found_again = || findings.iter().any(|new| new.type_word() == one.type_);
         one.type_ == "RolloutStarted" || (one.observed_generation == generation && found_again())
@@ -358,7 +363,7 @@ pub(crate) fn report(conditions: &mut Vec<Condition>, fares: Fares, generation: 
     }
 }
 
-/// The writes of a plan, one a line, without the announcements that go with each move.
+/// The writes of a plan, one per line, without the RolloutStarted writes that follow each move.
 pub(crate) fn writes_text(plan: &Plan) -> String {
     let moved: Vec<_> = plan.writes.iter().filter_map(moved_binding).collect();
     let lines = plan.writes.iter().filter_map(|write| match write {
@@ -375,11 +380,11 @@ pub(crate) fn writes_text(plan: &Plan) -> String {
             Some(line)
         }
         Write::Abandon { binding } => Some(format!("{} abandoned", short(binding))),
-        Write::Announce { binding, started: BindingRolloutStarted::HeldBack } => {
+        Write::SetRolloutStarted { binding, started: BindingRolloutStarted::HeldBack } => {
             Some(format!("{} held back", short(binding)))
         }
-        Write::Announce { binding, .. } if moved.contains(&binding.as_str()) => None,
-        Write::Announce { binding, .. } => Some(format!("{} started", short(binding))),
+        Write::SetRolloutStarted { binding, .. } if moved.contains(&binding.as_str()) => None,
+        Write::SetRolloutStarted { binding, .. } => Some(format!("{} started", short(binding))),
     });
     lines.collect::<Vec<_>>().join("\n")
 }

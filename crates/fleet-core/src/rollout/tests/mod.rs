@@ -1,4 +1,4 @@
-//! Tests of the rollout's decisions: the spec's examples and scenarios by number, then what holds for every plan.
+//! Tests of rollouts: examples and scenarios by number, then properties of every plan.
 
 mod abandoning;
 mod examples;

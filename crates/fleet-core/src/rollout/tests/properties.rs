@@ -1,9 +1,9 @@
-//! What holds for every plan, over random placements and bindings: it leaves nothing to do, it may be cut short anywhere, it
-//! keeps to the limits, and it depends on nothing but the facts.
+//! Properties of every plan, over random placements and bindings: it is idempotent, it may stop after any write, it
+//! keeps the limits, and it depends only on its input.
 
 use proptest::prelude::*;
 
-use super::fixture::{Fares, World, snapshot};
+use super::fixture::{Fares, RolloutFixture, snapshot};
 use crate::plan::Wake;
 use crate::rollout::health::health;
 use crate::rollout::{BindingFacts, ClusterOverrides, Health, Observed, Write, plan};
@@ -41,34 +41,36 @@ fn bindings() -> impl Strategy<Value = String> {
     })
 }
 
-fn world() -> impl Strategy<Value = World> {
+fn fixture() -> impl Strategy<Value = RolloutFixture> {
     let overrides = prop::sample::select(vec!["none", "all", "gone", "unsettled", "no-snapshot"]);
     (spec(), spec(), any::<bool>(), bindings(), overrides, 0..40_i64).prop_map(
         |(first, second, edited, bindings, overrides, seconds)| {
-            let mut world = World::new(&first, &bindings);
+            let mut fixture = RolloutFixture::new(&first, &bindings);
             if edited {
-                world.edit(&second);
+                fixture.edit(&second);
             }
             match overrides {
-                "all" => ["a", "b", "c", "d"].iter().for_each(|cluster| world.pin(cluster, "limits-0")),
-                "gone" => drop(world.overrides.as_mut().unwrap().insert("b".to_owned(), ClusterOverrides::ClusterGone)),
-                "unsettled" => world.overrides = None,
-                "no-snapshot" => world.latest = None,
+                "all" => ["a", "b", "c", "d"].iter().for_each(|cluster| fixture.pin(cluster, "limits-0")),
+                "gone" => {
+                    drop(fixture.overrides.as_mut().unwrap().insert("b".to_owned(), ClusterOverrides::ClusterGone));
+                }
+                "unsettled" => fixture.overrides = None,
+                "no-snapshot" => fixture.latest = None,
                 _ => {}
             }
-            world.pass(seconds);
-            world
+            fixture.pass(seconds);
+            fixture
         },
     )
 }
 
-/// Where a world stands, but for generations and times.
-fn place(world: &World) -> Vec<String> {
+/// The state without generations and times.
+fn place(fixture: &RolloutFixture) -> Vec<String> {
     let line = |one: &fleet_api::kinds::ClusterResourceBinding| {
         let started = rollout_started(one);
         format!("{:?} {:?} {started:?} {}", one.metadata.name, one.spec, one.metadata.deletion_timestamp.is_some())
     };
-    world.bindings.iter().map(line).collect()
+    fixture.bindings.iter().map(line).collect()
 }
 
 fn rollout_started(binding: &fleet_api::kinds::ClusterResourceBinding) -> Option<String> {
@@ -82,39 +84,41 @@ fn count(clusters: &[&str]) -> usize {
     clusters.iter().collect::<std::collections::BTreeSet<_>>().len()
 }
 
-fn ready(world: &World) -> usize {
+fn ready(fixture: &RolloutFixture) -> usize {
     let period = jiff::SignedDuration::from_secs(30);
     let is_ready = |one: &BindingFacts<'_>| {
-        !one.deleting && one.carries() && health(one.conditions, one.generation, period, world.now) == Health::Ready
+        !one.deleting
+            && one.has_content()
+            && health(one.conditions, one.generation, period, fixture.now) == Health::Ready
     };
-    let all = world.bindings.iter().map(BindingFacts::of);
+    let all = fixture.bindings.iter().map(BindingFacts::of);
     count(&all.filter(is_ready).map(|one| one.cluster).collect::<Vec<_>>())
 }
 
-fn carrying(world: &World) -> usize {
-    let all = world.bindings.iter().map(BindingFacts::of);
-    count(&all.filter(BindingFacts::carries).map(|one| one.cluster).collect::<Vec<_>>())
+fn carrying(fixture: &RolloutFixture) -> usize {
+    let all = fixture.bindings.iter().map(BindingFacts::of);
+    count(&all.filter(BindingFacts::has_content).map(|one| one.cluster).collect::<Vec<_>>())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn a_plan_leaves_nothing_to_do(mut world in world()) {
-        let plan = world.run();
+    fn a_plan_leaves_nothing_to_do(mut fixture in fixture()) {
+        let plan = fixture.run();
         if plan.wake == Wake::OnChange {
-            world.pass(100_000);
-            let later = world.plan();
+            fixture.pass(100_000);
+            let later = fixture.plan();
             prop_assert!(later.is_idle(), "{:#?}", later);
         }
     }
 
     #[test]
-    fn a_plan_may_be_cut_short_after_any_write(world in world()) {
-        let whole = world.plan();
-        let mut end = world.clone();
+    fn a_plan_may_be_cut_short_after_any_write(fixture in fixture()) {
+        let whole = fixture.plan();
+        let mut end = fixture.clone();
         whole.writes.iter().for_each(|write| end.write(write));
-        let mut cut_short = world.clone();
+        let mut cut_short = fixture.clone();
         for write in &whole.writes {
             cut_short.write(write);
             let mut resumed = cut_short.clone();
@@ -124,59 +128,59 @@ proptest! {
     }
 
     #[test]
-    fn announcements_come_last(world in world()) {
-        let writes = world.plan().writes;
-        prop_assert!(writes.is_sorted_by_key(Write::may_wait));
+    fn announcements_come_last(fixture in fixture()) {
+        let writes = fixture.plan().writes;
+        prop_assert!(writes.is_sorted_by_key(Write::is_deferrable));
     }
 
     #[test]
-    fn no_plan_exceeds_the_limits(world in world()) {
-        let plan = world.plan();
+    fn no_plan_exceeds_the_limits(fixture in fixture()) {
+        let plan = fixture.plan();
         let Some(budget) = plan.report.budget else { return Ok(()) };
-        let mut after = world.clone();
+        let mut after = fixture.clone();
         let (ready_before, carrying_before) = (ready(&after), carrying(&after));
-        // A new apply strategy disturbs nobody, but makes everybody report anew.
+        // A new apply strategy disturbs no cluster, but outdates all conditions.
         let disturbing = |write: &&Write| matches!(write, Write::Move(_) | Write::Remove { .. });
         plan.writes.iter().filter(disturbing).for_each(|write| after.write(write));
         let disturbed = ready_before - ready(&after);
         prop_assert!(disturbed == 0 || ready(&after) >= budget.needed());
         let carrying_after = carrying(&after);
-        let apply = world.placement.spec.strategy.as_ref().unwrap().apply_strategy.clone().unwrap_or_default();
-        if apply.strategy_type() != fleet_api::types::ApplyStrategyType::ReportDiff && !has_reported_diff(&world) {
+        let apply = fixture.placement.spec.strategy.as_ref().unwrap().apply_strategy.clone().unwrap_or_default();
+        if apply.strategy_type() != fleet_api::types::ApplyStrategyType::ReportDiff && !has_reported_diff(&fixture) {
             prop_assert!(carrying_after == carrying_before || carrying_after <= budget.target + budget.max_surge);
         }
     }
 
     #[test]
-    fn the_order_of_the_facts_does_not_matter(world in world()) {
-        let latest = world.latest.map(snapshot);
-        let first = plan(&world.observe(latest.as_ref()), world.now);
-        prop_assert_eq!(&plan(&world.observe(latest.as_ref()), world.now), &first);
-        let mut bindings = world.observe(latest.as_ref()).bindings;
+    fn the_order_of_the_facts_does_not_matter(fixture in fixture()) {
+        let latest = fixture.latest.map(snapshot);
+        let first = plan(&fixture.observe(latest.as_ref()), fixture.now);
+        prop_assert_eq!(&plan(&fixture.observe(latest.as_ref()), fixture.now), &first);
+        let mut bindings = fixture.observe(latest.as_ref()).bindings;
         bindings.reverse();
-        let reversed = Observed { bindings, ..world.observe(latest.as_ref()) };
-        prop_assert_eq!(&plan(&reversed, world.now), &first);
+        let reversed = Observed { bindings, ..fixture.observe(latest.as_ref()) };
+        prop_assert_eq!(&plan(&reversed, fixture.now), &first);
     }
 
     #[test]
-    fn whoever_can_be_updated_is_when_all_goes_well(lines in bindings(), u in 1..3) {
+    fn every_cluster_is_updated_if_nothing_fails(lines in bindings(), u in 1..3) {
         let lines = lines.lines().filter(|line| !line.contains("Odd")).map(str::to_owned).collect::<Vec<_>>();
         let mut seen = std::collections::BTreeSet::new();
         let lines: Vec<_> = lines.into_iter().filter(|line| seen.insert(line[..1].to_owned())).collect();
-        let mut world = World::new(&format!("u={u} s=1"), &lines.join("\n"));
+        let mut fixture = RolloutFixture::new(&format!("u={u} s=1"), &lines.join("\n"));
         for _ in 0..32 {
-            drop(world.run());
-            world.clean_up();
-            let now = world.now;
-            for binding in world.bindings.iter_mut().filter(|one| BindingFacts::of(one).carries()) {
+            drop(fixture.run());
+            fixture.clean_up();
+            let now = fixture.now;
+            for binding in fixture.bindings.iter_mut().filter(|one| BindingFacts::of(one).has_content()) {
                 let generation = binding.generation();
                 super::fixture::report(&mut binding.status.as_mut().unwrap().conditions, Fares::Ready, generation, now);
             }
         }
-        prop_assert_eq!(world.plan().report.outcome, crate::rollout::Outcome::UpToDate);
+        prop_assert_eq!(fixture.plan().report.outcome, crate::rollout::RolloutOutcome::UpToDate);
     }
 }
 
-fn has_reported_diff(world: &World) -> bool {
-    world.bindings.iter().any(|one| BindingFacts::of(one).conditions.iter().any(|one| one.type_ == "DiffReported"))
+fn has_reported_diff(fixture: &RolloutFixture) -> bool {
+    fixture.bindings.iter().any(|one| BindingFacts::of(one).conditions.iter().any(|one| one.type_ == "DiffReported"))
 }

@@ -1,30 +1,32 @@
-//! What a report says of each cluster, and in which words.
+//! The report of each cluster and its texts.
 
 use expect_test::{Expect, expect};
 
-use super::fixture::{World, snapshot};
-use crate::rollout::{ClusterOverrides, ContentWait, LatestSnapshot, Observed, Outcome, Report, Standing, plan};
+use super::fixture::{RolloutFixture, snapshot};
+use crate::rollout::{
+    ClusterOverrides, ClusterPhase, ContentWait, LatestSnapshot, Observed, Report, RolloutOutcome, plan,
+};
 
 fn text(report: &Report) -> String {
     let mut lines = vec![format!("{:?}", report.outcome)];
     lines.extend(report.budget.map(|budget| budget.to_string()));
     for one in &report.clusters {
-        let standing = match &one.standing {
-            Standing::Waiting(wait) => format!("waits: {wait}"),
+        let phase = match &one.phase {
+            ClusterPhase::Waiting(wait) => format!("waits: {wait}"),
             other => format!("{other:?}"),
         };
-        lines.push(format!("{} {:?} {standing}", one.binding, one.health));
+        lines.push(format!("{} {:?} {phase}", one.binding, one.health));
     }
     lines.join("\n")
 }
 
-fn check(world: &World, expected: Expect) {
-    expected.assert_eq(&text(&world.plan().report));
+fn check(fixture: &RolloutFixture, expected: Expect) {
+    expected.assert_eq(&text(&fixture.plan().report));
 }
 
 #[test]
-fn every_cluster_says_what_it_does_or_waits_for() {
-    let mut world = World::new(
+fn every_cluster_reports_what_it_does_or_waits_for() {
+    let mut fixture = RolloutFixture::new(
         "n=5 u=1 s=0 period=30",
         "a Bound @0 failing
          b Bound @0 ready
@@ -40,92 +42,92 @@ fn every_cluster_says_what_it_does_or_waits_for() {
          j Parked
          k Bound @1 ready",
     );
-    world.overrides.as_mut().unwrap().insert("i".to_owned(), ClusterOverrides::ClusterGone);
-    world.pin("k", "limits-0");
+    fixture.overrides.as_mut().unwrap().insert("i".to_owned(), ClusterOverrides::ClusterGone);
+    fixture.pin("k", "limits-0");
     check(
-        &world,
+        &fixture,
         expect![[r#"
             Moving { moved: 2, waiting: 7 }
             5 ready and 9 carrying of 5 wanted (maxUnavailable 1, maxSurge 0)
             g1 Ready waits: there is another binding of the same cluster, "g2"; delete one of the two
             g2 Ready waits: there is another binding of the same cluster, "g1"; delete one of the two
-            h-old Unknown Leaving
+            h-old Unknown Deleting
             web-a Unavailable(Available) Updating(Snapshot)
-            web-b Ready waits: maxUnavailable allows no update to the latest resources until other clusters are ready
-            web-c Settling { until: 2026-11-15T12:00:30Z } UpToDate
+            web-b Ready waits: maxUnavailable allows no update to the latest resources until more clusters are ready
+            web-c InUnavailablePeriod { until: 2026-11-15T12:00:30Z } UpToDate
             web-d Unknown waits: maxSurge allows no further cluster until another one is cleaned up
             web-e Ready Removing
-            web-f Unknown Leaving
+            web-f Unknown Deleting
             web-h Unknown waits: binding "h-old" of the same cluster is still being cleaned up
             web-i Ready waits: the cluster is no longer in the fleet, so no override can be matched
-            web-j Unknown Foreign
-            web-k Ready waits: maxUnavailable allows no update to the latest overrides until other clusters are ready"#]],
+            web-j Unknown UnknownState
+            web-k Ready waits: maxUnavailable allows no update to the latest overrides until more clusters are ready"#]],
     );
 }
 
 #[test]
 fn a_removal_waits_for_others_to_be_ready() {
-    let world = World::new("n=1 u=0", "a Bound @1 applying started\nb Unscheduled @1 ready");
+    let fixture = RolloutFixture::new("n=1 u=0", "a Bound @1 applying started\nb Unscheduled @1 ready");
     check(
-        &world,
+        &fixture,
         expect![[r"
             Waiting { waiting: 1 }
             1 ready and 2 carrying of 1 wanted (maxUnavailable 0, maxSurge 1)
             web-a Unknown UpToDate
-            web-b Ready waits: maxUnavailable allows no removal until other clusters are ready"]],
+            web-b Ready waits: maxUnavailable allows no removal until more clusters are ready"]],
     );
 }
 
 #[test]
 fn while_the_content_is_not_known_nothing_moves() {
-    let mut world = World::new("u=1", "a Bound @0 ready\nb Scheduled");
-    world.latest = None;
+    let mut fixture = RolloutFixture::new("u=1", "a Bound @0 ready\nb Scheduled");
+    fixture.latest = None;
     check(
-        &world,
+        &fixture,
         expect![[r"
             AwaitingContent(NoSnapshot)
             1 ready and 1 carrying of 2 wanted (maxUnavailable 1, maxSurge 1)
             web-a Ready waits: there is no snapshot of the resources yet
             web-b Unknown waits: there is no snapshot of the resources yet"]],
     );
-    world.latest = Some(1);
-    world.overrides = None;
+    fixture.latest = Some(1);
+    fixture.overrides = None;
     check(
-        &world,
+        &fixture,
         expect![[r"
-            AwaitingContent(OverridesUnsettled)
+            AwaitingContent(OverridesUnknown)
             1 ready and 1 carrying of 2 wanted (maxUnavailable 1, maxSurge 1)
-            web-a Ready waits: which overrides apply cannot be told yet
-            web-b Unknown waits: which overrides apply cannot be told yet"]],
+            web-a Ready waits: the matching overrides are not known yet
+            web-b Unknown waits: the matching overrides are not known yet"]],
     );
     let latest = Some(snapshot(1));
-    let observed = Observed { snapshot: LatestSnapshot::Several(2), ..world.observe(latest.as_ref()) };
-    let report = plan(&observed, world.now).report;
-    assert_eq!(report.outcome, Outcome::AwaitingContent(ContentWait::AmbiguousSnapshot { snapshots: 2 }));
+    let observed = Observed { snapshot: LatestSnapshot::Several(2), ..fixture.observe(latest.as_ref()) };
+    let report = plan(&observed, fixture.now).report;
+    assert_eq!(report.outcome, RolloutOutcome::AwaitingContent(ContentWait::AmbiguousSnapshot { snapshots: 2 }));
     assert_eq!(ContentWait::AmbiguousSnapshot { snapshots: 2 }.to_string(), "2 snapshots claim to be the latest");
 }
 
 #[test]
 fn a_limit_that_cannot_be_read_stops_everything() {
-    let mut world = World::new("u=1", "a Bound @0 ready");
-    let limits = world.placement.spec.strategy.as_mut().unwrap().rolling_update.as_mut().unwrap();
+    let mut fixture = RolloutFixture::new("u=1", "a Bound @0 ready");
+    let limits = fixture.placement.spec.strategy.as_mut().unwrap().rolling_update.as_mut().unwrap();
     limits.max_surge = Some("some".into());
-    let plan = world.plan();
+    let plan = fixture.plan();
     assert!(plan.is_idle());
-    let Outcome::Stopped(fault) = plan.report.outcome else { panic!() };
+    let RolloutOutcome::Stopped(fault) = plan.report.outcome else { panic!() };
     assert_eq!(fault.to_string(), "maxSurge \"some\" is neither a number nor a percentage");
 }
 
 #[test]
 fn only_waits_for_limits_are_the_strategys() {
-    let world = World::new("u=0 s=0", "a Bound @0 ready\nb Scheduled\nb Unscheduled @0 deleting name=old");
-    let waits: Vec<_> = world
+    let fixture = RolloutFixture::new("u=0 s=0", "a Bound @0 ready\nb Scheduled\nb Unscheduled @0 deleting name=old");
+    let waits: Vec<_> = fixture
         .plan()
         .report
         .clusters
         .into_iter()
-        .filter_map(|one| match one.standing {
-            Standing::Waiting(wait) => Some((one.binding, wait.is_strategy())),
+        .filter_map(|one| match one.phase {
+            ClusterPhase::Waiting(wait) => Some((one.binding, wait.is_strategy())),
             _ => None,
         })
         .collect();

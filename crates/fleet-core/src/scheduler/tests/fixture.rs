@@ -1,4 +1,4 @@
-//! A small language for fleets, and a world in which plans are carried out.
+//! A small language for fleets, and a fixture in which plans are carried out.
 //!
 //! One cluster per line: `m1 env=prod cpu=4/3/2 nodes=3 taint=k:v ns=a,b heartbeat=7m joined=False healthy=False:6m leaving
 //! silent`. Words that mean nothing else are labels. Decides nothing that the scheduler decides.
@@ -184,11 +184,11 @@ fn duration(text: &str) -> SignedDuration {
 
 /// A placement named `web` with its fleet, policy and bindings.
 #[derive(Debug, Clone)]
-pub(crate) struct World {
+pub(crate) struct Fixture {
     pub(crate) key: PlacementKey,
     pub(crate) generation: i64,
     pub(crate) deleting: bool,
-    pub(crate) held: bool,
+    pub(crate) has_finalizer: bool,
     pub(crate) abandons: bool,
     pub(crate) fleet: Fleet,
     pub(crate) snapshots: Vec<ClusterSchedulingPolicySnapshot>,
@@ -196,13 +196,13 @@ pub(crate) struct World {
     pub(crate) seed: u64,
 }
 
-impl World {
+impl Fixture {
     pub(crate) fn new(fleet: &str) -> Self {
         Self {
             key: PlacementKey::parse("web").unwrap(),
             generation: 0,
             deleting: false,
-            held: false,
+            has_finalizer: false,
             abandons: false,
             fleet: Fleet::parse(fleet),
             snapshots: Vec::new(),
@@ -212,10 +212,10 @@ impl World {
     }
 
     /// The scenarios' fleet under a policy in YAML; an empty one is absent.
-    pub(crate) fn fixture(policy: &str) -> Self {
-        let mut world = Self::new(FLEET);
-        world.set_policy(policy);
-        world
+    pub(crate) fn with_policy(policy: &str) -> Self {
+        let mut fixture = Self::new(FLEET);
+        fixture.set_policy(policy);
+        fixture
     }
 
     /// A new snapshot in place of the latest one.
@@ -288,7 +288,7 @@ impl World {
             placement: PlacementFacts {
                 key: &self.key,
                 deleting: self.deleting,
-                held: self.held,
+                has_finalizer: self.has_finalizer,
                 abandons: self.abandons,
             },
             policy: LatestPolicy::of(&marked),
@@ -318,14 +318,15 @@ impl World {
     pub(crate) fn write(&mut self, write: &Write) {
         self.seed += 1;
         match write {
-            Write::HoldPlacement => self.held = true,
-            Write::ReleasePlacement => self.held = false,
+            Write::AddPlacementFinalizer => self.has_finalizer = true,
+            Write::RemovePlacementFinalizer => self.has_finalizer = false,
+            Write::Explain(status) => self.snapshots[0].status = Some(status.clone()),
             Write::CreateBinding(new) => {
                 let object: ClusterResourceBinding = new.object(&self.key);
                 assert!(self.bindings.iter().all(|one| one.metadata.name != object.metadata.name));
                 self.bindings.push(object);
             }
-            Write::ReleaseBinding { binding } => {
+            Write::RemoveBindingFinalizer { binding } => {
                 let binding = self.named(binding);
                 binding.metadata.finalizers.as_mut().unwrap().retain(|one| one != finalizers::SCHEDULER_BINDING);
                 self.sweep();
@@ -353,8 +354,8 @@ impl World {
         self.bindings.iter_mut().find(|binding| binding.metadata.name.as_deref() == Some(name)).unwrap()
     }
 
-    /// Deleted bindings that nobody holds are gone.
-    /// The work generator, which has nothing to clean up here, lets go at once.
+    /// Deleted bindings without finalizers are gone.
+    /// The work generator, which has nothing to clean up here, removes its finalizer at once.
     fn sweep(&mut self) {
         self.bindings.retain(|binding| {
             let metadata = &binding.metadata;

@@ -1,4 +1,4 @@
-//! The scheduler as a whole: the acceptance scenarios, and properties over random fleets.
+//! The scheduler as a whole: acceptance scenarios, and properties over random fleets.
 
 pub(super) mod fixture;
 mod naive;

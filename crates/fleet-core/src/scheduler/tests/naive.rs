@@ -1,5 +1,5 @@
-//! A second scheduler that shares no code with the first: round after round over the whole fleet, as the specification tells
-//! it, with nothing remembered between rounds and no regard for speed.
+//! A second scheduler that shares no code with the first: it runs round after round over the whole fleet, as in the
+//! specification, without memory between rounds and without regard for speed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use fleet_api::types::{
     UnsatisfiableConstraintAction,
 };
 
-use super::fixture::World;
-use super::naive_cluster::{ineligible, is_leaving, labels_match, property, term_matches};
+use super::fixture::Fixture;
+use super::naive_cluster::{ineligible, is_leaving, labels_match, property, term_matches, unusable};
 
-/// A binding, as far as it is compared.
+/// The compared fields of a binding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Row {
     pub(super) cluster: String,
@@ -33,19 +33,19 @@ pub(super) type Decision = (String, bool, Option<(i32, i32)>, String);
 pub(super) struct Status {
     pub(super) fulfilled: bool,
     pub(super) decisions: Vec<Decision>,
-    /// Whether clusters were looked at, so that those not selected are explained.
+    /// Whether clusters were examined, so that unselected ones are explained.
     pub(super) examined: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct End {
     pub(super) rows: Vec<Row>,
-    /// `None` if scheduling stopped or had nothing to say.
+    /// `None` if scheduling stopped or the status does not change.
     pub(super) status: Option<Status>,
     pub(super) stopped: bool,
 }
 
-/// Scheduling cannot go on.
+/// Scheduling stopped.
 pub(super) struct Stop;
 
 /// Cluster and reason.
@@ -57,7 +57,7 @@ enum Next {
 }
 
 struct Naive<'w> {
-    world: &'w World,
+    fixture: &'w Fixture,
     clusters: Vec<(&'w str, &'w MemberCluster)>,
     policy: PlacementPolicy,
     snapshot: &'w str,
@@ -65,8 +65,8 @@ struct Naive<'w> {
     rows: Vec<Row>,
 }
 
-/// The bindings of a world in the form that is compared.
-pub(super) fn rows(world: &World) -> Vec<Row> {
+/// The bindings of a fixture in the form that is compared.
+pub(super) fn rows(fixture: &Fixture) -> Vec<Row> {
     let row = |binding: &fleet_api::kinds::ClusterResourceBinding| {
         let decision = &binding.spec.cluster_decision;
         let unscheduled = binding.spec.state == BindingState::Unscheduled;
@@ -84,17 +84,17 @@ pub(super) fn rows(world: &World) -> Vec<Row> {
             deleting: binding.metadata.deletion_timestamp.is_some(),
         }
     };
-    let mut all: Vec<Row> = world.bindings.iter().map(row).collect();
+    let mut all: Vec<Row> = fixture.bindings.iter().map(row).collect();
     all.sort();
     all
 }
 
 /// Runs rounds until there is nothing more to do.
-pub(super) fn run(world: &World) -> End {
-    let snapshot = &world.snapshots[0];
+pub(super) fn run(fixture: &Fixture) -> End {
+    let snapshot = &fixture.snapshots[0];
     let mut naive = Naive {
-        world,
-        clusters: world.fleet.clusters.iter().map(|(name, cluster)| (name.as_str(), cluster)).collect(),
+        fixture,
+        clusters: fixture.fleet.clusters.iter().map(|(name, cluster)| (name.as_str(), cluster)).collect(),
         policy: snapshot.spec.policy.clone().unwrap_or_default(),
         snapshot: snapshot.metadata.name.as_deref().unwrap(),
         number: snapshot
@@ -102,7 +102,7 @@ pub(super) fn run(world: &World) -> End {
             .annotations
             .as_ref()
             .and_then(|all| all.get("kubernetes-fleet.io/number-of-clusters").and_then(|text| text.parse().ok())),
-        rows: rows(world),
+        rows: rows(fixture),
     };
     for _ in 0..1000 {
         let next = naive.round();
@@ -118,7 +118,7 @@ pub(super) fn run(world: &World) -> End {
 
 impl Naive<'_> {
     fn round(&mut self) -> Result<Next, Stop> {
-        // Nothing else holds deleted bindings here, so letting them go removes them.
+        // No other finalizer blocks deleted bindings here.
         self.rows.retain(|row| !row.deleting);
         let present: Vec<String> =
             self.clusters.iter().filter(|(_, it)| !is_leaving(it)).map(|(name, _)| (*name).to_owned()).collect();
@@ -351,12 +351,13 @@ impl Naive<'_> {
             }
         }
         if !matches {
-            return Ok(Some("cluster does not match with any of the required cluster affinity terms".to_owned()));
+            let why = unusable(&terms, cluster)?.map(|why| format!(": {why}")).unwrap_or_default();
+            return Ok(Some(format!("cluster does not match with any of the required cluster affinity terms{why}")));
         }
         if let Some(why) = ineligible(cluster) {
             return Ok(Some(why));
         }
-        if let Some(namespace) = &self.world.key.namespace {
+        if let Some(namespace) = &self.fixture.key.namespace {
             let status = cluster.status.as_ref().unwrap();
             if status.conditions.iter().any(|condition| condition.type_ == "NamespaceCollectionSucceeded") {
                 if status.observed.namespaces.is_empty() {

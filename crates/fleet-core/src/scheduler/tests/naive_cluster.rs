@@ -2,7 +2,7 @@
 
 use fleet_api::kinds::MemberCluster;
 use fleet_api::quantity::Quantity;
-use fleet_api::types::{ClusterSelectorTerm, LabelSelector};
+use fleet_api::types::{ClusterSelectorTerm, LabelSelector, PropertySelector};
 use jiff::SignedDuration;
 
 use super::fixture::now;
@@ -88,9 +88,38 @@ pub(super) fn labels_match(selector: Option<&LabelSelector>, cluster: &MemberClu
     Ok(expressions && selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value)))
 }
 
+/// Absent, too, where it is not a quantity.
 pub(super) fn property(cluster: &MemberCluster, name: &str) -> Result<Option<Quantity>, Stop> {
+    Ok(property_text(cluster, name)?.and_then(|text| text.parse().ok()))
+}
+
+/// Why no term matches a cluster, as far as that is a value that is not a quantity.
+pub(super) fn unusable(terms: &[ClusterSelectorTerm], cluster: &MemberCluster) -> Result<Option<String>, Stop> {
+    for term in terms {
+        if !labels_match(term.label_selector.as_ref(), cluster)? {
+            continue;
+        }
+        for expression in term.property_selector.iter().flat_map(|selector| &selector.match_expressions) {
+            let text = property_text(cluster, &expression.name)?;
+            if let Some(text) = text.filter(|text| text.parse::<Quantity>().is_err()) {
+                let name = &expression.name;
+                return Ok(Some(format!("property {name:?} has the value {text:?}, which is not a quantity")));
+            }
+            let alone = ClusterSelectorTerm {
+                property_selector: Some(PropertySelector { match_expressions: vec![expression.clone()] }),
+                ..ClusterSelectorTerm::default()
+            };
+            if !term_matches(&alone, cluster)? {
+                break;
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn property_text(cluster: &MemberCluster, name: &str) -> Result<Option<String>, Stop> {
     let observed = &cluster.status.as_ref().unwrap().observed;
-    let text = if let Some(rest) = name.strip_prefix("resources.kubernetes-fleet.io/") {
+    Ok(if let Some(rest) = name.strip_prefix("resources.kubernetes-fleet.io/") {
         let pieces: Vec<&str> = rest.split('-').collect();
         let [amount, resource] = pieces[..] else { return Err(Stop) };
         let usage = observed.resource_usage.as_ref().unwrap();
@@ -103,6 +132,5 @@ pub(super) fn property(cluster: &MemberCluster, name: &str) -> Result<Option<Qua
         list.get(resource).map(ToString::to_string)
     } else {
         observed.properties.get(name).map(|found| found.value.clone())
-    };
-    text.map(|text| text.parse().map_err(|_| Stop)).transpose()
+    })
 }

@@ -1,5 +1,5 @@
-//! What holds for every plan, over random fleets, policies and bindings: it is what the naive scheduler comes to, it leaves
-//! nothing to do, it may be cut short anywhere, and it depends on nothing but the facts.
+//! Properties of every plan, over random fleets, policies and bindings: it equals the result of the naive scheduler,
+//! it leaves nothing to do, it may be interrupted after any write, and it depends only on the facts.
 
 use fleet_api::conditions::ConditionStatus;
 use fleet_api::names::PlacementKey;
@@ -8,7 +8,7 @@ use fleet_api::well_known::annotations;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::fixture::{World, now, old_binding};
+use super::fixture::{Fixture, now, old_binding};
 use super::naive::{self, Decision, Status};
 use crate::scheduler::{Outcome, plan};
 
@@ -23,6 +23,7 @@ fn resources() -> impl Strategy<Value = String> {
         2 => Just(String::new()),
         20 => (0..6_u32).prop_map(|nodes| format!(" nodes={nodes}")),
         1 => Just(" nodes=2500m".to_owned()),
+        2 => Just(" nodes=lots".to_owned()),
     ];
     let cpu = prop_oneof![
         1 => Just(String::new()),
@@ -52,7 +53,7 @@ fn condition() -> impl Strategy<Value = &'static str> {
     ]
 }
 
-/// Up to forty clusters. Once in a while one reports nonsense or has a name that no binding can have.
+/// Up to forty clusters. Occasionally one reports nonsense or has a name that no binding can have.
 fn fleet() -> impl Strategy<Value = String> {
     let cluster =
         (label(), resources(), condition()).prop_map(|(labels, resources, condition)| labels + &resources + condition);
@@ -166,7 +167,7 @@ fn policy() -> impl Strategy<Value = String> {
     )
 }
 
-/// What is known of a binding: state, of the latest policy, deleting, has a past, score.
+/// The facts of a binding: state, of the latest policy, deleting, has a past, score.
 type Past = (u8, bool, bool, bool, Option<(i32, i32)>);
 
 fn pasts() -> impl Strategy<Value = Vec<Option<Past>>> {
@@ -175,27 +176,27 @@ fn pasts() -> impl Strategy<Value = Vec<Option<Past>>> {
     prop::collection::vec(prop::option::weighted(0.3, past), 45)
 }
 
-fn world() -> impl Strategy<Value = World> {
+fn fixture() -> impl Strategy<Value = Fixture> {
     (fleet(), policy(), pasts(), prop::bool::weighted(0.2), prop::bool::ANY).prop_map(
         |(fleet, policy, pasts, namespaced, held)| {
-            let mut world = World::new(&fleet);
-            world.set_policy(&policy);
-            world.held = held;
+            let mut fixture = Fixture::new(&fleet);
+            fixture.set_policy(&policy);
+            fixture.has_finalizer = held;
             if namespaced {
-                world.key = PlacementKey::parse("shop/web").unwrap();
+                fixture.key = PlacementKey::parse("shop/web").unwrap();
             }
             for (number, past) in pasts.into_iter().enumerate() {
                 if let Some(past) = past {
-                    add_binding(&mut world, &format!("m{number:02}"), past);
+                    add_binding(&mut fixture, &format!("m{number:02}"), past);
                 }
             }
-            make_reachable(&mut world);
-            world
+            make_reachable(&mut fixture);
+            fixture
         },
     )
 }
 
-fn add_binding(world: &mut World, cluster: &str, (state, latest, deleting, has_past, score): Past) {
+fn add_binding(fixture: &mut Fixture, cluster: &str, (state, latest, deleting, has_past, score): Past) {
     let state = [BindingState::Scheduled, BindingState::Bound, BindingState::Unscheduled][usize::from(state)].clone();
     let name = format!("web-{cluster}-00000000");
     let mut binding = old_binding(&name, cluster, &state, if latest { "web-0" } else { "web-old" });
@@ -209,32 +210,32 @@ fn add_binding(world: &mut World, cluster: &str, (state, latest, deleting, has_p
         let annotation = (annotations::PREVIOUS_BINDING_STATE.to_owned(), "Bound".to_owned());
         binding.metadata.annotations = Some([annotation].into());
     }
-    world.bindings.push(binding);
+    fixture.bindings.push(binding);
 }
 
-/// With spread constraints, bindings of an older policy are gone after the first round, so they never stand beside those of
-/// the latest one, unless a plan was cut short.
-fn make_reachable(world: &mut World) {
-    let policy = world.snapshots[0].spec.policy.as_ref().unwrap();
+/// With spread constraints, bindings of an older policy are gone after the first round, so they never exist beside
+/// those of the latest one, unless a plan was interrupted.
+fn make_reachable(fixture: &mut Fixture) {
+    let policy = fixture.snapshots[0].spec.policy.as_ref().unwrap();
     let spread = policy.topology_spread_constraints.as_ref().is_some_and(|all| !all.is_empty());
-    let any_latest = world.bindings.iter().any(|binding| binding.spec.scheduling_policy_snapshot_name == "web-0");
+    let any_latest = fixture.bindings.iter().any(|binding| binding.spec.scheduling_policy_snapshot_name == "web-0");
     if spread && any_latest {
-        for binding in &mut world.bindings {
+        for binding in &mut fixture.bindings {
             "web-0".clone_into(&mut binding.spec.scheduling_policy_snapshot_name);
         }
     }
 }
 
-/// What a rollout might do in between: binds some, removes what was given up.
-fn roll_out(world: &mut World) {
-    world.bindings.retain(|binding| binding.spec.state != BindingState::Unscheduled);
-    for binding in world.bindings.iter_mut().step_by(2) {
+/// What a rollout might do in between: binds some bindings, removes unscheduled ones.
+fn roll_out(fixture: &mut Fixture) {
+    fixture.bindings.retain(|binding| binding.spec.state != BindingState::Unscheduled);
+    for binding in fixture.bindings.iter_mut().step_by(2) {
         binding.spec.state = BindingState::Bound;
     }
 }
 
-fn decisions(world: &World) -> Vec<Decision> {
-    let status = world.snapshots[0].status.as_ref().unwrap();
+fn decisions(fixture: &Fixture) -> Vec<Decision> {
+    let status = fixture.snapshots[0].status.as_ref().unwrap();
     let decision = |one: &fleet_api::types::ClusterDecision| {
         let score = one.cluster_score.map(|it| (it.affinity_score.unwrap(), it.topology_spread_score.unwrap()));
         (one.cluster_name.clone(), one.selected, score, one.reason.clone())
@@ -251,8 +252,8 @@ fn selected_only(decisions: Vec<Decision>) -> Vec<Decision> {
     in_order(decisions.into_iter().filter(|decision| decision.1).collect())
 }
 
-fn check_status(world: &World, written: bool, expected: &Status) -> Result<(), TestCaseError> {
-    let found = decisions(world);
+fn check_status(fixture: &Fixture, written: bool, expected: &Status) -> Result<(), TestCaseError> {
+    let found = decisions(fixture);
     if written {
         prop_assert_eq!(&found, &expected.decisions);
     } else if expected.examined {
@@ -260,41 +261,41 @@ fn check_status(world: &World, written: bool, expected: &Status) -> Result<(), T
     } else {
         prop_assert_eq!(selected_only(found), in_order(expected.decisions.clone()));
     }
-    let condition = &world.snapshots[0].status.as_ref().unwrap().conditions[0];
+    let condition = &fixture.snapshots[0].status.as_ref().unwrap().conditions[0];
     prop_assert_eq!(condition.status == ConditionStatus::True, expected.fulfilled);
     Ok(())
 }
 
-/// Plans, compares with the naive scheduler, and carries the plan out.
-fn check_against_naive(world: &mut World) -> Result<(), TestCaseError> {
-    let expected = naive::run(world);
-    let plan = world.plan();
-    world.apply(&plan);
+/// Plans, compares with the naive scheduler, and executes the plan.
+fn check_against_naive(fixture: &mut Fixture) -> Result<(), TestCaseError> {
+    let expected = naive::run(fixture);
+    let plan = fixture.plan();
+    fixture.apply(&plan);
     prop_assert_eq!(matches!(plan.report.outcome, Outcome::Stopped(_)), expected.stopped);
-    prop_assert_eq!(naive::rows(world), expected.rows);
+    prop_assert_eq!(naive::rows(fixture), expected.rows);
     match &expected.status {
-        // The order of a status for which no cluster was examined depends on what else there was to do.
-        Some(status) => check_status(world, plan.status.is_some() && status.examined, status)?,
+        // The order of a status without examined clusters depends on what else there was to do.
+        Some(status) => check_status(fixture, plan.status.is_some() && status.examined, status)?,
         None => prop_assert!(plan.status.is_none()),
     }
-    prop_assert!(world.plan().is_idle(), "{:#?}", world.plan());
+    prop_assert!(fixture.plan().is_idle(), "{:#?}", fixture.plan());
     Ok(())
 }
 
-/// Where a world stands, apart from names of bindings and from what only explains.
-fn place(world: &World) -> String {
-    let explained = world.snapshots[0].status.as_ref().map(|status| {
+/// The state of a fixture, without names of bindings.
+fn place(fixture: &Fixture) -> String {
+    let explained = fixture.snapshots[0].status.as_ref().map(|status| {
         let conditions: Vec<_> = status.conditions.iter().map(|one| (one.status, one.message.clone())).collect();
-        (status.observed_crp_generation, conditions, selected_only(decisions(world)))
+        (status.observed_crp_generation, conditions, in_order(decisions(fixture)))
     });
-    format!("{:#?} {explained:#?} {}", naive::rows(world), world.held)
+    format!("{:#?} {explained:#?} {}", naive::rows(fixture), fixture.has_finalizer)
 }
 
-fn check_every_prefix(world: &World) -> Result<(), TestCaseError> {
-    let whole = world.plan();
-    let mut end = world.clone();
+fn check_every_prefix(fixture: &Fixture) -> Result<(), TestCaseError> {
+    let whole = fixture.plan();
+    let mut end = fixture.clone();
     end.apply(&whole);
-    let mut cut_short = world.clone();
+    let mut cut_short = fixture.clone();
     for write in &whole.writes {
         cut_short.write(write);
         let mut resumed = cut_short.clone();
@@ -310,14 +311,14 @@ proptest! {
 
     #[test]
     fn plans_come_to_what_the_naive_scheduler_comes_to(
-        mut world in world(), second in policy(), number in 0..20_usize,
+        mut fixture in fixture(), second in policy(), number in 0..20_usize,
     ) {
-        check_against_naive(&mut world)?;
-        roll_out(&mut world);
-        world.set_number(number);
-        check_against_naive(&mut world)?;
-        world.set_policy(&second);
-        check_against_naive(&mut world)?;
+        check_against_naive(&mut fixture)?;
+        roll_out(&mut fixture);
+        fixture.set_number(number);
+        check_against_naive(&mut fixture)?;
+        fixture.set_policy(&second);
+        check_against_naive(&mut fixture)?;
     }
 }
 
@@ -325,26 +326,26 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn a_plan_may_be_cut_short_after_any_write(mut world in world(), second in policy()) {
-        check_every_prefix(&world)?;
-        let plan = world.plan();
-        world.apply(&plan);
-        world.set_policy(&second);
-        check_every_prefix(&world)?;
-        world.deleting = true;
-        world.held = true;
-        check_every_prefix(&world)?;
+    fn audit_20_a_plan_may_be_cut_short_after_any_write(mut fixture in fixture(), second in policy()) {
+        check_every_prefix(&fixture)?;
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        fixture.set_policy(&second);
+        check_every_prefix(&fixture)?;
+        fixture.deleting = true;
+        fixture.has_finalizer = true;
+        check_every_prefix(&fixture)?;
     }
 
     #[test]
     fn the_order_of_the_facts_does_not_matter(
-        (world, clusters, bindings) in world().prop_flat_map(|world| {
-            let clusters = Just((0..world.fleet.clusters.len()).collect::<Vec<_>>()).prop_shuffle();
-            let bindings = Just((0..world.bindings.len()).collect::<Vec<_>>()).prop_shuffle();
-            (Just(world), clusters, bindings)
+        (fixture, clusters, bindings) in fixture().prop_flat_map(|fixture| {
+            let clusters = Just((0..fixture.fleet.clusters.len()).collect::<Vec<_>>()).prop_shuffle();
+            let bindings = Just((0..fixture.bindings.len()).collect::<Vec<_>>()).prop_shuffle();
+            (Just(fixture), clusters, bindings)
         }),
     ) {
-        let observed = world.observe();
+        let observed = fixture.observe();
         let mut shuffled = observed.clone();
         shuffled.clusters = clusters.iter().map(|&index| observed.clusters[index].clone()).collect();
         shuffled.bindings = bindings.iter().map(|&index| observed.bindings[index].clone()).collect();

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use fleet_api::types::{ClusterDecision, SchedulingPolicySnapshotStatus};
 
-use super::fixture::{SHORT_NAMES, World};
+use super::fixture::{Fixture, SHORT_NAMES};
 use crate::scheduler::{Outcome, Plan, Verdict, Write};
 
-impl World {
-    /// Plans, carries the plan out, checks that nothing is left to do, and says what was done.
+impl Fixture {
+    /// Plans, executes the plan, checks that nothing is left to do, and prints what was done.
     pub(super) fn run(&mut self) -> String {
         let plan = self.plan();
         let text = render(self, &plan);
@@ -18,7 +18,7 @@ impl World {
         text
     }
 
-    /// As `run`, and says only where the bindings stand afterwards.
+    /// As `run`, but prints only the bindings.
     pub(super) fn run_to_bindings(&mut self) -> String {
         self.run();
         self.bindings_text()
@@ -45,10 +45,10 @@ impl World {
     }
 }
 
-pub(super) fn render(world: &World, plan: &Plan) -> String {
+pub(super) fn render(fixture: &Fixture, plan: &Plan) -> String {
     let mut text = String::new();
     for write in &plan.writes {
-        writeln!(text, "{}", write_text(world, write)).unwrap();
+        writeln!(text, "{}", write_text(fixture, write)).unwrap();
     }
     if let Some(status) = &plan.status {
         text += &status_text(status);
@@ -61,16 +61,17 @@ pub(super) fn render(world: &World, plan: &Plan) -> String {
     shorten(text.trim_end())
 }
 
-fn write_text(world: &World, write: &Write) -> String {
+fn write_text(fixture: &Fixture, write: &Write) -> String {
     let target = |name: &str| {
-        let found = world.bindings.iter().find(|binding| binding.metadata.name.as_deref() == Some(name));
+        let found = fixture.bindings.iter().find(|binding| binding.metadata.name.as_deref() == Some(name));
         found.map_or_else(|| name.to_owned(), |binding| binding.spec.target_cluster.clone())
     };
     match write {
-        Write::HoldPlacement => "hold placement".to_owned(),
-        Write::ReleasePlacement => "release placement".to_owned(),
-        Write::ReleaseBinding { binding } => format!("release {}", target(binding)),
+        Write::AddPlacementFinalizer => "hold placement".to_owned(),
+        Write::RemovePlacementFinalizer => "release placement".to_owned(),
+        Write::RemoveBindingFinalizer { binding } => format!("release {}", target(binding)),
         Write::DeleteBinding { binding } => format!("delete {}", target(binding)),
+        Write::Explain(status) => format!("explain {} clusters", status.target_clusters.len()),
         Write::CreateBinding(new) => {
             let spec = &new.spec;
             assert_eq!(spec.cluster_decision.cluster_name, spec.target_cluster);
@@ -105,7 +106,7 @@ fn score(decision: &ClusterDecision) -> String {
     })
 }
 
-/// The verdicts, one line a cluster.
+/// The verdicts, one line per cluster.
 pub(super) fn report_text(plan: &Plan) -> String {
     let mut lines: Vec<String> = plan
         .report
@@ -127,7 +128,7 @@ pub(super) fn report_text(plan: &Plan) -> String {
 }
 
 pub(super) fn shorten(text: &str) -> String {
-    // `cluster-1…` is never part of another name, and long reasons that are always the same hide what differs.
+    // `cluster-1…` is never part of another name, and constant long reasons hide the differences.
     let text = SHORT_NAMES.iter().fold(text.to_owned(), |text, (full, short)| text.replace(full, short));
     let text = text.replace("Successfully scheduled resources for placement in", "…");
     text.replace("picked by scheduling policy", "picked")

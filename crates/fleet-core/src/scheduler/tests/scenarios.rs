@@ -1,4 +1,4 @@
-//! Acceptance scenarios of PickAll and of what happens around all of them. Names carry the scenario's number.
+//! Acceptance scenarios of PickAll and of scheduling in general. Test names contain the scenario's number.
 
 use expect_test::{Expect, expect};
 use fleet_api::kinds::ClusterResourcePlacement;
@@ -7,12 +7,12 @@ use fleet_api::types::BindingState;
 use fleet_api::well_known::annotations;
 use serde_json::json;
 
-use super::fixture::{World, now};
+use super::fixture::{Fixture, now};
 use super::render::render;
 use super::scenarios_pick_fixed::fixed;
 
-fn check(world: &mut World, expected: Expect) {
-    expected.assert_eq(&world.run());
+fn check(fixture: &mut Fixture, expected: Expect) {
+    expected.assert_eq(&fixture.run());
 }
 
 fn required(terms: &str) -> String {
@@ -26,7 +26,7 @@ const PROD_EAST_WEST: &str = "{labelSelector: {matchLabels: {env: prod}, matchEx
 #[test]
 fn scheduling_01_without_policy_every_eligible_cluster_is_picked() {
     check(
-        &mut World::fixture(""),
+        &mut Fixture::with_policy(""),
         expect![[r#"
         hold placement
         create c1 Scheduled (0,0)
@@ -52,11 +52,11 @@ fn scheduling_01_without_policy_every_eligible_cluster_is_picked() {
 
 #[test]
 fn scheduling_02_a_cluster_that_joins_gets_a_binding_and_the_others_keep_theirs() {
-    let mut world = World::fixture("");
-    world.run();
-    world.set_clusters("new-cluster");
+    let mut fixture = Fixture::with_policy("");
+    fixture.run();
+    fixture.set_clusters("new-cluster");
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         create new-cluster Scheduled (0,0)
         status of generation 1
@@ -76,16 +76,16 @@ fn scheduling_02_a_cluster_that_joins_gets_a_binding_and_the_others_keep_theirs(
 
 #[test]
 fn scheduling_03_an_old_heartbeat_removes_nothing() {
-    let mut world = World::fixture("");
-    world.run();
-    world.change("c1", "heartbeat=6m");
-    check(&mut world, expect![[""]]);
+    let mut fixture = Fixture::with_policy("");
+    fixture.run();
+    fixture.change("c1", "heartbeat=6m");
+    check(&mut fixture, expect![[""]]);
 }
 
 #[test]
 fn scheduling_04_one_required_term() {
     check(
-        &mut World::fixture(&required(PROD_EAST_WEST)),
+        &mut Fixture::with_policy(&required(PROD_EAST_WEST)),
         expect![[r#"
         hold placement
         create c1 Scheduled (0,0)
@@ -107,20 +107,20 @@ fn scheduling_04_one_required_term() {
 
 #[test]
 fn scheduling_05_required_terms_are_alternatives() {
-    let mut world = World::fixture(&required(
+    let mut fixture = Fixture::with_policy(&required(
         "{labelSelector: {matchLabels: {region: west}}}, {labelSelector: {matchLabels: {env: canary, region: east}}}",
     ));
     expect![[r#"
         c3 Scheduled web-0 (0,0)
         c6 Scheduled web-0 (0,0)
         c7 Scheduled web-0 (0,0)"#]]
-    .assert_eq(&world.run_to_bindings());
+    .assert_eq(&fixture.run_to_bindings());
 }
 
 #[test]
 fn scheduling_06_pick_all_that_finds_nothing_is_fulfilled() {
     check(
-        &mut World::fixture(&required("{labelSelector: {matchLabels: {no: such}}}")),
+        &mut Fixture::with_policy(&required("{labelSelector: {matchLabels: {no: such}}}")),
         expect![[r#"
         hold placement
         status of generation 1
@@ -137,12 +137,12 @@ fn scheduling_06_pick_all_that_finds_nothing_is_fulfilled() {
     );
 }
 
-fn after_policy_change() -> World {
-    let mut world = World::fixture(&required(PROD_EAST_WEST));
-    world.run();
-    world.set_state(&["c1", "c6"], &BindingState::Bound);
-    world.set_policy(&required("{labelSelector: {matchLabels: {region: west, env: prod}}}"));
-    world
+fn after_policy_change() -> Fixture {
+    let mut fixture = Fixture::with_policy(&required(PROD_EAST_WEST));
+    fixture.run();
+    fixture.set_state(&["c1", "c6"], &BindingState::Bound);
+    fixture.set_policy(&required("{labelSelector: {matchLabels: {region: west, env: prod}}}"));
+    fixture
 }
 
 #[test]
@@ -169,11 +169,11 @@ fn scheduling_07_a_new_policy_keeps_the_state_of_clusters_that_still_match() {
 
 #[test]
 fn scheduling_08_changing_back_revives_the_same_bindings() {
-    let mut world = after_policy_change();
-    world.run();
-    world.set_policy(&required(PROD_EAST_WEST));
+    let mut fixture = after_policy_change();
+    fixture.run();
+    fixture.set_policy(&required(PROD_EAST_WEST));
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         associate c6 Bound web-2 (0,0)
         associate c1 Bound web-2 (0,0)
@@ -190,20 +190,20 @@ fn scheduling_08_changing_back_revives_the_same_bindings() {
           - c9 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
-    assert_eq!(world.bindings.len(), 3);
+    assert_eq!(fixture.bindings.len(), 3);
 }
 
 #[test]
 fn scheduling_34_a_taint_that_is_not_tolerated_keeps_the_placement_away() {
-    let mut world = World::fixture(&required(PROD_EAST_WEST).replace(
+    let mut fixture = Fixture::with_policy(&required(PROD_EAST_WEST).replace(
         "placementType: PickAll",
         "placementType: PickAll, tolerations: [{key: a, operator: Exists}, {key: b, value: x, operator: Equal}]",
     ));
-    world.change("c1", "taint=a:1");
-    world.change("c2", "taint=b:x");
-    world.change("c6", "taint=c:y");
+    fixture.change("c1", "taint=a:1");
+    fixture.change("c2", "taint=b:x");
+    fixture.change("c6", "taint=c:y");
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         hold placement
         create c1 Scheduled (0,0)
@@ -224,23 +224,23 @@ fn scheduling_34_a_taint_that_is_not_tolerated_keeps_the_placement_away() {
 
 #[test]
 fn scheduling_35_a_new_taint_changes_nothing() {
-    let mut world = World::fixture("");
-    world.run();
-    world.change("c1", "taint=a:b");
-    let bindings = world.bindings.clone();
+    let mut fixture = Fixture::with_policy("");
+    fixture.run();
+    fixture.change("c1", "taint=a:b");
+    let bindings = fixture.bindings.clone();
     // The duplicate decision of the picked cluster is left out, so there is nothing to write either.
-    assert!(world.plan().is_idle());
-    assert_eq!(world.bindings, bindings);
+    assert!(fixture.plan().is_idle());
+    assert_eq!(fixture.bindings, bindings);
 }
 
 #[test]
 fn scheduling_36_a_removed_taint_lets_the_placement_in() {
-    let mut world = World::fixture("");
-    world.change("c1", "taint=a:b");
-    world.run();
-    world.change("c1", "");
+    let mut fixture = Fixture::with_policy("");
+    fixture.change("c1", "taint=a:b");
+    fixture.run();
+    fixture.change("c1", "");
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         create c1 Scheduled (0,0)
         status of generation 1
@@ -259,30 +259,30 @@ fn scheduling_36_a_removed_taint_lets_the_placement_in() {
 
 #[test]
 fn scheduling_37_properties_are_looked_at_only_when_picking() {
-    let mut world = World::fixture(&required(
+    let mut fixture = Fixture::with_policy(&required(
         "{propertySelector: {matchExpressions: [{name: resources.kubernetes-fleet.io/available-cpu, operator: Ge, values: ['6']}]}}",
     ));
     expect![[r#"
         c3 Scheduled web-0 (0,0)
         c5 Scheduled web-0 (0,0)"#]]
-    .assert_eq(&world.run_to_bindings());
-    world.change("c3", "cpu=12/11/4");
-    world.change("c5", "cpu=32/30/4");
-    world.change("c7", "cpu=16/14/8");
+    .assert_eq(&fixture.run_to_bindings());
+    fixture.change("c3", "cpu=12/11/4");
+    fixture.change("c5", "cpu=32/30/4");
+    fixture.change("c7", "cpu=16/14/8");
     expect![[r#"
         c3 Scheduled web-0 (0,0)
         c5 Scheduled web-0 (0,0)
         c7 Scheduled web-0 (0,0)"#]]
-    .assert_eq(&world.run_to_bindings());
+    .assert_eq(&fixture.run_to_bindings());
 }
 
 #[test]
 fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
-    let mut world = World::new("a ns=other,ns\nb ns=other\nc\nd ns=");
-    world.set_policy("");
-    world.key = PlacementKey::parse("ns/web").unwrap();
+    let mut fixture = Fixture::new("a ns=other,ns\nb ns=other\nc\nd ns=");
+    fixture.set_policy("");
+    fixture.key = PlacementKey::parse("ns/web").unwrap();
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         hold placement
         create a Scheduled (0,0)
@@ -294,15 +294,15 @@ fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
           - b ClusterUnschedulable, target namespace does not exist on cluster
           - d ClusterUnschedulable, cluster has no namespace information available"#]],
     );
-    world.set_clusters("b ns=ns");
+    fixture.set_clusters("b ns=ns");
     expect![[r#"
         a Scheduled web-0 (0,0)
         b Scheduled web-0 (0,0)
         c Scheduled web-0 (0,0)"#]]
-    .assert_eq(&world.run_to_bindings());
-    assert_eq!(world.bindings[0].metadata.namespace.as_deref(), Some("ns"));
+    .assert_eq(&fixture.run_to_bindings());
+    assert_eq!(fixture.bindings[0].metadata.namespace.as_deref(), Some("ns"));
 
-    let mut cluster_scoped = World::new("a ns=other,ns\nb ns=other\nc\nd ns=");
+    let mut cluster_scoped = Fixture::new("a ns=other,ns\nb ns=other\nc\nd ns=");
     cluster_scoped.set_policy("");
     expect![[r#"
         a Scheduled web-0 (0,0)
@@ -314,97 +314,99 @@ fn scheduling_38_a_namespaced_placement_goes_where_its_namespace_is() {
 
 #[test]
 fn scheduling_39_a_cluster_that_is_gone_loses_its_binding() {
-    let mut world = World::fixture("{placementType: PickN, numberOfClusters: 2}");
-    world.run();
-    world.remove_cluster("c7");
+    let mut fixture = Fixture::with_policy("{placementType: PickN, numberOfClusters: 2}");
+    fixture.run();
+    fixture.remove_cluster("c7");
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
-        unschedule c7 was Scheduled
-        create c5 Scheduled (0,0)
-        status of generation 1
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 2 cluster(s)
-          + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
-          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
-          - c4 (0,0) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+            unschedule c7 was Scheduled
+            explain 8 clusters
+            create c5 Scheduled (0,0)
+            status of generation 1
+              Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 2 cluster(s)
+              + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+              + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
+              - c4 (0,0) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c9 ClusterUnschedulable, cluster has left the fleet
+              - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
     // A plan made for another reason treats a leaving cluster in the same way.
-    world.change("c6", "leaving");
+    fixture.change("c6", "leaving");
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
-        unschedule c6 was Scheduled
-        create c4 Scheduled (0,0)
-        status of generation 1
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 2 cluster(s)
-          + c4 (0,0) … "c4" (affinity score: 0, topology spread score: 0): picked
-          + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
-          - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c6 ClusterUnschedulable, cluster has left the fleet
-          - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+            unschedule c6 was Scheduled
+            explain 8 clusters
+            create c4 Scheduled (0,0)
+            status of generation 1
+              Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 2 cluster(s)
+              + c4 (0,0) … "c4" (affinity score: 0, topology spread score: 0): picked
+              + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+              - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c6 ClusterUnschedulable, cluster has left the fleet
+              - c9 ClusterUnschedulable, cluster has left the fleet
+              - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
 }
 
 #[test]
-fn scheduling_40_deletion_lets_go_of_everything_without_waiting() {
-    let mut world = World::fixture(&fixed(&["c1", "c4"]));
-    world.run();
-    world.binding_mut("c4").metadata.finalizers.as_mut().unwrap().push("example.com/other".to_owned());
-    world.deleting = true;
+fn scheduling_40_deletion_removes_all_finalizers_without_waiting() {
+    let mut fixture = Fixture::with_policy(&fixed(&["c1", "c4"]));
+    fixture.run();
+    fixture.binding_mut("c4").metadata.finalizers.as_mut().unwrap().push("example.com/other".to_owned());
+    fixture.deleting = true;
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         release c1
         delete c1
         release c4
         delete c4
         release placement
-        Releasing"#]],
+        Deleting"#]],
     );
-    expect!["c4 Scheduled web-0 deleting"].assert_eq(&world.bindings_text());
+    expect!["c4 Scheduled web-0 deleting"].assert_eq(&fixture.bindings_text());
 }
 
 #[test]
 fn a_deleted_placement_that_leaves_its_resources_keeps_its_bindings_until_they_say_so() {
-    let mut world = World::fixture(&fixed(&["c1", "c4"]));
-    world.run();
-    (world.deleting, world.abandons) = (true, true);
-    let abandon = |world: &mut World, short: &str| {
+    let mut fixture = Fixture::with_policy(&fixed(&["c1", "c4"]));
+    fixture.run();
+    (fixture.deleting, fixture.abandons) = (true, true);
+    let abandon = |fixture: &mut Fixture, short: &str| {
         let note = (annotations::DELETE_PROPAGATION.to_owned(), "Abandon".to_owned());
-        world.binding_mut(short).metadata.annotations.get_or_insert_default().extend([note]);
+        fixture.binding_mut(short).metadata.annotations.get_or_insert_default().extend([note]);
     };
-    abandon(&mut world, "c1");
-    check(&mut world, expect!["AwaitingAbandonment"]);
-    abandon(&mut world, "c4");
+    abandon(&mut fixture, "c1");
+    check(&mut fixture, expect!["AwaitingAbandonment"]);
+    abandon(&mut fixture, "c4");
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         release c1
         delete c1
         release c4
         delete c4
         release placement
-        Releasing"#]],
+        Deleting"#]],
     );
 }
 
 #[test]
 fn scheduling_42_an_evicted_cluster_that_still_fits_is_picked_again() {
-    let mut world = World::fixture(&fixed(&["c1", "c4"]));
-    world.run();
-    let evicted = world.binding_mut("c1");
+    let mut fixture = Fixture::with_policy(&fixed(&["c1", "c4"]));
+    fixture.run();
+    let evicted = fixture.binding_mut("c1");
     evicted.metadata.deletion_timestamp = Some(serde_json::from_value(json!(now())).unwrap());
     evicted.metadata.finalizers.as_mut().unwrap().push("example.com/other".to_owned());
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         release c1
         create c1 Scheduled"#]],
@@ -413,48 +415,52 @@ fn scheduling_42_an_evicted_cluster_that_still_fits_is_picked_again() {
         c1 Scheduled web-0
         c1 Scheduled web-0 deleting
         c4 Scheduled web-0"#]]
-    .assert_eq(&world.bindings_text());
+    .assert_eq(&fixture.bindings_text());
 }
 
 #[test]
-fn scheduling_58_a_property_that_is_no_quantity_stops_scheduling() {
-    let mut world = World::fixture("");
-    world.run();
-    world.set_policy(&required(
+fn scheduling_58_audit_08_a_property_that_is_not_a_quantity_counts_as_absent() {
+    let mut fixture = Fixture::with_policy("");
+    fixture.run();
+    fixture.set_policy(&required(
         "{propertySelector: {matchExpressions: [{name: kubernetes-fleet.io/node-count, operator: Ge, values: ['6']}]}}",
     ));
-    world.change("c9", "nodes=many");
-    world.remove_cluster("c1");
-    check(
-        &mut world,
-        expect![[r#"
-        unschedule c1 was Scheduled
-        stopped: property "kubernetes-fleet.io/node-count" of cluster "c9" has the value "many", which is no quantity"#]],
+    fixture.change("c9", "nodes=many");
+    fixture.remove_cluster("c1");
+    let text = fixture.run();
+    assert!(!text.contains("stopped"), "{text}");
+    assert!(
+        text.contains(
+            "cluster does not match with any of the required cluster affinity terms: property \
+         \"kubernetes-fleet.io/node-count\" has the value \"many\", which is not a quantity"
+        ),
+        "{text}"
     );
+    assert!(text.contains("ignored because their values are not usable quantities: property"), "{text}");
 }
 
 #[test]
 fn without_exactly_one_latest_policy_nothing_is_done() {
-    let mut world = World::fixture("");
-    world.snapshots.push(world.snapshots[0].clone());
-    check(&mut world, expect!["AmbiguousPolicy { snapshots: 2 }"]);
-    world.snapshots.clear();
-    check(&mut world, expect!["AwaitingPolicy"]);
+    let mut fixture = Fixture::with_policy("");
+    fixture.snapshots.push(fixture.snapshots[0].clone());
+    check(&mut fixture, expect!["AmbiguousPolicy { snapshots: 2 }"]);
+    fixture.snapshots.clear();
+    check(&mut fixture, expect!["AwaitingPolicy"]);
 }
 
 #[test]
-fn a_placement_that_was_let_go_is_left_alone() {
-    let mut world = World::fixture("");
-    world.deleting = true;
-    check(&mut world, expect!["Releasing"]);
+fn a_released_placement_is_not_planned() {
+    let mut fixture = Fixture::with_policy("");
+    fixture.deleting = true;
+    check(&mut fixture, expect!["Deleting"]);
 }
 
 #[test]
 fn a_policy_that_does_not_say_what_it_reflects_gets_bindings_but_no_status() {
-    let mut world = World::fixture(&fixed(&["c1"]));
-    world.annotate(annotations::PLACEMENT_GENERATION, Some("new".to_owned()));
+    let mut fixture = Fixture::with_policy(&fixed(&["c1"]));
+    fixture.annotate(annotations::PLACEMENT_GENERATION, Some("new".to_owned()));
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         hold placement
         create c1 Scheduled
@@ -464,16 +470,16 @@ fn a_policy_that_does_not_say_what_it_reflects_gets_bindings_but_no_status() {
 
 #[test]
 fn an_unscheduled_binding_of_unknown_past_stops_scheduling() {
-    let mut world = after_policy_change();
-    world.run();
-    world.set_policy(&required(PROD_EAST_WEST));
-    world.binding_mut("c1").metadata.annotations = None;
+    let mut fixture = after_policy_change();
+    fixture.run();
+    fixture.set_policy(&required(PROD_EAST_WEST));
+    fixture.binding_mut("c1").metadata.annotations = None;
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"stopped: unscheduled binding "web-c1-c0871431" does not say which state it had before"#]],
     );
     let annotation = (annotations::PREVIOUS_BINDING_STATE.to_owned(), "Unscheduled".to_owned());
-    world.binding_mut("c1").metadata.annotations = Some([annotation].into());
+    fixture.binding_mut("c1").metadata.annotations = Some([annotation].into());
     expect![[r#"
         associate c6 Bound web-2 (0,0)
         associate c1 Scheduled web-2 (0,0)
@@ -488,22 +494,22 @@ fn an_unscheduled_binding_of_unknown_past_stops_scheduling() {
           - c5 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c7 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
           - c9 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]].assert_eq(&render(&world, &world.plan()));
+          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]].assert_eq(&render(&fixture, &fixture.plan()));
 }
 
 #[test]
 fn names_with_dots_cannot_be_bound() {
-    let mut world = World::new("a.b\nc");
-    world.set_policy("");
+    let mut fixture = Fixture::new("a.b\nc");
+    fixture.set_policy("");
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         hold placement
         stopped: no binding can be named"#]],
     );
-    world.set_clusters("a.b taint=a:b");
+    fixture.set_clusters("a.b taint=a:b");
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         create c Scheduled (0,0)
         status of generation 1
@@ -528,5 +534,5 @@ fn placement_facts_are_read_from_the_object() {
     .unwrap();
     let key = PlacementKey::parse("web").unwrap();
     let facts = crate::scheduler::PlacementFacts::of(&key, &placement);
-    assert!(facts.deleting && facts.held);
+    assert!(facts.deleting && facts.has_finalizer);
 }

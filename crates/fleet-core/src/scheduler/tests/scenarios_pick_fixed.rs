@@ -1,13 +1,13 @@
-//! Acceptance scenarios of PickFixed. Names carry the scenario's number.
+//! Acceptance scenarios of PickFixed. Test names contain the scenario's number.
 
 use expect_test::{Expect, expect};
 use fleet_api::types::BindingState;
 
-use super::fixture::{World, full_name};
+use super::fixture::{Fixture, full_name};
 use super::render::report_text;
 
-fn check(world: &mut World, expected: Expect) {
-    expected.assert_eq(&world.run());
+fn check(fixture: &mut Fixture, expected: Expect) {
+    expected.assert_eq(&fixture.run());
 }
 
 pub(super) fn fixed(names: &[&str]) -> String {
@@ -18,7 +18,7 @@ pub(super) fn fixed(names: &[&str]) -> String {
 #[test]
 fn scheduling_09_named_clusters_have_no_score() {
     check(
-        &mut World::fixture(&fixed(&["c1", "c4", "c6"])),
+        &mut Fixture::with_policy(&fixed(&["c1", "c4", "c6"])),
         expect![[r#"
         hold placement
         create c1 Scheduled
@@ -34,16 +34,16 @@ fn scheduling_09_named_clusters_have_no_score() {
 
 #[test]
 fn scheduling_10_named_clusters_that_cannot_be_used_are_explained() {
-    let mut world = World::fixture(&fixed(&["c1", "c4", "c8", "c9", "c10"]));
+    let mut fixture = Fixture::with_policy(&fixed(&["c1", "c4", "c8", "c9", "c10"]));
     expect![[r#"
         c1 picked
         c4 picked
         c9 rejected by ClusterEligibility
         c8 rejected by ClusterEligibility
         c10 not found"#]]
-    .assert_eq(&report_text(&world.plan()));
+    .assert_eq(&report_text(&fixture.plan()));
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         hold placement
         create c1 Scheduled
@@ -60,25 +60,25 @@ fn scheduling_10_named_clusters_that_cannot_be_used_are_explained() {
 
 #[test]
 fn scheduling_11_taints_do_not_matter_to_named_clusters() {
-    let mut world = World::fixture(&fixed(&["c1", "c4", "c6"]));
+    let mut fixture = Fixture::with_policy(&fixed(&["c1", "c4", "c6"]));
     for short in ["c1", "c4", "c6"] {
-        world.change(short, "taint=a:b");
+        fixture.change(short, "taint=a:b");
     }
     expect![[r#"
         c1 Scheduled web-0
         c4 Scheduled web-0
         c6 Scheduled web-0"#]]
-    .assert_eq(&world.run_to_bindings());
+    .assert_eq(&fixture.run_to_bindings());
 }
 
 #[test]
 fn scheduling_12_a_changed_list_keeps_creates_and_gives_up() {
-    let mut world = World::fixture(&fixed(&["c1", "c4", "c6"]));
-    world.run();
-    world.set_state(&["c4", "c6"], &BindingState::Bound);
-    world.set_policy(&fixed(&["c2", "c4"]));
+    let mut fixture = Fixture::with_policy(&fixed(&["c1", "c4", "c6"]));
+    fixture.run();
+    fixture.set_state(&["c4", "c6"], &BindingState::Bound);
+    fixture.set_policy(&fixed(&["c2", "c4"]));
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         create c2 Scheduled
         associate c4 Bound web-1
@@ -93,33 +93,33 @@ fn scheduling_12_a_changed_list_keeps_creates_and_gives_up() {
 
 #[test]
 fn scheduling_13_an_empty_list_says_nothing() {
-    let mut world = World::fixture(&fixed(&[]));
+    let mut fixture = Fixture::with_policy(&fixed(&[]));
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         hold placement
         NothingNamed"#]],
     );
-    world.set_policy(&fixed(&["c1"]));
+    fixture.set_policy(&fixed(&["c1"]));
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         create c1 Scheduled
         status of generation 2
           Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 1 cluster(s)
           + c1 … "c1": picked"#]],
     );
-    world.set_policy(&fixed(&[]));
-    check(&mut world, expect!["NothingNamed"]);
+    fixture.set_policy(&fixed(&[]));
+    check(&mut fixture, expect!["NothingNamed"]);
 }
 
 #[test]
 fn scheduling_14_a_named_cluster_is_picked_once_it_exists() {
-    let mut world = World::fixture(&fixed(&["c1", "c10"]));
-    world.run();
-    world.set_clusters("c10");
+    let mut fixture = Fixture::with_policy(&fixed(&["c1", "c10"]));
+    fixture.run();
+    fixture.set_clusters("c10");
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         create c10 Scheduled
         status of generation 1

@@ -1,17 +1,17 @@
-//! Acceptance scenarios of PickN. Names carry the scenario's number.
+//! Acceptance scenarios of PickN. Test names contain the scenario's number.
 
 use expect_test::{Expect, expect};
 use fleet_api::types::BindingState;
 use fleet_api::well_known::annotations;
 
-use super::fixture::{World, old_binding};
+use super::fixture::{Fixture, old_binding};
 use super::render::report_text;
 
-fn check(world: &mut World, expected: Expect) {
-    expected.assert_eq(&world.run());
+fn check(fixture: &mut Fixture, expected: Expect) {
+    expected.assert_eq(&fixture.run());
 }
 
-/// Wants so many clusters; `rest` are further fields of the policy.
+/// A policy for this number of clusters; `rest` are further fields.
 fn pick_n(number: usize, rest: &str) -> String {
     format!("{{placementType: PickN, numberOfClusters: {number}, {rest}}}")
 }
@@ -39,64 +39,66 @@ fn spread(constraints: &[(&str, i32, &str)]) -> String {
 const NODE_COUNT: &str = "kubernetes-fleet.io/node-count";
 const RATING: &str = "test.only/energy-efficiency-rating";
 
-fn scores(world: &World) -> String {
-    report_text(&world.plan())
+fn scores(fixture: &Fixture) -> String {
+    report_text(&fixture.plan())
 }
 
 #[test]
 fn scheduling_15_ties_go_to_the_last_of_the_alphabet() {
     check(
-        &mut World::fixture(&pick_n(3, "")),
+        &mut Fixture::with_policy(&pick_n(3, "")),
         expect![[r#"
-        hold placement
-        create c7 Scheduled (0,0)
-        create c6 Scheduled (0,0)
-        create c5 Scheduled (0,0)
-        status of generation 1
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
-          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
-          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
-          + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
-          - c4 (0,0) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+            hold placement
+            explain 9 clusters
+            create c7 Scheduled (0,0)
+            create c6 Scheduled (0,0)
+            create c5 Scheduled (0,0)
+            status of generation 1
+              Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
+              + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
+              + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
+              + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+              - c4 (0,0) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c9 ClusterUnschedulable, cluster has left the fleet
+              - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
 }
 
 #[test]
 fn scheduling_16_too_few_clusters_leave_the_policy_unfulfilled() {
     check(
-        &mut World::fixture(&pick_n(10, "")),
+        &mut Fixture::with_policy(&pick_n(10, "")),
         expect![[r#"
-        hold placement
-        create c7 Scheduled (0,0)
-        create c6 Scheduled (0,0)
-        create c5 Scheduled (0,0)
-        create c4 Scheduled (0,0)
-        create c3 Scheduled (0,0)
-        create c2 Scheduled (0,0)
-        create c1 Scheduled (0,0)
-        status of generation 1
-          Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 7 cluster(s) instead
-          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
-          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
-          + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
-          + c4 (0,0) … "c4" (affinity score: 0, topology spread score: 0): picked
-          + c3 (0,0) … "c3" (affinity score: 0, topology spread score: 0): picked
-          + c2 (0,0) … "c2" (affinity score: 0, topology spread score: 0): picked
-          + c1 (0,0) … "c1" (affinity score: 0, topology spread score: 0): picked
-          - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+            hold placement
+            explain 9 clusters
+            create c7 Scheduled (0,0)
+            create c6 Scheduled (0,0)
+            create c5 Scheduled (0,0)
+            create c4 Scheduled (0,0)
+            create c3 Scheduled (0,0)
+            create c2 Scheduled (0,0)
+            create c1 Scheduled (0,0)
+            status of generation 1
+              Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 7 cluster(s) instead
+              + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
+              + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
+              + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+              + c4 (0,0) … "c4" (affinity score: 0, topology spread score: 0): picked
+              + c3 (0,0) … "c3" (affinity score: 0, topology spread score: 0): picked
+              + c2 (0,0) … "c2" (affinity score: 0, topology spread score: 0): picked
+              + c1 (0,0) … "c1" (affinity score: 0, topology spread score: 0): picked
+              - c9 ClusterUnschedulable, cluster has left the fleet
+              - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
 }
 
 #[test]
 fn scheduling_17_no_clusters_wanted_is_fulfilled() {
     check(
-        &mut World::fixture(&pick_n(0, "")),
+        &mut Fixture::with_policy(&pick_n(0, "")),
         expect![[r#"
         hold placement
         status of generation 1
@@ -106,40 +108,41 @@ fn scheduling_17_no_clusters_wanted_is_fulfilled() {
 
 #[test]
 fn scheduling_18_wanting_more_keeps_what_was_picked() {
-    let mut world = World::fixture(&pick_n(1, ""));
-    world.run();
-    world.set_number(3);
+    let mut fixture = Fixture::with_policy(&pick_n(1, ""));
+    fixture.run();
+    fixture.set_number(3);
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
-        create c6 Scheduled (0,0)
-        create c5 Scheduled (0,0)
-        status of generation 2
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
-          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
-          + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
-          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
-          - c4 (0,0) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
-          - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+            explain 9 clusters
+            create c6 Scheduled (0,0)
+            create c5 Scheduled (0,0)
+            status of generation 2
+              Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
+              + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
+              + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+              + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
+              - c4 (0,0) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c9 ClusterUnschedulable, cluster has left the fleet
+              - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
 }
 
 #[test]
 fn scheduling_19_wanting_fewer_drops_the_smallest_names() {
-    let mut world = World::fixture(&pick_n(3, ""));
-    world.run();
-    world.set_number(1);
+    let mut fixture = Fixture::with_policy(&pick_n(3, ""));
+    fixture.run();
+    fixture.set_number(1);
     expect![[r#"
         c5 dropped
         c6 dropped
         c7 kept"#]]
-    .assert_eq(&report_text(&world.plan()));
+    .assert_eq(&report_text(&fixture.plan()));
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         unschedule c5 was Scheduled
         unschedule c6 was Scheduled
@@ -151,12 +154,12 @@ fn scheduling_19_wanting_fewer_drops_the_smallest_names() {
 
 #[test]
 fn scheduling_20_scheduled_clusters_are_dropped_before_bound_ones() {
-    let mut world = World::fixture(&pick_n(3, ""));
-    world.run();
-    world.set_state(&["c5", "c6"], &BindingState::Bound);
-    world.set_number(1);
+    let mut fixture = Fixture::with_policy(&pick_n(3, ""));
+    fixture.run();
+    fixture.set_state(&["c5", "c6"], &BindingState::Bound);
+    fixture.set_number(1);
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         unschedule c7 was Scheduled
         unschedule c5 was Bound
@@ -174,7 +177,7 @@ fn scheduling_21_a_preference() {
         c5 Scheduled web-0 (10,0)
         c6 Scheduled web-0 (0,0)
         c7 Scheduled web-0 (0,0)"#]]
-    .assert_eq(&World::fixture(&pick_n(4, &terms)).run_to_bindings());
+    .assert_eq(&Fixture::with_policy(&pick_n(4, &terms)).run_to_bindings());
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn scheduling_22_two_preferences() {
         c4 Scheduled web-0 (10,0)
         c5 Scheduled web-0 (10,0)
         c7 Scheduled web-0 (0,0)"#]]
-    .assert_eq(&World::fixture(&pick_n(4, &preferred(&terms.join(", ")))).run_to_bindings());
+    .assert_eq(&Fixture::with_policy(&pick_n(4, &preferred(&terms.join(", ")))).run_to_bindings());
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn scheduling_23_few_nodes_first() {
         c7 not picked (0,0)
         c9 rejected by ClusterEligibility
         c8 rejected by ClusterEligibility"#]]
-    .assert_eq(&scores(&World::fixture(&pick_n(3, &terms))));
+    .assert_eq(&scores(&Fixture::with_policy(&pick_n(3, &terms))));
 }
 
 #[test]
@@ -217,7 +220,7 @@ fn scheduling_24_many_nodes_first() {
         c7 picked (100,0)
         c9 rejected by ClusterEligibility
         c8 rejected by ClusterEligibility"#]]
-    .assert_eq(&scores(&World::fixture(&pick_n(3, &terms))));
+    .assert_eq(&scores(&Fixture::with_policy(&pick_n(3, &terms))));
 }
 
 #[test]
@@ -237,7 +240,7 @@ fn scheduling_25_three_sorters_add_up() {
         c7 not picked (60,0)
         c9 rejected by ClusterEligibility
         c8 rejected by ClusterEligibility"#]]
-    .assert_eq(&scores(&World::fixture(&pick_n(3, &preferred(&terms.join(", "))))));
+    .assert_eq(&scores(&Fixture::with_policy(&pick_n(3, &preferred(&terms.join(", "))))));
 }
 
 #[test]
@@ -253,33 +256,34 @@ fn scheduling_26_a_sorter_among_labelled_clusters() {
         c7 picked (50,0)
         c9 rejected by ClusterEligibility
         c8 rejected by ClusterEligibility"#]]
-    .assert_eq(&scores(&World::fixture(&pick_n(4, &preferred(term)))));
+    .assert_eq(&scores(&Fixture::with_policy(&pick_n(4, &preferred(term)))));
 }
 
 #[test]
-fn scheduling_27_a_property_that_tells_nothing_apart() {
+fn scheduling_27_a_property_that_is_equal_everywhere() {
     let nowhere = preferred(&sorted(100, "example.com/nowhere", "Descending"));
     expect![[r#"
         c5 Scheduled web-0 (0,0)
         c6 Scheduled web-0 (0,0)
         c7 Scheduled web-0 (0,0)"#]]
-    .assert_eq(&World::fixture(&pick_n(3, &nowhere)).run_to_bindings());
+    .assert_eq(&Fixture::with_policy(&pick_n(3, &nowhere)).run_to_bindings());
     let same = preferred(&sorted(100, NODE_COUNT, "Descending"));
-    let mut world = World::new("a nodes=3\nb nodes=3\nc nodes=3000m\nd nodes=3");
-    world.set_policy(&pick_n(3, &same));
+    let mut fixture = Fixture::new("a nodes=3\nb nodes=3\nc nodes=3000m\nd nodes=3");
+    fixture.set_policy(&pick_n(3, &same));
     expect![[r#"
         b Scheduled web-0 (0,0)
         c Scheduled web-0 (0,0)
         d Scheduled web-0 (0,0)"#]]
-    .assert_eq(&world.run_to_bindings());
+    .assert_eq(&fixture.run_to_bindings());
 }
 
 #[test]
 fn scheduling_28_a_spread_that_must_hold() {
     check(
-        &mut World::fixture(&pick_n(2, &spread(&[("region", 1, "DoNotSchedule")]))),
+        &mut Fixture::with_policy(&pick_n(2, &spread(&[("region", 1, "DoNotSchedule")]))),
         expect![[r#"
             hold placement
+            explain 9 clusters
             create c7 Scheduled (0,-1)
             create c5 Scheduled (0,0)
             status of generation 1
@@ -298,7 +302,7 @@ fn scheduling_28_a_spread_that_must_hold() {
 
 #[test]
 fn scheduling_29_a_spread_that_should_hold() {
-    let world = World::fixture(&pick_n(2, &spread(&[("region", 1, "ScheduleAnyway")])));
+    let fixture = Fixture::with_policy(&pick_n(2, &spread(&[("region", 1, "ScheduleAnyway")])));
     expect![[r#"
         c1 not picked (0,0)
         c2 not picked (0,0)
@@ -309,7 +313,7 @@ fn scheduling_29_a_spread_that_should_hold() {
         c7 picked (0,-1)
         c9 rejected by ClusterEligibility
         c8 rejected by ClusterEligibility"#]]
-    .assert_eq(&scores(&world));
+    .assert_eq(&scores(&fixture));
 }
 
 #[test]
@@ -325,13 +329,13 @@ fn scheduling_30_two_spreads_add_up() {
         c7 picked (0,-2)
         c9 rejected by ClusterEligibility
         c8 rejected by ClusterEligibility"#]]
-    .assert_eq(&scores(&World::fixture(&pick_n(2, &both))));
+    .assert_eq(&scores(&Fixture::with_policy(&pick_n(2, &both))));
 }
 
-fn scenario_31() -> World {
+fn scenario_31() -> Fixture {
     let affinity = "affinity: {clusterAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {clusterSelectorTerms: [{labelSelector: {matchLabels: {env: prod}}}]}, preferredDuringSchedulingIgnoredDuringExecution: [{weight: 40, preference: {labelSelector: {matchLabels: {region: east}}}}]}}";
     let spread = spread(&[("env", 2, "ScheduleAnyway"), ("region", 1, "DoNotSchedule")]);
-    World::fixture(&pick_n(3, &format!("{affinity}, {spread}")))
+    Fixture::with_policy(&pick_n(3, &format!("{affinity}, {spread}")))
 }
 
 #[test]
@@ -339,101 +343,109 @@ fn scheduling_31_required_preferred_and_spread_together() {
     check(
         &mut scenario_31(),
         expect![[r#"
-        hold placement
-        create c2 Scheduled (40,-2)
-        create c6 Scheduled (0,-1)
-        create c5 Scheduled (0,-999)
-        status of generation 1
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
-          + c5 (0,-999) … "c5" (affinity score: 0, topology spread score: -999): picked
-          + c2 (40,-2) … "c2" (affinity score: 40, topology spread score: -2): picked
-          + c6 (0,-1) … "c6" (affinity score: 0, topology spread score: -1): picked
-          - c4 (0,-999) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: -999)
-          - c1 ClusterUnschedulable, violated doNotSchedule topology spread constraint "region" (max skew 1)
-          - c3 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
-          - c7 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
-          - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+            hold placement
+            explain 9 clusters
+            create c2 Scheduled (40,-2)
+            create c6 Scheduled (0,-1)
+            create c5 Scheduled (0,-999)
+            status of generation 1
+              Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
+              + c5 (0,-999) … "c5" (affinity score: 0, topology spread score: -999): picked
+              + c2 (40,-2) … "c2" (affinity score: 40, topology spread score: -2): picked
+              + c6 (0,-1) … "c6" (affinity score: 0, topology spread score: -1): picked
+              - c4 (0,-999) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: -999)
+              - c1 ClusterUnschedulable, violated doNotSchedule topology spread constraint "region" (max skew 1)
+              - c3 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
+              - c7 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms
+              - c9 ClusterUnschedulable, cluster has left the fleet
+              - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
 }
 
 #[test]
 fn scheduling_32_clusters_of_the_older_policy_win_ties_in_the_first_round() {
-    let mut world = scenario_31();
-    world.run();
+    let mut fixture = scenario_31();
+    fixture.run();
     let spread = spread(&[("env", 2, "ScheduleAnyway")]);
-    world.set_policy(&pick_n(3, &format!("{}, {spread}", preferred(&labelled(50, "region: central")))));
+    fixture.set_policy(&pick_n(3, &format!("{}, {spread}", preferred(&labelled(50, "region: central")))));
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
-        associate c5 Scheduled web-1 (50,-1)
-        create c7 Scheduled (0,1)
-        create c4 Scheduled (50,-1)
-        unschedule c2 was Scheduled
-        unschedule c6 was Scheduled
-        status of generation 2
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
-          + c4 (50,-1) … "c4" (affinity score: 50, topology spread score: -1): picked
-          + c5 (50,-1) … "c5" (affinity score: 50, topology spread score: -1): picked
-          + c7 (0,1) … "c7" (affinity score: 0, topology spread score: 1): picked
-          - c6 (0,-1) Cluster "c6" does not score high enough (affinity score: 0, topology spread score: -1)
-          - c3 (0,-1) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: -1)
-          - c2 (0,-1) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: -1)
-          - c1 (0,-1) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: -1)
-          - c9 ClusterUnschedulable, cluster has left the fleet
-          - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
+            explain 9 clusters
+            associate c5 Scheduled web-1 (50,-1)
+            create c7 Scheduled (0,1)
+            create c4 Scheduled (50,-1)
+            unschedule c2 was Scheduled
+            unschedule c6 was Scheduled
+            status of generation 2
+              Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
+              + c4 (50,-1) … "c4" (affinity score: 50, topology spread score: -1): picked
+              + c5 (50,-1) … "c5" (affinity score: 50, topology spread score: -1): picked
+              + c7 (0,1) … "c7" (affinity score: 0, topology spread score: 1): picked
+              - c6 (0,-1) Cluster "c6" does not score high enough (affinity score: 0, topology spread score: -1)
+              - c3 (0,-1) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: -1)
+              - c2 (0,-1) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: -1)
+              - c1 (0,-1) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: -1)
+              - c9 ClusterUnschedulable, cluster has left the fleet
+              - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
 }
 
 #[test]
 fn scheduling_33_a_cluster_in_the_emptier_region_lets_a_fuller_one_in() {
-    let mut world = World::new("a1 region=a\na2 region=a\nb1 region=b");
-    world.set_policy(&pick_n(5, &spread(&[("region", 1, "DoNotSchedule")])));
+    let mut fixture = Fixture::new("a1 region=a\na2 region=a\nb1 region=b");
+    fixture.set_policy(&pick_n(5, &spread(&[("region", 1, "DoNotSchedule")])));
     expect![[r#"
         a1 Scheduled web-0 (0,-1)
         a2 Scheduled web-0 (0,1)
         b1 Scheduled web-0 (0,-1)"#]]
-    .assert_eq(&world.run_to_bindings());
-    world.set_clusters("a3 region=a");
+    .assert_eq(&fixture.run_to_bindings());
+    fixture.set_clusters("a3 region=a");
     expect![[r#"
         a1 Scheduled web-0 (0,-1)
         a2 Scheduled web-0 (0,1)
         b1 Scheduled web-0 (0,-1)"#]]
-    .assert_eq(&world.run_to_bindings());
-    world.set_clusters("b2 region=b");
+    .assert_eq(&fixture.run_to_bindings());
+    fixture.set_clusters("b2 region=b");
     expect![[r#"
         a1 Scheduled web-0 (0,-1)
         a2 Scheduled web-0 (0,1)
         a3 Scheduled web-0 (0,-1)
         b1 Scheduled web-0 (0,-1)
         b2 Scheduled web-0 (0,1)"#]]
-    .assert_eq(&world.run_to_bindings());
+    .assert_eq(&fixture.run_to_bindings());
 }
 
 #[test]
 fn a_later_no_op_keeps_explanations_until_there_is_something_to_write() {
-    let mut world = World::fixture(&pick_n(3, ""));
-    world.run();
-    assert!(world.plan().is_idle());
-    world.set_number(3);
+    let mut fixture = Fixture::with_policy(&pick_n(3, ""));
+    fixture.run();
+    assert!(fixture.plan().is_idle());
+    fixture.set_number(3);
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
-        status of generation 2
-          Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
-          + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
-          + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
-          + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked"#]],
+            status of generation 2
+              Scheduled=True SchedulingPolicyFulfilled: found all cluster needed as specified by the scheduling policy, found 3 cluster(s)
+              + c5 (0,0) … "c5" (affinity score: 0, topology spread score: 0): picked
+              + c6 (0,0) … "c6" (affinity score: 0, topology spread score: 0): picked
+              + c7 (0,0) … "c7" (affinity score: 0, topology spread score: 0): picked
+              - c4 (0,0) Cluster "c4" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c3 (0,0) Cluster "c3" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c2 (0,0) Cluster "c2" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c1 (0,0) Cluster "c1" does not score high enough (affinity score: 0, topology spread score: 0)
+              - c9 ClusterUnschedulable, cluster has left the fleet
+              - c8 ClusterUnschedulable, cluster is not connected to the fleet: no recent heartbeat signals (last received 7.00 minutes ago)"#]],
     );
 }
 
 #[test]
 fn a_policy_without_a_number_stops_scheduling() {
     for number in [None, Some("-1"), Some("three")] {
-        let mut world = World::fixture(&pick_n(3, ""));
-        world.annotate(annotations::NUMBER_OF_CLUSTERS, number.map(str::to_owned));
+        let mut fixture = Fixture::with_policy(&pick_n(3, ""));
+        fixture.annotate(annotations::NUMBER_OF_CLUSTERS, number.map(str::to_owned));
         check(
-            &mut world,
+            &mut fixture,
             expect![[r#"
                 hold placement
                 stopped: policy snapshot "web-0" does not say how many clusters are wanted"#]],
@@ -443,16 +455,16 @@ fn a_policy_without_a_number_stops_scheduling() {
 
 #[test]
 fn a_fault_in_a_later_round_leaves_what_earlier_rounds_picked() {
-    let mut world = World::new("a.1 region=a\nb1 region=b\nc1 region=b");
-    world.set_policy(&pick_n(1, ""));
-    world.run();
-    world.set_policy(&pick_n(
+    let mut fixture = Fixture::new("a.1 region=a\nb1 region=b\nc1 region=b");
+    fixture.set_policy(&pick_n(1, ""));
+    fixture.run();
+    fixture.set_policy(&pick_n(
         3,
         &format!("{}, {}", spread(&[("region", 1, "DoNotSchedule")]), preferred(&labelled(10, "region: b"))),
     ));
-    world.set_clusters("c1 region=b taint=x:y\nc2 region=b");
+    fixture.set_clusters("c1 region=b taint=x:y\nc2 region=b");
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         unschedule c1 was Scheduled
         create c2 Scheduled (10,-1)
@@ -468,17 +480,17 @@ fn a_malformed_preference_matters_only_where_a_cluster_is_scored() {
         "affinity: {{clusterAffinity: {{{required}, preferredDuringSchedulingIgnoredDuringExecution: [{malformed}]}}}}"
     );
     let policy = pick_n(2, &format!("{affinity}, {}", spread(&[("region", 1, "DoNotSchedule")])));
-    let mut world = World::new("a1 region=a env=x\na2 region=a env=x\nb1 region=b");
-    world.set_policy(&policy);
+    let mut fixture = Fixture::new("a1 region=a env=x\na2 region=a env=x\nb1 region=b");
+    fixture.set_policy(&policy);
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         hold placement
         stopped: a label selector of the policy cannot be used"#]],
     );
-    world.bindings.push(old_binding("web-a1-0", "a1", &BindingState::Bound, "web-0"));
+    fixture.bindings.push(old_binding("web-a1-0", "a1", &BindingState::Bound, "web-0"));
     check(
-        &mut world,
+        &mut fixture,
         expect![[r#"
         status of generation 1
           Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead
@@ -486,4 +498,48 @@ fn a_malformed_preference_matters_only_where_a_cluster_is_scored() {
           - a2 ClusterUnschedulable, violated doNotSchedule topology spread constraint "region" (max skew 1)
           - b1 ClusterUnschedulable, cluster does not match with any of the required cluster affinity terms"#]],
     );
+}
+
+/// The condition that the policy snapshot has.
+fn message(fixture: &Fixture) -> &str {
+    &fixture.snapshots[0].status.as_ref().unwrap().conditions[0].message
+}
+
+#[test]
+fn audit_08_a_fulfilled_policy_names_the_same_unusable_values_in_every_pass() {
+    let policy = pick_n(1, &preferred(&sorted(10, NODE_COUNT, "Descending")));
+    let mut fixture = Fixture::new("a nodes=9\nb nodes=none\nc nodes=1e999\nd nodes=1");
+    fixture.set_policy(&policy);
+    let picks = fixture.run();
+    assert!(
+        picks.contains("create a Scheduled (10,0)"),
+        "the other two count as clusters without the property: {picks}"
+    );
+    let named = "found all cluster needed as specified by the scheduling policy, found 1 cluster(s); ignored because their \
+                 values are not usable quantities: property \"kubernetes-fleet.io/node-count\" of cluster \"b\", property \
+                 \"kubernetes-fleet.io/node-count\" of cluster \"c\"";
+    assert_eq!(message(&fixture), named);
+
+    // The policy is fulfilled, so later plans examine no cluster.
+    assert!(fixture.plan().is_idle());
+    fixture.set_clusters("b nodes=3");
+    fixture.run();
+    assert!(!message(&fixture).contains("cluster \"b\""), "{}", message(&fixture));
+    fixture.set_clusters("c nodes=4");
+    fixture.run();
+    assert!(!message(&fixture).contains("ignored"), "{}", message(&fixture));
+    fixture.set_clusters("b nodes=none");
+    fixture.set_clusters("c nodes=1e999");
+    fixture.run();
+    assert_eq!(message(&fixture), named);
+}
+
+#[test]
+fn audit_08_a_message_names_three_values_and_counts_the_others() {
+    let fleet: Vec<String> = ('a'..='f').map(|name| format!("{name} nodes=none")).collect();
+    let mut fixture = Fixture::new(&fleet.join("\n"));
+    fixture.set_policy(&pick_n(1, &preferred(&sorted(10, NODE_COUNT, "Descending"))));
+    fixture.run();
+    assert!(message(&fixture).ends_with("of cluster \"c\" and 3 more"), "{}", message(&fixture));
+    assert_eq!(message(&fixture).matches("node-count").count(), 3);
 }

@@ -1,4 +1,4 @@
-//! The exact shape of what is written: a new binding, the sentences of decisions, limits of the status.
+//! The exact writes: a new binding, the texts of decisions, limits of the status.
 
 use expect_test::expect;
 use fleet_api::kinds::ResourceBinding;
@@ -6,7 +6,7 @@ use fleet_api::names::PlacementKey;
 use fleet_api::types::BindingState;
 use jiff::SignedDuration;
 
-use super::fixture::{World, now, old_binding};
+use super::fixture::{Fixture, now, old_binding};
 use crate::scheduler::{Write, plan};
 
 fn fleet(count: usize, words: &str) -> String {
@@ -15,12 +15,12 @@ fn fleet(count: usize, words: &str) -> String {
 
 #[test]
 fn a_new_binding() {
-    let mut world = World::new("member-with-a-name-of-more-than-27-bytes");
-    world.key = PlacementKey::parse("shop/a-placement-with-a-rather-long-name").unwrap();
-    world.set_policy("");
-    let plan = world.plan();
+    let mut fixture = Fixture::new("member-with-a-name-of-more-than-27-bytes");
+    fixture.key = PlacementKey::parse("shop/a-placement-with-a-rather-long-name").unwrap();
+    fixture.set_policy("");
+    let plan = fixture.plan();
     let Some(Write::CreateBinding(new)) = plan.writes.get(1) else { panic!("{:?}", plan.writes) };
-    let object: ResourceBinding = new.object(&world.key);
+    let object: ResourceBinding = new.object(&fixture.key);
     expect![[r#"
         apiVersion: placement.kubernetes-fleet.io/v1beta1
         kind: ResourceBinding
@@ -49,13 +49,13 @@ fn a_new_binding() {
 
 #[test]
 fn a_name_that_is_taken_is_not_used_again() {
-    let mut world = World::new("a");
-    world.set_policy("");
-    world.run();
-    let first = world.bindings[0].metadata.name.clone();
-    world.bindings[0].metadata.deletion_timestamp = Some(serde_json::from_value(serde_json::json!(now())).unwrap());
-    world.seed = 0;
-    let plan = world.plan();
+    let mut fixture = Fixture::new("a");
+    fixture.set_policy("");
+    fixture.run();
+    let first = fixture.bindings[0].metadata.name.clone();
+    fixture.bindings[0].metadata.deletion_timestamp = Some(serde_json::from_value(serde_json::json!(now())).unwrap());
+    fixture.seed = 0;
+    let plan = fixture.plan();
     let created = plan.writes.iter().find_map(|write| match write {
         Write::CreateBinding(new) => Some(new.name.to_string()),
         _ => None,
@@ -65,24 +65,24 @@ fn a_name_that_is_taken_is_not_used_again() {
 
 #[test]
 fn sentences_of_decisions() {
-    let mut world = World::new("a\nb\nc taint=x:y");
-    world.set_policy("{placementType: PickN, numberOfClusters: 1}");
-    let status = world.plan().status.unwrap();
+    let mut fixture = Fixture::new("a\nb\nc taint=x:y");
+    fixture.set_policy("{placementType: PickN, numberOfClusters: 1}");
+    let status = fixture.plan().status.unwrap();
     let reasons: Vec<&str> = status.target_clusters.iter().map(|decision| decision.reason.as_str()).collect();
     expect![[r#"
         Successfully scheduled resources for placement in "b" (affinity score: 0, topology spread score: 0): picked by scheduling policy
         Cluster "a" does not score high enough (affinity score: 0, topology spread score: 0)
         ClusterUnschedulable, taint &{Key:x Value:y Effect:NoSchedule} cannot be tolerated"#]].assert_eq(&reasons.join("\n"));
-    world.set_policy("{placementType: PickFixed, clusterNames: [a]}");
+    fixture.set_policy("{placementType: PickFixed, clusterNames: [a]}");
     expect![[r#"Successfully scheduled resources for placement in "a": picked by scheduling policy"#]]
-        .assert_eq(&world.plan().status.unwrap().target_clusters[0].reason);
+        .assert_eq(&fixture.plan().status.unwrap().target_clusters[0].reason);
 }
 
 #[test]
 fn at_most_twenty_clusters_are_explained() {
-    let mut world = World::new(&format!("{}{}", fleet(15, ""), fleet(30, "taint=x:y").replace('m', "t")));
-    world.set_policy("{placementType: PickN, numberOfClusters: 2}");
-    let status = world.plan().status.unwrap();
+    let mut fixture = Fixture::new(&format!("{}{}", fleet(15, ""), fleet(30, "taint=x:y").replace('m', "t")));
+    fixture.set_policy("{placementType: PickN, numberOfClusters: 2}");
+    let status = fixture.plan().status.unwrap();
     let count = |selected: bool| status.target_clusters.iter().filter(|one| one.selected == selected).count();
     assert_eq!((count(true), count(false)), (2, 20));
     assert_eq!(status.target_clusters[14].cluster_name, "m0000");
@@ -91,12 +91,12 @@ fn at_most_twenty_clusters_are_explained() {
 
 #[test]
 fn a_picked_cluster_that_fits_no_more_takes_up_a_place_among_the_explained() {
-    let mut world = World::new(&fleet(3, ""));
-    world.set_policy("");
-    world.run();
-    world.set_clusters(&fleet(30, "taint=x:y"));
-    world.run();
-    let status = world.snapshots[0].status.as_ref().unwrap();
+    let mut fixture = Fixture::new(&fleet(3, ""));
+    fixture.set_policy("");
+    fixture.run();
+    fixture.set_clusters(&fleet(30, "taint=x:y"));
+    fixture.run();
+    let status = fixture.snapshots[0].status.as_ref().unwrap();
     let explained: Vec<_> = status.target_clusters.iter().filter(|one| !one.selected).collect();
     assert_eq!(explained.len(), 17);
     assert_eq!(explained[0].cluster_name, "m0003");
@@ -104,83 +104,83 @@ fn a_picked_cluster_that_fits_no_more_takes_up_a_place_among_the_explained() {
 
 #[test]
 fn a_status_lists_a_thousand_clusters_and_any_thousand_will_do() {
-    let mut world = World::new(&format!("{}z taint=x:y", fleet(1100, "")));
-    world.set_policy("{placementType: PickN, numberOfClusters: 1050}");
-    world.run();
-    let status = world.snapshots[0].status.as_mut().unwrap();
+    let mut fixture = Fixture::new(&format!("{}z taint=x:y", fleet(1100, "")));
+    fixture.set_policy("{placementType: PickN, numberOfClusters: 1050}");
+    fixture.run();
+    let status = fixture.snapshots[0].status.as_mut().unwrap();
     assert_eq!(status.target_clusters.len(), 1000);
     assert!(status.target_clusters.iter().all(|one| one.selected));
     assert!(status.conditions[0].message.ends_with("found 1050 cluster(s)"));
     status.target_clusters[500].reason = "other".to_owned();
-    assert!(world.plan().status.is_some());
+    assert!(fixture.plan().status.is_some());
 }
 
 #[test]
 fn only_a_change_of_status_moves_the_transition_time() {
-    let mut world = World::new("a");
-    world.set_policy("{placementType: PickN, numberOfClusters: 1}");
-    world.run();
+    let mut fixture = Fixture::new("a");
+    fixture.set_policy("{placementType: PickN, numberOfClusters: 1}");
+    fixture.run();
     let before: fleet_api::time::Time = serde_json::from_str(r#""2020-01-01T00:00:00Z""#).unwrap();
-    world.snapshots[0].status.as_mut().unwrap().conditions[0].last_transition_time = before;
-    world.set_number(1);
-    assert_eq!(world.plan().status.unwrap().conditions[0].last_transition_time, before);
-    world.set_number(2);
-    assert_ne!(world.plan().status.unwrap().conditions[0].last_transition_time, before);
+    fixture.snapshots[0].status.as_mut().unwrap().conditions[0].last_transition_time = before;
+    fixture.set_number(1);
+    assert_eq!(fixture.plan().status.unwrap().conditions[0].last_transition_time, before);
+    fixture.set_number(2);
+    assert_ne!(fixture.plan().status.unwrap().conditions[0].last_transition_time, before);
 }
 
 #[test]
 fn the_mere_passing_of_time_writes_nothing() {
-    let mut world = World::fixture("");
-    world.run();
+    let mut fixture = Fixture::with_policy("");
+    fixture.run();
     let later = now() + SignedDuration::from_mins(2);
-    assert!(plan(&world.observe(), later).is_idle());
-    world.change("c8", "silent");
-    assert!(plan(&world.observe(), later).status.is_some());
+    assert!(plan(&fixture.observe(), later).is_idle());
+    fixture.change("c8", "silent");
+    assert!(plan(&fixture.observe(), later).status.is_some());
 }
 
 #[test]
 fn a_binding_in_a_state_of_another_release_is_neither_counted_nor_touched() {
-    let mut world = World::new("a\nb");
-    world.set_policy("{placementType: PickN, numberOfClusters: 1}");
-    world.bindings.push(old_binding("web-a-1", "a", &BindingState::Other("Paused".to_owned()), "web-0"));
+    let mut fixture = Fixture::new("a\nb");
+    fixture.set_policy("{placementType: PickN, numberOfClusters: 1}");
+    fixture.bindings.push(old_binding("web-a-1", "a", &BindingState::Other("Paused".to_owned()), "web-0"));
     expect![[r#"
         a Paused web-0 (0,0)
         b Scheduled web-0 (0,0)"#]]
-    .assert_eq(&world.run_to_bindings());
+    .assert_eq(&fixture.run_to_bindings());
 }
 
 #[test]
 fn a_cluster_that_is_named_twice_is_one_cluster() {
-    let mut world = World::new("a");
-    world.set_policy("{placementType: PickFixed, clusterNames: [a, b, a, b]}");
+    let mut fixture = Fixture::new("a");
+    fixture.set_policy("{placementType: PickFixed, clusterNames: [a, b, a, b]}");
     expect![[r#"
         hold placement
         create a Scheduled
         status of generation 1
           Scheduled=False SchedulingPolicyUnfulfilled: could not find all clusters needed as specified by the scheduling policy, found 1 cluster(s) instead
           + a … "a": picked
-          - b Specified cluster "b" is not found"#]].assert_eq(&world.run());
+          - b Specified cluster "b" is not found"#]].assert_eq(&fixture.run());
 }
 
-fn new_names(world: &World) -> Vec<String> {
+fn new_names(fixture: &Fixture) -> Vec<String> {
     let name = |write: &Write| match write {
         Write::CreateBinding(new) => Some(new.name.to_string()),
         _ => None,
     };
-    world.plan().writes.iter().filter_map(name).collect()
+    fixture.plan().writes.iter().filter_map(name).collect()
 }
 
 #[test]
-fn a_binding_has_the_same_name_whoever_else_is_picked() {
-    let mut world = World::new("m1\nm2\nm3");
-    world.set_policy("");
-    let all = new_names(&world);
-    world.remove_cluster("m1");
-    assert_eq!(new_names(&world), all[1..]);
+fn a_binding_has_the_same_name_whatever_else_is_picked() {
+    let mut fixture = Fixture::new("m1\nm2\nm3");
+    fixture.set_policy("");
+    let all = new_names(&fixture);
+    fixture.remove_cluster("m1");
+    assert_eq!(new_names(&fixture), all[1..]);
     let mut leaving = old_binding(&all[1], "m2", &BindingState::Bound, "web-0");
     leaving.metadata.deletion_timestamp = Some(serde_json::from_value(serde_json::json!(now())).unwrap());
-    world.bindings.push(leaving);
-    let beside_the_leaving_one = new_names(&world);
+    fixture.bindings.push(leaving);
+    let beside_the_leaving_one = new_names(&fixture);
     assert_ne!(beside_the_leaving_one[0], all[1], "a name that is taken is not used again");
     assert_eq!(beside_the_leaving_one[1], all[2]);
 }

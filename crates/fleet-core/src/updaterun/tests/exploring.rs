@@ -1,7 +1,5 @@
-//! Goes through every state that a small world can reach, each once.
-//!
-//! Decides what must hold of the whole: nothing goes round in circles, and from everywhere an end can be reached. Both
-//! together mean that every run ends, in whichever order things happen, as long as they happen.
+//! Visits every reachable state of a small model once, and checks that there are no cycles and that an end is reachable
+//! from every state. Together this means that every run ends, in any order of events.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,22 +8,22 @@ use fleet_api::conditions::Condition;
 use fleet_api::kinds::Scope;
 use fleet_api::types::UpdateRunStatus;
 
-use super::fixture::World;
+use super::fixture::RunFixture;
 
-/// A world together with what may still happen in it.
+/// A state with its possible next steps.
 pub(super) trait State: Sized {
-    /// What tells it from others; 64 bits are plenty for some ten thousand states.
+    /// Hash of the state; 64 bits are enough for some ten thousand states.
     fn digest(&self) -> u64;
-    /// Everything that may happen next, each with a name.
+    /// All possible next steps, each with a name.
     fn successors(&self) -> Vec<(String, Self)>;
-    /// Whether everything that is to end has ended.
+    /// Whether all runs have ended.
     fn is_end(&self) -> bool;
 }
 
-/// What leads from a state to which others.
+/// The successors of each state.
 type Steps = Vec<(String, usize)>;
 
-/// Goes everywhere, and says how many states there are.
+/// Visits all states and returns their number.
 pub(super) fn explore<N: State>(first: N) -> usize {
     let mut numbers: BTreeMap<u64, usize> = BTreeMap::from([(first.digest(), 0)]);
     let mut queue = VecDeque::from([first]);
@@ -64,7 +62,7 @@ fn check_that_all_reach_an_end(came_from: &[Vec<usize>], mut ends: Vec<usize>) {
     assert_eq!(reaches_end.len(), came_from.len(), "from some states no end can be reached");
 }
 
-/// States that lead nowhere are taken away, again and again; what is left leads round in circles.
+/// Removes states without successors repeatedly; the remaining states form cycles.
 fn check_that_there_are_no_circles(graph: &[Steps], came_from: &[Vec<usize>]) {
     let mut leads_to: Vec<usize> = graph.iter().map(Vec::len).collect();
     let mut dead_ends: Vec<usize> = (0..graph.len()).filter(|state| leads_to[*state] == 0).collect();
@@ -81,7 +79,7 @@ fn check_that_there_are_no_circles(graph: &[Steps], came_from: &[Vec<usize>]) {
     }
 }
 
-/// The names of the steps of one circle; `leads_to` is zero for all states that are in none.
+/// The steps of one cycle; `leads_to` is zero for all states outside of cycles.
 fn circle(graph: &[Steps], leads_to: &[usize], first: usize) -> Vec<String> {
     let (mut path, mut names) = (vec![first], Vec::new());
     loop {
@@ -95,28 +93,29 @@ fn circle(graph: &[Steps], leads_to: &[usize], first: usize) -> Vec<String> {
     }
 }
 
-/// Everything in a world that a plan looks at and that can change.
-pub(super) fn hash_world<S: Scope>(world: &World<S>, hasher: &mut DefaultHasher) {
-    world.now.hash(hasher);
-    for (name, run) in &world.runs {
+/// Hashes everything that a plan depends on and that can change.
+pub(super) fn hash_fixture<S: Scope>(fixture: &RunFixture<S>, hasher: &mut DefaultHasher) {
+    fixture.now.hash(hasher);
+    for (name, run) in &fixture.runs {
         (name, run.spec.state, run.metadata.generation, &run.metadata.finalizers).hash(hasher);
         hash_status(run.status.as_ref(), hasher);
-        hash_status(world.held.get(name), hasher);
+        hash_status(fixture.deferred.get(name), hasher);
     }
-    for binding in &world.bindings {
+    for binding in &fixture.bindings {
         let metadata = &binding.metadata;
         (&binding.spec.resource_snapshot_name, metadata.generation, &metadata.annotations).hash(hasher);
         (&binding.spec.scheduling_policy_snapshot_name, &binding.spec.target_cluster).hash(hasher);
         hash_conditions(binding.status.as_ref().map_or(&[], |status| &status.conditions), hasher);
     }
-    for request in &world.approvals {
+    for request in &fixture.approvals {
         request.metadata.name.hash(hasher);
         hash_conditions(request.status.as_ref().map_or(&[], |status| &status.conditions), hasher);
     }
-    let members: Vec<_> = world.members.iter().map(|member| (&member.metadata.name, &member.metadata.labels)).collect();
-    (world.placement.is_some(), members, world.snapshots.len(), world.policies.len()).hash(hasher);
-    serde_json::to_string(&world.strategy).unwrap().hash(hasher);
-    world.hub.value().hash(hasher);
+    let members: Vec<_> =
+        fixture.members.iter().map(|member| (&member.metadata.name, &member.metadata.labels)).collect();
+    (fixture.placement.is_some(), members, fixture.snapshots.len(), fixture.policies.len()).hash(hasher);
+    serde_json::to_string(&fixture.strategy).unwrap().hash(hasher);
+    fixture.hub.value().hash(hasher);
 }
 
 fn hash_status(status: Option<&UpdateRunStatus>, hasher: &mut DefaultHasher) {
@@ -140,7 +139,7 @@ fn hash_conditions(conditions: &[Condition], hasher: &mut DefaultHasher) {
     }
 }
 
-/// Finishes what `hash_world` and others have begun.
+/// Finishes the hash of `hash_fixture`.
 pub(super) fn hashed(with: impl FnOnce(&mut DefaultHasher)) -> u64 {
     let mut hasher = DefaultHasher::new();
     with(&mut hasher);

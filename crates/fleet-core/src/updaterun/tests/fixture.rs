@@ -1,7 +1,5 @@
-//! A hub with one placement, its clusters and runs, in which plans are carried out and the other controllers and the
-//! members are played by hand.
-//!
-//! Decides nothing that a plan decides.
+//! A hub with one placement, its clusters and runs. Plans are executed; the fixture acts as the other controllers and
+//! the members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +16,8 @@ use serde_json::{Value, json};
 use crate::placement::{self, GroupVersion, Inventory, Kind, LiveObject, PlacementFacts, Propagation, owner_of};
 use crate::plan::lint;
 use crate::updaterun::{
-    ApprovalFacts, BindingFacts, MatchedOverrides, MemberFacts, Observed, Overrides, Plan, PolicySnapshotFacts,
-    RivalFacts, RunFacts, Settings, Unmatched, Write, plan,
+    ApprovalFacts, BindingFacts, ConcurrentRunFacts, MatchedOverrides, MemberFacts, Observed, Overrides, Plan,
+    PolicySnapshotFacts, RunFacts, Settings, Unmatched, Write, plan,
 };
 
 pub(crate) const START: &str = "2026-11-15T12:00:00Z";
@@ -31,7 +29,7 @@ pub(crate) const TWO_STAGES: &str = "{stages: [
     {name: prod, labelSelector: {matchLabels: {env: prod}}}]}";
 
 #[derive(Debug, Clone)]
-pub(crate) struct World<S: Scope> {
+pub(crate) struct RunFixture<S: Scope> {
     pub(crate) key: PlacementKey,
     pub(crate) placement: Option<Obj<Placement, S>>,
     pub(crate) policies: Vec<Obj<PolicySnapshot, S>>,
@@ -41,29 +39,29 @@ pub(crate) struct World<S: Scope> {
     pub(crate) members: Vec<Obj<Member, Cluster>>,
     pub(crate) approvals: Vec<Obj<Approval, S>>,
     pub(crate) runs: BTreeMap<String, Obj<UpdateRun, S>>,
-    /// Statuses that are not stored yet, by run.
-    pub(crate) held: BTreeMap<String, UpdateRunStatus>,
+    /// Deferred statuses, by run.
+    pub(crate) deferred: BTreeMap<String, UpdateRunStatus>,
     pub(crate) hub: Hub,
     pub(crate) overrides: FakeOverrides,
     pub(crate) settings: Settings,
-    pub(crate) settled: bool,
+    pub(crate) confirmed: bool,
     pub(crate) now: Timestamp,
-    /// Clusters on which nothing becomes available, with the condition that says so.
+    /// Clusters on which nothing becomes available, with their condition.
     pub(crate) broken: BTreeMap<String, (&'static str, &'static str)>,
     /// Clusters that do not answer at all.
     pub(crate) silent: BTreeSet<String>,
-    /// How many writes of each sort were carried out.
+    /// Number of executed writes by kind.
     pub(crate) writes: BTreeMap<&'static str, usize>,
 }
 
 /// Runs a scenario in both scopes.
 macro_rules! both_scopes {
-    ($($(#[$about:meta])* fn $name:ident(mut $world:ident) $body:block)+) => {
+    ($($(#[$about:meta])* fn $name:ident(mut $fixture:ident) $body:block)+) => {
         $($(#[$about])* #[test]
         fn $name() {
-            fn scenario<S: fleet_api::kinds::Scope>(mut $world: $crate::updaterun::tests::fixture::World<S>) $body
-            scenario($crate::updaterun::tests::fixture::World::<fleet_api::kinds::Cluster>::new());
-            scenario($crate::updaterun::tests::fixture::World::<fleet_api::kinds::Namespaced>::new());
+            fn scenario<S: fleet_api::kinds::Scope>(mut $fixture: $crate::updaterun::tests::fixture::RunFixture<S>) $body
+            scenario($crate::updaterun::tests::fixture::RunFixture::<fleet_api::kinds::Cluster>::new());
+            scenario($crate::updaterun::tests::fixture::RunFixture::<fleet_api::kinds::Namespaced>::new());
         })+
     };
 }
@@ -77,7 +75,7 @@ pub(crate) fn strategy(text: &str) -> UpdateStrategySpec {
     parsed(text)
 }
 
-impl<S: Scope> World<S> {
+impl<S: Scope> RunFixture<S> {
     /// An External placement of one namespace that picks every cluster; there are none yet.
     pub(crate) fn new() -> Self {
         let key = match S::KIND {
@@ -95,7 +93,7 @@ impl<S: Scope> World<S> {
         let mut placement = Obj::named(key.name.to_string(), parsed(&spec));
         placement.metadata.namespace = key.namespace.as_ref().map(ToString::to_string);
         placement.metadata.generation = Some(1);
-        let mut world = Self {
+        let mut fixture = Self {
             key,
             placement: Some(placement),
             policies: Vec::new(),
@@ -105,21 +103,21 @@ impl<S: Scope> World<S> {
             members: Vec::new(),
             approvals: Vec::new(),
             runs: BTreeMap::new(),
-            held: BTreeMap::new(),
+            deferred: BTreeMap::new(),
             hub: Hub::new(S::KIND),
             overrides: FakeOverrides::default(),
             settings: Settings::default(),
-            settled: true,
+            confirmed: true,
             now: START.parse().unwrap(),
             broken: BTreeMap::new(),
             silent: BTreeSet::new(),
             writes: BTreeMap::new(),
         };
-        world.set_policy(0, "null");
-        world
+        fixture.set_policy(0, "null");
+        fixture
     }
 
-    /// `namespace/name` or `/name`, as messages have it.
+    /// `namespace/name` or `/name`, as in messages.
     pub(crate) fn key_of(&self, name: &str) -> String {
         format!("{}/{name}", self.key.namespace.as_ref().map(ToString::to_string).unwrap_or_default())
     }
@@ -142,14 +140,14 @@ impl<S: Scope> World<S> {
         set_label(&mut snapshot, labels::IS_LATEST_SNAPSHOT, "true");
         set_label(&mut snapshot, labels::POLICY_INDEX, &index.to_string());
         self.policies.push(snapshot);
-        self.say_scheduled(true);
+        self.set_scheduled(true);
     }
 
     pub(crate) fn policy(&mut self) -> &mut Obj<PolicySnapshot, S> {
         self.policies.last_mut().unwrap()
     }
 
-    pub(crate) fn say_scheduled(&mut self, fulfilled: bool) {
+    pub(crate) fn set_scheduled(&mut self, fulfilled: bool) {
         let status = if fulfilled { "True" } else { "False" };
         let scheduled = condition("Scheduled", status, "SchedulingPolicyFulfilled", 1);
         let status = json!({"observedCRPGeneration": 1, "conditions": [scheduled]});
@@ -194,7 +192,7 @@ impl<S: Scope> World<S> {
         self.bindings.iter_mut().find(|one| one.spec.target_cluster == cluster).unwrap()
     }
 
-    /// Plays the scheduler: the cluster is no longer selected.
+    /// Acts as the scheduler: the cluster is no longer selected.
     pub(crate) fn deselect(&mut self, cluster: &str) {
         self.edit_binding(cluster, |spec| spec["state"] = json!("Unscheduled"));
     }
@@ -229,7 +227,7 @@ impl<S: Scope> World<S> {
         self.runs.insert(name.to_owned(), run);
     }
 
-    /// Creates the run of most scenarios and carries out its first plan.
+    /// Creates the run of most scenarios and executes its first plan.
     pub(crate) fn start(&mut self, state: UpdateRunState) -> Plan {
         self.create_run(RUN, "", state);
         self.run(RUN)
@@ -247,7 +245,7 @@ impl<S: Scope> World<S> {
         self.now += SignedDuration::from_secs(seconds);
     }
 
-    pub(crate) fn look<R>(&self, run: &str, then: impl FnOnce(&Observed<'_>) -> R) -> R {
+    pub(crate) fn observe<R>(&self, run: &str, then: impl FnOnce(&Observed<'_>) -> R) -> R {
         let name = RunName::parse(run).unwrap();
         let facts = self.placement.as_ref().map(|placement| PlacementFacts::of(&self.key, placement));
         let propagation = Propagation::default();
@@ -260,10 +258,10 @@ impl<S: Scope> World<S> {
             selection: None,
             inventory: &self.hub,
             propagation: &propagation,
-            pace: placement::SnapshotPace::default(),
+            snapshot_intervals: placement::SnapshotIntervals::default(),
         });
         let mut run_facts = RunFacts::of(&name, &self.runs[run]);
-        run_facts.status = self.held.get(run).or(run_facts.stored);
+        run_facts.status = self.deferred.get(run).or(run_facts.stored);
         let goes_on = |other: &&Obj<UpdateRun, S>| other.metadata.name.as_deref() != Some(run) && !is_over(other);
         then(&Observed {
             run: run_facts,
@@ -273,21 +271,21 @@ impl<S: Scope> World<S> {
             strategy: self.strategy.as_ref(),
             members: self.members.iter().map(MemberFacts::of).collect(),
             approvals: self.approvals.iter().map(ApprovalFacts::of).collect(),
-            rivals: self.runs.values().filter(goes_on).map(RivalFacts::of).collect(),
+            concurrent_runs: self.runs.values().filter(goes_on).map(ConcurrentRunFacts::of).collect(),
             content: content.as_ref(),
             overrides: &self.overrides,
-            settled: self.settled,
+            confirmed: self.confirmed,
             settings: self.settings,
         })
     }
 
     pub(crate) fn plan(&self, run: &str) -> Plan {
-        let plan = self.look(run, |observed| plan(observed, self.now));
+        let plan = self.observe(run, |observed| plan(observed, self.now));
         assert_eq!(lint(&plan), Vec::<String>::new());
         plan
     }
 
-    /// Plans, carries the plan out, and checks that nothing is left to do.
+    /// Plans, executes the plan, and checks that nothing is left to do.
     pub(crate) fn run(&mut self, run: &str) -> Plan {
         let plan = self.plan(run);
         self.apply(run, &plan);
@@ -298,7 +296,7 @@ impl<S: Scope> World<S> {
         plan
     }
 
-    /// As `run`, where only the world matters.
+    /// Like `run`, without the plan.
     pub(crate) fn step(&mut self, run: &str) {
         drop(self.run(run));
     }
@@ -314,23 +312,23 @@ impl<S: Scope> World<S> {
     }
 
     fn store(&mut self, run: &str, status: UpdateRunStatus) {
-        self.held.remove(run);
+        self.deferred.remove(run);
         self.runs.get_mut(run).unwrap().status = Some(status);
     }
 
-    /// As `apply`, but the status is kept back.
-    pub(crate) fn apply_holding(&mut self, run: &str, plan: &Plan) {
+    /// Like `apply`, but defers the status.
+    pub(crate) fn apply_deferring_status(&mut self, run: &str, plan: &Plan) {
         for write in &plan.writes {
             self.write(run, write);
         }
         if let Some(new) = &plan.status {
-            self.held.insert(run.to_owned(), new.status.clone());
+            self.deferred.insert(run.to_owned(), new.status.clone());
         }
     }
 
-    /// What is kept back is stored.
+    /// Writes the deferred status.
     pub(crate) fn flush(&mut self, run: &str) {
-        if let Some(status) = self.held.remove(run) {
+        if let Some(status) = self.deferred.remove(run) {
             self.store(run, status);
         }
     }
@@ -342,7 +340,7 @@ impl<S: Scope> World<S> {
     pub(crate) fn write(&mut self, run: &str, write: &Write) {
         self.count(crate::plan::ObjectWrite::object(write).0);
         match write {
-            Write::HoldRun => {
+            Write::AddFinalizer => {
                 let run = self.runs.get_mut(run).unwrap();
                 run.metadata.finalizers = Some(vec![finalizers::UPDATE_RUN.to_owned()]);
                 if run.spec.resource_snapshot_index.is_none() {
@@ -350,7 +348,7 @@ impl<S: Scope> World<S> {
                     run.metadata.generation = Some(run.generation() + 1);
                 }
             }
-            Write::ReleaseRun => drop(self.runs.remove(run)),
+            Write::RemoveFinalizer => drop(self.runs.remove(run)),
             Write::Content(placement::Write::CreateResourceSnapshot(new)) => {
                 let owner = owner_of(self.placement.as_ref().unwrap());
                 self.snapshots.push(new.clone().object(&self.key, owner));
@@ -371,12 +369,12 @@ impl<S: Scope> World<S> {
                     Some(change.cluster_overrides.clone()).filter(|list| !list.is_empty());
                 binding.spec.apply_strategy = Some(change.apply_strategy.clone());
                 let notes = binding.metadata.annotations.get_or_insert_default();
-                notes.insert(annotations::MOVED_BY_RUN.to_owned(), change.note.to_string());
+                notes.insert(annotations::MOVED_BY_RUN.to_owned(), change.moved_by.to_string());
                 binding.metadata.generation = Some(binding.generation() + 1);
             }
-            Write::RenewNote { binding, note } => {
+            Write::RenewMovedBy { binding, moved_by } => {
                 let notes = named(&mut self.bindings, binding).metadata.annotations.get_or_insert_default();
-                notes.insert(annotations::MOVED_BY_RUN.to_owned(), note.to_string());
+                notes.insert(annotations::MOVED_BY_RUN.to_owned(), moved_by.to_string());
             }
             Write::DeleteBinding { binding } => set_deleting(named(&mut self.bindings, binding), self.now),
             Write::RequestApproval(new) => {
@@ -395,7 +393,7 @@ impl<S: Scope> World<S> {
         }
     }
 
-    /// Plays work generator and member for one cluster, as long as nothing is wrong there. Says whether anything changed.
+    /// Acts as work generator and member of one healthy cluster. Returns whether anything changed.
     pub(crate) fn serve(&mut self, cluster: &str) -> bool {
         let now = self.now;
         let (broken, silent) = (self.broken.get(cluster).copied(), self.silent.contains(cluster));
@@ -406,12 +404,12 @@ impl<S: Scope> World<S> {
             return false;
         }
         let facts = BindingFacts::of(binding);
-        let (generation, note) = (facts.generation, facts.note.clone());
-        let started = crate::updaterun::evidence::has_rollout_started(&facts);
+        let (generation, moved_by) = (facts.generation, facts.moved_by.clone());
+        let started = crate::updaterun::binding::has_rollout_started(&facts);
         let before = binding.status.clone();
         if !started {
-            let Some(note) = note.filter(|note| note.generation == generation) else { return false };
-            say_rollout_started(binding, &note, now);
+            let Some(moved_by) = moved_by.filter(|moved_by| moved_by.generation == generation) else { return false };
+            set_rollout_started(binding, &moved_by, now);
         }
         for (type_, reason) in [
             ("Overridden", "NoOverrideSpecified"),
@@ -432,7 +430,7 @@ impl<S: Scope> World<S> {
         binding.status != before
     }
 
-    /// Lets every cluster answer once.
+    /// Every cluster reports once.
     pub(crate) fn serve_all(&mut self) {
         let clusters: Vec<_> = self.bindings.iter().map(|one| one.spec.target_cluster.clone()).collect();
         for cluster in clusters {
@@ -440,24 +438,24 @@ impl<S: Scope> World<S> {
         }
     }
 
-    /// Lets deleted bindings go.
+    /// Removes deleted bindings.
     pub(crate) fn collect_garbage(&mut self) {
         self.bindings.retain(|one| one.metadata.deletion_timestamp.is_none());
     }
 
-    /// What a person writes.
+    /// Writes an approval as a user does.
     pub(crate) fn approve(&mut self, request: &str, status: &str, generation: i64) {
         let mut approved = condition("Approved", status, "approved", generation);
         approved["message"] = json!("approved by alice");
         add_condition(named(&mut self.approvals, request), approved);
     }
 
-    /// The newest one.
+    /// The newest status, stored or deferred.
     pub(crate) fn status(&self, run: &str) -> &UpdateRunStatus {
-        self.held.get(run).or(self.runs[run].status.as_ref()).unwrap()
+        self.deferred.get(run).or(self.runs[run].status.as_ref()).unwrap()
     }
 
-    /// Runs and clusters take turns until nothing moves any more, each round one second.
+    /// Reconciles runs and clusters in turn, one second per round, until nothing changes.
     pub(crate) fn finish(&mut self, run: &str) {
         for _ in 0..1000 {
             let plan = self.run(run);
@@ -473,7 +471,7 @@ impl<S: Scope> World<S> {
     }
 }
 
-/// Whether nothing changes the run any more.
+/// Whether the run is over.
 pub(crate) fn is_over<S: Scope>(run: &Obj<UpdateRun, S>) -> bool {
     let conditions = run.status.as_ref().map_or(&[][..], |status| &status.conditions);
     conditions.iter().any(|one| {
@@ -489,15 +487,15 @@ pub(crate) fn condition(type_: &str, status: &str, reason: &str, generation: i64
     })
 }
 
-fn say_rollout_started<S: Scope>(binding: &mut Obj<Binding, S>, note: &crate::updaterun::Note, now: Timestamp) {
+fn set_rollout_started<S: Scope>(binding: &mut Obj<Binding, S>, moved_by: &crate::updaterun::MovedBy, now: Timestamp) {
     use fleet_api::conditions::ConditionState;
     let mut started = condition("RolloutStarted", "True", "RolloutStarted", binding.generation());
-    started["message"] = json!(note.rollout_started().message());
+    started["message"] = json!(moved_by.rollout_started().message());
     started["lastTransitionTime"] = json!(fleet_api::time::Time::new(now));
     add_condition(binding, started);
 }
 
-/// Puts a condition in the place of the one of its type.
+/// Replaces the condition of the same type.
 pub(crate) fn add_condition<F: Family, S: Scope>(object: &mut Obj<F, S>, condition: Value) {
     let mut status = serde_json::to_value(&object.status).unwrap();
     if status.is_null() {
@@ -584,7 +582,7 @@ impl Inventory for Hub {
         self.kinds.iter().filter(|kind| kind.namespaced).collect()
     }
 
-    fn silent(&self) -> Vec<GroupVersion> {
+    fn undiscovered(&self) -> Vec<GroupVersion> {
         Vec::new()
     }
 

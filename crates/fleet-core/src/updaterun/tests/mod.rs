@@ -1,14 +1,14 @@
-//! Tests of the runs' decisions: scenarios by number, then what holds for every plan.
+//! Tests of staged runs: scenarios by number, then properties of every plan.
 
 mod catalogue;
 mod checklist;
+mod concurrent_runs;
 mod exploring;
 pub(crate) mod fixture;
-mod lagging;
-mod measuring;
+mod lagging_caches;
+mod metrics;
 mod properties;
 mod render;
-mod rival_worlds;
 mod small_worlds;
 mod timelines;
 mod troubleshooting_execution;

@@ -1,5 +1,5 @@
-//! What holds for every plan, over random fleets, strategies and histories: it leaves nothing to do, it may be cut short
-//! anywhere, and it depends on nothing but the facts. And what a run costs.
+//! Properties of every plan, over random fleets, strategies and histories: it is idempotent, it may stop after any
+//! write, and it depends only on its input. Also bounds the number of status writes of a run.
 
 use fleet_api::kinds::{Cluster, Namespaced, Scope};
 use fleet_api::types::UpdateRunState::{Initialize, Run, Stop};
@@ -8,10 +8,10 @@ use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::fixture::{RUN, START, World, strategy};
+use super::fixture::{RUN, RunFixture, START, strategy};
 use super::render::{message, write_text};
 use crate::plan::Wake;
-use crate::updaterun::{NewStatus, Outcome, plan};
+use crate::updaterun::{NewStatus, RunOutcome, plan};
 
 fn tasks() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
@@ -70,92 +70,92 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn take<S: Scope>(world: &mut World<S>, step: &Step) {
-    let cluster = |number: &usize, world: &World<S>| -> Option<String> {
-        let count = world.bindings.len();
-        (count > 0).then(|| world.bindings[number % count].spec.target_cluster.clone())
+fn take<S: Scope>(fixture: &mut RunFixture<S>, step: &Step) {
+    let cluster = |number: &usize, fixture: &RunFixture<S>| -> Option<String> {
+        let count = fixture.bindings.len();
+        (count > 0).then(|| fixture.bindings[number % count].spec.target_cluster.clone())
     };
     match step {
         Step::Answer(number) => {
-            if let Some(cluster) = cluster(number, world) {
-                world.serve(&cluster);
+            if let Some(cluster) = cluster(number, fixture) {
+                fixture.serve(&cluster);
             }
         }
-        Step::AnswerAll => world.serve_all(),
+        Step::AnswerAll => fixture.serve_all(),
         Step::Break(number) => {
-            if let Some(cluster) = cluster(number, world) {
-                world.broken.insert(cluster, ("Applied", "NotAllWorkHaveBeenApplied"));
+            if let Some(cluster) = cluster(number, fixture) {
+                fixture.broken.insert(cluster, ("Applied", "NotAllWorkHaveBeenApplied"));
             }
         }
-        Step::Mend => world.broken.clear(),
+        Step::Mend => fixture.broken.clear(),
         Step::Approve => {
-            let names: Vec<_> = world.approvals.iter().map(|one| one.metadata.name.clone().unwrap()).collect();
+            let names: Vec<_> = fixture.approvals.iter().map(|one| one.metadata.name.clone().unwrap()).collect();
             for name in &names {
-                world.approve(name, "True", 1);
+                fixture.approve(name, "True", 1);
             }
         }
-        Step::Withdraw => world.approvals.clear(),
-        Step::State(run) => world.set_state(RUN, if *run { Run } else { Stop }),
-        Step::Pass(seconds) => world.pass(*seconds),
+        Step::Withdraw => fixture.approvals.clear(),
+        Step::State(run) => fixture.set_state(RUN, if *run { Run } else { Stop }),
+        Step::Pass(seconds) => fixture.pass(*seconds),
         Step::Wake => {
-            if let Wake::At(instant) = world.plan(RUN).wake {
-                world.now = world.now.max(instant);
+            if let Wake::At(instant) = fixture.plan(RUN).wake {
+                fixture.now = fixture.now.max(instant);
             }
         }
         Step::Steal(number) => {
-            if let Some(cluster) = cluster(number, world) {
-                world.edit_binding(&cluster, |spec| spec["resourceSnapshotName"] = json!("other-9-snapshot"));
+            if let Some(cluster) = cluster(number, fixture) {
+                fixture.edit_binding(&cluster, |spec| spec["resourceSnapshotName"] = json!("other-9-snapshot"));
             }
         }
         Step::Relabel(number, labels) => {
-            if let Some(cluster) = cluster(number, world) {
-                world.label(&cluster, labels);
+            if let Some(cluster) = cluster(number, fixture) {
+                fixture.label(&cluster, labels);
             }
         }
         Step::Deselect(number) => {
-            if let Some(cluster) = cluster(number, world) {
-                world.deselect(&cluster);
+            if let Some(cluster) = cluster(number, fixture) {
+                fixture.deselect(&cluster);
             }
         }
-        Step::CollectGarbage => world.collect_garbage(),
-        Step::DeletePlacement => world.placement = None,
-        Step::EditContent => world.hub.set("1"),
+        Step::CollectGarbage => fixture.collect_garbage(),
+        Step::DeletePlacement => fixture.placement = None,
+        Step::EditContent => fixture.hub.set("1"),
     }
 }
 
-/// A world after some history, with a step that no plan has seen yet.
-fn world<S: Scope>() -> impl Strategy<Value = World<S>> {
+/// A state after some history, with a step that no plan has observed yet.
+fn fixture<S: Scope>() -> impl Strategy<Value = RunFixture<S>> {
     let clusters = prop::collection::vec(prop::sample::select(vec!["one", "one", "two", "old"]), 0..6);
     let state = prop::sample::select(vec![Run, Run, Run, Run, Initialize, Stop]);
     let steps = prop::collection::vec(step(), 0..12);
     (clusters, stage("one"), stage("two"), state, steps).prop_map(|(clusters, one, two, state, steps)| {
-        let mut world = World::new();
-        world.strategy = Some(strategy(&format!("{{stages: [{one}, {two}]}}")));
+        let mut fixture = RunFixture::new();
+        fixture.strategy = Some(strategy(&format!("{{stages: [{one}, {two}]}}")));
         for (number, stage) in clusters.iter().enumerate() {
-            world.join(&format!("c{number} stage={stage}"));
+            fixture.join(&format!("c{number} stage={stage}"));
             if *stage == "old" {
-                world.deselect(&format!("c{number}"));
+                fixture.deselect(&format!("c{number}"));
             }
         }
-        world.create_run(RUN, "", state);
+        fixture.create_run(RUN, "", state);
         for step in &steps {
-            world.step(RUN);
-            take(&mut world, step);
+            fixture.step(RUN);
+            take(&mut fixture, step);
         }
-        world
+        fixture
     })
 }
 
-/// Where a world stands.
-fn place<S: Scope>(world: &World<S>) -> String {
-    format!("{:?}\n{:?}\n{:?}\n{:?}", world.runs, world.bindings, world.approvals, world.snapshots)
+/// The state without times.
+fn place<S: Scope>(fixture: &RunFixture<S>) -> String {
+    format!("{:?}\n{:?}\n{:?}\n{:?}", fixture.runs, fixture.bindings, fixture.approvals, fixture.snapshots)
 }
 
-fn check_every_prefix<S: Scope>(world: &World<S>) -> Result<(), TestCaseError> {
-    let whole = world.plan(RUN);
-    let mut end = world.clone();
+fn check_every_prefix<S: Scope>(fixture: &RunFixture<S>) -> Result<(), TestCaseError> {
+    let whole = fixture.plan(RUN);
+    let mut end = fixture.clone();
     end.apply(RUN, &whole);
-    let mut cut_short = world.clone();
+    let mut cut_short = fixture.clone();
     for write in &whole.writes {
         cut_short.write(RUN, write);
         let mut resumed = cut_short.clone();
@@ -172,152 +172,152 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn a_plan_leaves_nothing_to_do(mut world in world::<Cluster>()) {
-        let plan = world.plan(RUN);
-        world.apply(RUN, &plan);
-        let again = world.plan(RUN);
+    fn a_plan_leaves_nothing_to_do(mut fixture in fixture::<Cluster>()) {
+        let plan = fixture.plan(RUN);
+        fixture.apply(RUN, &plan);
+        let again = fixture.plan(RUN);
         prop_assert!(again.is_idle(), "{:#?}", again);
         prop_assert_eq!(again.report.outcome, plan.report.outcome);
         prop_assert_eq!(&again.report.events, &Vec::new());
         if plan.wake == Wake::OnChange {
-            world.pass(100_000);
-            prop_assert!(world.plan(RUN).is_idle(), "{:#?}", world.plan(RUN));
+            fixture.pass(100_000);
+            prop_assert!(fixture.plan(RUN).is_idle(), "{:#?}", fixture.plan(RUN));
         }
     }
 
     #[test]
-    fn a_plan_may_be_cut_short_after_any_write(mut world in world::<Namespaced>()) {
-        check_every_prefix(&world)?;
-        world.step(RUN);
-        let now = world.now;
-        super::fixture::set_deleting(world.runs.get_mut(RUN).unwrap(), now);
-        check_every_prefix(&world)?;
+    fn a_plan_may_be_cut_short_after_any_write(mut fixture in fixture::<Namespaced>()) {
+        check_every_prefix(&fixture)?;
+        fixture.step(RUN);
+        let now = fixture.now;
+        super::fixture::set_deleting(fixture.runs.get_mut(RUN).unwrap(), now);
+        check_every_prefix(&fixture)?;
     }
 
     #[test]
-    fn the_order_of_the_facts_does_not_matter(world in world::<Cluster>()) {
-        let first = world.plan(RUN);
-        let shuffled = world.look(RUN, |observed| {
+    fn the_order_of_the_facts_does_not_matter(fixture in fixture::<Cluster>()) {
+        let first = fixture.plan(RUN);
+        let shuffled = fixture.observe(RUN, |observed| {
             let mut observed = observed.clone();
             observed.bindings.reverse();
             observed.members.reverse();
             observed.policy_snapshots.reverse();
             observed.approvals.reverse();
-            plan(&observed, world.now)
+            plan(&observed, fixture.now)
         });
         prop_assert_eq!(first, shuffled);
     }
 
-    /// Nobody wakes a plan in the past, and a wake-up changes something.
+    /// A wake time is never in the past, and a plan at that time changes something.
     #[test]
-    fn a_wake_up_is_worth_it(mut world in world::<Cluster>()) {
-        world.step(RUN);
-        if let Wake::At(instant) = world.plan(RUN).wake {
-            prop_assert!(instant > world.now);
-            world.now = instant - SignedDuration::from_secs(1);
-            prop_assert!(world.plan(RUN).is_idle());
-            world.now = instant;
-            prop_assert!(!world.plan(RUN).is_idle());
+    fn a_wake_up_is_worth_it(mut fixture in fixture::<Cluster>()) {
+        fixture.step(RUN);
+        if let Wake::At(instant) = fixture.plan(RUN).wake {
+            prop_assert!(instant > fixture.now);
+            fixture.now = instant - SignedDuration::from_secs(1);
+            prop_assert!(fixture.plan(RUN).is_idle());
+            fixture.now = instant;
+            prop_assert!(!fixture.plan(RUN).is_idle());
         }
     }
 }
 
-/// What a run over so many clusters costs: writes of its own status, and the world at the end. Statuses that may be held
-/// back are, and clusters answer one after the other with a pause.
-fn costs(clusters: usize, pause: SignedDuration) -> (usize, World<Cluster>) {
-    let mut world = World::<Cluster>::new();
+/// The number of status writes of a run over `clusters` clusters, and the final state. Deferrable statuses are
+/// deferred, and clusters report one after the other with a pause.
+fn costs(clusters: usize, pause: SignedDuration) -> (usize, RunFixture<Cluster>) {
+    let mut fixture = RunFixture::<Cluster>::new();
     let stages = (0..4).map(|stage| {
         format!("{{name: s{stage}, labelSelector: {{matchLabels: {{stage: s{stage}}}}}, maxConcurrency: 10}}")
     });
-    world.strategy = Some(strategy(&format!("{{stages: [{}]}}", stages.collect::<Vec<_>>().join(", "))));
+    fixture.strategy = Some(strategy(&format!("{{stages: [{}]}}", stages.collect::<Vec<_>>().join(", "))));
     let all: Vec<_> = (0..clusters).map(|number| format!("cluster-{number:04} stage=s{}", number % 4)).collect();
-    world.join(&all.join(", "));
-    world.create_run(RUN, "", Run);
+    fixture.join(&all.join(", "));
+    fixture.create_run(RUN, "", Run);
     let mut writes = 0;
     let mut stored: Option<UpdateRunStatus> = None;
     let mut write_by = None;
     for _ in 0..20 * clusters {
-        let plan = world.look(RUN, |observed| {
+        let plan = fixture.observe(RUN, |observed| {
             let mut observed = observed.clone();
             observed.run.stored = stored.as_ref();
-            plan(&observed, world.now)
+            plan(&observed, fixture.now)
         });
         writes += plan.writes.iter().filter(|write| matches!(write, crate::updaterun::Write::Record(_))).count();
-        world.apply(RUN, &plan);
+        fixture.apply(RUN, &plan);
         match plan.status {
-            Some(NewStatus { interim: Some(until), .. }) => write_by = write_by.or(Some(until)),
-            Some(NewStatus { status, interim: None }) => {
+            Some(NewStatus { defer_until: Some(until), .. }) => write_by = write_by.or(Some(until)),
+            Some(NewStatus { status, defer_until: None }) => {
                 (stored, write_by) = (Some(status), None);
                 writes += 1;
             }
             None => {}
         }
-        if write_by.is_some_and(|until| world.now >= until) {
-            (stored, write_by) = (world.runs[RUN].status.clone(), None);
+        if write_by.is_some_and(|until| fixture.now >= until) {
+            (stored, write_by) = (fixture.runs[RUN].status.clone(), None);
             writes += 1;
         }
-        if plan.report.outcome == Outcome::Succeeded {
-            return (writes, world);
+        if plan.report.outcome == RunOutcome::Succeeded {
+            return (writes, fixture);
         }
-        world.now += pause;
-        let pending = world.bindings.iter().find(|one| one.metadata.annotations.is_some() && one.status.is_none());
+        fixture.now += pause;
+        let pending = fixture.bindings.iter().find(|one| one.metadata.annotations.is_some() && one.status.is_none());
         let pending = pending.map(|one| one.spec.target_cluster.clone());
-        pending.map(|cluster| world.serve(&cluster));
+        pending.map(|cluster| fixture.serve(&cluster));
     }
-    panic!("no end: {}", message(world.status(RUN), "Progressing"));
+    panic!("no end: {}", message(fixture.status(RUN), "Progressing"));
 }
 
 #[test]
 fn a_run_over_100_clusters_writes_its_status_at_most_30_times_or_once_a_minute_and_each_binding_once() {
     for milliseconds in [1, 100, 1_000, 3_000, 11_000, 18_000, 30_000, 120_000] {
-        let (writes, world) = costs(100, SignedDuration::from_millis(milliseconds));
-        let minutes = world.now.duration_since(START.parse().unwrap()).as_mins();
+        let (writes, fixture) = costs(100, SignedDuration::from_millis(milliseconds));
+        let minutes = fixture.now.duration_since(START.parse().unwrap()).as_mins();
         let most = usize::try_from(minutes).unwrap().max(30);
         assert!(writes <= most, "{writes} writes in {minutes} min where clusters take {milliseconds} ms");
-        assert_eq!(world.writes["binding"], 100);
-        assert_eq!(world.writes.get("binding status"), None);
+        assert_eq!(fixture.writes["binding"], 100);
+        assert_eq!(fixture.writes.get("binding status"), None);
     }
 }
 
-/// As long as an approval may take: what happens after it is not kept back by the run's age.
+/// As long as an approval may take: statuses after it are not deferred longer because of the run's age.
 #[test]
 fn a_cluster_that_is_done_is_shown_within_a_minute_however_old_the_run_is() {
-    let mut world = World::<Cluster>::new();
-    world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, maxConcurrency: 100%}]}"));
+    let mut fixture = RunFixture::<Cluster>::new();
+    fixture.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, maxConcurrency: 100%}]}"));
     let all: Vec<_> = (0..20).map(|number| format!("c{number:02}")).collect();
-    world.join(&all.join(", "));
-    world.settings.stuck_after = SignedDuration::from_hours(24);
-    drop(world.start(Run));
+    fixture.join(&all.join(", "));
+    fixture.settings.stuck_after = SignedDuration::from_hours(24);
+    drop(fixture.start(Run));
     for (age, held) in [(0, 1), (10, 5), (50, 30), (36_000, 60)] {
-        world.pass(age);
-        let mut next = world.clone();
+        fixture.pass(age);
+        let mut next = fixture.clone();
         next.serve("c00");
-        let until = next.plan(RUN).status.unwrap().interim.unwrap();
+        let until = next.plan(RUN).status.unwrap().defer_until.unwrap();
         assert_eq!(until, next.now + SignedDuration::from_secs(held), "after {age} more seconds");
     }
 }
 
 #[test]
 fn a_small_run_shows_every_step_at_once() {
-    let mut world = World::<Cluster>::new();
-    world.join("member1 env=staging, member2 env=prod");
-    drop(world.start(Run));
-    world.serve_all();
-    let plan = world.plan(RUN);
-    assert_eq!(plan.status.unwrap().interim, None);
+    let mut fixture = RunFixture::<Cluster>::new();
+    fixture.join("member1 env=staging, member2 env=prod");
+    drop(fixture.start(Run));
+    fixture.serve_all();
+    let plan = fixture.plan(RUN);
+    assert_eq!(plan.status.unwrap().defer_until, None);
 }
 
-/// The API server refuses objects of more than 1.5 MiB.
+/// The API server rejects objects larger than 1.5 MiB.
 #[test]
 fn the_status_of_a_run_over_1000_clusters_is_small() {
-    let mut world = World::<Cluster>::new();
-    world.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, maxConcurrency: 100%}]}"));
+    let mut fixture = RunFixture::<Cluster>::new();
+    fixture.strategy = Some(strategy("{stages: [{name: all, labelSelector: {}, maxConcurrency: 100%}]}"));
     let name = "a-cluster-with-a-rather-long-name-in-some-region";
     let all: Vec<_> = (0..1000).map(|number| format!("{name}-{number:04}")).collect();
-    world.join(&all.join(", "));
-    drop(world.start(Run));
-    world.serve_all();
-    assert_eq!(world.run(RUN).report.outcome, Outcome::Succeeded);
-    let bytes = serde_json::to_string(world.status(RUN)).unwrap().len();
+    fixture.join(&all.join(", "));
+    drop(fixture.start(Run));
+    fixture.serve_all();
+    assert_eq!(fixture.run(RUN).report.outcome, RunOutcome::Succeeded);
+    let bytes = serde_json::to_string(fixture.status(RUN)).unwrap().len();
     assert!(bytes < 600_000, "{bytes} bytes");
 }

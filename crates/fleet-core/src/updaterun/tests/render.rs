@@ -1,4 +1,4 @@
-//! Plans and statuses as text, for expectations.
+//! Renders plans and statuses as text, for expectations.
 
 use std::fmt::Write as _;
 
@@ -65,15 +65,15 @@ pub(crate) fn write_text(write: &Write) -> String {
         rest.strip_prefix("example-placement-").or(rest.strip_prefix("web-app-placement-")).unwrap().to_owned()
     };
     match write {
-        Write::HoldRun => "hold".to_owned(),
-        Write::ReleaseRun => "release".to_owned(),
+        Write::AddFinalizer => "hold".to_owned(),
+        Write::RemoveFinalizer => "release".to_owned(),
         Write::Content(_) => "content".to_owned(),
         Write::Record(_) => "record".to_owned(),
         Write::MoveBinding(change) => {
             let index = change.resource_snapshot.rsplit('-').nth(1).unwrap();
             format!("move {} to {index}", cluster(&change.binding))
         }
-        Write::RenewNote { binding, note } => format!("note {} {note}", cluster(binding)),
+        Write::RenewMovedBy { binding, moved_by } => format!("note {} {moved_by}", cluster(binding)),
         Write::DeleteBinding { binding } => format!("delete {}", cluster(binding)),
         Write::RequestApproval(new) => format!("request {}", new.name),
         Write::AcceptApproval { request, generation } => format!("accept {request}@{generation}"),

@@ -1,9 +1,8 @@
-//! Every interleaving of a small world: three clusters in two stages with gates, a user who approves, stops, resumes and
-//! edits, a process that may keep statuses back and die after any write, clusters that answer when they like.
+//! Every interleaving in a small model: three clusters in two stages with gates; a user who approves, stops, resumes
+//! and edits; a process that may defer statuses and crash after any write; clusters that report at any time.
 //!
-//! Every state that can be reached is looked at once. In none of them is a stage started out of order, a gate skipped or
-//! more updated at a time than allowed; what is final stays final, nothing is final while facts may be old, a stopped run
-//! starts nothing, and every run ends.
+//! Every reachable state is checked once: no stage starts out of order, no gate is skipped, the concurrency limit
+//! holds, a final run stays final, no run fails on unconfirmed facts, a stopped run starts nothing, and every run ends.
 
 use std::collections::BTreeSet;
 use std::hash::Hash as _;
@@ -14,74 +13,74 @@ use fleet_api::types::UpdateRunState::{Run, Stop};
 use fleet_api::types::{BindingState, StageUpdatingStatus, UpdateRunState, UpdateRunStatus};
 use serde_json::json;
 
-use super::exploring::{State, explore, hash_world, hashed};
-use super::fixture::{RUN, World, is_over, strategy};
+use super::exploring::{State, explore, hash_fixture, hashed};
+use super::fixture::{RUN, RunFixture, is_over, strategy};
 use crate::plan::Wake;
-use crate::updaterun::changes::going_since;
-use crate::updaterun::evidence::has_rollout_started;
-use crate::updaterun::{BindingFacts, Observed, Outcome, Plan, Write, plan};
+use crate::updaterun::binding::has_rollout_started;
+use crate::updaterun::status::progressing_since;
+use crate::updaterun::{BindingFacts, Observed, Plan, RunOutcome, Write, plan};
 
-/// What may still happen.
+/// Events that may still happen.
 #[derive(Debug, Clone, Copy, Hash)]
 struct Budget {
-    /// Changes of the wanted state.
+    /// Changes of `spec.state`.
     toggles: u8,
-    /// Deaths of the process in the middle of a plan.
+    /// Crashes in the middle of a plan.
     crashes: u8,
     /// Edits by a user that end the run, or try to.
     edits: u8,
-    /// Times at which nothing happens until the plan's wake-up.
+    /// Pauses until the plan's wake time.
     waits: u8,
     /// Whether clusters may be so slow that the run is stuck.
     slow: bool,
-    /// Whether statuses may be kept back, and be lost.
+    /// Whether statuses may be deferred and lost.
     holds: bool,
-    /// How many clusters of the first stage may be updated at a time.
+    /// Concurrency of the first stage.
     at_once: usize,
 }
 
 #[derive(Debug, Clone)]
 struct Node<S: Scope> {
-    world: World<S>,
+    fixture: RunFixture<S>,
     budget: Budget,
-    /// Requests that somebody approved at some time.
+    /// Requests that were approved at some time.
     approved: BTreeSet<String>,
 }
 
 const FIRST: [&str; 2] = ["a", "b"];
 
 fn start<S: Scope>(budget: Budget) -> Node<S> {
-    let mut world = World::new();
+    let mut fixture = RunFixture::new();
     let mut spec = strategy("{stages: [
         {name: one, labelSelector: {matchLabels: {stage: one}}, afterStageTasks: [{type: Approval}, {type: TimedWait, waitTime: 1m}]},
         {name: two, labelSelector: {matchLabels: {stage: two}}, beforeStageTasks: [{type: Approval}]}]}");
     spec.stages[0].max_concurrency = Some(i64::try_from(budget.at_once).unwrap().into());
-    world.strategy = Some(spec);
-    world.join("a stage=one, b stage=one, c stage=two");
-    world.create_run(RUN, "", Run);
-    Node { world, budget, approved: BTreeSet::new() }
+    fixture.strategy = Some(spec);
+    fixture.join("a stage=one, b stage=one, c stage=two");
+    fixture.create_run(RUN, "", Run);
+    Node { fixture, budget, approved: BTreeSet::new() }
 }
 
 impl<S: Scope> State for Node<S> {
     fn digest(&self) -> u64 {
         hashed(|hasher| {
             (self.budget, &self.approved).hash(hasher);
-            hash_world(&self.world, hasher);
+            hash_fixture(&self.fixture, hasher);
         })
     }
 
     fn is_end(&self) -> bool {
-        is_over(&self.world.runs[RUN])
+        is_over(&self.fixture.runs[RUN])
     }
 
     fn successors(&self) -> Vec<(String, Self)> {
-        let plan = self.world.plan(RUN);
+        let plan = self.fixture.plan(RUN);
         check_plan(self, &plan);
         let mut all = what_the_hub_does(self, &plan);
-        let waiting = self.world.bindings.iter().filter(|one| one.spec.state == BindingState::Bound);
+        let waiting = self.fixture.bindings.iter().filter(|one| one.spec.state == BindingState::Bound);
         for binding in waiting.filter(|one| !is_available(&BindingFacts::of(*one))) {
             let (cluster, mut next) = (&binding.spec.target_cluster, self.clone());
-            if next.world.serve(cluster) {
+            if next.fixture.serve(cluster) {
                 all.push((format!("{cluster} answers"), next));
             }
         }
@@ -92,8 +91,8 @@ impl<S: Scope> State for Node<S> {
         if self.budget.toggles > 0 {
             let mut next = self.clone();
             next.budget.toggles -= 1;
-            let state = if next.world.runs[RUN].spec.state() == Run { Stop } else { Run };
-            next.world.set_state(RUN, state);
+            let state = if next.fixture.runs[RUN].spec.state() == Run { Stop } else { Run };
+            next.fixture.set_state(RUN, state);
             all.push((format!("{state:?}"), next));
         }
         if self.budget.edits > 0 {
@@ -103,66 +102,66 @@ impl<S: Scope> State for Node<S> {
     }
 }
 
-/// Plans are carried out, in full or not; statuses are kept back, stored, or lost.
+/// Plans are executed completely or partly; statuses are deferred, stored or lost.
 fn what_the_hub_does<S: Scope>(node: &Node<S>, plan: &Plan) -> Vec<(String, Node<S>)> {
     let mut all = Vec::new();
-    let mut then = |name: &str, crashes: u8, change: &dyn Fn(&mut World<S>)| {
+    let mut then = |name: &str, crashes: u8, change: &dyn Fn(&mut RunFixture<S>)| {
         let mut next = node.clone();
         next.budget.crashes -= crashes;
-        change(&mut next.world);
+        change(&mut next.fixture);
         all.push((name.to_owned(), next));
     };
     if plan.is_idle() {
-        let due = (node.budget.slow || plan.report.outcome == Outcome::Waiting) && node.budget.waits > 0;
+        let due = (node.budget.slow || plan.report.outcome == RunOutcome::Waiting) && node.budget.waits > 0;
         if let Wake::At(instant) = plan.wake
             && due
         {
             let mut next = node.clone();
             next.budget.waits -= 1;
-            next.world.now = instant;
+            next.fixture.now = instant;
             all.push(("wait".to_owned(), next));
             return all;
         }
     } else {
-        then("plan", 0, &|world| {
-            world.apply(RUN, plan);
-            // A plan that led to another plan could go on like that for ever.
-            assert!(world.plan(RUN).is_idle(), "{:#?}", world.plan(RUN));
+        then("plan", 0, &|fixture| {
+            fixture.apply(RUN, plan);
+            // A plan that always leads to another plan would never end.
+            assert!(fixture.plan(RUN).is_idle(), "{:#?}", fixture.plan(RUN));
         });
-        if may_be_held(node, plan) {
-            then("plan, keeping the status back", 0, &|world| world.apply_holding(RUN, plan));
+        if may_be_deferred(node, plan) {
+            then("plan, keeping the status back", 0, &|fixture| fixture.apply_deferring_status(RUN, plan));
         }
         for written in (1..=plan.writes.len()).filter(|_| node.budget.crashes > 0) {
-            then(&format!("crash after {written}"), 1, &|world| {
-                world.held.clear();
-                plan.writes[..written].iter().for_each(|write| world.write(RUN, write));
+            then(&format!("crash after {written}"), 1, &|fixture| {
+                fixture.deferred.clear();
+                plan.writes[..written].iter().for_each(|write| fixture.write(RUN, write));
             });
         }
     }
-    if node.world.held.contains_key(RUN) {
-        then("store the status", 0, &|world| world.flush(RUN));
+    if node.fixture.deferred.contains_key(RUN) {
+        then("store the status", 0, &|fixture| fixture.flush(RUN));
         if node.budget.crashes > 0 {
-            then("lose the status", 1, &|world| world.held.clear());
+            then("lose the status", 1, &|fixture| fixture.deferred.clear());
         }
     }
     all
 }
 
-/// The shell keeps a status back where many clusters are; here it may do so with three.
-fn may_be_held<S: Scope>(node: &Node<S>, plan: &Plan) -> bool {
-    let stored = node.world.runs[RUN].status.as_ref();
+/// The hub defers statuses of runs with many clusters; here it may do so with three.
+fn may_be_deferred<S: Scope>(node: &Node<S>, plan: &Plan) -> bool {
+    let stored = node.fixture.runs[RUN].status.as_ref();
     let new = plan.status.as_ref().map(|new| &new.status);
-    node.budget.holds && stored.zip(new).is_some_and(|(stored, new)| going_since(stored, new).is_some())
+    node.budget.holds && stored.zip(new).is_some_and(|(stored, new)| progressing_since(stored, new).is_some())
 }
 
 fn approvals<S: Scope>(node: &Node<S>) -> Vec<(String, Node<S>)> {
     let mut all = Vec::new();
-    for request in &node.world.approvals {
+    for request in &node.fixture.approvals {
         let name = request.metadata.name.clone().unwrap();
         let is_approved = |one: &Condition| one.type_ == "Approved" && one.observed_generation == 1;
         if !request.status.iter().flat_map(|status| &status.conditions).any(is_approved) {
             let mut next = node.clone();
-            next.world.approve(&name, "True", 1);
+            next.fixture.approve(&name, "True", 1);
             next.approved.insert(name.clone());
             all.push((format!("approve {name}"), next));
         }
@@ -171,72 +170,73 @@ fn approvals<S: Scope>(node: &Node<S>) -> Vec<(String, Node<S>)> {
 }
 
 fn edits<S: Scope>(node: &Node<S>) -> Vec<(String, Node<S>)> {
-    let edit = |name: &str, change: &dyn Fn(&mut World<S>)| {
+    let edit = |name: &str, change: &dyn Fn(&mut RunFixture<S>)| {
         let mut next = node.clone();
         next.budget.edits -= 1;
-        change(&mut next.world);
+        change(&mut next.fixture);
         (name.to_owned(), next)
     };
-    let steal = |world: &mut World<S>| {
-        world.edit_binding("a", |spec| {
+    let steal = |fixture: &mut RunFixture<S>| {
+        fixture.edit_binding("a", |spec| {
             spec["resourceSnapshotName"] = json!("other-9-snapshot");
             spec["state"] = json!("Bound");
         });
-        world.binding("a").metadata.annotations = None;
+        fixture.binding("a").metadata.annotations = None;
     };
     vec![
-        edit("relabel c", &|world| world.label("c", "stage=none")),
-        edit("delete requests", &|world| world.approvals.clear()),
-        edit("delete strategy", &|world| world.strategy = None),
-        edit("delete placement", &|world| world.placement = None),
+        edit("relabel c", &|fixture| fixture.label("c", "stage=none")),
+        edit("delete requests", &|fixture| fixture.approvals.clear()),
+        edit("delete strategy", &|fixture| fixture.strategy = None),
+        edit("delete placement", &|fixture| fixture.placement = None),
         edit("steal a", &steal),
-        edit("withdraw", &|world| world.approvals.iter_mut().for_each(|one| one.status = None)),
-        edit("change content", &|world| world.hub.set("1")),
+        edit("withdraw", &|fixture| fixture.approvals.iter_mut().for_each(|one| one.status = None)),
+        edit("change content", &|fixture| fixture.hub.set("1")),
         edit("change the policy", &change_policy),
-        edit("a cluster joins", &|world| world.join("d stage=one")),
-        edit("a cluster leaves", &|world| {
-            world.members.retain(|one| one.metadata.name.as_deref() != Some("c"));
-            world.bindings.retain(|one| one.spec.target_cluster != "c");
+        edit("a cluster joins", &|fixture| fixture.join("d stage=one")),
+        edit("a cluster leaves", &|fixture| {
+            fixture.members.retain(|one| one.metadata.name.as_deref() != Some("c"));
+            fixture.bindings.retain(|one| one.spec.target_cluster != "c");
         }),
-        edit("make the strategy invalid", &|world| {
-            let tasks = &mut world.strategy.as_mut().unwrap().stages[1].before_stage_tasks;
+        edit("make the strategy invalid", &|fixture| {
+            let tasks = &mut fixture.strategy.as_mut().unwrap().stages[1].before_stage_tasks;
             tasks.push(tasks[0].clone());
         }),
-        edit("approve what is not there", &|world| {
-            let names: Vec<_> = world.approvals.iter().map(|one| one.metadata.name.clone().unwrap()).collect();
+        edit("approve what is not there", &|fixture| {
+            let names: Vec<_> = fixture.approvals.iter().map(|one| one.metadata.name.clone().unwrap()).collect();
             for name in &names {
-                world.approve(name, "True", 0);
+                fixture.approve(name, "True", 0);
             }
         }),
     ]
 }
 
-/// The scheduler takes all bindings along to the new policy.
-fn change_policy<S: Scope>(world: &mut World<S>) {
-    world.set_policy(1, "{placementType: PickAll}");
-    let policy = world.policy().metadata.name.clone().unwrap();
+/// The scheduler updates all bindings to the new policy.
+fn change_policy<S: Scope>(fixture: &mut RunFixture<S>) {
+    fixture.set_policy(1, "{placementType: PickAll}");
+    let policy = fixture.policy().metadata.name.clone().unwrap();
     for cluster in ["a", "b", "c"] {
-        world.edit_binding(cluster, |spec| spec["schedulingPolicySnapshotName"] = json!(policy));
+        fixture.edit_binding(cluster, |spec| spec["schedulingPolicySnapshotName"] = json!(policy));
     }
 }
 
-/// What must hold whenever a plan is made.
+/// Invariants of every plan.
 fn check_plan<S: Scope>(node: &Node<S>, plan: &Plan) {
-    let world = &node.world;
-    let before = world.held.get(RUN).or(world.runs[RUN].status.as_ref());
+    let fixture = &node.fixture;
+    let before = fixture.deferred.get(RUN).or(fixture.runs[RUN].status.as_ref());
     let after = plan.status.as_ref().map(|new| &new.status).or(before);
-    if is_over(&world.runs[RUN]) {
+    if is_over(&fixture.runs[RUN]) {
         assert!(plan.is_idle(), "final stays final: {plan:#?}");
     } else {
-        check_that_old_facts_end_nothing(world);
+        check_that_old_facts_end_nothing(fixture);
     }
     let moves: Vec<_> = plan.writes.iter().filter_map(moved_cluster).collect();
-    if world.runs[RUN].spec.state() != UpdateRunState::Run {
-        let starts = |write: &&Write| !matches!(write, Write::HoldRun | Write::Content(_) | Write::RenewNote { .. });
+    if fixture.runs[RUN].spec.state() != UpdateRunState::Run {
+        let starts =
+            |write: &&Write| !matches!(write, Write::AddFinalizer | Write::Content(_) | Write::RenewMovedBy { .. });
         assert_eq!(plan.writes.iter().find(starts), None, "a stopped run starts nothing");
     }
-    if plan.report.outcome == Outcome::Stopped {
-        assert_eq!(updating(world, &["a", "b", "c"]), 0, "stopped, but not at rest");
+    if plan.report.outcome == RunOutcome::Stopped {
+        assert_eq!(updating(fixture, &["a", "b", "c"]), 0, "stopped, but not at rest");
     }
     let Some(after) = after else { return };
     if moves.contains(&"c") {
@@ -247,32 +247,32 @@ fn check_plan<S: Scope>(node: &Node<S>, plan: &Plan) {
             assert!(node.approved.contains(gate), "{gate} was skipped");
         }
     }
-    check_evidence(world, before, after);
-    // What is being updated now, and what this plan would add.
+    check_evidence(fixture, before, after);
+    // Clusters that are updating, and those that this plan adds.
     let in_first = moves.iter().filter(|cluster| FIRST.contains(*cluster)).count();
-    if world.placement.is_some() {
-        assert!(updating(world, &FIRST) + in_first <= node.budget.at_once, "too many at once: {plan:#?}");
+    if fixture.placement.is_some() {
+        assert!(updating(fixture, &FIRST) + in_first <= node.budget.at_once, "too many at once: {plan:#?}");
     }
 }
 
-/// What is missing or does not fit may be what is not known yet.
-fn check_that_old_facts_end_nothing<S: Scope>(world: &World<S>) {
-    let unsure = world.look(RUN, |observed| plan(&Observed { settled: false, ..observed.clone() }, world.now));
-    let failed = [Outcome::Failed, Outcome::InitializationFailed].contains(&unsure.report.outcome);
+/// An unconfirmed observation never fails a run.
+fn check_that_old_facts_end_nothing<S: Scope>(fixture: &RunFixture<S>) {
+    let unsure = fixture.observe(RUN, |observed| plan(&Observed { confirmed: false, ..observed.clone() }, fixture.now));
+    let failed = [RunOutcome::Failed, RunOutcome::InitializationFailed].contains(&unsure.report.outcome);
     assert!(!failed, "ended on what may be old: {unsure:#?}");
 }
 
-/// A cluster is done only when its binding says so of this content and generation.
-fn check_evidence<S: Scope>(world: &World<S>, before: Option<&UpdateRunStatus>, after: &UpdateRunStatus) {
+/// A cluster is done only if its binding reports so for this content and generation.
+fn check_evidence<S: Scope>(fixture: &RunFixture<S>, before: Option<&UpdateRunStatus>, after: &UpdateRunStatus) {
     let done = |stage: &StageUpdatingStatus| -> BTreeSet<String> {
         let done = stage.clusters.iter().filter(|cluster| has(&cluster.conditions, "Succeeded"));
         done.map(|cluster| cluster.cluster_name.clone()).collect()
     };
-    let wanted = format!("{}-{}-snapshot", world.key.name, after.resource_snapshot_index_used);
+    let wanted = format!("{}-{}-snapshot", fixture.key.name, after.resource_snapshot_index_used);
     for (index, stage) in after.stages_status.iter().enumerate() {
         let old = before.and_then(|status| status.stages_status.get(index)).map(done).unwrap_or_default();
         for cluster in done(stage).difference(&old) {
-            let binding = world.bindings.iter().find(|one| one.spec.target_cluster == *cluster).unwrap();
+            let binding = fixture.bindings.iter().find(|one| one.spec.target_cluster == *cluster).unwrap();
             assert_eq!(binding.spec.resource_snapshot_name, wanted);
             assert!(is_available(&BindingFacts::of(binding)));
         }
@@ -286,13 +286,14 @@ fn moved_cluster(write: &Write) -> Option<&str> {
     }
 }
 
-/// How many of the clusters have got content from the run and have not made it available.
-fn updating<S: Scope>(world: &World<S>, clusters: &[&str]) -> usize {
-    let bindings = world.bindings.iter().filter(|one| clusters.contains(&one.spec.target_cluster.as_str()));
+/// Number of clusters that got content from the run and are not available.
+fn updating<S: Scope>(fixture: &RunFixture<S>, clusters: &[&str]) -> usize {
+    let bindings = fixture.bindings.iter().filter(|one| clusters.contains(&one.spec.target_cluster.as_str()));
     let facts = bindings.map(BindingFacts::of);
-    // If somebody touches a binding later on, that is no update by the run.
-    let is_moved =
-        |binding: &BindingFacts<'_>| binding.note.as_ref().is_some_and(|note| note.generation == binding.generation);
+    // A later change of the binding by another controller is not an update by the run.
+    let is_moved = |binding: &BindingFacts<'_>| {
+        binding.moved_by.as_ref().is_some_and(|note| note.generation == binding.generation)
+    };
     let is_updating = |binding: &BindingFacts<'_>| {
         *binding.state == BindingState::Bound && is_moved(binding) && !is_available(binding)
     };

@@ -1,4 +1,4 @@
-//! Troubleshooting entries about runs that fail while they are going: UR-20 to UR-30, and UR-80.
+//! Troubleshooting entries about runs that fail during execution: UR-20 to UR-30, and UR-80.
 
 use expect_test::expect;
 use fleet_api::kinds::Scope;
@@ -6,37 +6,37 @@ use fleet_api::types::UpdateRunState::{Run, Stop};
 use fleet_api::well_known::labels;
 use serde_json::json;
 
-use super::fixture::{RUN, World, both_scopes, set_label, strategy};
+use super::fixture::{RUN, RunFixture, both_scopes, set_label, strategy};
 use super::render::{message, status_text};
-use crate::updaterun::{Cause, Object, Outcome, Remedy};
+use crate::updaterun::{Cause, Object, Remedy, RunOutcome};
 
 const USER: &str = "cannot continue the updateRun: failed to validate the updateRun: failed to process the request due to a client error: ";
 const ABORT: &str = "cannot continue the updateRun: ";
 
 /// Two stages with an approval before the second; the first one is done, the second one waits.
-fn waiting<S: Scope>(world: &mut World<S>) {
-    world.strategy = Some(strategy(
+fn waiting<S: Scope>(fixture: &mut RunFixture<S>) {
+    fixture.strategy = Some(strategy(
         "{stages: [
         {name: staging, labelSelector: {matchLabels: {env: staging}}, sortingLabelKey: order, maxConcurrency: 2},
         {name: prod, labelSelector: {matchLabels: {env: prod}}, beforeStageTasks: [{type: Approval}]}]}",
     ));
-    world.join("member1 env=staging order=1, member2 env=staging order=2, member3 env=prod");
-    drop(world.start(Run));
-    world.pass(1);
-    world.serve_all();
-    let plan = world.run(RUN);
-    assert_eq!(plan.report.outcome, Outcome::Waiting);
-    world.pass(1);
+    fixture.join("member1 env=staging order=1, member2 env=staging order=2, member3 env=prod");
+    drop(fixture.start(Run));
+    fixture.pass(1);
+    fixture.serve_all();
+    let plan = fixture.run(RUN);
+    assert_eq!(plan.report.outcome, RunOutcome::Waiting);
+    fixture.pass(1);
 }
 
-/// Expects the next look to end the run with this message, and stages to keep what they say.
-fn check_abort<S: Scope>(world: &mut World<S>, entry: &str, expected: &str, remedy: Remedy) {
-    let before = world.status(RUN).clone();
-    let plan = world.run(RUN);
-    assert_eq!(plan.report.outcome, Outcome::Failed);
+/// Expects the next plan to fail the run with this message, and the stages to keep their conditions.
+fn check_abort<S: Scope>(fixture: &mut RunFixture<S>, entry: &str, expected: &str, remedy: Remedy) {
+    let before = fixture.status(RUN).clone();
+    let plan = fixture.run(RUN);
+    assert_eq!(plan.report.outcome, RunOutcome::Failed);
     assert_eq!(plan.report.blockers[0].remedy, remedy);
     assert_eq!(plan.report.blockers[0].cause.entry(plan.report.outcome), Some(entry));
-    let status = world.status(RUN);
+    let status = fixture.status(RUN);
     assert_eq!(message(status, "Succeeded"), expected);
     assert_eq!(message(status, "Progressing"), "The stages are aborted due to a non-recoverable error");
     assert_eq!(message(status, "Initialized"), "The UpdateRun initialized successfully");
@@ -44,15 +44,15 @@ fn check_abort<S: Scope>(world: &mut World<S>, entry: &str, expected: &str, reme
         (&status.stages_status, &status.deletion_stage_status),
         (&before.stages_status, &before.deletion_stage_status)
     );
-    world.set_state(RUN, Stop);
-    assert!(world.plan(RUN).is_idle());
+    fixture.set_state(RUN, Stop);
+    assert!(fixture.plan(RUN).is_idle());
 }
 
 both_scopes! {
-    fn ur_20_the_placement_is_deleted(mut world) {
-        waiting(&mut world);
-        world.placement = None;
-        check_abort(&mut world, "UR-20", &format!("{USER}parent placement not found"), Remedy::CreatePlacement);
+    fn ur_20_the_placement_is_deleted(mut fixture) {
+        waiting(&mut fixture);
+        fixture.placement = None;
+        check_abort(&mut fixture, "UR-20", &format!("{USER}parent placement not found"), Remedy::CreatePlacement);
         expect![[r#"
             run Initialized=True/UpdateRunInitializedSuccessfully@0s Progressing=False/UpdateRunFailed@1s Succeeded=False/UpdateRunFailed@2s
             staging 0s..1s Progressing=False/StageUpdatingSucceeded@1s Succeeded=True/StageUpdatingSucceeded@1s
@@ -61,59 +61,59 @@ both_scopes! {
             prod Progressing=False/StageUpdatingWaiting@1s
               before example-run-before-prod ApprovalRequestCreated=True/StageTaskApprovalRequestCreated@1s
               member3
-            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+            deleteStage"#]].assert_eq(&status_text(fixture.status(RUN)));
     }
 
     /// decisions.md D3.
-    fn ur_21_the_strategy_is_deleted(mut world) {
-        waiting(&mut world);
-        world.strategy = None;
-        let mut tolerant = world.clone();
-        let key = world.key_of("example-strategy");
-        check_abort(&mut world, "UR-21", &format!("{USER}referenced updateStrategy not found: `{key}`"), Remedy::CreateStrategy);
+    fn ur_21_the_strategy_is_deleted(mut fixture) {
+        waiting(&mut fixture);
+        fixture.strategy = None;
+        let mut tolerant = fixture.clone();
+        let key = fixture.key_of("example-strategy");
+        check_abort(&mut fixture, "UR-21", &format!("{USER}referenced updateStrategy not found: `{key}`"), Remedy::CreateStrategy);
         tolerant.settings.tolerate_strategy_changes = true;
         assert!(tolerant.plan(RUN).is_idle());
     }
 
     /// decisions.md D3.
-    fn ur_22_stage_tasks_become_invalid(mut world) {
-        waiting(&mut world);
-        let key = world.key_of("example-strategy");
+    fn ur_22_stage_tasks_become_invalid(mut fixture) {
+        waiting(&mut fixture);
+        let key = fixture.key_of("example-strategy");
         // A valid edit changes nothing: the recorded copy counts.
-        world.strategy = Some(strategy("{stages: []}"));
-        assert!(world.plan(RUN).is_idle());
-        world.strategy = Some(strategy("{stages: [{name: prod, beforeStageTasks: [{type: TimedWait, waitTime: 1m}]}]}"));
-        let mut tolerant = world.clone();
+        fixture.strategy = Some(strategy("{stages: []}"));
+        assert!(fixture.plan(RUN).is_idle());
+        fixture.strategy = Some(strategy("{stages: [{name: prod, beforeStageTasks: [{type: TimedWait, waitTime: 1m}]}]}"));
+        let mut tolerant = fixture.clone();
         let error = "task 0 of type TimedWait is not allowed in beforeStageTasks, allowed type: Approval";
-        check_abort(&mut world, "UR-22", &format!("{USER}the before stage tasks are invalid, updateStrategy: `{key}`, stage: prod, err: {error}"), Remedy::MendStrategy);
+        check_abort(&mut fixture, "UR-22", &format!("{USER}the before stage tasks are invalid, updateStrategy: `{key}`, stage: prod, err: {error}"), Remedy::FixStrategy);
         tolerant.settings.tolerate_strategy_changes = true;
         assert!(tolerant.plan(RUN).is_idle());
     }
 
-    fn ur_23_a_cluster_is_now_in_two_stages(mut world) {
-        world.strategy = Some(strategy("{stages: [
+    fn ur_23_a_cluster_is_now_in_two_stages(mut fixture) {
+        fixture.strategy = Some(strategy("{stages: [
             {name: staging, labelSelector: {matchLabels: {environment: staging}}, beforeStageTasks: [{type: Approval}]},
             {name: west, labelSelector: {matchLabels: {region: west}}}]}"));
-        world.join("member-1 environment=staging, member-2 region=west");
-        drop(world.start(Run));
-        world.label("member-1", "environment=staging region=west");
-        check_abort(&mut world, "UR-23", &format!("{USER}cluster `member-1` appears in more than one stages"), Remedy::MendClusterLabels);
+        fixture.join("member-1 environment=staging, member-2 region=west");
+        drop(fixture.start(Run));
+        fixture.label("member-1", "environment=staging region=west");
+        check_abort(&mut fixture, "UR-23", &format!("{USER}cluster `member-1` appears in more than one stages"), Remedy::FixClusterLabels);
     }
 
-    fn ur_24_a_concurrent_run_takes_the_cluster(mut world) {
-        world.join("member1 env=prod, member2 env=staging");
-        world.create_run(RUN, "0", Run);
-        world.step(RUN);
-        world.pass(4);
-        world.hub.set("1");
-        world.create_run("example-run-1", "", Run);
-        world.step("example-run-1");
-        world.pass(11);
-        let plan = world.run(RUN);
-        let binding = world.reference_to(&format!("{}-member2-01234567", world.key.name));
+    fn ur_24_a_concurrent_run_takes_the_cluster(mut fixture) {
+        fixture.join("member1 env=prod, member2 env=staging");
+        fixture.create_run(RUN, "0", Run);
+        fixture.step(RUN);
+        fixture.pass(4);
+        fixture.hub.set("1");
+        fixture.create_run("example-run-1", "", Run);
+        fixture.step("example-run-1");
+        fixture.pass(11);
+        let plan = fixture.run(RUN);
+        let binding = fixture.reference_to(&format!("{}-member2-01234567", fixture.key.name));
         let cause = format!("failed to process the request due to a client error: the binding of the updating cluster `member2` in the stage `staging` is not up-to-date with the desired status, please check the status of binding `{binding}` and see if there is a concurrent updateRun referencing the same placement and updating the same cluster");
-        assert_eq!(message(world.status(RUN), "Succeeded"), format!("{ABORT}{cause}"));
-        let stage = &world.status(RUN).stages_status[0];
+        assert_eq!(message(fixture.status(RUN), "Succeeded"), format!("{ABORT}{cause}"));
+        let stage = &fixture.status(RUN).stages_status[0];
         assert_eq!(stage.conditions[1].message, format!("{ABORT}{cause}"));
         assert_eq!(stage.clusters[0].conditions[1].message, cause);
         expect![[r#"
@@ -122,141 +122,141 @@ both_scopes! {
               member2 Started=True/ClusterUpdatingStarted@0s Succeeded=False/ClusterUpdatingFailed@15s
             prod
               member1
-            deleteStage"#]].assert_eq(&status_text(world.status(RUN)));
+            deleteStage"#]].assert_eq(&status_text(fixture.status(RUN)));
         assert_eq!(plan.report.blockers[0].object, Object::Binding(binding));
         assert_eq!(plan.report.blockers[0].remedy, Remedy::LetOtherRunFinish);
-        world.serve_all();
-        let started = world.binding("member2").status.as_ref().unwrap().conditions[0].message.clone();
+        fixture.serve_all();
+        let started = fixture.binding("member2").status.as_ref().unwrap().conditions[0].message.clone();
         assert_eq!(started, "Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: , updateRun: example-run-1");
-        world.finish("example-run-1");
-        assert_eq!(message(world.status("example-run-1"), "Succeeded"), "All stages are completed successfully");
+        fixture.finish("example-run-1");
+        assert_eq!(message(fixture.status("example-run-1"), "Succeeded"), "All stages are completed successfully");
     }
 
-    fn ur_24_runs_of_the_same_content_do_not_disturb_each_other(mut world) {
-        world.join("member1 env=prod, member2 env=staging");
-        drop(world.start(Run));
-        world.create_run("example-run-1", "0", Run);
-        world.step("example-run-1");
-        world.finish(RUN);
-        world.finish("example-run-1");
+    fn ur_24_runs_of_the_same_content_do_not_disturb_each_other(mut fixture) {
+        fixture.join("member1 env=prod, member2 env=staging");
+        drop(fixture.start(Run));
+        fixture.create_run("example-run-1", "0", Run);
+        fixture.step("example-run-1");
+        fixture.finish(RUN);
+        fixture.finish("example-run-1");
         for run in [RUN, "example-run-1"] {
-            assert_eq!(message(world.status(run), "Succeeded"), "All stages are completed successfully");
+            assert_eq!(message(fixture.status(run), "Succeeded"), "All stages are completed successfully");
         }
-        // The second one found everything in place.
-        assert_eq!(world.writes["binding"], 2);
+        // The second run found the content in place.
+        assert_eq!(fixture.writes["binding"], 2);
     }
 
-    fn ur_25_the_policy_changes(mut world) {
-        waiting(&mut world);
-        world.set_policy(1, "{placementType: PickFixed, clusterNames: [member1]}");
-        // Caught while the scheduler is still at it or afterwards, the answer is the same.
-        world.say_scheduled(false);
-        check_abort(&mut world, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
+    fn ur_25_the_policy_changes(mut fixture) {
+        waiting(&mut fixture);
+        fixture.set_policy(1, "{placementType: PickFixed, clusterNames: [member1]}");
+        // The result is the same while the scheduler is working and afterwards.
+        fixture.set_scheduled(false);
+        check_abort(&mut fixture, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
     }
 
-    fn ur_25_a_policy_that_is_being_changed_ends_nothing_before_it_is(mut world) {
-        waiting(&mut world);
-        set_label(world.policy(), labels::IS_LATEST_SNAPSHOT, "false");
-        let plan = world.plan(RUN);
+    fn ur_25_a_policy_that_is_being_changed_ends_nothing_before_it_is(mut fixture) {
+        waiting(&mut fixture);
+        set_label(fixture.policy(), labels::IS_LATEST_SNAPSHOT, "false");
+        let plan = fixture.plan(RUN);
         assert!(plan.is_idle(), "{plan:?}");
-        assert_eq!(plan.report.blockers[0].cause, Cause::FactsBehind);
-        world.set_policy(1, "{placementType: PickFixed, clusterNames: [member1]}");
-        check_abort(&mut world, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
+        assert_eq!(plan.report.blockers[0].cause, Cause::ObservationStale);
+        fixture.set_policy(1, "{placementType: PickFixed, clusterNames: [member1]}");
+        check_abort(&mut fixture, "UR-25", &format!("{ABORT}the policy snapshot index used in the updateRun is outdated, latest: 1, recorded: 0"), Remedy::NewRun);
     }
 
-    fn ur_25_the_policy_is_no_longer_fulfilled(mut world) {
-        waiting(&mut world);
-        world.say_scheduled(false);
-        let expected = format!("{ABORT}failed to validate the updateRun: policy snapshot `{}-0` not fully scheduled yet", world.key.name);
-        check_abort(&mut world, "UR-25", &expected, Remedy::WaitForScheduling);
+    fn ur_25_the_policy_is_no_longer_fulfilled(mut fixture) {
+        waiting(&mut fixture);
+        fixture.set_scheduled(false);
+        let expected = format!("{ABORT}failed to validate the updateRun: policy snapshot `{}-0` not fully scheduled yet", fixture.key.name);
+        check_abort(&mut fixture, "UR-25", &expected, Remedy::WaitForScheduling);
     }
 
-    fn ur_26_the_number_of_clusters_changes(mut world) {
-        world.policies.clear();
-        world.set_policy(0, "{placementType: PickN, numberOfClusters: 3}");
-        world.number_of_clusters("3");
-        waiting(&mut world);
-        world.number_of_clusters("4");
-        check_abort(&mut world, "UR-26", &format!("{ABORT}the cluster count initialized in the updateRun is outdated, latest: 4, recorded: 3"), Remedy::NewRun);
+    fn ur_26_the_number_of_clusters_changes(mut fixture) {
+        fixture.policies.clear();
+        fixture.set_policy(0, "{placementType: PickN, numberOfClusters: 3}");
+        fixture.number_of_clusters("3");
+        waiting(&mut fixture);
+        fixture.number_of_clusters("4");
+        check_abort(&mut fixture, "UR-26", &format!("{ABORT}the cluster count initialized in the updateRun is outdated, latest: 4, recorded: 3"), Remedy::NewRun);
     }
 
-    fn ur_27_a_cluster_joins(mut world) {
-        waiting(&mut world);
-        let mut nowhere = world.clone();
-        world.join("member4 env=prod");
-        check_abort(&mut world, "UR-27", &format!("{ABORT}the number of clusters in index `1` stage has changed, new: 2, existing: 1"), Remedy::NewRun);
+    fn ur_27_a_cluster_joins(mut fixture) {
+        waiting(&mut fixture);
+        let mut nowhere = fixture.clone();
+        fixture.join("member4 env=prod");
+        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the number of clusters in index `1` stage has changed, new: 2, existing: 1"), Remedy::NewRun);
         nowhere.join("member4 env=none");
-        check_abort(&mut nowhere, "UR-27", &format!("{USER}some clusters are not placed in any stage, total 1, showing up to 10: member4"), Remedy::MendClusterLabels);
+        check_abort(&mut nowhere, "UR-27", &format!("{USER}some clusters are not placed in any stage, total 1, showing up to 10: member4"), Remedy::FixClusterLabels);
     }
 
-    fn ur_27_a_cluster_leaves_even_one_of_a_finished_stage(mut world) {
-        waiting(&mut world);
-        world.deselect("member1");
-        check_abort(&mut world, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
+    fn ur_27_a_cluster_leaves_even_one_of_a_finished_stage(mut fixture) {
+        waiting(&mut fixture);
+        fixture.deselect("member1");
+        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
     }
 
-    fn ur_27_the_order_of_a_stage_changes(mut world) {
-        waiting(&mut world);
-        let mut unsorted = world.clone();
-        world.label("member1", "env=staging order=3");
-        check_abort(&mut world, "UR-27", &format!("{ABORT}the `0` cluster in the `0` stage has changed, new: member2, existing: member1"), Remedy::NewRun);
+    fn ur_27_the_order_of_a_stage_changes(mut fixture) {
+        waiting(&mut fixture);
+        let mut unsorted = fixture.clone();
+        fixture.label("member1", "env=staging order=3");
+        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the `0` cluster in the `0` stage has changed, new: member2, existing: member1"), Remedy::NewRun);
         unsorted.label("member1", "env=staging");
         let expected = format!("{USER}the sorting label `order:` on cluster `member1` is not valid: strconv.Atoi: parsing \"\": invalid syntax");
-        check_abort(&mut unsorted, "UR-27", &expected, Remedy::MendClusterLabels);
+        check_abort(&mut unsorted, "UR-27", &expected, Remedy::FixClusterLabels);
     }
 
-    fn ur_27_a_cluster_moves_to_another_stage(mut world) {
-        waiting(&mut world);
-        world.label("member2", "env=prod");
-        check_abort(&mut world, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
+    fn ur_27_a_cluster_moves_to_another_stage(mut fixture) {
+        waiting(&mut fixture);
+        fixture.label("member2", "env=prod");
+        check_abort(&mut fixture, "UR-27", &format!("{ABORT}the number of clusters in index `0` stage has changed, new: 1, existing: 2"), Remedy::NewRun);
     }
 
-    fn ur_27_a_binding_that_leaves_was_not_recorded(mut world) {
-        waiting(&mut world);
-        world.join("member9 env=none");
-        world.deselect("member9");
-        check_abort(&mut world, "UR-27", &format!("{ABORT}unexpected behavior which cannot be handled by the controller: the cluster `member9` to be deleted is not in the delete stage"), Remedy::NewRun);
+    fn ur_27_a_binding_that_leaves_was_not_recorded(mut fixture) {
+        waiting(&mut fixture);
+        fixture.join("member9 env=none");
+        fixture.deselect("member9");
+        check_abort(&mut fixture, "UR-27", &format!("{ABORT}unexpected behavior which cannot be handled by the controller: the cluster `member9` to be deleted is not in the delete stage"), Remedy::NewRun);
     }
 
-    fn ur_28_the_apply_strategy_changes(mut world) {
-        waiting(&mut world);
-        world.edit_placement(|spec| spec["strategy"]["applyStrategy"] = json!({"type": "ServerSideApply"}));
-        let plan = world.run(RUN);
+    fn ur_28_the_apply_strategy_changes(mut fixture) {
+        waiting(&mut fixture);
+        fixture.edit_placement(|spec| spec["strategy"]["applyStrategy"] = json!({"type": "ServerSideApply"}));
+        let plan = fixture.run(RUN);
         assert_eq!(plan.report.blockers[0].remedy, Remedy::NewRun);
         expect![[r#"cannot continue the updateRun: failed to process the request due to a client error: the applyStrategy in the updateRun is outdated, latest: {"comparisonOption":"PartialComparison","whenToApply":"Always","type":"ServerSideApply","serverSideApplyConfig":{"force":false},"whenToTakeOver":"Always"}, recorded: {"comparisonOption":"PartialComparison","whenToApply":"Always","type":"ClientSideApply","whenToTakeOver":"Always"}"#]]
-            .assert_eq(&message(world.status(RUN), "Succeeded"));
+            .assert_eq(&message(fixture.status(RUN), "Succeeded"));
     }
 
-    fn ur_29_somebody_elses_approval_request_has_our_name(mut world) {
-        waiting(&mut world);
-        world.approvals[0].spec.target_stage = "canary".to_owned();
-        let plan = world.run(RUN);
-        let (request, run) = (world.key_of("example-run-before-prod"), world.key_of(RUN));
+    fn ur_29_a_foreign_approval_request_has_our_name(mut fixture) {
+        waiting(&mut fixture);
+        fixture.approvals[0].spec.target_stage = "canary".to_owned();
+        let plan = fixture.run(RUN);
+        let (request, run) = (fixture.key_of("example-run-before-prod"), fixture.key_of(RUN));
         let expected = format!("{ABORT}unexpected behavior which cannot be handled by the controller: the approval request task `{request}` is targeting update run `{run}` and stage `canary`, want target update run `{run} and stage `prod`");
-        assert_eq!(message(world.status(RUN), "Succeeded"), expected);
+        assert_eq!(message(fixture.status(RUN), "Succeeded"), expected);
         assert_eq!(plan.report.blockers[0].remedy, Remedy::DeleteForeignRequest);
         // An abort in a stage marks the stage too.
-        assert_eq!(world.status(RUN).stages_status[1].conditions[1].message, expected);
+        assert_eq!(fixture.status(RUN).stages_status[1].conditions[1].message, expected);
     }
 
-    fn ur_30_a_status_that_no_run_can_have(mut world) {
-        waiting(&mut world);
-        let status = world.runs.get_mut(RUN).unwrap().status.as_mut().unwrap();
+    fn ur_30_a_status_that_no_run_can_have(mut fixture) {
+        waiting(&mut fixture);
+        let status = fixture.runs.get_mut(RUN).unwrap().status.as_mut().unwrap();
         status.deletion_stage_status = None;
-        let plan = world.run(RUN);
+        let plan = fixture.run(RUN);
         assert_eq!(plan.report.blockers[0].remedy, Remedy::ReportBug);
         let expected = format!("{ABORT}unexpected behavior which cannot be handled by the controller: the updateRun has nil deletionStageStatus");
-        assert_eq!(message(world.status(RUN), "Succeeded"), expected);
+        assert_eq!(message(fixture.status(RUN), "Succeeded"), expected);
     }
 
-    fn ur_30_every_impossible_order_of_stages_is_named(mut world) {
-        waiting(&mut world);
+    fn ur_30_every_impossible_order_of_stages_is_named(mut fixture) {
+        waiting(&mut fixture);
         let unexpected = format!("{ABORT}unexpected behavior which cannot be handled by the controller: ");
         let check = |edit: &dyn Fn(&mut fleet_api::types::UpdateRunStatus), expected: &str| {
-            let mut world = world.clone();
-            edit(world.runs.get_mut(RUN).unwrap().status.as_mut().unwrap());
-            drop(world.run(RUN));
-            assert_eq!(message(world.status(RUN), "Succeeded"), expected);
+            let mut fixture = fixture.clone();
+            edit(fixture.runs.get_mut(RUN).unwrap().status.as_mut().unwrap());
+            drop(fixture.run(RUN));
+            assert_eq!(message(fixture.status(RUN), "Succeeded"), expected);
         };
         check(&|status| status.stages_status.swap(0, 1), &format!("{ABORT}index `0` stage name in the updateRun has changed, new: staging, existing: prod"));
         check(&|status| status.stages_status.clear(), &format!("{unexpected}the updateRun has nil stagesStatus"));
@@ -321,22 +321,22 @@ both_scopes! {
         );
     }
 
-    fn ur_80_a_pinned_index_brings_old_content_and_an_omitted_one_what_is_there_now(mut world) {
-        world.join("member1 env=staging, member2 env=prod");
-        drop(world.start(Run));
-        world.finish(RUN);
-        world.hub.set("1");
-        world.create_run("newest", "", Run);
-        world.finish("newest");
-        assert_eq!(world.status("newest").resource_snapshot_index_used, "1");
-        world.create_run("pinned", "0", Run);
-        world.finish("pinned");
-        assert_eq!(world.status("pinned").resource_snapshot_index_used, "0");
-        let snapshot = format!("{}-0-snapshot", world.key.name);
-        assert!(world.bindings.iter().all(|binding| binding.spec.resource_snapshot_name == snapshot));
-        // Pinning moves no mark, and content that was captured already is not captured again.
-        world.create_run("again", "", Run);
-        world.finish("again");
-        assert_eq!((world.status("again").resource_snapshot_index_used.as_str(), world.snapshots.len()), ("1", 2));
+    fn ur_80_a_pinned_index_brings_old_content_and_an_omitted_one_what_is_there_now(mut fixture) {
+        fixture.join("member1 env=staging, member2 env=prod");
+        drop(fixture.start(Run));
+        fixture.finish(RUN);
+        fixture.hub.set("1");
+        fixture.create_run("newest", "", Run);
+        fixture.finish("newest");
+        assert_eq!(fixture.status("newest").resource_snapshot_index_used, "1");
+        fixture.create_run("pinned", "0", Run);
+        fixture.finish("pinned");
+        assert_eq!(fixture.status("pinned").resource_snapshot_index_used, "0");
+        let snapshot = format!("{}-0-snapshot", fixture.key.name);
+        assert!(fixture.bindings.iter().all(|binding| binding.spec.resource_snapshot_name == snapshot));
+        // An explicit index does not change the latest label, and existing snapshots are not created again.
+        fixture.create_run("again", "", Run);
+        fixture.finish("again");
+        assert_eq!((fixture.status("again").resource_snapshot_index_used.as_str(), fixture.snapshots.len()), ("1", 2));
     }
 }

@@ -1,7 +1,5 @@
-//! A binding and all that belongs to it, in which plans are carried out, and the other controllers, the API server and
-//! the member are played by hand.
-//!
-//! Decides nothing that a plan decides.
+//! A binding with its related objects. Plans are executed; the fixture acts as the other controllers, the API server
+//! and the member.
 
 use fleet_api::conditions::binding::BindingRolloutStarted;
 use fleet_api::conditions::{ConditionState, put};
@@ -18,12 +16,14 @@ use serde_json::{Value, json};
 use crate::overrides::tests::fixture::{KnownKinds, Member, Overrides, apply_strategy};
 use crate::placement::{NewPart, NewResourceSnapshot, ResourceSnapshotFacts};
 use crate::plan::lint;
-use crate::workgen::{BindingFacts, Content, Observed, Plan, ReportBack, Start, WorkFacts, Write, needs_content, plan};
+use crate::workgen::{
+    BindingFacts, ContentDepth, Observed, Plan, ReportBack, RolloutStart, WorkFacts, Write, needs_content, plan,
+};
 
 pub(crate) const START: &str = "2026-11-15T12:00:00Z";
 
 #[derive(Debug, Clone)]
-pub(crate) struct World<S: Scope> {
+pub(crate) struct WorkgenFixture<S: Scope> {
     pub(crate) key: PlacementKey,
     pub(crate) namespace: MemberNamespace,
     pub(crate) binding: Obj<Binding, S>,
@@ -34,17 +34,17 @@ pub(crate) struct World<S: Scope> {
     pub(crate) member: Option<Member>,
     pub(crate) leaving: bool,
     pub(crate) report_back: ReportBack,
-    pub(crate) start: Start,
-    pub(crate) refusal: Option<String>,
-    /// Whether the member's agent keeps Works that are deleted.
+    pub(crate) start: RolloutStart,
+    pub(crate) rejection: Option<String>,
+    /// Whether the member agent's finalizer blocks the deletion of Works.
     pub(crate) member_is_stuck: bool,
     pub(crate) now: Timestamp,
 }
 
-pub(crate) type ClusterWorld = World<Cluster>;
-pub(crate) type NamespacedWorld = World<Namespaced>;
+pub(crate) type ClusterWorld = WorkgenFixture<Cluster>;
+pub(crate) type NamespacedWorld = WorkgenFixture<Namespaced>;
 
-impl<S: Scope> World<S> {
+impl<S: Scope> WorkgenFixture<S> {
     /// A Scheduled binding of the placement for cluster `c1`.
     pub(crate) fn new(key: &str) -> Self {
         let key = PlacementKey::parse(key).unwrap();
@@ -65,22 +65,22 @@ impl<S: Scope> World<S> {
             member: Some(Member::parse("c1 region=eu")),
             leaving: false,
             report_back: ReportBack::As(None),
-            start: Start::SaidByRollout,
-            refusal: None,
+            start: RolloutStart::SetByRollout,
+            rejection: None,
             member_is_stuck: false,
             now: START.parse().unwrap(),
         }
     }
 
-    /// A binding that has these resources, all in one snapshot of index 0.
+    /// A binding with these resources, all in one snapshot with index 0.
     pub(crate) fn with(key: &str, resources: &[EmbeddedObject]) -> Self {
-        let mut world = Self::new(key);
-        world.freeze(0, &[resources]);
-        world.bind(0);
-        world
+        let mut fixture = Self::new(key);
+        fixture.freeze(0, &[resources]);
+        fixture.bind(0);
+        fixture
     }
 
-    /// Adds a group of snapshots, the latest one, a snapshot per part.
+    /// Adds the latest group of snapshots, one snapshot per part.
     pub(crate) fn freeze(&mut self, index: u32, parts: &[&[EmbeddedObject]]) {
         for old in &mut self.snapshots {
             old.metadata.labels.as_mut().unwrap().remove(labels::IS_LATEST_SNAPSHOT);
@@ -105,23 +105,23 @@ impl<S: Scope> World<S> {
         }
     }
 
-    /// Takes all snapshots of a group away, as history does.
+    /// Deletes all snapshots of a group, as the history limit does.
     pub(crate) fn forget(&mut self, index: u32) {
         let index = index.to_string();
         self.snapshots.retain(|one| one.metadata.labels.as_ref().unwrap()[labels::RESOURCE_INDEX] != index);
     }
 
-    /// Plays the rollout: the binding gets a snapshot, and it is said that this has started.
+    /// Acts as the rollout: sets a snapshot and RolloutStarted.
     pub(crate) fn bind(&mut self, index: u32) {
         let name = format!("{}-{index}-snapshot", self.key.name);
         self.change_binding(|binding| {
             binding.spec.state = BindingState::Bound;
             binding.spec.resource_snapshot_name = name;
         });
-        self.say_started(&BindingRolloutStarted::Started);
+        self.set_rollout_started(&BindingRolloutStarted::Started);
     }
 
-    /// Pins override snapshots: names of the cluster's, and `namespace/name`.
+    /// Sets the override snapshots: `name` or `namespace/name`.
     pub(crate) fn pin(&mut self, names: &str) {
         let (namespaced, cluster): (Vec<&str>, Vec<&str>) =
             names.split_whitespace().partition(|name| name.contains('/'));
@@ -133,7 +133,7 @@ impl<S: Scope> World<S> {
             binding.spec.cluster_resource_override_snapshots = Some(cluster.into_iter().map(str::to_owned).collect());
             binding.spec.resource_override_snapshots = Some(namespaced.into_iter().map(pin).collect());
         });
-        self.say_started(&BindingRolloutStarted::Started);
+        self.set_rollout_started(&BindingRolloutStarted::Started);
     }
 
     /// Any change of the binding's spec.
@@ -142,7 +142,7 @@ impl<S: Scope> World<S> {
         self.binding.metadata.generation = Some(self.binding.generation() + 1);
     }
 
-    pub(crate) fn say_started(&mut self, state: &BindingRolloutStarted) {
+    pub(crate) fn set_rollout_started(&mut self, state: &BindingRolloutStarted) {
         let generation = self.binding.generation();
         let status = self.binding.status.get_or_insert_default();
         put(&mut status.conditions, state.finding(generation), self.now);
@@ -151,7 +151,7 @@ impl<S: Scope> World<S> {
     pub(crate) fn apply_strategy(&mut self, text: &str) {
         let strategy = apply_strategy(text);
         self.change_binding(|binding| binding.spec.apply_strategy = Some(strategy));
-        self.say_started(&BindingRolloutStarted::Started);
+        self.set_rollout_started(&BindingRolloutStarted::Started);
     }
 
     pub(crate) fn pass(&mut self, seconds: i64) {
@@ -171,29 +171,29 @@ impl<S: Scope> World<S> {
             namespace: &self.namespace,
             works: self.works.iter().map(WorkFacts::of).collect(),
             snapshots: self.snapshots.iter().map(ResourceSnapshotFacts::of).collect(),
-            content: Content::Whole,
+            content: ContentDepth::Whole,
             overrides: self.overrides.facts(),
             report_back: self.report_back,
             start: self.start,
-            refusal: self.refusal.as_deref(),
+            rejection: self.rejection.as_deref(),
             scopes: &KnownKinds,
         }
     }
 
-    /// The plan, made with no more content than it says it needs.
+    /// The plan, with the content only if the plan needs it.
     pub(crate) fn plan(&self) -> Plan {
         let mut observed = self.observe();
         let whole = plan(&observed, self.now);
         assert_eq!(lint(&whole), Vec::<String>::new());
         if !needs_content(&observed) {
-            observed.content = Content::Identities;
+            observed.content = ContentDepth::Identities;
             assert_eq!(plan(&observed, self.now), whole);
         }
         whole
     }
 
-    /// Plans and carries out until nothing is left to do; gives the first plan. What a second plan adds is only what the
-    /// API server decides: whether a written Work is another one than before.
+    /// Plans and executes until nothing is left to do; returns the first plan. A second plan differs only because the
+    /// API server decides whether a written Work has changed.
     pub(crate) fn run(&mut self) -> Plan {
         let first = self.plan();
         self.apply(&first);
@@ -205,7 +205,7 @@ impl<S: Scope> World<S> {
         first
     }
 
-    /// As `run`, where only the world matters.
+    /// Like `run`, without the plan.
     pub(crate) fn settle(&mut self) {
         drop(self.run());
     }
@@ -223,8 +223,8 @@ impl<S: Scope> World<S> {
         let place =
             |works: &[Work], name: &str| works.iter().position(|one| one.metadata.name.as_deref() == Some(name));
         match write {
-            Write::HoldBinding => self.binding.metadata.finalizers = Some(vec![finalizers::WORK.to_owned()]),
-            Write::ReleaseBinding => self.binding.metadata.finalizers = None,
+            Write::AddFinalizer => self.binding.metadata.finalizers = Some(vec![finalizers::WORK.to_owned()]),
+            Write::RemoveFinalizer => self.binding.metadata.finalizers = None,
             Write::CreateWork(new) => {
                 assert_eq!(place(&self.works, &new.name), None, "the API server refuses a second {}", new.name);
                 let mut object = new.clone().into_object();
@@ -265,9 +265,9 @@ impl<S: Scope> World<S> {
         self.binding.status.as_ref().unwrap()
     }
 
-    /// Plays the member: what it says of a Work as it is now, `Applied Available=False` for instance, with an entry per
-    /// manifest that says the same.
-    pub(crate) fn member_says(&mut self, work: &str, words: &str) {
+    /// Acts as the member: sets conditions of a Work such as `Applied Available=False`, and the same ones for each
+    /// manifest.
+    pub(crate) fn report_work(&mut self, work: &str, words: &str) {
         let work = self.work(work);
         let generation = work.generation();
         let conditions: Vec<Value> = words.split_whitespace().map(|word| condition(word, generation)).collect();
@@ -293,15 +293,15 @@ impl<S: Scope> World<S> {
         });
     }
 
-    /// The member says the same of every Work.
-    pub(crate) fn all_say(&mut self, words: &str) {
+    /// Sets the same conditions for every Work.
+    pub(crate) fn report_all(&mut self, words: &str) {
         let names: Vec<String> = self.works.iter().filter_map(|work| work.metadata.name.clone()).collect();
         for name in names {
-            self.member_says(&name, words);
+            self.report_work(&name, words);
         }
     }
 
-    /// What the member says of one manifest.
+    /// Sets the conditions of one manifest.
     pub(crate) fn of_manifest(&mut self, work: &str, manifest: &str, change: impl FnOnce(&mut ManifestCondition)) {
         let status = self.work(work).status.as_mut().unwrap();
         let found = status.manifest_conditions.iter_mut().find(|one| one.identifier.name == manifest);
@@ -352,12 +352,12 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// The mark of the latest snapshot is on the newest group only.
+/// Only the newest group has the latest label.
 #[test]
 fn the_newest_group_is_the_latest() {
-    let mut world = ClusterWorld::new("web");
-    world.freeze(0, &[&[]]);
-    world.freeze(1, &[&[], &[]]);
+    let mut fixture = ClusterWorld::new("web");
+    fixture.freeze(0, &[&[]]);
+    fixture.freeze(1, &[&[], &[]]);
     let marked = |one: &Obj<Snapshot, Cluster>| {
         one.metadata
             .labels
@@ -366,8 +366,9 @@ fn the_newest_group_is_the_latest() {
             .get(labels::IS_LATEST_SNAPSHOT)
             .is_some_and(|word| word == label_values::TRUE)
     };
-    let names: Vec<_> = world.snapshots.iter().filter(|one| marked(one)).map(|one| one.metadata.name.clone()).collect();
+    let names: Vec<_> =
+        fixture.snapshots.iter().filter(|one| marked(one)).map(|one| one.metadata.name.clone()).collect();
     assert_eq!(names, [Some("web-1-snapshot".to_owned())]);
-    let count = &world.snapshots[1].metadata.annotations.as_ref().unwrap()[annotations::NUMBER_OF_RESOURCE_SNAPSHOTS];
+    let count = &fixture.snapshots[1].metadata.annotations.as_ref().unwrap()[annotations::NUMBER_OF_RESOURCE_SNAPSHOTS];
     assert_eq!(count, "2");
 }

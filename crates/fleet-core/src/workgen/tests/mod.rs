@@ -1,4 +1,4 @@
-//! Tests of the work generator's decisions: scenarios by number, then what holds for every plan.
+//! Tests of the work generator: scenarios by number, then properties of every plan.
 
 mod fixture;
 mod properties;

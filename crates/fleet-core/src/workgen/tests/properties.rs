@@ -1,5 +1,5 @@
-//! What holds for every plan, over random contents, overrides and histories: it leaves nothing to do, it may be cut
-//! short anywhere, and it depends on nothing but the facts.
+//! Properties of every plan, over random contents, overrides and histories: it is idempotent, it may stop after any
+//! write, and it depends only on its input.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use fleet_api::types::{BindingState, EmbeddedObject};
 use fleet_api::well_known::labels;
 use proptest::prelude::*;
 
-use super::fixture::{ClusterWorld, NamespacedWorld, World};
+use super::fixture::{ClusterWorld, NamespacedWorld, WorkgenFixture};
 use super::render::{status_text, works_text};
 use crate::overrides::tests::fixture::{Overrides, annotate, bare, envelope, on_settings, on_shop, rule_for_all};
-use crate::workgen::{Outcome, Start, needs_content, plan};
+use crate::workgen::{RolloutStart, SyncOutcome, needs_content, plan};
 
 fn object() -> impl Strategy<Value = EmbeddedObject> {
     let plain =
@@ -40,7 +40,7 @@ fn parts() -> impl Strategy<Value = Vec<Vec<EmbeddedObject>>> {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// New content, and perhaps the binding moves to it.
+    /// New content, which the binding may get.
     Freeze(Vec<Vec<EmbeddedObject>>, bool),
     Pin(&'static str),
     Strategy(&'static str),
@@ -72,74 +72,75 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn take(world: &mut ClusterWorld, step: &Step, index: &mut u32) {
+fn take(fixture: &mut ClusterWorld, step: &Step, index: &mut u32) {
     match step {
         Step::Freeze(parts, bound) => {
             *index += 1;
             let parts: Vec<&[EmbeddedObject]> = parts.iter().map(Vec::as_slice).collect();
-            world.freeze(*index, &parts);
+            fixture.freeze(*index, &parts);
             if *bound {
-                world.bind(*index);
+                fixture.bind(*index);
             }
         }
-        Step::Pin(names) => world.pin(names),
-        Step::Strategy(text) => world.apply_strategy(text),
+        Step::Pin(names) => fixture.pin(names),
+        Step::Strategy(text) => fixture.apply_strategy(text),
         Step::MemberSays(place, words) => {
-            if let Some(name) = world.works.get(*place).and_then(|work| work.metadata.name.clone()) {
-                world.member_says(&name, words);
+            if let Some(name) = fixture.works.get(*place).and_then(|work| work.metadata.name.clone()) {
+                fixture.report_work(&name, words);
             }
         }
-        Step::LoseWork(place) if *place < world.works.len() => drop(world.works.remove(*place)),
+        Step::LoseWork(place) if *place < fixture.works.len() => drop(fixture.works.remove(*place)),
         Step::LoseWork(_) => {}
-        Step::ForgetSnapshots => world.snapshots.clear(),
-        Step::Touch => world.change_binding(|_| {}),
-        Step::HoldBack => world.say_started(&BindingRolloutStarted::HeldBack),
-        Step::Unschedule => world.change_binding(|binding| binding.spec.state = BindingState::Unscheduled),
-        Step::Stuck(stuck) => world.member_is_stuck = *stuck,
-        Step::Pass => world.pass(7),
+        Step::ForgetSnapshots => fixture.snapshots.clear(),
+        Step::Touch => fixture.change_binding(|_| {}),
+        Step::HoldBack => fixture.set_rollout_started(&BindingRolloutStarted::HeldBack),
+        Step::Unschedule => fixture.change_binding(|binding| binding.spec.state = BindingState::Unscheduled),
+        Step::Stuck(stuck) => fixture.member_is_stuck = *stuck,
+        Step::Pass => fixture.pass(7),
     }
 }
 
-/// A world after some history, with a step that no plan has seen yet.
-fn world() -> impl Strategy<Value = ClusterWorld> {
+/// A state after some history, with a step that no plan has observed yet.
+fn fixture() -> impl Strategy<Value = ClusterWorld> {
     (prop::collection::vec(step(), 1..9), any::<bool>()).prop_map(|(steps, says_itself)| {
-        let mut world = ClusterWorld::with("web", &[]);
+        let mut fixture = ClusterWorld::with("web", &[]);
         if says_itself {
-            world.start = Start::MeantByBinding;
+            fixture.start = RolloutStart::ImpliedByBinding;
         }
-        world.overrides = Overrides::default()
+        fixture.overrides = Overrides::default()
             .cro("a-0", &on_shop(&annotate("a", "b")))
             .cro("fails-0", &on_shop(&rule_for_all("{op: remove, path: /data/x}")))
             .ro("shop/b-0", &on_settings("{clusterSelector: {clusterSelectorTerms: []}, overrideType: Delete}"));
         let mut index = 0;
         for step in &steps {
-            world.settle();
-            take(&mut world, step, &mut index);
+            fixture.settle();
+            take(&mut fixture, step, &mut index);
         }
-        world
+        fixture
     })
 }
 
-/// Where a world stands.
-fn place(world: &ClusterWorld) -> String {
-    let status = world.binding.status.as_ref().map(status_text);
-    let generations: Vec<_> = world.works.iter().map(|work| (&work.metadata.name, work.metadata.generation)).collect();
-    format!("{}\n{generations:?}\n{status:?}\n{:?}", works_text(world), world.binding.metadata.finalizers)
+/// The state without times.
+fn place(fixture: &ClusterWorld) -> String {
+    let status = fixture.binding.status.as_ref().map(status_text);
+    let generations: Vec<_> =
+        fixture.works.iter().map(|work| (&work.metadata.name, work.metadata.generation)).collect();
+    format!("{}\n{generations:?}\n{status:?}\n{:?}", works_text(fixture), fixture.binding.metadata.finalizers)
 }
 
-fn check_every_prefix(world: &ClusterWorld) -> Result<(), TestCaseError> {
-    let whole = world.plan();
-    let mut end = world.clone();
+fn check_every_prefix(fixture: &ClusterWorld) -> Result<(), TestCaseError> {
+    let whole = fixture.plan();
+    let mut end = fixture.clone();
     end.settle();
-    let mut cut_short = world.clone();
+    let mut cut_short = fixture.clone();
     for write in &whole.writes {
         cut_short.write(write);
         let mut resumed = cut_short.clone();
         resumed.settle();
         prop_assert_eq!(place(&resumed), place(&end), "after {:?}", write);
     }
-    // An interim status may never be written, and nothing is lost.
-    let mut held_back = world.clone();
+    // A deferrable status may never be written, and nothing is lost.
+    let mut held_back = fixture.clone();
     for write in &whole.writes {
         held_back.write(write);
     }
@@ -152,58 +153,58 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn a_plan_leaves_nothing_to_do(mut world in world()) {
-        let plan = world.plan();
-        world.apply(&plan);
-        let again = world.plan();
+    fn a_plan_leaves_nothing_to_do(mut fixture in fixture()) {
+        let plan = fixture.plan();
+        fixture.apply(&plan);
+        let again = fixture.plan();
         prop_assert!(again.writes.is_empty(), "{:#?}", again);
-        // Whether a written Work differs from what it was, the API server says; that alone may change the status.
+        // The API server decides whether a written Work has changed; only that may change the status.
         let wrote_works = plan.writes.iter().any(|write| write.work().is_some());
         prop_assert!(again.status.is_none() || wrote_works, "{:#?}", again);
-        world.apply(&again);
-        world.pass(100_000);
-        prop_assert!(world.plan().is_idle(), "{:#?}", world.plan());
-        if again.report.outcome == Outcome::Complete {
-            prop_assert!(!needs_content(&world.observe()));
+        fixture.apply(&again);
+        fixture.pass(100_000);
+        prop_assert!(fixture.plan().is_idle(), "{:#?}", fixture.plan());
+        if again.report.outcome == SyncOutcome::Complete {
+            prop_assert!(!needs_content(&fixture.observe()));
         }
     }
 
     #[test]
-    fn a_plan_may_be_cut_short_after_any_write(mut world in world()) {
-        check_every_prefix(&world)?;
-        world.settle();
-        world.delete();
-        check_every_prefix(&world)?;
+    fn a_plan_may_be_cut_short_after_any_write(mut fixture in fixture()) {
+        check_every_prefix(&fixture)?;
+        fixture.settle();
+        fixture.delete();
+        check_every_prefix(&fixture)?;
     }
 
     #[test]
     fn the_order_of_the_facts_does_not_matter(
-        (world, works, snapshots) in world().prop_flat_map(|world| {
-            let works = Just(world.works.clone()).prop_shuffle();
-            let snapshots = Just(world.snapshots.clone()).prop_shuffle();
-            (Just(world), works, snapshots)
+        (fixture, works, snapshots) in fixture().prop_flat_map(|fixture| {
+            let works = Just(fixture.works.clone()).prop_shuffle();
+            let snapshots = Just(fixture.snapshots.clone()).prop_shuffle();
+            (Just(fixture), works, snapshots)
         })
     ) {
-        let shuffled = World { snapshots, works, ..world.clone() };
+        let shuffled = WorkgenFixture { snapshots, works, ..fixture.clone() };
         let mut observed = shuffled.observe();
         observed.overrides.reverse();
-        prop_assert_eq!(plan(&observed, world.now), world.plan());
+        prop_assert_eq!(plan(&observed, fixture.now), fixture.plan());
     }
 
     #[test]
-    fn a_work_says_what_it_was_made_from_and_no_work_is_left_over(mut world in world()) {
-        let plan = world.run();
-        if matches!(plan.report.outcome, Outcome::Failed(_) | Outcome::AwaitingRollout) {
+    fn a_work_names_its_source_and_no_work_is_left_over(mut fixture in fixture()) {
+        let plan = fixture.run();
+        if matches!(plan.report.outcome, SyncOutcome::Failed(_) | SyncOutcome::AwaitingRollout) {
             return Ok(());
         }
-        let Some(master) = world.snapshots.iter().find(|one| one.metadata.name.as_ref() == Some(&world.binding.spec.resource_snapshot_name)) else {
+        let Some(master) = fixture.snapshots.iter().find(|one| one.metadata.name.as_ref() == Some(&fixture.binding.spec.resource_snapshot_name)) else {
             return Ok(());
         };
         let index = &master.metadata.labels.as_ref().unwrap()[labels::RESOURCE_INDEX];
-        let group = world.snapshots.iter().filter(|one| &one.metadata.labels.as_ref().unwrap()[labels::RESOURCE_INDEX] == index);
+        let group = fixture.snapshots.iter().filter(|one| &one.metadata.labels.as_ref().unwrap()[labels::RESOURCE_INDEX] == index);
         let resources: Vec<_> = group.clone().flat_map(|one| &one.spec.selected_resources).collect();
         let envelopes = resources.iter().filter(|one| one.kind().ends_with("Envelope")).count();
-        let live: Vec<_> = world.works.iter().filter(|work| work.metadata.deletion_timestamp.is_none()).collect();
+        let live: Vec<_> = fixture.works.iter().filter(|work| work.metadata.deletion_timestamp.is_none()).collect();
         prop_assert_eq!(live.len(), group.count() + envelopes);
         for work in live {
             prop_assert_eq!(&work.metadata.labels.as_ref().unwrap()[labels::PARENT_RESOURCE_SNAPSHOT_INDEX], index);
@@ -222,7 +223,7 @@ fn both_scopes_are_served_alike() {
         let renamed = works_text(&namespaced).replace("shop.web-", "web-");
         assert_eq!(works_text(&cluster), renamed);
         assert_eq!(status_text(cluster.status()), status_text(namespaced.status()).replace("shop.web-", "web-"));
-        cluster.all_say("Applied Available");
-        namespaced.all_say("Applied Available");
+        cluster.report_all("Applied Available");
+        namespaced.report_all("Applied Available");
     }
 }

@@ -7,18 +7,18 @@ use fleet_api::kinds::Scope;
 use fleet_api::types::{EmbeddedObject, ResourceBindingStatus, ResourceIdentifier};
 use fleet_api::well_known::labels;
 
-use super::fixture::World;
+use super::fixture::WorkgenFixture;
 use crate::envelope::reference;
 use crate::workgen::{Plan, Write};
 
-/// The writes of a plan, one a line, and what it came to.
+/// The writes of a plan, one per line, and its outcome.
 pub(crate) fn plan_text(plan: &Plan) -> String {
     let mut text = String::new();
     for write in &plan.writes {
         writeln!(text, "{}", write_text(write)).unwrap();
     }
     if let Some(new) = &plan.status {
-        writeln!(text, "status{}", if new.interim { " (interim)" } else { "" }).unwrap();
+        writeln!(text, "status{}", if new.deferrable { " (deferrable)" } else { "" }).unwrap();
     }
     write!(text, "{:?}", plan.report.outcome).unwrap();
     text
@@ -26,8 +26,8 @@ pub(crate) fn plan_text(plan: &Plan) -> String {
 
 fn write_text(write: &Write) -> String {
     match write {
-        Write::HoldBinding => "hold binding".to_owned(),
-        Write::ReleaseBinding => "release binding".to_owned(),
+        Write::AddFinalizer => "hold binding".to_owned(),
+        Write::RemoveFinalizer => "release binding".to_owned(),
         Write::CreateWork(new) => format!("create {}: {}", new.name, manifests_text(&new.manifests)),
         Write::ChangeWork(change) => match &change.content {
             Some(content) => format!("change {}: {}", change.name, manifests_text(&content.manifests)),
@@ -43,10 +43,10 @@ fn manifests_text(manifests: &[EmbeddedObject]) -> String {
     if manifests.is_empty() { "nothing".to_owned() } else { manifests.iter().map(text).collect::<Vec<_>>().join(", ") }
 }
 
-/// The Works that are there with what they hold, `-` before those that are going.
-pub(crate) fn works_text<S: Scope>(world: &World<S>) -> String {
+/// The Works with their content; `-` marks those that are being deleted.
+pub(crate) fn works_text<S: Scope>(fixture: &WorkgenFixture<S>) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for work in &world.works {
+    for work in &fixture.works {
         let going = if work.metadata.deletion_timestamp.is_some() { "-" } else { "" };
         let index = &work.metadata.labels.as_ref().unwrap()[labels::PARENT_RESOURCE_SNAPSHOT_INDEX];
         let name = work.metadata.name.as_deref().unwrap();

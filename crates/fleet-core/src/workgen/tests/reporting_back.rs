@@ -1,4 +1,4 @@
-//! Which statuses come back to the hub.
+//! Which statuses are copied to the hub.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use super::render::resource_text;
 use crate::overrides::ResourceKey;
 use crate::overrides::tests::fixture::{bare, envelope, resource};
 use crate::plan::lint;
-use crate::workgen::report_back::{self, Copying, Observed, Outcome, Plan, Write, wanted};
+use crate::workgen::report_back::{self, CopyResult, Observed, Plan, ReportBackOutcome, Write, resources_to_read};
 use crate::workgen::{BindingFacts, ReportBack, WorkFacts};
 
-/// A hub with originals, of which one cluster has copies.
+/// A hub with original resources that are placed on one cluster.
 #[derive(Debug, Clone)]
-struct World {
+struct ReportBackFixture {
     spec: PlacementSpec,
     selected: Vec<ResourceIdentifier>,
     originals: Vec<EmbeddedObject>,
@@ -42,7 +42,7 @@ fn identifier(object: &EmbeddedObject) -> ResourceIdentifier {
     ResourceIdentifier { group, version, kind, name, namespace, envelope: None }
 }
 
-impl World {
+impl ReportBackFixture {
     fn new(spec_text: &str) -> Self {
         let originals = vec![bare("Deployment shop/web"), bare("ConfigMap shop/settings")];
         let spec = spec(spec_text);
@@ -50,11 +50,11 @@ impl World {
         let strategy: Option<ReportBackStrategy> = spec.strategy.as_ref().unwrap().report_back_strategy;
         member.report_back = ReportBack::As(strategy);
         member.settle();
-        member.all_say("Applied Available");
+        member.report_all("Applied Available");
         Self { spec, selected: originals.iter().map(identifier).collect(), originals, others: Vec::new(), member }
     }
 
-    /// Plays the member: it sends a status of the Deployment back.
+    /// Acts as the member: reports a status of the Deployment back.
     fn send(&mut self, status: Value) {
         let observed = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": status});
         self.member.of_manifest("web-work", "web", |manifest| {
@@ -74,7 +74,7 @@ impl World {
             works: self.member.works.iter().map(WorkFacts::of).collect(),
             originals: BTreeMap::new(),
         };
-        let wanted = wanted(&observed);
+        let wanted = resources_to_read(&observed);
         let originals = self.originals.iter().map(|one| (identifier(one), &one.0));
         observed.originals = originals.filter(|(resource, _)| wanted.contains(resource)).collect();
         let plan = report_back::plan(&observed, Timestamp::UNIX_EPOCH);
@@ -95,8 +95,9 @@ impl World {
     fn check(&mut self, expected: Expect) {
         let plan = self.run();
         let mut lines = vec![format!("{:?}", plan.report.outcome)];
-        let line =
-            |(resource, copying): &(ResourceIdentifier, Copying)| format!("{}: {copying:?}", resource_text(resource));
+        let line = |(resource, copying): &(ResourceIdentifier, CopyResult)| {
+            format!("{}: {copying:?}", resource_text(resource))
+        };
         lines.extend(plan.report.resources.iter().map(line));
         expected.assert_eq(&lines.join("\n"));
     }
@@ -104,97 +105,98 @@ impl World {
 
 #[test]
 fn a_status_comes_back_as_the_member_has_it() {
-    let mut world = World::new(MIRROR);
-    world.check(expect!["On"]);
+    let mut fixture = ReportBackFixture::new(MIRROR);
+    fixture.check(expect!["On"]);
     let status = json!({"replicas": 3, "conditions": [{"type": "Available"}]});
-    world.send(status.clone());
-    world.check(expect!["On\nDeployment shop/web: Written"]);
-    assert_eq!(world.originals[0]["status"], status);
-    assert_eq!(world.originals[1].get("status"), None);
-    world.check(expect!["On\nDeployment shop/web: Current"]);
-    world.send(json!({"replicas": 4}));
-    world.check(expect!["On\nDeployment shop/web: Written"]);
+    fixture.send(status.clone());
+    fixture.check(expect!["On\nDeployment shop/web: Written"]);
+    assert_eq!(fixture.originals[0]["status"], status);
+    assert_eq!(fixture.originals[1].get("status"), None);
+    fixture.check(expect!["On\nDeployment shop/web: Current"]);
+    fixture.send(json!({"replicas": 4}));
+    fixture.check(expect!["On\nDeployment shop/web: Written"]);
 }
 
 #[test]
 fn only_a_placement_that_asks_for_it_gets_it() {
     for (from, to) in [("type: Mirror", "type: Disabled"), ("OriginalResource", "WorkAPI")] {
-        let mut world = World::new(&MIRROR.replace(from, to));
-        world.send(json!({"replicas": 3}));
-        world.check(expect!["Off"]);
+        let mut fixture = ReportBackFixture::new(&MIRROR.replace(from, to));
+        fixture.send(json!({"replicas": 3}));
+        fixture.check(expect!["Off"]);
     }
 }
 
 #[test]
-fn the_placement_must_go_to_exactly_one_cluster() {
+fn the_placement_must_select_exactly_one_cluster() {
     let policies = [
-        ("placementType: PickN, numberOfClusters: 1", Outcome::On),
-        ("placementType: PickN, numberOfClusters: 2", Outcome::NotOneCluster),
-        ("placementType: PickFixed, clusterNames: [c1, c2]", Outcome::NotOneCluster),
-        ("placementType: PickAll", Outcome::NotOneCluster),
+        ("placementType: PickN, numberOfClusters: 1", ReportBackOutcome::On),
+        ("placementType: PickN, numberOfClusters: 2", ReportBackOutcome::NotOneCluster),
+        ("placementType: PickFixed, clusterNames: [c1, c2]", ReportBackOutcome::NotOneCluster),
+        ("placementType: PickAll", ReportBackOutcome::NotOneCluster),
     ];
     for (policy, expected) in policies {
-        let mut world = World::new(&MIRROR.replace("placementType: PickFixed, clusterNames: [c1]", policy));
-        world.send(json!({"replicas": 3}));
-        assert_eq!(world.plan().report.outcome, expected, "{policy}");
+        let mut fixture =
+            ReportBackFixture::new(&MIRROR.replace("placementType: PickFixed, clusterNames: [c1]", policy));
+        fixture.send(json!({"replicas": 3}));
+        assert_eq!(fixture.plan().report.outcome, expected, "{policy}");
     }
-    let mut world = World::new(MIRROR);
-    world.spec.policy = None;
-    assert_eq!(world.plan().report.outcome, Outcome::NotOneCluster);
+    let mut fixture = ReportBackFixture::new(MIRROR);
+    fixture.spec.policy = None;
+    assert_eq!(fixture.plan().report.outcome, ReportBackOutcome::NotOneCluster);
 }
 
 #[test]
 fn while_it_moves_from_one_cluster_to_another_nothing_comes_back() {
-    let mut world = World::new(MIRROR);
-    world.send(json!({"replicas": 3}));
-    let mut other = world.member.binding.clone();
+    let mut fixture = ReportBackFixture::new(MIRROR);
+    fixture.send(json!({"replicas": 3}));
+    let mut other = fixture.member.binding.clone();
     other.metadata.name = Some("web-c2-01234567".to_owned());
-    world.others.push(other);
-    world.check(expect!["AwaitingRollout"]);
-    world.member.binding.spec.state = BindingState::Unscheduled;
-    world.check(expect!["On"]);
-    assert_eq!(world.originals[0].get("status"), None, "the old cluster has no say any more");
+    fixture.others.push(other);
+    fixture.check(expect!["AwaitingRollout"]);
+    fixture.member.binding.spec.state = BindingState::Unscheduled;
+    fixture.check(expect!["On"]);
+    assert_eq!(fixture.originals[0].get("status"), None, "the old cluster has no say any more");
 }
 
 #[test]
 fn only_applied_works_count() {
     for words in ["Applied=False", ""] {
-        let mut world = World::new(MIRROR);
-        world.member.all_say(words);
-        world.send(json!({"replicas": 3}));
-        world.check(expect!["On"]);
+        let mut fixture = ReportBackFixture::new(MIRROR);
+        fixture.member.report_all(words);
+        fixture.send(json!({"replicas": 3}));
+        fixture.check(expect!["On"]);
     }
-    let mut world = World::new(MIRROR);
-    world.send(json!({"replicas": 3}));
-    world.member.work("web-work").metadata.generation = Some(9);
-    world.check(expect!["On"]);
+    let mut fixture = ReportBackFixture::new(MIRROR);
+    fixture.send(json!({"replicas": 3}));
+    fixture.member.work("web-work").metadata.generation = Some(9);
+    fixture.check(expect!["On"]);
 }
 
 #[test]
 fn only_what_is_selected_and_still_there_has_an_original() {
-    let mut world = World::new(MIRROR);
-    world.send(json!({"replicas": 3}));
-    world.originals.remove(0);
-    world.check(expect!["On\nDeployment shop/web: NoOriginal"]);
-    world.selected.clear();
-    world.check(expect!["On"]);
+    let mut fixture = ReportBackFixture::new(MIRROR);
+    fixture.send(json!({"replicas": 3}));
+    fixture.originals.remove(0);
+    fixture.check(expect!["On\nDeployment shop/web: NoOriginal"]);
+    fixture.selected.clear();
+    fixture.check(expect!["On"]);
 }
 
 #[test]
 fn what_came_in_an_envelope_has_no_original() {
-    let mut world = World::new(MIRROR);
+    let mut fixture = ReportBackFixture::new(MIRROR);
     let wrapped = envelope("ResourceEnvelope shop/env", &[bare("Deployment shop/web")]);
-    world.member.freeze(1, &[&[wrapped]]);
-    world.member.bind(1);
-    world.member.settle();
-    world.member.all_say("Applied Available");
-    let name = world.member.works[1].metadata.name.clone().unwrap();
-    world.member.of_manifest(&name, "web", |manifest| {
+    fixture.member.freeze(1, &[&[wrapped]]);
+    fixture.member.bind(1);
+    fixture.member.settle();
+    fixture.member.report_all("Applied Available");
+    let name = fixture.member.works[1].metadata.name.clone().unwrap();
+    fixture.member.of_manifest(&name, "web", |manifest| {
         let observed = resource("{apiVersion: apps/v1, kind: Deployment, status: {replicas: 3}}");
         manifest.back_reported_status = Some(BackReportedStatus {
             observed_status: Some(observed),
             observation_time: serde_json::from_value(json!(START)).unwrap(),
         });
     });
-    world.check(expect!["On"]);
+    fixture.check(expect!["On"]);
 }

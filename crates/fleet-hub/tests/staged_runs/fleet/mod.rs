@@ -12,7 +12,7 @@ use apiserver::auth::User;
 use apiserver::embedded::{Embedded, Options as ServerOptions};
 use apiserver::server::{Server, Template};
 use fleet_api::kinds::all_crds;
-use fleet_core::placement::SnapshotPace;
+use fleet_core::placement::SnapshotIntervals;
 use fleet_hub::HubOptions;
 use fleet_runtime::Clock;
 use serde_json::{Value, json};
@@ -125,8 +125,11 @@ impl Fleet {
         let servers = clock.clone();
         let builder = Server::builder().clock(Arc::new(move || servers.now())).seed(1).from_template(ground);
         let server = Embedded::with(builder, ServerOptions::default()).await.unwrap();
-        let options =
-            HubOptions { snapshot_pace: SnapshotPace::AT_ONCE, cluster_inventory: false, ..HubOptions::default() };
+        let options = HubOptions {
+            snapshot_intervals: SnapshotIntervals::NONE,
+            cluster_inventory: false,
+            ..HubOptions::default()
+        };
         Self {
             scope,
             server,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use apiserver::embedded::ROOT_CLUSTER;
 use apiserver::http::Listening;
 use fleet_hub::{Hub, HubOptions, install, ownership};
-use fleet_runtime::{Broken, Election, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds, Timing};
+use fleet_runtime::{Election, KindId, Metrics, Options, Ownership, Progress, Runtime, Seeds, TaskPanicked, Timing};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// A hub's controllers at work.
 pub(super) struct Running {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<(), Broken>>,
+    task: JoinHandle<Result<(), TaskPanicked>>,
     progress: Progress,
     metrics: Metrics,
     hub: Hub,

@@ -1,7 +1,4 @@
-//! Reads packed bytes as any type that serde knows.
-//!
-//! Decides how the bytes are understood; `super` decides how they are written. Strings are borrowed, nothing is built on
-//! the way.
+//! Deserializes packed bytes into any serde type, without an intermediate tree. Strings are borrowed.
 
 use serde::de::value::{BorrowedStrDeserializer, Error};
 use serde::de::{
@@ -23,7 +20,7 @@ impl<'a> Decoder<'a> {
         Self { bytes, pool }
     }
 
-    /// The numbers of all shared strings, once for each use.
+    /// The pool indexes of all shared strings, once for each use.
     pub(super) fn pooled(&mut self, out: &mut Vec<u32>) {
         while let Ok((kind, number)) = self.header() {
             let payload = match kind {
@@ -99,7 +96,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Only this module reads what only its neighbour writes, so nobody should ever see this.
+/// Cannot happen: only `super` writes packed bytes.
 fn damaged() -> Error {
     Error::custom("a packed object is damaged")
 }
@@ -148,7 +145,7 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
     }
 }
 
-/// The rest of a list or an object.
+/// The remaining elements of a list or an object.
 struct Elements<'d, 'a> {
     decoder: &'d mut Decoder<'a>,
     left: u64,

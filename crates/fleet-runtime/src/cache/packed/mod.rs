@@ -1,8 +1,7 @@
-//! Objects as few bytes as they can be while they are held in tens of thousands.
+//! A compact in-memory format for cached objects.
 //!
-//! Decides the form: a JSON tree in which strings that occur often are numbers into a shared pool, and instants, uids and
-//! decimal numbers that Kubernetes writes as strings are what they are. Lossless for every JSON value. Known only to
-//! this process: it is never stored or sent.
+//! A JSON tree in which frequent strings are indexes into a shared pool, and timestamps, uids and decimal numbers in strings are
+//! binary. Lossless for every JSON value. Never stored or sent.
 
 mod decode;
 mod pool;
@@ -15,7 +14,7 @@ use serde_json::{Number, Value};
 use decode::Decoder;
 use pool::Pool;
 
-/// A packed object. It means something only to the `Packer` that made it.
+/// A packed object. Only the `Packer` that created it can unpack it.
 #[derive(Debug)]
 pub(crate) struct Packed(Box<[u8]>);
 
@@ -23,26 +22,26 @@ pub(crate) struct Packed(Box<[u8]>);
 #[derive(Debug, Default)]
 pub(crate) struct Packer {
     pool: Pool,
-    /// Where objects are packed before their length is known: what is held is allocated once, in its exact size.
+    /// Reused buffer: the packed object is then allocated once, with its exact size.
     scratch: Vec<u8>,
 }
 
-/// What follows a header. The number in the header is the meaning in brackets.
+/// The type in a header. The comment says what the number in the header means, in brackets, and what follows.
 mod tag {
     pub(super) const SIMPLE: u8 = 0; // [which of null, false, true]
     pub(super) const POSITIVE: u8 = 1; // [the number]
     pub(super) const NEGATIVE: u8 = 2; // [-1 - the number]
     pub(super) const FLOAT: u8 = 3; // eight bytes
     pub(super) const INLINE: u8 = 4; // [length], the bytes
-    pub(super) const POOLED: u8 = 5; // [number in the pool]
-    pub(super) const DECIMAL: u8 = 6; // [the number that the string spells]
-    pub(super) const INSTANT: u8 = 7; // [seconds since 1970 that the string spells]
+    pub(super) const POOLED: u8 = 5; // [index in the pool]
+    pub(super) const DECIMAL: u8 = 6; // [the number in the string]
+    pub(super) const INSTANT: u8 = 7; // [seconds since 1970 of the timestamp in the string]
     pub(super) const UID: u8 = 8; // sixteen bytes
     pub(super) const LIST: u8 = 9; // [length], the elements
     pub(super) const OBJECT: u8 = 10; // [length], names and values in turn
 }
 
-/// The lower half of a header is the tag. The upper half is the number, or this: the number less this follows.
+/// The lower four bits of a header are the tag, the upper four the number. `LARGE` means that the number minus `LARGE` follows.
 const LARGE: u8 = 15;
 
 impl Packer {
@@ -55,12 +54,12 @@ impl Packer {
         packed
     }
 
-    /// Fails only for types that want JSON text itself.
+    /// Fails only for types that need the JSON text.
     pub(crate) fn unpack<K: DeserializeOwned>(&self, packed: &Packed) -> Result<K, serde::de::value::Error> {
         K::deserialize(&mut Decoder::new(&packed.0, &self.pool))
     }
 
-    /// Gives the shared strings back.
+    /// Releases the shared strings of a packed object.
     pub(crate) fn release(&mut self, packed: &Packed) {
         let mut used = Vec::new();
         Decoder::new(&packed.0, &self.pool).pooled(&mut used);
@@ -135,7 +134,7 @@ fn header(bytes: &mut Vec<u8>, tag: u8, number: u64) {
     }
 }
 
-/// Seven bits a byte, the lowest first; the highest bit says that more follow.
+/// Seven bits per byte, lowest first; the highest bit is set if more bytes follow.
 fn varint(bytes: &mut Vec<u8>, mut number: u64) {
     loop {
         let [lowest, ..] = number.to_le_bytes();
@@ -148,13 +147,13 @@ fn varint(bytes: &mut Vec<u8>, mut number: u64) {
     }
 }
 
-/// The number that a string spells without a superfluous digit, as resource versions do.
+/// The number in a string without leading zeros, such as a resourceVersion.
 fn decimal(text: &str) -> Option<u64> {
     let spelled = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !spelled || (text.len() > 1 && text.starts_with('0')) { None } else { text.parse().ok() }
 }
 
-/// The seconds of an instant that is spelled the way Kubernetes does: `2026-01-01T00:00:00Z`.
+/// The seconds of a timestamp in the format of Kubernetes: `2026-01-01T00:00:00Z`.
 fn instant(text: &str) -> Option<u64> {
     if text.len() != 20 || !text.ends_with('Z') || text.as_bytes().get(10) != Some(&b'T') {
         return None;
@@ -169,7 +168,7 @@ fn instant_text(seconds: u64) -> Option<String> {
     Some(instant.to_string())
 }
 
-/// The bytes of a uid that is spelled in lower case with its four dashes.
+/// The bytes of a uid in lower case with four dashes.
 fn uid(text: &str) -> Option<[u8; 16]> {
     if text.len() != 36 {
         return None;

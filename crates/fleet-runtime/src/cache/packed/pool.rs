@@ -1,25 +1,23 @@
-//! Strings that many objects share, each held once and counted.
-//!
-//! Decides which strings are worth it: those that were met before not long ago. Never holds a string that nobody uses.
+//! A reference-counted pool of strings that many objects share. A string enters the pool when it occurs for the second time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
-/// A string of this length takes no more room than its number.
+/// Shorter strings take no more space than an index.
 const SHORTEST: usize = 4;
-/// How many strings are remembered as "met once". A power of two; 128 KiB. Cluster names come back after as many objects
-/// as there are clusters, with a handful of fresh strings each: this remembers them up to some thousand clusters.
+/// How many strings are remembered as seen once (128 KiB of hashes; a power of two). Cluster names recur after as many objects as
+/// there are clusters, each with a few new strings: this is enough for some thousand clusters.
 const REMEMBERED: usize = 16_384;
 
-/// The strings, by number and by text.
+/// The strings, by index and by text.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     ids: HashMap<Arc<str>, u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Hashes of strings that were met once; a later one takes the place of an earlier one.
-    met: Vec<u64>,
+    /// Hashes of strings that were seen once; later ones overwrite earlier ones.
+    seen_once: Vec<u64>,
     hasher: BuildHasherDefault<DefaultHasher>,
 }
 
@@ -30,7 +28,7 @@ struct Slot {
 }
 
 impl Pool {
-    /// The number of a string, with one more use; `None` for a string that is not worth it (yet).
+    /// The index of a string, with one more use. `None` if the string is too short or is seen for the first time.
     pub(super) fn take(&mut self, text: &str) -> Option<u32> {
         if text.len() < SHORTEST {
             return None;
@@ -39,7 +37,7 @@ impl Pool {
             self.slots.get_mut(id as usize)?.uses += 1;
             return Some(id);
         }
-        self.met_before(text).then(|| self.add(text)).flatten()
+        self.was_seen(text).then(|| self.add(text)).flatten()
     }
 
     pub(super) fn release(&mut self, id: u32) {
@@ -56,7 +54,7 @@ impl Pool {
         self.slots.get(id as usize).map(|slot| &*slot.text)
     }
 
-    /// Strings that are in use.
+    /// The number of strings in use.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.ids.len()
@@ -76,13 +74,13 @@ impl Pool {
         Some(id)
     }
 
-    fn met_before(&mut self, text: &str) -> bool {
-        if self.met.is_empty() {
-            self.met = vec![0; REMEMBERED];
+    fn was_seen(&mut self, text: &str) -> bool {
+        if self.seen_once.is_empty() {
+            self.seen_once = vec![0; REMEMBERED];
         }
-        // The same in every process: what is shared must not differ between two runs of one simulation.
+        // A fixed hash: two runs of one simulation must share the same strings.
         let hash = self.hasher.hash_one(text);
         let place = usize::try_from(hash).unwrap_or_default() % REMEMBERED;
-        self.met.get_mut(place).is_some_and(|met| std::mem::replace(met, hash) == hash)
+        self.seen_once.get_mut(place).is_some_and(|seen| std::mem::replace(seen, hash) == hash)
     }
 }

@@ -1,4 +1,4 @@
-//! Packing loses nothing, shares what is shared, and forgets what is gone.
+//! Packing is lossless, shares strings, and releases them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn round_trip(packer: &mut Packer, value: &Value) -> Value {
 }
 
 #[test]
-fn strings_that_look_like_something_else_stay_what_they_are() {
+fn strings_that_look_like_other_types_are_unchanged() {
     let mut packer = Packer::default();
     let texts = [
         "0",
@@ -72,7 +72,7 @@ fn numbers_keep_their_kind_and_value() {
 }
 
 #[test]
-fn what_objects_share_is_held_once_and_forgotten_with_the_last_of_them() {
+fn shared_strings_are_stored_once_and_released_with_the_last_use() {
     let mut packer = Packer::default();
     let object = json!({"message": "all works are available", "reason": "AllWorksAvailable"});
     let packed: Vec<_> = (0..10).map(|_| packer.pack(&object)).collect();
@@ -82,7 +82,7 @@ fn what_objects_share_is_held_once_and_forgotten_with_the_last_of_them() {
         packer.release(old);
     }
     assert_eq!(packer.pool.len(), 0);
-    assert_eq!(round_trip(&mut packer, &object), object, "freed places are used again");
+    assert_eq!(round_trip(&mut packer, &object), object, "free slots are reused");
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,7 +117,7 @@ enum Numeric {
 struct Wrapped(String);
 
 #[test]
-fn types_read_packed_objects_as_they_read_json() {
+fn types_deserialize_from_packed_objects_as_from_json() {
     let shapes = Shapes {
         unit: Shape::Unit,
         newtype: Shape::Newtype(Wrapped("x".into())),

@@ -1,6 +1,4 @@
-//! How the rows of an agent's table of flags are written down, and what all agents say in them.
-//!
-//! Decides nothing: the names, defaults and bounds stand in each agent's own table.
+//! Constructors for the rows of a flag table.
 
 use std::time::Duration;
 
@@ -8,28 +6,28 @@ use super::{Effect, Flag, Shape};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const DAY: Duration = Duration::from_hours(24);
-pub(crate) const NO_PROFILES: &str = "this agent serves no profiles";
+pub(crate) const NO_PROFILES: &str = "profiling is not available";
 
-const FOR_COMPATIBILITY: &str = "Taken for compatibility";
+const FOR_COMPATIBILITY: &str = "Accepted for compatibility";
 
-/// A flag that does what its help says.
-pub(crate) const fn acts(name: &'static str, default: &'static str, shape: Shape, help: &'static str) -> Flag {
-    Flag { name, default, shape, help, effect: Effect::Acts }
+/// A flag with an effect.
+pub(crate) const fn flag(name: &'static str, default: &'static str, shape: Shape, help: &'static str) -> Flag {
+    Flag { name, default, shape, help, effect: Effect::Active }
 }
 
-/// A flag that is taken and of no use here; why not.
-pub(crate) const fn idle(name: &'static str, default: &'static str, shape: Shape, why: &'static str) -> Flag {
-    Flag { name, default, shape, help: FOR_COMPATIBILITY, effect: Effect::Idle(why) }
+/// A flag that is accepted without effect, with the reason.
+pub(crate) const fn no_effect(name: &'static str, default: &'static str, shape: Shape, why: &'static str) -> Flag {
+    Flag { name, default, shape, help: FOR_COMPATIBILITY, effect: Effect::Ignored(why) }
 }
 
-/// A flag that asks for what there is not, which does no harm; but for this value, which is also the default, with a warning why.
-pub(crate) const fn lacking(name: &'static str, value: &'static str, shape: Shape, why: &'static str) -> Flag {
-    Flag { name, default: value, shape, help: FOR_COMPATIBILITY, effect: Effect::Lacking(value, why) }
+/// A flag of an unavailable feature: other values than this default cause a warning with the reason.
+pub(crate) const fn unsupported(name: &'static str, value: &'static str, shape: Shape, why: &'static str) -> Flag {
+    Flag { name, default: value, shape, help: FOR_COMPATIBILITY, effect: Effect::Unsupported(value, why) }
 }
 
-/// A flag of which only this value is taken, which is also the default; why no other.
+/// A flag that accepts only this default value, with the reason.
 pub(crate) const fn only(name: &'static str, value: &'static str, shape: Shape, why: &'static str) -> Flag {
-    Flag { name, default: value, shape, help: FOR_COMPATIBILITY, effect: Effect::Only(value, why) }
+    Flag { name, default: value, shape, help: FOR_COMPATIBILITY, effect: Effect::OnlyValue(value, why) }
 }
 
 pub(crate) const fn between(least: Duration, most: Duration) -> Shape {
@@ -44,7 +42,7 @@ pub(crate) const fn rate(least: f64, most: f64) -> Shape {
     Shape::Rate { least, most, zero_is_off: false }
 }
 
-/// A rate that zero turns off, as a negative one does.
+/// A rate without limit if it is zero or negative.
 pub(crate) const fn rate_or_off(least: f64, most: f64) -> Shape {
     Shape::Rate { least, most, zero_is_off: true }
 }

@@ -1,27 +1,25 @@
-//! Values of flags: bools, numbers, durations as Go writes them, and what they are bounded by.
-//!
-//! Decides whether a text is a value and within its bounds. Never knows which flag it is for.
+//! Values of flags: bools, numbers and Go durations, with their bounds.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What a flag takes.
+/// The type of a flag.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
     Bool,
     Text,
-    /// A text that somebody else can read, or says why not as the end of a sentence.
+    /// Text with a validation function. Its error is the end of a sentence.
     Checked(fn(&str) -> Result<(), String>),
     Integer {
         least: i64,
         most: i64,
     },
-    /// Fractions too.
+    /// May have a fraction.
     Number {
         least: f64,
         most: f64,
     },
-    /// So many in a second, fractions too. Negative means no limit, and so does zero if that is said here.
+    /// Per second, may have a fraction. Negative means no limit, and so does zero with `zero_is_off`.
     Rate {
         least: f64,
         most: f64,
@@ -45,23 +43,24 @@ pub(super) enum Value {
 }
 
 impl Shape {
-    /// The value, or what is wrong with the text as the end of a sentence.
+    /// Parses a value; an error is the end of a sentence.
     pub(super) fn read(self, text: &str) -> Result<Value, String> {
         match self {
-            Shape::Bool => bool_of(text).map(Value::Bool).ok_or_else(|| "is neither true nor false".to_owned()),
+            Shape::Bool => bool_of(text).map(Value::Bool).ok_or_else(|| "is not true or false".to_owned()),
             Shape::Text => Ok(Value::Text(text.to_owned())),
             Shape::Checked(check) => check(text).map(|()| Value::Text(text.to_owned())),
             Shape::Integer { least, most } => {
-                let number: i64 = text.parse().map_err(|_| "is no whole number".to_owned())?;
+                let number: i64 = text.parse().map_err(|_| "is not a whole number".to_owned())?;
                 within(&number, &least, &most).map(|()| Value::Integer(number))
             }
             Shape::Number { least, most } => {
-                let number: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+                let number: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
                 within(&number, &least, &most).map(|()| Value::Number(number))
             }
             Shape::Rate { least, most, zero_is_off } => rate_of(text, least, most, zero_is_off).map(Value::Rate),
             Shape::Duration { least, most } => {
-                let duration = duration_of(text).ok_or_else(|| "is no duration such as 30s, 5m or 1h30m".to_owned())?;
+                let duration =
+                    duration_of(text).ok_or_else(|| "is not a duration such as 30s, 5m or 1h30m".to_owned())?;
                 within(&Span(duration), &Span(least), &Span(most)).map(|()| Value::Duration(duration))
             }
         }
@@ -81,7 +80,7 @@ fn within<T: PartialOrd + fmt::Display>(value: &T, least: &T, most: &T) -> Resul
     if value >= least && value <= most { Ok(()) } else { Err(format!("is not between {least} and {most}")) }
 }
 
-/// The words of Go's `strconv.ParseBool`.
+/// The values of Go's `strconv.ParseBool`.
 fn bool_of(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -91,7 +90,8 @@ fn bool_of(text: &str) -> Option<bool> {
 }
 
 fn rate_of(text: &str, least: f64, most: f64, zero_is_off: bool) -> Result<Option<f64>, String> {
-    let rate: f64 = text.parse().ok().filter(|rate: &f64| !rate.is_nan()).ok_or_else(|| "is no number".to_owned())?;
+    let rate: f64 =
+        text.parse().ok().filter(|rate: &f64| !rate.is_nan()).ok_or_else(|| "is not a number".to_owned())?;
     if rate < 0.0 || (rate == 0.0 && zero_is_off) {
         return Ok(None);
     }
@@ -102,7 +102,7 @@ fn rate_of(text: &str, least: f64, most: f64, zero_is_off: bool) -> Result<Optio
     Err(format!("is neither between {least} and {most} nor {off} (no limit)"))
 }
 
-/// A duration as Go's `time.ParseDuration` takes it, but not a negative one.
+/// Parses a duration like Go's `time.ParseDuration`, but rejects negative ones.
 pub(crate) fn duration_of(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
@@ -122,11 +122,11 @@ pub(crate) fn duration_of(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Longer names first where one begins with another.
+/// A unit precedes its prefixes.
 const UNITS: [(&str, f64); 7] =
     [("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("ns", 1e-9), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
 
-/// A duration in the largest unit that it is a whole number of.
+/// A duration in the largest unit with a whole number.
 pub(crate) fn shown(duration: Duration) -> String {
     Span(duration).to_string()
 }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_told_in_the_unit_that_fits() {
+    fn durations_are_printed_in_the_largest_fitting_unit() {
         let millis = [0, 5, 1000, 60_000, 90_000, 3_600_000];
         assert_eq!(millis.map(|millis| shown(Duration::from_millis(millis))), ["0s", "5ms", "1s", "1m", "90s", "1h"]);
     }

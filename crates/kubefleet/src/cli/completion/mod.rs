@@ -1,13 +1,12 @@
-//! `completion`: how shells complete our command lines, names of runs and the like included.
+//! `completion`: shell completion of commands, flags and names. The scripts call this binary, which answers in the format of
+//! kubectl plugins: a candidate per line with a description after a tab, then a directive.
 //!
-//! Decides what a shell is told: scripts that ask this binary, and its answers. Answers are in the form that kubectl expects
-//! of its plugins: a candidate a line, what it is behind a tab, and at the end how to go on. Whatever goes wrong is no
-//! candidate: nobody who presses Tab wants to read an error, or to wait for a hub that does not answer.
+//! Errors and slow hubs yield no candidates: completion must never print an error or block.
 //!
 //! | file | what |
 //! |---|---|
-//! | `place` | which argument stands under the cursor, from the declared verbs and flags |
-//! | `names` | what there is of that on the hub |
+//! | `place` | the argument under the cursor, from the declared commands and flags |
+//! | `names` | candidates from the kubeconfig and the hub |
 
 mod names;
 mod place;
@@ -20,17 +19,18 @@ use std::time::Duration;
 
 use clap::Command;
 use clap_complete::{Shell, generate};
+use fleet_api::safe_text;
 
-use crate::output::print;
+use crate::output::print_data;
 use names::Sort;
 use place::Place;
 
-/// The word by which scripts ask; kubectl and others that are built like it have the same.
+/// The hidden command of completion scripts, as in cobra programs.
 const ASKED: &str = "__complete";
-/// Somebody is looking at the cursor; a hub that has not answered by then has no candidates.
+/// Timeout of the hub, after which there are no candidates.
 const LONGEST_ANSWER: Duration = Duration::from_secs(2);
 
-/// Print a script by which a shell completes verbs, flags, and names of runs, placements, strategies and contexts
+/// Print a shell completion script for commands, flags, and names of runs, placements, strategies and contexts
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -51,25 +51,25 @@ enum For {
     Bash,
     Zsh,
     Fish,
-    /// What kubectl calls to complete `kubectl fleet`
+    /// For kubectl to complete `kubectl fleet`
     Kubectl,
-    /// Verbs and flags only
+    /// Commands and flags only
     Elvish,
-    /// Verbs and flags only
+    /// Commands and flags only
     Powershell,
 }
 
-/// The script for a command by the name that it is called by.
+/// Prints the script for a program name.
 pub(crate) fn run(args: &Args, mut command: Command, name: &str) -> anyhow::Result<()> {
     let template = match args.shell {
         For::Bash => include_str!("scripts/bash"),
         For::Zsh => include_str!("scripts/zsh"),
         For::Fish => include_str!("scripts/fish"),
-        For::Kubectl => return print(include_str!("scripts/kubectl")),
-        For::Elvish => return print(&generated(Shell::Elvish, &mut command, name)?),
-        For::Powershell => return print(&generated(Shell::PowerShell, &mut command, name)?),
+        For::Kubectl => return print_data(include_str!("scripts/kubectl")),
+        For::Elvish => return print_data(&generated(Shell::Elvish, &mut command, name)?),
+        For::Powershell => return print_data(&generated(Shell::PowerShell, &mut command, name)?),
     };
-    print(&template.replace("FUNCTION", &name.replace('-', "_")).replace("PROGRAM", name))
+    print_data(&template.replace("FUNCTION", &name.replace('-', "_")).replace("PROGRAM", name))
 }
 
 fn generated(shell: Shell, command: &mut Command, name: &str) -> anyhow::Result<String> {
@@ -78,14 +78,14 @@ fn generated(shell: Shell, command: &mut Command, name: &str) -> anyhow::Result<
     Ok(String::from_utf8(script).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?)
 }
 
-/// The words of a command line that a shell wants to be completed, if that is what is asked; the last one is not finished.
+/// The words of a completion request, if it is one; the last word is incomplete.
 pub(crate) fn asked(arguments: &[OsString]) -> Option<Vec<String>> {
     let [_, first, words @ ..] = arguments else { return None };
     if first != ASKED {
         return None;
     }
     let mut words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    // Bash makes `--flag=value` three words.
+    // Bash splits `--flag=value` into three words.
     let is_cut = words.last().is_some_and(|last| last == "=");
     words.retain(|word| word != "=");
     if is_cut || words.is_empty() {
@@ -94,7 +94,7 @@ pub(crate) fn asked(arguments: &[OsString]) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Answers a shell.
+/// Answers a completion request.
 pub(crate) fn answer(mut command: Command, words: &[String]) -> anyhow::Result<()> {
     command.build();
     let place = place::find(&command, words);
@@ -104,10 +104,10 @@ pub(crate) fn answer(mut command: Command, words: &[String]) -> anyhow::Result<(
         Sort::Files | Sort::Nothing => Vec::new(),
         Sort::Hub(_) => within(LONGEST_ANSWER, sort, &place),
     };
-    print(&told(candidates, &place, sort))
+    print_data(&render(candidates, &place, sort))
 }
 
-/// Something that the word under the cursor can become.
+/// A completion candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Candidate {
     value: String,
@@ -120,23 +120,26 @@ impl Candidate {
     }
 }
 
-/// Asks the hub from a thread of its own: not even credentials that a program is run for may hold us up.
+/// Asks the hub in a separate thread, because credential plugins may block.
 fn within(longest: Duration, sort: Sort, place: &Place<'_>) -> Vec<Candidate> {
     let question = names::Question::new(sort, place);
-    let (tell, answer) = mpsc::channel();
-    std::thread::spawn(move || tell.send(question.ask()));
+    let (sender, answer) = mpsc::channel();
+    std::thread::spawn(move || sender.send(question.ask()));
     match answer.recv_timeout(longest) {
         Ok(Ok(candidates)) => candidates,
         Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }
 
-fn told(candidates: Vec<Candidate>, place: &Place<'_>, sort: Sort) -> String {
-    // The numbers that kubectl knows: 0 goes on with files, 4 does not.
+fn render(candidates: Vec<Candidate>, place: &Place<'_>, sort: Sort) -> String {
+    // Directives of cobra: 0 also completes files, 4 does not.
     let directive = if sort == Sort::Files { 0 } else { 4 };
     let mut out = String::new();
-    for Candidate { value, about } in candidates.into_iter().filter(|one| one.value.starts_with(&place.typed)) {
-        let about = about.lines().next().unwrap_or_default();
+    // Skip candidates that would need quotes in a shell.
+    let is_plain = |value: &str| safe_text::shell_word(value).as_deref() == Some(value);
+    let fits = |one: &Candidate| one.value.starts_with(&place.typed) && is_plain(&one.value);
+    for Candidate { value, about } in candidates.into_iter().filter(fits) {
+        let about = safe_text::line(about.lines().next().unwrap_or_default());
         let tab = if about.is_empty() { "" } else { "\t" };
         let _ = writeln!(out, "{}{value}{tab}{about}", place.kept);
     }
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_is_known_by_its_word() {
+    fn a_completion_request_is_recognised() {
         check(&["kubefleet", "status"], None);
         check(&["kubefleet"], None);
         check(&["kubefleet", "__complete"], Some(&[""]));
@@ -163,22 +166,36 @@ mod tests {
     }
 
     #[test]
-    fn what_bash_cuts_at_an_equals_sign_is_one_flag_with_its_value() {
+    fn words_that_bash_splits_at_an_equals_sign_are_joined() {
         check(&["kubefleet", "__complete", "run", "--strategy", "=", "ca"], Some(&["run", "--strategy", "ca"]));
         check(&["kubefleet", "__complete", "run", "--strategy", "="], Some(&["run", "--strategy", ""]));
     }
 
     #[test]
-    fn a_hub_that_does_not_answer_is_not_waited_for() {
+    fn audit_07_candidates_are_plain_words_and_descriptions_have_no_control_characters() {
+        let mut command = crate::Cli::tree();
+        command.build();
+        let place = place::find(&command, &["stop", ""].map(str::to_owned));
+        let candidates = vec![
+            Candidate::new("web", "run of placement \u{1b}[2J"),
+            Candidate::new("x; touch y", ""),
+            Candidate::new("a\tb", ""),
+            Candidate::new("$(id)", ""),
+        ];
+        assert_eq!(render(candidates, &place, Sort::Nothing), "web\trun of placement \\u{1b}[2J\n:4\n");
+    }
+
+    #[test]
+    fn completion_does_not_wait_for_a_slow_hub() {
         let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config");
         let server = format!("https://{}", listening.local_addr().unwrap());
         let config = serde_json::json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "deaf",
-            "contexts": [{"name": "deaf", "context": {"cluster": "deaf", "user": "deaf"}}],
-            "clusters": [{"name": "deaf", "cluster": {"server": server}}],
-            "users": [{"name": "deaf", "user": {"token": "x"}}],
+            "apiVersion": "v1", "kind": "Config", "current-context": "slow",
+            "contexts": [{"name": "slow", "context": {"cluster": "slow", "user": "slow"}}],
+            "clusters": [{"name": "slow", "cluster": {"server": server}}],
+            "users": [{"name": "slow", "user": {"token": "x"}}],
         });
         std::fs::write(&file, config.to_string()).unwrap();
         let words = ["stop", "--kubeconfig", file.to_str().unwrap(), ""].map(str::to_owned);

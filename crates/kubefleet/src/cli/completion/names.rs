@@ -1,6 +1,5 @@
-//! Names that there are: of contexts in the kubeconfig, of everything else on the hub.
-//!
-//! Decides by an argument's id which names it takes, and reads them. Never changes anything.
+//! Completion candidates: contexts from the kubeconfig, other names from the hub. Maps the id of an argument to the kind of
+//! names that it takes.
 
 use fleet_api::kinds::{
     Approval, Cluster, Family, Member, Obj, Placement, Scope, ScopeKind, Snapshot, UpdateRun, UpdateStrategy,
@@ -17,22 +16,22 @@ use crate::cli::objects::in_scope;
 /// Where candidates come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// From the declaration of verbs and flags.
+    /// From the declared commands and flags.
     Declared,
-    /// The shell knows files better.
+    /// Files, completed by the shell.
     Files,
-    /// Anything may be typed, such as a new name.
+    /// Free text, such as a new name.
     Nothing,
     Hub(Named),
 }
 
-/// What a name is the name of.
+/// The kind of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
     Contexts,
     Namespaces,
     Runs,
-    /// Stages of the run that was named before.
+    /// Stages of the run in an earlier argument.
     Stages,
     Placements,
     RunsAndPlacements,
@@ -40,13 +39,13 @@ pub(super) enum Named {
     Clusters,
     /// Approval requests.
     Approvals,
-    /// Versions of the placement that was named before.
+    /// Versions of the placement in an earlier argument.
     Versions,
-    /// Whatever a diagnosis can be about.
+    /// Subjects of `diagnose`.
     Anything,
 }
 
-/// Where the candidates for a place come from.
+/// The source of candidates for a place.
 pub(super) fn sort(place: &Place<'_>) -> Sort {
     let Expected::Value(argument) = place.expected else { return Sort::Declared };
     if !argument.get_possible_values().is_empty() {
@@ -73,7 +72,7 @@ pub(super) fn sort(place: &Place<'_>) -> Sort {
     Sort::Hub(named)
 }
 
-/// Everything that is needed to ask, apart from the command line.
+/// The connection flags and earlier arguments.
 #[derive(Debug)]
 pub(super) struct Question {
     sort: Sort,
@@ -95,7 +94,7 @@ impl Question {
         Self { sort, flags, run: last("run"), placement: last("placement"), kind: last("name") }
     }
 
-    /// May take as long as the hub does.
+    /// Blocks until the hub has answered.
     pub(super) fn ask(&self) -> anyhow::Result<Vec<Candidate>> {
         let Sort::Hub(named) = self.sort else { return Ok(Vec::new()) };
         if named == Named::Contexts {
@@ -136,7 +135,7 @@ async fn names<S: Scope>(hub: &Hub, named: Named, question: &Question) -> anyhow
     }
 }
 
-/// All of a kind, each with a word about it.
+/// All objects of a kind, with descriptions.
 async fn all<F: Family, S: Scope>(hub: &Hub, about: impl Fn(&Obj<F, S>) -> String) -> anyhow::Result<Vec<Candidate>> {
     let found = hub.list::<F, S>(None).await?;
     Ok(found.iter().filter_map(|one| Some(Candidate::new(one.metadata.name.as_deref()?, about(one)))).collect())
@@ -187,9 +186,17 @@ mod tests {
     use super::*;
     use crate::cli::completion::place::find;
 
-    /// Arguments that take anything that somebody likes to type.
+    /// Arguments with free text.
     const FREE: &[&str] =
         &["approve timeout", "drain timeout", "draincluster timeout", "uncordon timeout", "run name", "rollback name"];
+    const FREE_ABOUT_PROPAGATION: &[&str] = &[
+        "plan skipped_propagating_apis",
+        "plan allowed_propagating_apis",
+        "plan skipped_propagating_namespaces",
+        "diff skipped_propagating_apis",
+        "diff allowed_propagating_apis",
+        "diff skipped_propagating_namespaces",
+    ];
     const FREE_ELSEWHERE: &[&str] = &[
         "up members",
         "up listen",
@@ -200,7 +207,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_argument_that_takes_a_value_is_completed_or_known_to_be_free() {
+    fn every_argument_with_a_value_has_completion_or_is_free_text() {
         let mut root = crate::Cli::tree();
         root.build();
         let mut free = Vec::new();
@@ -213,7 +220,8 @@ mod tests {
                 }
             }
         }
-        let mut expected: Vec<&str> = FREE.iter().chain(FREE_ELSEWHERE).copied().collect();
+        let mut expected: Vec<&str> =
+            FREE.iter().chain(FREE_ABOUT_PROPAGATION).chain(FREE_ELSEWHERE).copied().collect();
         expected.sort_unstable();
         free.sort_unstable();
         assert_eq!(free, expected);

@@ -1,6 +1,5 @@
-//! Which argument stands under the cursor, and what was given before it.
-//!
-//! Decides from the declared verbs and flags alone. Flags of the hub may stand before the verb. Never asks anybody.
+//! Finds the argument under the cursor and the values before it, from the declared commands and flags. Hub flags may come
+//! before the command.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +7,17 @@ use clap::{Arg, Command};
 
 use super::Candidate;
 
-/// Where the cursor is.
+/// The place of the cursor.
 #[derive(Debug)]
 pub(super) struct Place<'c> {
-    /// The innermost verb so far.
+    /// The command so far.
     pub(super) verb: &'c Command,
     pub(super) expected: Expected<'c>,
-    /// What there is of the word already.
+    /// The typed part of the word.
     pub(super) typed: String,
-    /// What stands before it in the same word and stays: `--context=`.
+    /// The prefix of the word that is kept: `--context=`.
     pub(super) kept: String,
-    /// Values by the id of their argument, in their order.
+    /// Values by argument id, in order.
     pub(super) given: BTreeMap<String, Vec<String>>,
 }
 
@@ -43,7 +42,7 @@ pub(super) fn find<'c>(root: &'c Command, words: &[String]) -> Place<'c> {
 }
 
 impl Place<'_> {
-    /// What is declared to be possible here.
+    /// Declared candidates.
     pub(super) fn declared(&self) -> Vec<Candidate> {
         let about = |text: Option<&clap::builder::StyledStr>| text.map(ToString::to_string).unwrap_or_default();
         match self.expected {
@@ -70,15 +69,15 @@ impl Place<'_> {
     }
 }
 
-/// How far the words have been read.
+/// The state after some words.
 struct Walk<'c> {
     verb: &'c Command,
     positionals: usize,
-    /// The flag whose value comes next.
+    /// The flag that expects a value.
     awaiting: Option<&'c Arg>,
-    /// Behind `--` there are no flags.
+    /// After `--` there are no flags.
     escaped: bool,
-    /// Behind a verb that nobody knows, nothing is.
+    /// After an unknown command there are no candidates.
     lost: bool,
     given: BTreeMap<String, Vec<String>>,
 }
@@ -127,7 +126,7 @@ impl<'c> Walk<'c> {
         self.given.entry(argument.get_id().to_string()).or_default().push(value.to_owned());
     }
 
-    /// The positional argument that comes next; the last may take several.
+    /// The next positional argument; the last one may repeat.
     fn positional(&self) -> Option<&'c Arg> {
         let mut left = self.positionals;
         for argument in self.verb.get_positionals() {
@@ -140,14 +139,14 @@ impl<'c> Walk<'c> {
         None
     }
 
-    /// A flag of the verb; before the verb, of any.
+    /// A flag of the command; before the command, of any.
     fn flag(&self, is_meant: impl Fn(&Arg) -> bool) -> Option<&'c Arg> {
         let own = self.verb.get_arguments().find(|flag| is_meant(flag));
         let of_any = || self.verb.get_subcommands().flat_map(Command::get_arguments).find(|flag| is_meant(flag));
         own.or_else(of_any)
     }
 
-    /// What is expected of a word that is not finished: which argument, what of the word stays, what it is of the value.
+    /// For an incomplete word: the argument, the kept prefix, and the typed part of the value.
     fn at<'w>(&self, word: &'w str) -> (Expected<'c>, &'w str, &'w str) {
         if let Some(flag) = self.awaiting {
             return (Expected::Value(flag), "", word);
@@ -176,7 +175,7 @@ fn takes_a_value(flag: &Arg) -> bool {
     flag.get_action().takes_values()
 }
 
-/// `-n`, `-nshop`: a letter and what follows it.
+/// Splits `-n` and `-nshop` into letter and rest.
 fn short(word: &str) -> Option<(char, &str)> {
     let mut rest = word.strip_prefix('-')?.chars();
     let letter = rest.next()?;
@@ -187,7 +186,7 @@ fn short(word: &str) -> Option<(char, &str)> {
 mod tests {
     use super::*;
 
-    /// What is expected, and what was given, in a line.
+    /// Formats place and given values in a line.
     fn check(line: &str, expected: &str) {
         let mut command = crate::Cli::tree();
         command.build();
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_the_hub_may_come_before_the_verb() {
+    fn hub_flags_may_precede_the_command() {
         check("--context ", "kubefleet context |");
         check("--context=h", "kubefleet context --context=|h");
         check("--hub-cluster-context hub -n shop approve ", "approve run | context=hub namespace=shop");
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_verb_that_nobody_knows_nothing_is_expected() {
+    fn after_an_unknown_command_nothing_is_completed() {
         check("aprove ", "kubefleet nothing |");
         check("crds ", "crds nothing |");
     }

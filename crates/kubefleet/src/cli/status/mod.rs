@@ -1,6 +1,4 @@
-//! `status`: how a run or a placement stands, on one screen; without a name, all of them.
-//!
-//! Decides what is read and in which form it is shown. What stands there is `fleet_core::overview`'s to say.
+//! `status`: the state of a run or a placement on one screen; without a name, all of them.
 
 pub(crate) mod tree;
 
@@ -13,25 +11,25 @@ use serde::Serialize;
 use super::connection::{Hub, HubFlags};
 use super::objects::in_scope;
 use super::output::{Cell, OutputFlags, Paint, Table, since};
-use super::picture::Surroundings;
-use super::words;
+use super::run_inputs::RunInputs;
+use super::state_labels;
 use crate::nearest::{alternatives, nearest};
-use crate::output::{Hinted, Misused, program};
+use crate::output::{Hinted, UsageError, program};
 
-/// Show how a run or a placement stands: stages, clusters, gates, what it waits for and since when
+/// Show the state of runs and placements: stages, clusters, gates, what they are waiting for and since when
 ///
-/// Without a name, all runs and placements are listed.
+/// Without a name, lists all runs and placements.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   kubefleet status                      all runs and placements
   kubefleet status web-1                the run web-1
   kubefleet status web                  the placement web, cluster by cluster
-  kubefleet status run web              the run, where a placement has the same name
+  kubefleet status run web              the run, if a placement has the same name
   kubefleet status web-1 -n shop        a StagedUpdateRun in the namespace shop
   kubefleet get web-1 -o json           for machines")]
 pub(crate) struct Args {
-    /// A run or a placement; `run NAME` or `placement NAME` where both have that name
+    /// A run or a placement; `run NAME` or `placement NAME` if both have that name
     #[arg(value_name = "NAME", num_args = 0..=2)]
     name: Vec<String>,
     #[command(flatten)]
@@ -40,7 +38,7 @@ pub(crate) struct Args {
     hub: HubFlags,
 }
 
-/// What was asked for.
+/// The requested view.
 enum Wanted<'a> {
     All,
     Run(&'a str),
@@ -48,7 +46,7 @@ enum Wanted<'a> {
     Either(&'a str),
 }
 
-/// Words that say what a name is the name of.
+/// Names of kinds before a name.
 const RUN_WORDS: [&str; 7] = ["run", "runs", "csur", "sur", "clusterstagedupdaterun", "stagedupdaterun", "updaterun"];
 const PLACEMENT_WORDS: [&str; 6] =
     ["placement", "placements", "crp", "rp", "clusterresourceplacement", "resourceplacement"];
@@ -75,8 +73,8 @@ fn of_kind<'a>(kind: &str, name: &'a str) -> anyhow::Result<Wanted<'a>> {
     if PLACEMENT_WORDS.contains(&kind.as_str()) {
         return Ok(Wanted::Placement(name));
     }
-    let hint = "say `run NAME`, `placement NAME`, or the name alone".to_owned();
-    Err(Misused(Hinted { what: format!("{kind:?} is neither a run nor a placement"), hint }).into())
+    let hint = "use `run NAME`, `placement NAME`, or just the name".to_owned();
+    Err(UsageError(Hinted { what: format!("{kind:?} is neither a run nor a placement"), hint }).into())
 }
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
@@ -113,25 +111,25 @@ async fn neither<S: Scope>(hub: &Hub, name: &str) -> anyhow::Error {
     let hint = match nearest(name, names.iter().map(String::as_str))[..] {
         _ if elsewhere.is_some() => elsewhere.unwrap_or_default(),
         [] if S::KIND == ScopeKind::Cluster => {
-            format!("{} status lists all that are cluster-scoped; -n NAMESPACE those of a namespace", program())
+            format!("{} status lists cluster-scoped ones; add -n NAMESPACE for namespaced ones", program())
         }
-        [] => format!("without -n, cluster-scoped ones are meant; {} status lists them", program()),
+        [] => format!("without -n the command looks for cluster-scoped ones; {} status lists them", program()),
         ref near => format!("did you mean {}?", alternatives(near)),
     };
-    Hinted { what: format!("there is no run and no placement {name:?}{place}"), hint }.into()
+    Hinted { what: format!("no run or placement {name:?} found{place}"), hint }.into()
 }
 
 async fn show_run<S: Scope>(hub: &Hub, run: &Obj<UpdateRun, S>, output: OutputFlags) -> anyhow::Result<()> {
-    let around = Surroundings::<S>::read(hub, Some(&run.spec.placement_name)).await?;
+    let around = RunInputs::<S>::read(hub, Some(&run.spec.placement_name)).await?;
     let now = Clock::Real.now();
     let Some(seen) = around.overview(run, now) else {
-        return Err(anyhow::anyhow!("the name of the run or of its placement is none that the hub acts on"));
+        return Err(anyhow::anyhow!("the name of the run or of its placement is invalid"));
     };
     output.show(&seen, |seen, paint| tree::of_run(seen, now, paint, output.is_wide()))
 }
 
 async fn show_placement<S: Scope>(hub: &Hub, placement: &Obj<Placement, S>, output: OutputFlags) -> anyhow::Result<()> {
-    let around = Surroundings::<S>::read(hub, placement.metadata.name.as_deref()).await?;
+    let around = RunInputs::<S>::read(hub, placement.metadata.name.as_deref()).await?;
     let runs = hub.list::<UpdateRun, S>(None).await?;
     let now = Clock::Real.now();
     let seen = around.placement_overview(placement, &runs, now);
@@ -145,7 +143,7 @@ struct Everything {
 }
 
 async fn show_all<S: Scope>(hub: &Hub, output: OutputFlags) -> anyhow::Result<()> {
-    let around = Surroundings::<S>::read(hub, None).await?;
+    let around = RunInputs::<S>::read(hub, None).await?;
     let runs = hub.list::<UpdateRun, S>(None).await?;
     let now = Clock::Real.now();
     let all = Everything {
@@ -157,16 +155,12 @@ async fn show_all<S: Scope>(hub: &Hub, output: OutputFlags) -> anyhow::Result<()
     output.show(&all, |all, paint| if is_empty { nothing(hub) } else { tables(all, now, paint, wide) })
 }
 
-/// Where nothing is, something may be elsewhere.
+/// A message for an empty list, which mentions the other scope.
 fn nothing(hub: &Hub) -> String {
     match &hub.namespace {
-        None => {
-            "There are no cluster-scoped placements and runs; -n NAMESPACE shows those of a namespace.\n".to_owned()
-        }
+        None => "No cluster-scoped placements or runs found; use -n NAMESPACE for namespaced ones.\n".to_owned(),
         Some(namespace) => {
-            format!(
-                "There are no placements and runs in namespace {namespace}; without -n cluster-scoped ones are shown.\n"
-            )
+            format!("No placements or runs found in namespace {namespace}; omit -n for cluster-scoped ones.\n")
         }
     }
 }
@@ -189,7 +183,7 @@ fn placements(all: &[PlacementOverview], now: Timestamp, wide: bool) -> Table {
         &["PLACEMENT", "ROLLOUT", "CLUSTERS", "RESOURCES", "STATE", "FOR", "AGE"]
     });
     for one in all {
-        let word = words::of_placement(one.state);
+        let label = state_labels::of_placement(one.state);
         let ready =
             one.clusters.iter().filter(|cluster| cluster.state == fleet_core::overview::ClusterState::Available);
         let mut cells = vec![
@@ -197,7 +191,7 @@ fn placements(all: &[PlacementOverview], now: Timestamp, wide: bool) -> Table {
             Cell::from(one.rollout.to_string()),
             Cell::from(format!("{}/{}", ready.count(), one.clusters.len())),
             Cell::from(tree::indices(one.clusters.iter().filter_map(|cluster| cluster.resource_index))),
-            Cell::toned(word.tone, word.text),
+            Cell::toned(label.tone, label.text),
             Cell::from(ago(one.since, now)),
             Cell::from(ago(one.created, now)),
         ];
@@ -216,18 +210,18 @@ fn runs(all: &[RunOverview], now: Timestamp, wide: bool) -> Table {
         &["RUN", "PLACEMENT", "RESOURCES", "DONE", "STATE", "FOR", "AGE"]
     });
     for one in all {
-        let word = words::of_run(one.state);
+        let label = state_labels::of_run(one.state);
         let mut cells = vec![
             Cell::from(one.name.as_str()),
             Cell::from(one.placement.as_str()),
             Cell::from(one.resource_index.map_or_else(String::new, |index| index.to_string())),
             Cell::from(format!("{}/{}", one.clusters_done, one.clusters)),
-            Cell::toned(word.tone, word.text),
+            Cell::toned(label.tone, label.text),
             Cell::from(ago(one.since, now)),
             Cell::from(ago(one.created, now)),
         ];
         if wide {
-            let waits: Vec<String> = one.waits.iter().map(|wait| tree::wait_in_words(wait, now)).collect();
+            let waits: Vec<String> = one.waits.iter().map(|wait| tree::describe_wait(wait, now)).collect();
             cells.extend([Cell::from(one.strategy.as_str()), Cell::from(waits.join("; "))]);
         }
         table.row(cells);
@@ -235,7 +229,7 @@ fn runs(all: &[RunOverview], now: Timestamp, wide: bool) -> Table {
     table
 }
 
-/// How long ago; nothing where that is not known.
+/// The age; empty if unknown.
 pub(crate) fn ago(then: Option<fleet_api::time::Time>, now: Timestamp) -> String {
     then.map_or_else(String::new, |then| since(Some(then.instant()), now))
 }

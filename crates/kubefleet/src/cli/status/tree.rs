@@ -1,58 +1,57 @@
-//! The trees that `status` prints: a run by stages, a placement by clusters.
-//!
-//! Decides layout and words; `watch` shows the same lines. Never decides what stands there.
+//! The trees of `status` and `watch`: a run by stages, a placement by clusters.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use fleet_api::conditions::run_message::reason;
+use fleet_api::safe_text::line;
 use fleet_core::overview::{
     ClusterOverview, Gate, GateState, GateTask, PlacedCluster, PlacementOverview, PlacementState, RunOverview,
     StageOverview, Wait,
 };
-use fleet_core::updaterun::Outcome;
+use fleet_core::updaterun::RunOutcome;
 use jiff::Timestamp;
 
 use super::ago;
 use crate::cli::output::{Cell, Paint, Table, Tone, human_duration};
-use crate::cli::words::{self, Word};
-use crate::output::program;
+use crate::cli::state_labels::{self, StateLabel};
+use crate::output::suggested_command;
 
-/// Longest problem that is shown where the screen is not said to be wide, in characters.
+/// Longest problem without `-o wide`, in characters.
 const PROBLEM_CHARACTERS: usize = 160;
 
-/// A run: what it is, how it stands, what it waits for, then stage by stage.
+/// A run: summary, state, waits, then stage by stage.
 pub(crate) fn of_run(run: &RunOverview, now: Timestamp, paint: Paint, wide: bool) -> String {
     let mut out = heading(run, now, paint);
-    for line in stage_lines(run, now, wide) {
-        let _ = writeln!(out, "{}", line.render(paint));
+    for one in stage_lines(run, now, wide) {
+        let _ = writeln!(out, "{}", one.render(paint));
     }
     out
 }
 
 fn heading(run: &RunOverview, now: Timestamp, paint: Paint) -> String {
     let mut out = String::new();
-    let place = run.namespace.as_ref().map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
+    let place =
+        run.namespace.as_ref().map_or_else(String::new, |namespace| format!(" in namespace {}", line(namespace)));
     let _ = writeln!(out, "Run        {}{place}", paint.paint(Tone::Strong, &run.name));
     let resources = run.resource_index.map_or_else(String::new, |index| format!(", resources {index}"));
-    let _ = writeln!(out, "Placement  {}{resources}", run.placement);
-    let _ = writeln!(out, "Strategy   {}", run.strategy);
-    let word = words::of_run(run.state);
+    let _ = writeln!(out, "Placement  {}{resources}", line(&run.placement));
+    let _ = writeln!(out, "Strategy   {}", line(&run.strategy));
+    let label = state_labels::of_run(run.state);
     let duration = run.since.map_or_else(String::new, |_| format!(", for {}", ago(run.since, now)));
     let done = if run.clusters == 0 {
         String::new()
     } else {
         format!(", {} of {} clusters done", run.clusters_done, run.clusters)
     };
-    let _ = writeln!(out, "State      {}{duration}{done}", paint.paint(word.tone, word.text));
-    if matches!(run.state, Outcome::Failed | Outcome::InitializationFailed) {
-        let place = run.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+    let _ = writeln!(out, "State      {}{duration}{done}", paint.paint(label.tone, label.text));
+    if matches!(run.state, RunOutcome::Failed | RunOutcome::InitializationFailed) {
         let _ = writeln!(out, "           {}", paint.paint(Tone::Bad, reason(&run.message)));
-        let command = format!("{} diagnose {}{place}", program(), run.name);
+        let command = suggested_command(&["diagnose", &run.name], run.namespace.as_deref());
         let _ = writeln!(out, "           → {}", paint.paint(Tone::Strong, &command));
     }
     for wait in &run.waits {
-        let _ = writeln!(out, "           {}", wait_in_words(wait, now));
+        let _ = writeln!(out, "           {}", describe_wait(wait, now));
         if let Some(command) = remedy(run, wait) {
             let _ = writeln!(out, "           → {}", paint.paint(Tone::Strong, &command));
         }
@@ -61,7 +60,7 @@ fn heading(run: &RunOverview, now: Timestamp, paint: Paint) -> String {
         let _ = writeln!(
             out,
             "           {}",
-            paint.paint(Tone::Bad, &format!("if it went on it would fail: {}", reason(failure)))
+            paint.paint(Tone::Bad, &format!("if resumed, it would fail: {}", reason(failure)))
         );
     }
     if !run.stages.is_empty() {
@@ -70,25 +69,26 @@ fn heading(run: &RunOverview, now: Timestamp, paint: Paint) -> String {
     out
 }
 
-/// What is waited for, in a line.
-pub(crate) fn wait_in_words(wait: &Wait, now: Timestamp) -> String {
-    match wait {
+/// Describes a wait in one line.
+pub(crate) fn describe_wait(wait: &Wait, now: Timestamp) -> String {
+    let words = match wait {
         Wait::Approval { stage, since, approved_generation: None, .. } => {
-            format!("waits for an approval of stage {stage}{}", for_time(*since, now))
+            format!("waiting for an approval of stage {stage}{}", for_time(*since, now))
         }
         Wait::Approval { stage, request, approved_generation: Some(generation), .. } => {
-            format!("the approval of stage {stage} does not count: {request} was approved for generation {generation}")
+            format!("the approval of stage {stage} is stale: {request} was approved for generation {generation}")
         }
-        Wait::Time { stage, until } => format!("waits after stage {stage}, {}", left(*until, now)),
+        Wait::Time { stage, until } => format!("waiting after stage {stage}, {}", left(*until, now)),
         Wait::Cluster { cluster, step, since, problem, stuck, .. } => {
             let stuck = if *stuck { "is stuck" } else { "is being updated" };
             let problem = problem.as_ref().map_or_else(String::new, |text| format!(": {}", shortened(text)));
             format!("cluster {cluster} {stuck}{}, not {step} yet{problem}", for_time(*since, now))
         }
-        Wait::Removal { cluster } => format!("waits until the resources are gone from cluster {cluster}"),
-        Wait::User => "waits to be told to run".to_owned(),
+        Wait::Removal { cluster } => format!("waiting for the resources to be removed from cluster {cluster}"),
+        Wait::User => "waiting to be started or resumed".to_owned(),
         Wait::Moment { message } => message.clone(),
-    }
+    };
+    line(&words).into_owned()
 }
 
 fn for_time(then: Option<fleet_api::time::Time>, now: Timestamp) -> String {
@@ -104,44 +104,42 @@ fn left(until: fleet_api::time::Time, now: Timestamp) -> String {
 
 /// The command that ends a wait, if there is one.
 pub(crate) fn remedy(run: &RunOverview, wait: &Wait) -> Option<String> {
-    let place = run.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
+    let command = |words: &[&str]| Some(suggested_command(words, run.namespace.as_deref()));
     match wait {
-        Wait::Approval { stage, .. } => Some(format!("{} approve {} {stage}{place}", program(), run.name)),
-        Wait::User => Some(format!("{} resume {}{place}", program(), run.name)),
-        Wait::Cluster { problem, stuck, .. } if *stuck || problem.is_some() => {
-            Some(format!("{} diagnose {}{place}", program(), run.name))
-        }
+        Wait::Approval { stage, .. } => command(&["approve", &run.name, stage]),
+        Wait::User => command(&["resume", &run.name]),
+        Wait::Cluster { problem, stuck, .. } if *stuck || problem.is_some() => command(&["diagnose", &run.name]),
         Wait::Cluster { .. } | Wait::Time { .. } | Wait::Removal { .. } | Wait::Moment { .. } => None,
     }
 }
 
-/// One line of a tree: a sign, a name, a state and what else there is to say.
+/// A line of a tree: symbol, name, state and details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) depth: usize,
-    pub(crate) word: Word,
+    pub(crate) label: StateLabel,
     pub(crate) name: String,
     pub(crate) rest: String,
-    /// The cluster that it is about, if it is about one.
+    /// The cluster of this line.
     pub(crate) cluster: Option<String>,
-    /// The place of the stage that it belongs to.
+    /// Index of the stage.
     pub(crate) stage: usize,
 }
 
-/// Where states begin, in characters from the left.
+/// Column of the states.
 const NAMES: usize = 32;
 
 impl Line {
-    /// Whether something has happened to it yet.
+    /// Whether it was reached.
     pub(crate) fn is_under_way(&self) -> bool {
-        self.word.tone != Tone::Faint
+        self.label.tone != Tone::Faint
     }
 
     pub(crate) fn render(&self, paint: Paint) -> String {
         let indent = "  ".repeat(self.depth);
         let blanks = NAMES.saturating_sub(indent.len() + 2 + self.name.chars().count()).max(1);
-        let sign = paint.paint(self.word.tone, &self.word.sign.to_string());
-        let state = paint.paint(self.word.tone, self.word.text);
+        let sign = paint.paint(self.label.tone, &self.label.sign.to_string());
+        let state = paint.paint(self.label.tone, self.label.text);
         let name = if self.depth == 0 { paint.paint(Tone::Strong, &self.name) } else { self.name.clone() };
         let rest = if self.rest.is_empty() { String::new() } else { format!(", {}", self.rest) };
         format!("{indent}{sign} {name}{:blanks$}{state}{rest}", "")
@@ -168,13 +166,15 @@ fn lines_of_stage(stage: &StageOverview, place: usize, now: Timestamp, wide: boo
     if stage.clusters.is_empty() {
         rest.push("no clusters".to_owned());
     }
-    let word = words::of_stage(stage.state);
-    let mut lines = vec![Line { depth: 0, word, name, rest: rest.join(", "), cluster: None, stage: place }];
+    let label = state_labels::of_stage(stage.state);
+    let mut lines = vec![Line { depth: 0, label, name, rest: rest.join(", "), cluster: None, stage: place }];
     lines.extend(stage.before.iter().map(|gate| gate_line("before", gate, now, wide)));
     lines.extend(stage.clusters.iter().map(|cluster| cluster_line(cluster, now, wide)));
     lines.extend(stage.after.iter().map(|gate| gate_line("after", gate, now, wide)));
-    for line in &mut lines {
-        line.stage = place;
+    for one in &mut lines {
+        one.stage = place;
+        one.name = line(&one.name).into_owned();
+        one.rest = line(&one.rest).into_owned();
     }
     lines
 }
@@ -196,7 +196,7 @@ fn gate_line(position: &str, gate: &Gate, now: Timestamp, wide: bool) -> Line {
     {
         rest.push(request.clone());
     }
-    Line { depth: 1, word: words::of_gate(gate.state), name, rest: rest.join(", "), cluster: None, stage: 0 }
+    Line { depth: 1, label: state_labels::of_gate(gate.state), name, rest: rest.join(", "), cluster: None, stage: 0 }
 }
 
 fn cluster_line(cluster: &ClusterOverview, now: Timestamp, wide: bool) -> Line {
@@ -217,22 +217,23 @@ fn cluster_line(cluster: &ClusterOverview, now: Timestamp, wide: bool) -> Line {
     if let Some(problem) = &cluster.problem {
         rest.push(if wide { problem.clone() } else { shortened(problem) });
     }
-    let word = words::of_step(&cluster.state, cluster.stuck);
+    let label = state_labels::of_step(&cluster.state, cluster.stuck);
     let name = cluster.name.clone();
-    Line { depth: 1, word, name: name.clone(), rest: rest.join(", "), cluster: Some(name), stage: 0 }
+    Line { depth: 1, label, name: name.clone(), rest: rest.join(", "), cluster: Some(name), stage: 0 }
 }
 
-/// A placement: what it is, how it stands, then cluster by cluster, then its runs.
+/// A placement: summary, state, clusters, runs.
 pub(crate) fn of_placement(placement: &PlacementOverview, now: Timestamp, paint: Paint, wide: bool) -> String {
     let mut out = String::new();
-    let place = placement.namespace.as_ref().map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
+    let place =
+        placement.namespace.as_ref().map_or_else(String::new, |namespace| format!(" in namespace {}", line(namespace)));
     let _ = writeln!(out, "Placement  {}{place}", paint.paint(Tone::Strong, &placement.name));
     let _ = writeln!(out, "Policy     {}, rollout by {}", placement.picks, rollout(placement));
-    let word = words::of_placement(placement.state);
+    let label = state_labels::of_placement(placement.state);
     let duration = placement.since.map_or_else(String::new, |_| format!(", for {}", ago(placement.since, now)));
-    let _ = writeln!(out, "State      {}{duration}", paint.paint(word.tone, word.text));
+    let _ = writeln!(out, "State      {}{duration}", paint.paint(label.tone, label.text));
     if !placement.message.is_empty() {
-        let _ = writeln!(out, "           {}", placement.message);
+        let _ = writeln!(out, "           {}", line(&placement.message));
     }
     if let Some(command) = next_step(placement) {
         let _ = writeln!(out, "           → {}", paint.paint(Tone::Strong, &command));
@@ -245,12 +246,12 @@ pub(crate) fn of_placement(placement: &PlacementOverview, now: Timestamp, paint:
         out.push('\n');
         let mut table = Table::new(&["RUN", "RESOURCES", "DONE", "STATE", "AGE"]);
         for run in &placement.runs {
-            let word = words::of_run(run.state);
+            let label = state_labels::of_run(run.state);
             table.row([
                 Cell::from(run.name.as_str()),
                 Cell::from(run.resource_index.map_or_else(String::new, |index| index.to_string())),
                 Cell::from(format!("{}/{}", run.clusters_done, run.clusters)),
-                Cell::toned(word.tone, word.text),
+                Cell::toned(label.tone, label.text),
                 Cell::from(ago(run.created, now)),
             ]);
         }
@@ -259,15 +260,14 @@ pub(crate) fn of_placement(placement: &PlacementOverview, now: Timestamp, paint:
     out
 }
 
-/// What somebody would type next, where a placement does not get on by itself.
+/// The next command, if the placement needs the user.
 fn next_step(placement: &PlacementOverview) -> Option<String> {
-    let place = placement.namespace.as_ref().map_or_else(String::new, |namespace| format!(" -n {namespace}"));
-    let (program, name) = (program(), &placement.name);
+    let command = |words: &[&str]| Some(suggested_command(words, placement.namespace.as_deref()));
     match placement.state {
         PlacementState::UpToRuns if placement.runs.is_empty() => {
-            Some(format!("{program} run {name} --strategy STRATEGY{place}"))
+            command(&["run", &placement.name, "--strategy", "STRATEGY"])
         }
-        PlacementState::Failing | PlacementState::NotScheduled => Some(format!("{program} diagnose {name}{place}")),
+        PlacementState::Failing | PlacementState::NotScheduled => command(&["diagnose", &placement.name]),
         _ => None,
     }
 }
@@ -286,14 +286,14 @@ fn clusters(all: &[PlacedCluster], now: Timestamp, wide: bool) -> Table {
         &["CLUSTER", "RESOURCES", "STATE", "FOR", "SAYS"]
     });
     for one in all {
-        let word = words::of_cluster(one.state);
+        let label = state_labels::of_cluster(one.state);
         let step = one.step.map(|step| format!("not {step} yet"));
         let problem = one.problem.as_ref().map(|text| if wide { text.clone() } else { shortened(text) });
         let says: Vec<String> = step.into_iter().chain(problem).collect();
         let mut cells = vec![
             Cell::from(one.name.as_str()),
             Cell::from(one.resource_index.map_or_else(String::new, |index| index.to_string())),
-            Cell::toned(word.tone, word.text),
+            Cell::toned(label.tone, label.text),
             Cell::from(ago(one.since, now)),
         ];
         if wide {
@@ -306,17 +306,17 @@ fn clusters(all: &[PlacedCluster], now: Timestamp, wide: bool) -> Table {
     table
 }
 
-/// `0`, `0,2`: which versions there are.
+/// `0`, `0,2`: the deployed versions.
 pub(crate) fn indices(all: impl Iterator<Item = u32>) -> String {
     let distinct: BTreeSet<u32> = all.collect();
     distinct.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn shortened(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    if line.chars().count() <= PROBLEM_CHARACTERS {
-        return line.to_owned();
+    let first = text.lines().next().unwrap_or_default();
+    if first.chars().count() <= PROBLEM_CHARACTERS {
+        return first.to_owned();
     }
-    let kept: String = line.chars().take(PROBLEM_CHARACTERS).collect();
+    let kept: String = first.chars().take(PROBLEM_CHARACTERS).collect();
     format!("{kept}…")
 }

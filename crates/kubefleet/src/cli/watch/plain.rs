@@ -1,36 +1,34 @@
-//! A run as lines of what changes, for pipes and logs.
-//!
-//! Decides which changes are worth a line. Two states that follow each other faster than they can be read may be told as
-//! one. Never repeats what was said.
+//! `watch` as lines, for pipes and logs. Prints each change once; quick successive changes may be combined.
 
 use fleet_api::kinds::Scope;
+use fleet_api::safe_text::line;
 use fleet_core::overview::RunOverview;
 use jiff::Timestamp;
 
 use super::follow::Following;
 use super::{deleted, look, outcome};
 use crate::cli::output::Paint;
-use crate::cli::status::tree::{remedy, stage_lines, wait_in_words};
-use crate::cli::words;
+use crate::cli::state_labels;
+use crate::cli::status::tree::{describe_wait, remedy, stage_lines};
 use crate::output::{print, progress};
 
 pub(super) async fn show<S: Scope>(following: &mut Following<S>) -> anyhow::Result<()> {
     let paint = Paint::for_stdout();
     let mut before: Option<RunOverview> = None;
-    let mut trouble = None;
+    let mut error = None;
     loop {
         let Some(seen) = look(following) else { return Err(deleted()) };
         let now = fleet_runtime::Clock::Real.now();
-        for line in news(before.as_ref(), &seen, now, paint) {
-            print(&format!("{line}\n"))?;
+        for one in news(before.as_ref(), &seen, now, paint) {
+            print(&format!("{one}\n"))?;
         }
         if seen.state.is_final() {
             return outcome(&seen);
         }
-        if following.trouble != trouble {
-            trouble.clone_from(&following.trouble);
-            if let Some(what) = &trouble {
-                progress(&format!("note: {what}; trying again"));
+        if following.error != error {
+            error.clone_from(&following.error);
+            if let Some(what) = &error {
+                progress(&format!("note: {what}; retrying"));
             }
         }
         before = Some(seen);
@@ -38,35 +36,35 @@ pub(super) async fn show<S: Scope>(following: &mut Following<S>) -> anyhow::Resu
     }
 }
 
-/// What is new since a look before; everything that is not as at the beginning if there was none.
+/// Lines for the changes since `before`; without it, for everything that has started.
 pub(crate) fn news(before: Option<&RunOverview>, seen: &RunOverview, now: Timestamp, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
     let known = before.map(|before| stage_lines(before, now, false)).unwrap_or_default();
-    for line in stage_lines(seen, now, false) {
-        let old = known.iter().find(|old| (old.depth, &old.name, old.stage) == (line.depth, &line.name, line.stage));
+    for one in stage_lines(seen, now, false) {
+        let old = known.iter().find(|old| (old.depth, &old.name, old.stage) == (one.depth, &one.name, one.stage));
         let is_news = match old {
-            Some(old) => old.word != line.word,
-            None => line.is_under_way(),
+            Some(old) => old.label != one.label,
+            None => one.is_under_way(),
         };
         if is_news {
-            lines.push(line.render(paint));
+            lines.push(one.render(paint));
         }
     }
     if before.is_none_or(|before| before.state != seen.state) {
-        let word = words::of_run(seen.state);
-        lines.push(format!("run {} {}", seen.name, paint.paint(word.tone, word.text)));
+        let label = state_labels::of_run(seen.state);
+        lines.push(format!("run {} {}", line(&seen.name), paint.paint(label.tone, label.text)));
     }
     for wait in &seen.waits {
         let is_old = before.is_some_and(|before| before.waits.iter().any(|old| is_same(old, wait)));
         if let (false, Some(command)) = (is_old, remedy(seen, wait)) {
-            lines.push(wait_in_words(wait, now));
+            lines.push(describe_wait(wait, now));
             lines.push(format!("→ {command}"));
         }
     }
     lines
 }
 
-/// Whether two waits are for the same thing, however far it got.
+/// Whether two waits have the same cause, regardless of their progress.
 fn is_same(one: &fleet_core::overview::Wait, other: &fleet_core::overview::Wait) -> bool {
     use fleet_core::overview::Wait;
     match (one, other) {
@@ -82,7 +80,7 @@ fn is_same(one: &fleet_core::overview::Wait, other: &fleet_core::overview::Wait)
 mod tests {
     use expect_test::{Expect, expect};
     use fleet_core::overview::{GateState, Wait};
-    use fleet_core::updaterun::{ClusterStep, Outcome, StageStep};
+    use fleet_core::updaterun::{ClusterStep, RunOutcome, StageStep};
 
     use super::super::samples::overview;
     use super::*;
@@ -93,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_told() {
+    fn only_changes_are_printed() {
         let start = overview();
         check(None, &start, expect!["run web-1 progressing"]);
         let mut under_way = start.clone();
@@ -108,7 +106,7 @@ mod tests {
         );
         check(Some(&under_way), &under_way, expect![""]);
         let mut waiting = under_way.clone();
-        waiting.state = Outcome::Waiting;
+        waiting.state = RunOutcome::Waiting;
         waiting.stages[0].state = StageStep::AwaitingEnd;
         waiting.stages[0].after[0].state = GateState::Closed;
         waiting.waits = vec![Wait::Approval {
@@ -124,7 +122,7 @@ mod tests {
             ◐ stage canary                  waiting to end
               ◐ after: approval             waiting, web-1-after-canary
             run web-1 waiting
-            waits for an approval of stage canary
+            waiting for an approval of stage canary
             → kubefleet approve web-1 canary"]],
         );
     }

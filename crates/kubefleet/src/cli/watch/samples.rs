@@ -1,7 +1,7 @@
-//! A run for tests of the views.
+//! A sample run for tests of the views.
 
 use fleet_core::overview::{ClusterOverview, Gate, GateState, GateTask, RunOverview, StageOverview};
-use fleet_core::updaterun::{ClusterStep, Outcome, StageStep};
+use fleet_core::updaterun::{ClusterStep, RunOutcome, StageStep};
 
 /// A run that has just begun: one stage with two clusters and an approval after them.
 pub(crate) fn overview() -> RunOverview {
@@ -27,7 +27,7 @@ pub(crate) fn overview() -> RunOverview {
         placement: "web".to_owned(),
         strategy: "careful".to_owned(),
         asked: fleet_api::types::UpdateRunState::Run,
-        state: Outcome::Progressing,
+        state: RunOutcome::Progressing,
         since: None,
         message: String::new(),
         resource_index: Some(0),

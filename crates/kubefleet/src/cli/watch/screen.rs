@@ -1,12 +1,10 @@
-//! A run on a terminal: a tree that changes as the run goes, and keys.
-//!
-//! Decides layout; what a key does is `view`'s, what stands there `fleet_core::overview`'s. The terminal is left as it was
-//! found, however the watch ends.
+//! `watch` on a terminal: a tree of the run, and keys. The terminal must be restored however the watch ends.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fleet_api::kinds::{Binding, Obj, Scope};
+use fleet_api::safe_text::line;
 use fleet_api::types::UpdateRunState;
 use fleet_core::overview::RunOverview;
 use fleet_runtime::Clock;
@@ -23,40 +21,40 @@ use super::follow::Following;
 use super::view::{Action, Step, View};
 use super::{deleted, look, outcome};
 use crate::cli::approve::approve_request;
-use crate::cli::bar::{bar, of_stage};
 use crate::cli::connection::Hub;
 use crate::cli::output::{Paint, Tone};
+use crate::cli::progress_bar::{progress_bar, stage_progress_bar};
+use crate::cli::state_labels;
 use crate::cli::status::ago;
-use crate::cli::status::tree::{Line, stage_lines, wait_in_words};
+use crate::cli::status::tree::{Line, describe_wait, stage_lines};
 use crate::cli::stop::set_state;
-use crate::cli::words;
 use crate::output::Hinted;
 
-/// Ages are shown in seconds, so the screen is drawn as often.
+/// Redraw interval; ages are shown in seconds.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
-/// The smallest screen that shows anything worth looking at, in characters.
+/// Minimum size of the terminal, in characters.
 const LEAST: (u16, u16) = (40, 10);
-/// Waits that are shown above the tree.
+/// Maximum number of waits above the tree.
 const WAITS_SHOWN: usize = 4;
 
 pub(super) async fn show<S: Scope>(hub: &Arc<Hub>, following: &mut Following<S>) -> anyhow::Result<()> {
     let (width, height) = ratatui::crossterm::terminal::size()?;
     if width < LEAST.0 || height < LEAST.1 {
         return Err(Hinted {
-            what: format!("the terminal is too small: {width}×{height}, at least {}×{} are needed", LEAST.0, LEAST.1),
-            hint: "make it larger, or take --plain".to_owned(),
+            what: format!("the terminal is too small: {width}×{height}; the minimum is {}×{}", LEAST.0, LEAST.1),
+            hint: "enlarge it, or use --plain".to_owned(),
         }
         .into());
     }
     let mut terminal = ratatui::try_init()?;
-    let shown = converse(hub, following, &mut terminal).await;
+    let shown = show_and_control(hub, following, &mut terminal).await;
     ratatui::restore();
     let last = shown?;
     if last.state.is_final() { outcome(&last) } else { Ok(()) }
 }
 
-/// Shows the run until the user leaves; gives what was seen last.
-async fn converse<S: Scope>(
+/// Shows the run until the user quits; returns the last overview.
+async fn show_and_control<S: Scope>(
     hub: &Arc<Hub>,
     following: &mut Following<S>,
     terminal: &mut ratatui::DefaultTerminal,
@@ -73,10 +71,10 @@ async fn converse<S: Scope>(
             following.around.bindings.iter().find(|binding| binding.spec.target_cluster == cluster)
         });
         let detail = if view.inside { binding.map(detail) } else { None };
-        let trouble = following.trouble.clone();
+        let error = following.error.clone();
         terminal.draw(|frame| {
-            let scene = Scene { run: &seen, lines: &lines, view: &view, detail, trouble, now, paint };
-            scene.draw(frame);
+            let screen = Screen { run: &seen, lines: &lines, view: &view, detail, error, now, paint };
+            screen.draw(frame);
         })?;
         tokio::select! {
             () = following.changed() => {}
@@ -97,12 +95,12 @@ async fn converse<S: Scope>(
     }
 }
 
-/// Keys come from a thread of their own: reading them blocks.
+/// Reads keys in a separate thread, because reading blocks.
 fn keys() -> mpsc::Receiver<Event> {
-    let (tell, keys) = mpsc::channel(16);
+    let (sender, keys) = mpsc::channel(16);
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
-            if tell.blocking_send(event).is_err() {
+            if sender.blocking_send(event).is_err() {
                 return;
             }
         }
@@ -125,13 +123,13 @@ async fn act<S: Scope>(hub: &Hub, following: &Following<S>, action: Action) -> a
     let Some(run) = &following.run else { return Err(deleted()) };
     let done = set_state(hub, run, state).await?;
     Ok(if done {
-        format!("asked the run to {}", state.as_str().to_lowercase())
+        format!("requested state: {}", state.as_str().to_lowercase())
     } else {
-        "the run just changed: try again".to_owned()
+        "the run has changed: try again".to_owned()
     })
 }
 
-/// What the binding of a cluster says, in lines.
+/// The conditions of a binding, one per line.
 fn detail<S: Scope>(binding: &Obj<Binding, S>) -> Vec<String> {
     let mut lines = vec![
         format!("binding {}", binding.metadata.name.as_deref().unwrap_or_default()),
@@ -154,20 +152,20 @@ fn detail<S: Scope>(binding: &Obj<Binding, S>) -> Vec<String> {
     lines
 }
 
-/// Everything that is drawn.
-struct Scene<'a> {
+/// The content of the screen.
+struct Screen<'a> {
     run: &'a RunOverview,
     lines: &'a [Line],
     view: &'a View,
     detail: Option<Vec<String>>,
-    trouble: Option<String>,
+    error: Option<String>,
     now: Timestamp,
     paint: Paint,
 }
 
-impl Scene<'_> {
+impl Screen<'_> {
     fn draw(&self, frame: &mut Frame<'_>) {
-        let waits: Vec<String> = self.run.waits.iter().map(|wait| wait_in_words(wait, self.now)).collect();
+        let waits: Vec<String> = self.run.waits.iter().map(|wait| describe_wait(wait, self.now)).collect();
         let head = u16::try_from(2 + waits.len().min(WAITS_SHOWN)).unwrap_or(2);
         let [top, tree, bottom] =
             Layout::vertical([Constraint::Length(head), Constraint::Fill(1), Constraint::Length(1)])
@@ -181,45 +179,45 @@ impl Scene<'_> {
     }
 
     fn heading(&self, waits: &[String]) -> Vec<TextLine<'static>> {
-        let word = words::of_run(self.run.state);
+        let label = state_labels::of_run(self.run.state);
         let duration = self.run.since.map_or_else(String::new, |_| format!(" for {}", ago(self.run.since, self.now)));
         let resources = self.run.resource_index.map_or_else(String::new, |index| format!(", resources {index}"));
-        let bar = bar(self.run.clusters_done, self.run.clusters, BAR);
+        let progress = progress_bar(self.run.clusters_done, self.run.clusters, BAR);
         let mut lines = vec![
             TextLine::from(vec![
-                Span::styled(format!("run {} ", self.run.name), self.style(Tone::Strong)),
-                Span::styled(format!("{} {}", word.sign, word.text), self.style(word.tone)),
-                Span::raw(duration),
+                self.span(&format!("run {} ", self.run.name), Tone::Strong),
+                self.span(&format!("{} {}", label.sign, label.text), label.tone),
+                self.span(&duration, Tone::Plain),
             ]),
-            TextLine::from(format!(
-                "{bar} {}/{} clusters, {}{resources}",
-                self.run.clusters_done, self.run.clusters, self.run.placement
+            TextLine::from(self.span(
+                &format!(
+                    "{progress} {}/{} clusters, {}{resources}",
+                    self.run.clusters_done, self.run.clusters, self.run.placement
+                ),
+                Tone::Plain,
             )),
         ];
         lines.extend(
-            waits
-                .iter()
-                .take(WAITS_SHOWN)
-                .map(|wait| TextLine::from(Span::styled(format!("→ {wait}"), self.style(Tone::Waiting)))),
+            waits.iter().take(WAITS_SHOWN).map(|wait| TextLine::from(self.span(&format!("→ {wait}"), Tone::Waiting))),
         );
         lines
     }
 
     fn draw_tree(&self, frame: &mut Frame<'_>, area: Rect) {
         let item = |line: &Line| {
-            let name = format!("{}{} ", "  ".repeat(line.depth), line.word.sign);
+            let name = format!("{}{} ", "  ".repeat(line.depth), line.label.sign);
             let mut rest = if line.rest.is_empty() { String::new() } else { format!(", {}", line.rest) };
             if let (0, Some(stage)) = (line.depth, self.run.stages.get(line.stage)) {
-                rest = format!(", {}{rest}", of_stage(stage, STAGE_BAR));
+                rest = format!(", {}{rest}", stage_progress_bar(stage, STAGE_BAR));
             }
             ListItem::new(TextLine::from(vec![
-                Span::styled(name, self.style(line.word.tone)),
-                Span::styled(
-                    format!("{:<1$} ", line.name, NAMES.saturating_sub(2 * line.depth)),
-                    self.style(if line.depth == 0 { Tone::Strong } else { Tone::Plain }),
+                self.span(&name, line.label.tone),
+                self.span(
+                    &format!("{:<1$} ", line.name, NAMES.saturating_sub(2 * line.depth)),
+                    if line.depth == 0 { Tone::Strong } else { Tone::Plain },
                 ),
-                Span::styled(line.word.text, self.style(line.word.tone)),
-                Span::raw(rest),
+                self.span(line.label.text, line.label.tone),
+                self.span(&rest, Tone::Plain),
             ]))
         };
         let list =
@@ -230,7 +228,8 @@ impl Scene<'_> {
 
     fn draw_inside(&self, frame: &mut Frame<'_>, area: Rect, detail: &[String]) {
         let title = format!(" cluster {} ", self.view.cluster(self.lines).unwrap_or_default());
-        let text: Vec<TextLine<'_>> = detail.iter().map(|line| TextLine::from(line.as_str())).collect();
+        let text: Vec<TextLine<'_>> = detail.iter().map(|line| TextLine::from(self.span(line, Tone::Plain))).collect();
+        let title = self.span(&title, Tone::Plain);
         frame.render_widget(Clear, area);
         frame
             .render_widget(Paragraph::new(text).wrap(Wrap { trim: false }).block(Block::bordered().title(title)), area);
@@ -238,13 +237,18 @@ impl Scene<'_> {
 
     fn footer(&self, width: u16) -> TextLine<'static> {
         if let Some(action) = &self.view.asking {
-            return TextLine::from(Span::styled(format!("{} [y/N]", action.question()), self.style(Tone::Strong)));
+            return TextLine::from(self.span(&format!("{} [y/N]", action.question()), Tone::Strong));
         }
-        if let Some(said) = self.view.said.clone().or_else(|| self.trouble.clone()) {
-            return TextLine::from(Span::styled(said, self.style(Tone::Waiting)));
+        if let Some(said) = self.view.said.clone().or_else(|| self.error.clone()) {
+            return TextLine::from(self.span(&said, Tone::Waiting));
         }
         let keys = fitting(if self.detail.is_some() { &KEYS_INSIDE } else { &KEYS }, width);
-        TextLine::from(Span::styled(keys, self.style(Tone::Faint)))
+        TextLine::from(self.span(keys, Tone::Faint))
+    }
+
+    /// A span of text. All text must be created here, because it escapes control characters of objects.
+    fn span(&self, text: &str, tone: Tone) -> Span<'static> {
+        Span::styled(line(text).into_owned(), self.style(tone))
     }
 
     fn style(&self, tone: Tone) -> Style {
@@ -262,18 +266,17 @@ impl Scene<'_> {
     }
 }
 
-/// Where states begin behind the sign, in characters; what is indented has less room for its name.
+/// Width of the name column, including indentation, in characters.
 const NAMES: usize = 26;
-/// Widths of the bars of the run and of its stages, in characters.
+/// Widths of the progress bars, in characters.
 const BAR: usize = 20;
 const STAGE_BAR: usize = 10;
 
-/// Keys, in as many words as there is room for.
-const KEYS: [&str; 2] =
-    ["a approve  s stop  r resume  ↑↓ Enter look inside  q leave", "a approve s stop r resume q leave"];
-const KEYS_INSIDE: [&str; 1] = ["Esc back  q leave"];
+/// The key help, long and short.
+const KEYS: [&str; 2] = ["a approve  s stop  r resume  ↑↓ Enter details  q quit", "a approve s stop r resume q quit"];
+const KEYS_INSIDE: [&str; 1] = ["Esc back  q quit"];
 
-/// The first that fits, or the last.
+/// The first text that fits, or the last.
 fn fitting(texts: &[&'static str], width: u16) -> &'static str {
     let fits = |text: &&&str| text.chars().count() <= usize::from(width);
     texts.iter().find(fits).or(texts.last()).copied().unwrap_or_default()
@@ -283,7 +286,7 @@ fn fitting(texts: &[&'static str], width: u16) -> &'static str {
 mod tests {
     use expect_test::{Expect, expect};
     use fleet_core::overview::{GateState, Wait};
-    use fleet_core::updaterun::{ClusterStep, Outcome, StageStep};
+    use fleet_core::updaterun::{ClusterStep, RunOutcome, StageStep};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -293,7 +296,7 @@ mod tests {
 
     fn waiting() -> RunOverview {
         let mut run = overview();
-        run.state = Outcome::Waiting;
+        run.state = RunOutcome::Waiting;
         run.clusters_done = 1;
         run.stages[0].state = StageStep::AwaitingEnd;
         run.stages[0].clusters[0].state = ClusterStep::Succeeded;
@@ -321,7 +324,7 @@ mod tests {
         let lines = stage_lines(run, Timestamp::UNIX_EPOCH, false);
         let (now, paint) = (Timestamp::UNIX_EPOCH, Paint { coloured: true });
         terminal
-            .draw(|frame| Scene { run, lines: &lines, view, detail, trouble: None, now, paint }.draw(frame))
+            .draw(|frame| Screen { run, lines: &lines, view, detail, error: None, now, paint }.draw(frame))
             .unwrap();
         let buffer = terminal.backend().buffer();
         let row = |y: u16| (0..60).map(|x| buffer[(x, y)].symbol()).collect::<String>();
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_drawn_with_what_it_waits_for_and_what_can_be_done() {
+    fn a_run_is_drawn_with_its_waits_and_keys() {
         check(
             &View::default(),
             &waiting(),
@@ -338,19 +341,62 @@ mod tests {
             expect![[r#"
                 run web-1 ◐ waiting
                 ██████████░░░░░░░░░░ 1/2 clusters, web, resources 0
-                → waits for an approval of stage canary
+                → waiting for an approval of stage canary
                 ◐ stage canary               waiting to end, █████░░░░░ 1/2
                   ✓ a                        succeeded
                   ○ b                        pending
                   ◐ after: approval          waiting, web-1-after-canary
 
 
-                a approve  s stop  r resume  ↑↓ Enter look inside  q leave"#]],
+                a approve  s stop  r resume  ↑↓ Enter details  q quit"#]],
         );
     }
 
     #[test]
-    fn what_changes_something_is_asked_for_first() {
+    fn audit_07_control_characters_of_objects_do_not_reach_the_terminal() {
+        let mut run = waiting();
+        run.name = "web\u{1b}[2J\u{202e}".to_owned();
+        run.waits.clear();
+        run.stages[0].name = "can\u{9b}31mary".to_owned();
+        run.stages[0].clusters[0].problem = Some("x\u{1b}]52;c;eA==\u{7}".to_owned());
+        check(
+            &View::default(),
+            &run,
+            None,
+            expect![[r#"
+                run web\u{1b}[2J\u{202e} ◐ waiting
+                ██████████░░░░░░░░░░ 1/2 clusters, web, resources 0
+                ◐ stage can\u{9b}31mary      waiting to end, █████░░░░░ 1/2
+                  ✓ a                        succeeded, x\u{1b}]52;c;eA==\u{
+                  ○ b                        pending
+                  ◐ after: approval          waiting, web-1-after-canary
+
+
+
+                a approve  s stop  r resume  ↑↓ Enter details  q quit"#]],
+        );
+        let detail = Some(vec!["message \u{1b}[8mhidden\u{200b}".to_owned()]);
+        let view = View { inside: true, selected: 1, ..View::default() };
+        check(
+            &view,
+            &run,
+            detail,
+            expect![[r#"
+            run web\u{1b}[2J\u{202e} ◐ waiting
+            ██████████░░░░░░░░░░ 1/2 clusters, web, resources 0
+            ┌ cluster a ───────────────────────────────────────────────┐
+            │message \u{1b}[8mhidden\u{200b}                           │
+            │                                                          │
+            │                                                          │
+            │                                                          │
+            │                                                          │
+            └──────────────────────────────────────────────────────────┘
+            Esc back  q quit"#]],
+        );
+    }
+
+    #[test]
+    fn changes_need_confirmation() {
         let (mut view, run) = (View::default(), waiting());
         assert_eq!(press(&mut view, &[KeyCode::Char('a')], &run), Step::Stay);
         let requests = vec!["web-1-after-canary".to_owned()];
@@ -367,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_can_be_looked_into_and_left_again() {
+    fn cluster_details_can_be_opened_and_closed() {
         let (mut view, run) = (View::default(), waiting());
         assert_eq!(press(&mut view, &[KeyCode::Enter], &run), Step::Stay);
         assert!(!view.inside, "a stage has no inside");
@@ -380,14 +426,14 @@ mod tests {
             expect![[r#"
                 run web-1 ◐ waiting
                 ██████████░░░░░░░░░░ 1/2 clusters, web, resources 0
-                → waits for an approval of stage canary
+                → waiting for an approval of stage canary
                 ┌ cluster a ───────────────────────────────────────────────┐
                 │Applied: False (NotAllWorkHaveBeenApplied)                │
                 │                                                          │
                 │                                                          │
                 │                                                          │
                 └──────────────────────────────────────────────────────────┘
-                Esc back  q leave"#]],
+                Esc back  q quit"#]],
         );
         assert_eq!(press(&mut view, &[KeyCode::Esc], &run), Step::Stay);
         assert!(!view.inside);

@@ -1,7 +1,4 @@
-//! What is selected on the screen, what was asked, and what a key does.
-//!
-//! Decides from keys and from how the run stands which action is meant; everything that changes something is asked for
-//! once more. Never acts itself.
+//! State of the watch screen: selection, pending confirmation, and what a key does. Every change must be confirmed first.
 
 use fleet_api::types::UpdateRunState;
 use fleet_core::overview::{RunOverview, Wait};
@@ -9,27 +6,27 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::cli::status::tree::Line;
 
-/// Something that is done to the run.
+/// An action on the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
-    /// These requests.
+    /// Approve these requests.
     Approve(Vec<String>),
     Stop,
     Resume,
 }
 
 impl Action {
-    /// The question before it is done.
+    /// The confirmation prompt.
     pub(super) fn question(&self) -> String {
         match self {
             Action::Approve(requests) => format!("Approve {}?", requests.join(", ")),
-            Action::Stop => "Stop the run? Clusters that are being updated finish.".to_owned(),
-            Action::Resume => "Let the run go on?".to_owned(),
+            Action::Stop => "Stop the run? Clusters being updated will finish.".to_owned(),
+            Action::Resume => "Resume the run?".to_owned(),
         }
     }
 }
 
-/// What comes of a key.
+/// The result of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Stay,
@@ -39,12 +36,12 @@ pub(super) enum Step {
 
 #[derive(Debug, Default)]
 pub(super) struct View {
-    /// Which line of the tree.
+    /// The selected line of the tree.
     pub(super) selected: usize,
-    /// Whether the selected cluster is looked into.
+    /// Whether the details of the selected cluster are shown.
     pub(super) inside: bool,
     pub(super) asking: Option<Action>,
-    /// What came of the last key.
+    /// The message of the last key.
     pub(super) said: Option<String>,
 }
 
@@ -86,7 +83,7 @@ impl View {
     fn look_inside(&mut self, lines: &[Line]) {
         self.inside = self.cluster(lines).is_some();
         if !self.inside {
-            self.said = Some("select a cluster with ↑ and ↓ to look into it".to_owned());
+            self.said = Some("select a cluster with ↑ and ↓ to see its details".to_owned());
         }
     }
 
@@ -100,7 +97,7 @@ impl View {
             })
             .collect();
         if requests.is_empty() {
-            self.said = Some("the run waits for no approval now".to_owned());
+            self.said = Some("the run is not waiting for an approval".to_owned());
         } else {
             self.asking = Some(Action::Approve(requests));
         }
@@ -108,8 +105,8 @@ impl View {
 
     fn ask_to_turn(&mut self, run: &RunOverview, wanted: UpdateRunState) {
         let said = match (wanted, run.asked) {
-            _ if run.state.is_final() => "the run is over",
-            (UpdateRunState::Stop, UpdateRunState::Stop) => "the run was asked to stop already",
+            _ if run.state.is_final() => "the run has ended",
+            (UpdateRunState::Stop, UpdateRunState::Stop) => "the run is already stopped or stopping",
             (UpdateRunState::Stop, UpdateRunState::Initialize) => "the run was never started",
             (UpdateRunState::Run, UpdateRunState::Run) => "the run is not stopped",
             _ => {

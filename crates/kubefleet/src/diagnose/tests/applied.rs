@@ -23,12 +23,12 @@ macro_rules! all {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_resources_from_arriving_is_found_and_mended() {
+async fn resources_that_do_not_arrive_are_explained_and_fixed() {
     all!(Scope::Cluster);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_resources_from_arriving_is_found_and_mended_in_a_namespace() {
+async fn resources_that_do_not_arrive_are_explained_and_fixed_in_a_namespace() {
     all!(
         Scope::Namespaced,
         pl_n1_the_namespace_was_deleted_on_the_member,
@@ -48,18 +48,7 @@ async fn pl_o1_an_override_does_not_fit(fleet: &mut Fleet) {
     fleet.scenario("plo1").await;
     let rule = json!({"clusterSelector": {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"environment": "staging"}}}]},
         "jsonPatchOverrides": [{"op": "add", "path": "/metadata/annotations/note", "value": "new"}]});
-    let (kind, collection, selectors) = match fleet.scope {
-        Scope::Cluster => {
-            ("ClusterResourceOverride", "clusterresourceoverrides".to_owned(), "clusterResourceSelectors")
-        }
-        Scope::Namespaced => {
-            ("ResourceOverride", format!("namespaces/{}/resourceoverrides", fleet.space()), "resourceSelectors")
-        }
-    };
-    let spec = json!({selectors: fleet.selectors(), "policy": {"overrideRules": [rule]}});
-    let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind,
-        "metadata": {"name": "override-plo1"}, "spec": spec});
-    fleet.create(&format!("{PLACEMENT_API}/{collection}"), object).await;
+    fleet.override_with("override-plo1", rule).await;
     fleet.pass(5).await;
     fleet.place(json!({"strategy": rolling()})).await;
     fleet.pass(30).await;
@@ -101,7 +90,7 @@ async fn pl_v1_an_image_cannot_be_pulled(fleet: &mut Fleet) {
     fleet.place(json!({"strategy": rolling()})).await;
     fleet.pass(30).await;
     let cause = fleet.finds(&fleet.placement_name(), "PL-V1").await;
-    fleet.carry_out(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
+    fleet.paste_fix(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
     fleet.until_available().await;
     fleet.is_well().await;
 }
@@ -118,7 +107,7 @@ async fn pl_d1_differences_cannot_be_reported(fleet: &mut Fleet) {
     fleet.pass(30).await;
     let cause = fleet.finds(&fleet.placement_name(), "PL-D1").await;
     assert!(cause.title.ends_with("does not know the kind Puzzle"), "{}", cause.title);
-    // The fix is for whoever runs the members.
+    // The fix is for the operator of the members.
     for member in ["member1", "member2"] {
         fleet.create_on(member, DEFINITIONS, definition("puzzles", "Puzzle")).await;
     }
@@ -131,13 +120,13 @@ async fn pl_d1_differences_cannot_be_reported(fleet: &mut Fleet) {
     fleet.is_well().await;
 }
 
-/// The first fix of the notice of this entry, carried out, takes all such notices away.
+/// Pastes the first fix of a notice of this entry; all such notices then disappear.
 async fn settles(fleet: &Fleet, entry: &str) {
     let found = fleet.diagnose(&fleet.placement_name()).await;
     let notice = found.notices.iter().find(|one| one.entry == entry).unwrap_or_else(|| panic!("{found:#?}"));
-    fleet.carry_out(&notice.fixes[0], &[]).await;
+    fleet.paste_fix(&notice.fixes[0], &[]).await;
     fleet
-        .until("it is told no more", async |fleet| {
+        .until("it is no longer reported", async |fleet| {
             let found = fleet.diagnose(&fleet.placement_name()).await;
             found.cause.is_none() && found.notices.iter().all(|one| one.entry != entry)
         })
@@ -174,7 +163,7 @@ async fn pl_x2_an_object_differs_from_the_hubs(fleet: &mut Fleet) {
     fleet.scenario("plx2").await;
     fleet.place(applying(json!({"type": "ReportDiff"}))).await;
     fleet.pass(30).await;
-    // Nothing is there yet, which is a difference.
+    // The object does not exist yet, which is a difference.
     fleet.is_well().await;
     settles(fleet, "PL-X2").await;
     assert!(fleet.is_on("member2", &format!("/api/v1/namespaces/{}/configmaps/settings", fleet.space())).await);
@@ -182,10 +171,10 @@ async fn pl_x2_an_object_differs_from_the_hubs(fleet: &mut Fleet) {
 
 /// The namespace of the scenario is gone from `member2`, and the hub knows.
 async fn without_namespace(fleet: &mut Fleet, name: &str) {
-    fleet.members_tell_namespaces().await;
+    fleet.members_report_namespaces().await;
     fleet.scenario(name).await;
     fleet.delete_on("member2", &format!("/api/v1/namespaces/{}", fleet.space())).await;
-    // Members tell of their namespaces with their heartbeats.
+    // Members report their namespaces with heartbeats.
     fleet.pass(70).await;
 }
 
@@ -196,7 +185,7 @@ async fn pl_n1_a_cluster_without_the_namespace_is_not_chosen(fleet: &mut Fleet) 
     let found = fleet.diagnose("cluster/member2").await;
     let notice = found.notices.iter().find(|one| one.entry == "PL-N1" && one.title.contains(&fleet.placement_name()));
     let notice = notice.unwrap_or_else(|| panic!("{found:#?}"));
-    fleet.carry_out(&notice.fixes[0], &[]).await;
+    fleet.paste_fix(&notice.fixes[0], &[]).await;
     let path = format!("/api/v1/namespaces/{}/configmaps/settings", fleet.space());
     fleet.until("it is placed there, too", async |fleet| fleet.is_on("member2", &path).await).await;
 }

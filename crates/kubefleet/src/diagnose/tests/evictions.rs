@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::fleet::{Fleet, Kind, PLACEMENT_API, Scope, condition, rolling};
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_an_eviction_from_being_carried_out_is_found_and_mended() {
+async fn failed_evictions_are_explained_and_fixed() {
     let mut fleet = Fleet::new(Scope::Cluster).await;
     fleet.scenario("ev").await;
     fleet.place(json!({"strategy": rolling()})).await;
@@ -14,28 +14,28 @@ async fn what_keeps_an_eviction_from_being_carried_out_is_found_and_mended() {
     let placement = fleet.placement_name();
 
     evict(&fleet, "ev1", &placement.replace("placement", "plcaement"), "member1").await;
-    mends(&fleet, "ev1", "EV-1").await;
+    fixes(&fleet, "ev1", "EV-1").await;
     evict(&fleet, "ev3", &placement, "mmeber1").await;
-    mends(&fleet, "ev3", "EV-3").await;
+    fixes(&fleet, "ev3", "EV-3").await;
 
     budget(&fleet, json!({"maxUnavailable": 1})).await;
     evict(&fleet, "ev7", &placement, "member1").await;
-    mends(&fleet, "ev7", "EV-7").await;
+    fixes(&fleet, "ev7", "EV-7").await;
     fleet.delete(&format!("{PLACEMENT_API}/clusterresourceplacementdisruptionbudgets/{placement}")).await;
     budget(&fleet, json!({"minAvailable": 2})).await;
     evict(&fleet, "ev8", &placement, "member1").await;
-    mends(&fleet, "ev8", "EV-8").await;
+    fixes(&fleet, "ev8", "EV-8").await;
 
     fleet.scenario("ev5").await;
     fleet.place(json!({"strategy": {"type": "RollingUpdate"}, "policy": {"placementType": "PickFixed", "clusterNames": ["member1", "member2"]}})).await;
     until_bound(&fleet).await;
     evict(&fleet, "ev5", &fleet.placement_name(), "member1").await;
     let cause = fleet.finds("ev5", "EV-5").await;
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     fleet.until("it is off the cluster", async |fleet| clusters(fleet).await == ["member2"]).await;
 
     ev_2_the_placement_is_being_deleted(&mut fleet).await;
-    ev_4_the_cluster_is_just_being_chosen_anew(&mut fleet).await;
+    ev_4_the_cluster_is_being_rescheduled(&mut fleet).await;
 
     fleet.scenario("ev6").await;
     fleet.place(json!({})).await;
@@ -43,14 +43,14 @@ async fn what_keeps_an_eviction_from_being_carried_out_is_found_and_mended() {
     fleet.pass(5).await;
     evict(&fleet, "ev6", &fleet.placement_name(), "member2").await;
     let mut cause = fleet.finds("ev6", "EV-6").await;
-    // Whoever follows the fix lets the run finish before evicting again.
+    // A user who follows the fix lets the run finish before evicting again.
     let mut first = cause.fixes.remove(0);
     let again = first.steps.split_off(first.steps.len() - 1);
-    fleet.carry_out(&first, &[]).await;
+    fleet.paste_fix(&first, &[]).await;
     fleet.until_rolled_out().await;
-    fleet.carry_out(&Fix { what: String::new(), steps: again }, &[]).await;
+    fleet.paste_fix(&Fix { what: String::new(), steps: again }, &[]).await;
     fleet.finds("ev6-2", "EV-9").await;
-    fleet.world.end().await;
+    fleet.world.shut_down().await;
 }
 
 async fn ev_2_the_placement_is_being_deleted(fleet: &mut Fleet) {
@@ -70,14 +70,14 @@ async fn ev_2_the_placement_is_being_deleted(fleet: &mut Fleet) {
     fleet.pass(5).await;
     fleet.place(json!({"strategy": rolling()})).await;
     until_bound(fleet).await;
-    mends(fleet, "ev2", "EV-2").await;
+    fixes(fleet, "ev2", "EV-2").await;
 }
 
-async fn ev_4_the_cluster_is_just_being_chosen_anew(fleet: &mut Fleet) {
+async fn ev_4_the_cluster_is_being_rescheduled(fleet: &mut Fleet) {
     fleet.scenario("ev4").await;
     fleet.place(json!({"strategy": rolling()})).await;
     until_bound(fleet).await;
-    // The binding before is still going, and something holds it.
+    // The old binding is being deleted and has a finalizer.
     fleet.world.stop("hub");
     let bindings = fleet.list(Kind::Binding).await;
     let of_placement = |one: &&Value| {
@@ -96,7 +96,7 @@ async fn ev_4_the_cluster_is_just_being_chosen_anew(fleet: &mut Fleet) {
     fleet.patch(&path, json!({"metadata": {"finalizers": null}})).await;
     fleet.pass(5).await;
     until_bound(fleet).await;
-    mends(fleet, "ev4", "EV-4").await;
+    fixes(fleet, "ev4", "EV-4").await;
 }
 
 async fn evict(fleet: &Fleet, name: &str, placement: &str, cluster: &str) {
@@ -113,10 +113,10 @@ async fn budget(fleet: &Fleet, spec: Value) {
     fleet.pass(2).await;
 }
 
-/// The cause is this; the eviction that the fix makes is carried out (EV-9).
-async fn mends(fleet: &Fleet, name: &str, entry: &str) {
+/// Checks the cause; the eviction of the fix is executed (EV-9).
+async fn fixes(fleet: &Fleet, name: &str, entry: &str) {
     let cause = fleet.finds(name, entry).await;
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     let again = format!("{name}-2");
     let path = format!("{PLACEMENT_API}/clusterresourceplacementevictions/{again}");
     fleet
@@ -144,7 +144,7 @@ async fn clusters(fleet: &Fleet) -> Vec<String> {
     clusters
 }
 
-/// Until the placement is on both clusters: what is evicted is picked again.
+/// Waits until the placement is on both clusters: an evicted cluster is selected again.
 async fn until_bound(fleet: &Fleet) {
     fleet.until("it is on both clusters", async |fleet| clusters(fleet).await == ["member1", "member2"]).await;
 }

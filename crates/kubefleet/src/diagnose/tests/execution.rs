@@ -1,4 +1,4 @@
-//! Runs that end while they are under way (UR-20 to UR-30), and what they leave behind (UR-80, UR-81).
+//! Runs that fail after initialization (UR-20 to UR-30), and what they leave behind (UR-80, UR-81).
 
 use serde_json::json;
 
@@ -17,21 +17,21 @@ macro_rules! all {
             ur_26_the_number_of_clusters_changes,
             ur_27_stage_membership_changes,
             ur_28_the_apply_strategy_changes,
-            ur_29_somebody_elses_approval_request_has_our_name,
+            ur_29_an_approval_request_of_another_run_has_the_name,
             ur_30_a_status_that_no_run_can_have,
-            ur_80_a_pinned_index_brings_old_content,
+            ur_80_a_pinned_index_rolls_out_old_content,
             ur_81_clusters_have_different_versions,
         )
     };
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ends_a_run_is_found_and_mended() {
+async fn failed_runs_are_explained_and_fixed() {
     all!(Scope::Cluster);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ends_a_run_is_found_and_mended_in_a_namespace() {
+async fn failed_runs_are_explained_and_fixed_in_a_namespace() {
     all!(Scope::Namespaced);
 }
 
@@ -47,20 +47,20 @@ async fn waiting(fleet: &mut Fleet, name: &str, placement: serde_json::Value) {
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunWaiting").await;
 }
 
-/// After the run has failed: what is found, and that the first fix gets a new run as far as its gate and, approved, through.
-async fn mends(fleet: &Fleet, entry: &str) {
+/// After the run has failed: checks the finding, and that the run of the first fix reaches its gate and, once approved, succeeds.
+async fn fixes(fleet: &Fleet, entry: &str) {
     fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunFailed").await;
     let cause = fleet.finds(&fleet.run_name(), entry).await;
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     goes_through(fleet).await;
 }
 
-/// The newest run waits at its gate, `diagnose` says so, and its fix opens it.
+/// The newest run waits for an approval, `diagnose` reports it, and its fix approves.
 async fn goes_through(fleet: &Fleet) {
     let newest = format!("{}-2", fleet.run_name());
     fleet.until_reason(&newest, "Progressing", "UpdateRunWaiting").await;
     let gate = fleet.finds(&newest, "UR-50").await;
-    fleet.carry_out(&gate.fixes[0], &[]).await;
+    fleet.paste_fix(&gate.fixes[0], &[]).await;
     fleet.until_rolled_out().await;
 }
 
@@ -69,19 +69,19 @@ async fn ur_20_the_placement_is_deleted(fleet: &mut Fleet) {
     fleet.delete(&format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name())).await;
     fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunFailed").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-20").await;
-    assert!(cause.fixes[0].steps[0].action.is_none(), "only its owner can make it again");
+    assert!(cause.fixes[0].steps[0].action.is_none(), "only the user can create it again");
     fleet.pass(10).await;
     fleet.place(json!({})).await;
     fleet.pass(5).await;
     let cause = fleet.finds(&fleet.run_name(), "UR-20").await;
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     goes_through(fleet).await;
 }
 
 async fn ur_21_the_strategy_is_deleted(fleet: &mut Fleet) {
     waiting(fleet, "ur21", json!({})).await;
     fleet.delete(&format!("{}/{}", fleet.collection(Kind::Strategy), fleet.strategy_name())).await;
-    mends(fleet, "UR-21").await;
+    fixes(fleet, "UR-21").await;
 }
 
 async fn ur_22_stage_tasks_become_invalid(fleet: &mut Fleet) {
@@ -90,7 +90,7 @@ async fn ur_22_stage_tasks_become_invalid(fleet: &mut Fleet) {
     twice["afterStageTasks"] = json!([{"type": "Approval"}, {"type": "Approval"}]);
     let path = format!("{}/{}", fleet.collection(Kind::Strategy), fleet.strategy_name());
     fleet.patch(&path, json!({"spec": {"stages": [twice]}})).await;
-    mends(fleet, "UR-22").await;
+    fixes(fleet, "UR-22").await;
 }
 
 async fn ur_23_a_cluster_is_now_in_two_stages(fleet: &mut Fleet) {
@@ -104,7 +104,7 @@ async fn ur_23_a_cluster_is_now_in_two_stages(fleet: &mut Fleet) {
     fleet.run(json!({})).await;
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunWaiting").await;
     fleet.label("member1", json!({"region": "west"})).await;
-    mends(fleet, "UR-23").await;
+    fixes(fleet, "UR-23").await;
 }
 
 async fn ur_24_a_concurrent_run_takes_the_cluster(fleet: &mut Fleet) {
@@ -131,7 +131,7 @@ async fn ur_25_the_policy_changes(fleet: &mut Fleet) {
         .await;
     let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
     fleet.patch(&path, json!({"spec": {"policy": {"clusterNames": ["member2"]}}})).await;
-    mends(fleet, "UR-25").await;
+    fixes(fleet, "UR-25").await;
 }
 
 async fn ur_26_the_number_of_clusters_changes(fleet: &mut Fleet) {
@@ -140,7 +140,7 @@ async fn ur_26_the_number_of_clusters_changes(fleet: &mut Fleet) {
     fleet.patch(&path, json!({"spec": {"policy": {"numberOfClusters": 1}}})).await;
     fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunFailed").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-26").await;
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     // The one cluster that is left may be in either stage.
     fleet.pass(30).await;
     if fleet.diagnose(&format!("{}-2", fleet.run_name())).await.cause.is_some() {
@@ -152,20 +152,20 @@ async fn ur_26_the_number_of_clusters_changes(fleet: &mut Fleet) {
 async fn ur_27_stage_membership_changes(fleet: &mut Fleet) {
     waiting(fleet, "ur27", json!({})).await;
     fleet.label("member1", json!({"environment": "staging"})).await;
-    mends(fleet, "UR-27").await;
+    fixes(fleet, "UR-27").await;
     waiting(fleet, "ur27b", json!({})).await;
     fleet.label("member1", json!({"environment": null})).await;
-    mends(fleet, "UR-27").await;
+    fixes(fleet, "UR-27").await;
 }
 
 async fn ur_28_the_apply_strategy_changes(fleet: &mut Fleet) {
     waiting(fleet, "ur28", json!({})).await;
     let path = format!("{}/{}", fleet.collection(Kind::Placement), fleet.placement_name());
     fleet.patch(&path, json!({"spec": {"strategy": {"applyStrategy": {"type": "ServerSideApply"}}}})).await;
-    mends(fleet, "UR-28").await;
+    fixes(fleet, "UR-28").await;
 }
 
-async fn ur_29_somebody_elses_approval_request_has_our_name(fleet: &mut Fleet) {
+async fn ur_29_an_approval_request_of_another_run_has_the_name(fleet: &mut Fleet) {
     fleet.scenario("ur29").await;
     fleet.place(json!({})).await;
     let mut gated = stage("staging");
@@ -175,7 +175,7 @@ async fn ur_29_somebody_elses_approval_request_has_our_name(fleet: &mut Fleet) {
     let foreign = json!({"parentStageRollout": "another", "targetStage": "staging"});
     fleet.make(Kind::Approval, &format!("{}-before-staging", fleet.run_name()), foreign).await;
     fleet.run(json!({})).await;
-    mends(fleet, "UR-29").await;
+    fixes(fleet, "UR-29").await;
 }
 
 async fn ur_30_a_status_that_no_run_can_have(fleet: &mut Fleet) {
@@ -189,10 +189,10 @@ async fn ur_30_a_status_that_no_run_can_have(fleet: &mut Fleet) {
     let path = format!("{}/{}/status", fleet.collection(Kind::Run), fleet.run_name());
     fleet.patch(&path, json!({"status": {"stagesStatus": stages}})).await;
     fleet.world.start_hub().unwrap();
-    mends(fleet, "UR-30").await;
+    fixes(fleet, "UR-30").await;
 }
 
-async fn ur_80_a_pinned_index_brings_old_content(fleet: &mut Fleet) {
+async fn ur_80_a_pinned_index_rolls_out_old_content(fleet: &mut Fleet) {
     fleet.scenario("ur80").await;
     fleet.place(json!({})).await;
     fleet.both_stages().await;
@@ -206,7 +206,7 @@ async fn ur_80_a_pinned_index_brings_old_content(fleet: &mut Fleet) {
     fleet.run(json!({"resourceSnapshotIndex": "0"})).await;
     fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunSucceeded").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-80").await;
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     let newest = format!("{}-2", fleet.run_name());
     fleet.until_reason(&newest, "Succeeded", "UpdateRunSucceeded").await;
     assert_eq!(fleet.object(Kind::Run, &newest).await["status"]["resourceSnapshotIndexUsed"], "1");
@@ -229,11 +229,11 @@ async fn ur_81_clusters_have_different_versions(fleet: &mut Fleet) {
     fleet.pass(2).await;
     fleet.run(json!({})).await;
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunWaiting").await;
-    // Half-way: somebody deletes the run.
+    // Half-way: a user deletes the run.
     fleet.delete(&format!("{}/{}", fleet.collection(Kind::Run), fleet.run_name())).await;
     fleet.pass(5).await;
     let cause = fleet.finds(&fleet.placement_name(), "UR-81").await;
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     let runs = fleet.list(Kind::Run).await;
     let own = runs.iter().filter(|run| run["spec"]["placementName"] == fleet.placement_name());
     let newest = own.filter_map(|run| run["metadata"]["name"].as_str()).find(|name| *name != "run-ur81-a").unwrap();

@@ -1,4 +1,4 @@
-//! A fleet of two members in one process, and a person who asks and does as the answer says.
+//! A fleet of two members in one process, and a user who runs `diagnose` and pastes its fixes.
 //!
 //! Each scenario has a placement, a strategy and a namespace of its own, named after it.
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fleet_core::diagnose::{Diagnosis, Finding, Kubectl};
 use fleet_sim::member::SimulatedMember;
-use fleet_sim::world::{AgentMetrics, Ground, World};
+use fleet_sim::simulation::{AgentMetrics, Simulation, SimulationTemplate};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -16,17 +16,17 @@ use super::super::subjects::Answer;
 
 pub(super) const PLACEMENT_API: &str = "/apis/placement.kubernetes-fleet.io/v1beta1";
 pub(super) const MEMBERS: &str = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";
-/// Virtual time after which what has not happened never will.
-const PATIENCE: Duration = Duration::from_mins(20);
+/// Virtual time after which a test gives up waiting.
+const TIMEOUT: Duration = Duration::from_mins(20);
 
-/// Which of the twin kinds a scenario uses.
+/// Whether a scenario uses cluster-scoped or namespaced kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     Cluster,
     Namespaced,
 }
 
-/// Plays scenarios one after the other in one fleet: it takes long to set up. All are played, whatever becomes of the others.
+/// Runs scenarios one after the other in one fleet, which is slow to set up. All run, even if some fail.
 macro_rules! scenarios {
     ($scope:expr; $($name:ident),+ $(,)?) => {{
         use futures::FutureExt as _;
@@ -38,7 +38,7 @@ macro_rules! scenarios {
                 fleet.all_agents_run().await;
             }
         )+
-        fleet.world.end().await;
+        fleet.world.shut_down().await;
         assert!(failed.is_empty(), "{:?}: {failed:?}", $scope);
     }};
 }
@@ -55,27 +55,27 @@ pub(super) enum Kind {
 }
 
 pub(super) struct Fleet {
-    pub(super) world: World,
+    pub(super) world: Simulation,
     pub(super) scope: Scope,
     hub: kube::Client,
-    /// The scenario that is played.
+    /// The current scenario.
     name: String,
-    /// What its placement selects, if it is namespaced: others take a whole namespace.
+    /// The selectors of a namespaced placement; cluster-scoped ones select a whole namespace.
     selected: Vec<Value>,
 }
 
-impl Members for World {
+impl Members for Simulation {
     async fn client(&self, cluster: &str) -> Result<Option<kube::Client>, String> {
         Ok(Some(self.user_of(cluster)))
     }
 }
 
 impl Fleet {
-    /// A hub and the members of the guides, whose agents apply what they are given.
+    /// A hub with two members and running agents.
     pub(super) async fn new(scope: Scope) -> Self {
-        // Mistakes that webhooks refuse are told as well: not every hub has them.
-        let ground = Ground::lay().await.unwrap().without_checks();
-        let mut world = World::new(&ground, 1, AgentMetrics::default()).await.unwrap();
+        // Without webhooks: `diagnose` also explains errors that webhooks would refuse.
+        let template = SimulationTemplate::build().await.unwrap().without_checks();
+        let mut world = Simulation::new(&template, 1, AgentMetrics::default()).await.unwrap();
         world.start_hub().unwrap();
         let hub = world.user();
         for name in ["member1", "member2"] {
@@ -98,26 +98,26 @@ impl Fleet {
         fleet
     }
 
-    /// Starts the member's agent, or starts it anew.
+    /// Starts or restarts the member's agent.
     pub(super) async fn start_member(&mut self, name: &str) {
         self.world.start_member(&member(name)).await.unwrap();
     }
 
-    /// From now on members tell which namespaces they have; before, the hub takes them to have any.
-    pub(super) async fn members_tell_namespaces(&mut self) {
+    /// From now on members report their namespaces; before, the hub assumes that they have all.
+    pub(super) async fn members_report_namespaces(&mut self) {
         for name in ["member1", "member2"] {
-            self.world.start_member(&member(name).telling_namespaces()).await.unwrap();
+            self.world.start_member(&member(name).reporting_namespaces()).await.unwrap();
         }
     }
 
-    /// Starts all agents anew: a scenario that failed may have left some dead.
+    /// Restarts all agents: a failed scenario may have left some stopped.
     pub(super) async fn all_agents_run(&mut self) {
         self.world.start_hub().unwrap();
         self.start_member("member1").await;
         self.start_member("member2").await;
     }
 
-    /// Begins another scenario: members have the labels of the guides, and there is a namespace with something in it.
+    /// Starts a scenario: resets the labels of the members and creates a namespace with an object.
     pub(super) async fn scenario(&mut self, name: &str) {
         self.name = name.to_owned();
         self.selected = vec![json!({"group": "", "version": "v1", "kind": "ConfigMap", "name": "settings"})];
@@ -137,7 +137,7 @@ impl Fleet {
                     .await
                     .unwrap();
             }
-            // Members that tell of their namespaces do it with their heartbeats.
+            // Members report their namespaces with heartbeats.
             self.pass(70).await;
         }
     }
@@ -178,7 +178,7 @@ impl Fleet {
         }
     }
 
-    /// Where objects of this kind are.
+    /// The collection path of this kind.
     pub(super) fn collection(&self, kind: Kind) -> String {
         let plural = self.words(kind).1;
         match self.namespace() {
@@ -231,7 +231,23 @@ impl Fleet {
         self.pass(5).await;
     }
 
-    /// What is placed gets this value.
+    /// An override of what the placement selects, with one rule.
+    pub(super) async fn override_with(&self, name: &str, rule: Value) {
+        let (kind, collection, selectors) = match self.scope {
+            Scope::Cluster => {
+                ("ClusterResourceOverride", "clusterresourceoverrides".to_owned(), "clusterResourceSelectors")
+            }
+            Scope::Namespaced => {
+                ("ResourceOverride", format!("namespaces/{}/resourceoverrides", self.space()), "resourceSelectors")
+            }
+        };
+        let spec = json!({selectors: self.selectors(), "policy": {"overrideRules": [rule]}});
+        let object = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind,
+            "metadata": {"name": name}, "spec": spec});
+        self.create(&format!("{PLACEMENT_API}/{collection}"), object).await;
+    }
+
+    /// Changes the placed object.
     pub(super) async fn content(&self, value: &str) {
         let maps = format!("/api/v1/namespaces/{}/configmaps", self.space());
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"value": value}});
@@ -242,7 +258,7 @@ impl Fleet {
         }
     }
 
-    /// What the placement of the scenario selects.
+    /// The resource selectors of the placement.
     pub(super) fn selectors(&self) -> Vec<Value> {
         match self.scope {
             Scope::Cluster => vec![json!({"group": "", "version": "v1", "kind": "Namespace", "name": self.space()})],
@@ -250,12 +266,12 @@ impl Fleet {
         }
     }
 
-    /// The placement selects this, too; one that takes the whole namespace has it anyway.
+    /// Adds a selector to a namespaced placement; a cluster-scoped one selects the whole namespace.
     pub(super) fn select(&mut self, group: &str, version: &str, kind: &str, name: &str) {
         self.selected.push(json!({"group": group, "version": version, "kind": kind, "name": name}));
     }
 
-    /// Something that the placement brings to members: where such objects are, and how it looks there.
+    /// A placed object: its collection path and its content.
     pub(super) fn placed(&self) -> (String, Value) {
         let space = self.space();
         match self.scope {
@@ -270,12 +286,12 @@ impl Fleet {
         }
     }
 
-    /// How conditions of the placement are called: they begin with its kind.
+    /// The condition type of the placement, which begins with its kind.
     pub(super) fn condition_type(&self, step: &str) -> String {
         format!("{}{step}", self.words(Kind::Placement).0)
     }
 
-    /// Where the placement of the scenario is.
+    /// The path of the placement.
     pub(super) fn placement_path(&self) -> String {
         format!("{}/{}", self.collection(Kind::Placement), self.placement_name())
     }
@@ -346,18 +362,18 @@ impl Fleet {
     }
 
     pub(super) async fn pass(&self, seconds: u64) {
-        self.world.pass(Duration::from_secs(seconds)).await;
+        self.world.advance(Duration::from_secs(seconds)).await;
     }
 
     pub(super) async fn until(&self, what: &str, reached: impl AsyncFn(&Self) -> bool) {
         let begun = tokio::time::Instant::now();
         while !reached(self).await {
-            assert!(begun.elapsed() < PATIENCE, "{}: waited in vain until {what}", self.name);
+            assert!(begun.elapsed() < TIMEOUT, "{}: waited in vain until {what}", self.name);
             self.pass(1).await;
         }
     }
 
-    /// Until a run of the scenario's placement has succeeded.
+    /// Waits until a run of the placement has succeeded.
     pub(super) async fn until_rolled_out(&self) {
         self.until("a run has succeeded", async |fleet| {
             let runs = fleet.list(Kind::Run).await;
@@ -369,7 +385,7 @@ impl Fleet {
         .await;
     }
 
-    /// Until the placement of the scenario is available, for its newest generation.
+    /// Waits until the newest generation of the placement is available.
     pub(super) async fn until_available(&self) {
         self.until("the placement is available", async |fleet| fleet.is_available().await).await;
     }
@@ -383,22 +399,22 @@ impl Fleet {
         })
     }
 
-    /// The cause must be this, and its first fix makes the placement available.
+    /// Checks the cause and pastes its first fix, which makes the placement available.
     pub(super) async fn finds_and_places(&self, entry: &str) -> Finding {
         let cause = self.finds(&self.placement_name(), entry).await;
-        self.carry_out(&cause.fixes[0], &[]).await;
+        self.paste_fix(&cause.fixes[0], &[]).await;
         self.until_available().await;
         self.is_well().await;
         cause
     }
 
-    /// Nothing is wrong with the placement of the scenario.
+    /// Checks that the placement has no findings.
     pub(super) async fn is_well(&self) {
         let found = self.diagnose(&self.placement_name()).await;
         assert_eq!(found.cause, None, "{found:#?}");
     }
 
-    /// Until the condition of the run has this reason.
+    /// Waits until the condition of the run has this reason.
     pub(super) async fn until_reason(&self, run: &str, type_: &str, reason: &str) {
         self.until(&format!("{run} is {reason}"), async |fleet| {
             condition(&fleet.object(Kind::Run, run).await, type_).is_some_and(|one| one["reason"] == reason)
@@ -406,7 +422,7 @@ impl Fleet {
         .await;
     }
 
-    fn reader(&self) -> Reader<'_, World> {
+    fn reader(&self) -> Reader<'_, Simulation> {
         Reader {
             hub: Server::new(self.hub.clone()),
             members: &self.world,
@@ -426,7 +442,7 @@ impl Fleet {
         self.reader().everything(None).await
     }
 
-    /// What is wrong with the subject must be this entry.
+    /// Diagnoses the subject and checks the entry of the cause.
     pub(super) async fn finds(&self, subject: &str, entry: &str) -> Finding {
         let found = self.diagnose(subject).await;
         let cause = found.cause.clone().unwrap_or_else(|| panic!("{entry}: nothing found: {found:?}"));
@@ -434,10 +450,10 @@ impl Fleet {
         cause
     }
 
-    /// The run of the scenario has this trouble; its first fix, carried out, rolls the placement out.
-    pub(super) async fn finds_and_mends(&self, entry: &str) -> Finding {
+    /// Checks the cause of the run and pastes its first fix, which rolls out the placement.
+    pub(super) async fn finds_and_fixes(&self, entry: &str) -> Finding {
         let cause = self.finds(&self.run_name(), entry).await;
-        self.carry_out(&cause.fixes[0], &[]).await;
+        self.paste_fix(&cause.fixes[0], &[]).await;
         self.until_rolled_out().await;
         cause
     }
@@ -465,7 +481,7 @@ pub(super) async fn send(
     }
 }
 
-/// The same, where it may be refused.
+/// The same, but may fail.
 pub(super) async fn attempt(
     client: &kube::Client,
     method: Method,
@@ -482,15 +498,15 @@ pub(super) fn condition<'v>(object: &'v Value, type_: &str) -> Option<&'v Value>
     object["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == type_)
 }
 
-/// A rollout that does not wait for objects whose availability cannot be seen.
+/// A rollout that does not wait for objects without availability tracking.
 pub(super) fn rolling() -> Value {
     json!({"type": "RollingUpdate", "rollingUpdate": {"unavailablePeriodSeconds": 1}})
 }
 
-/// Where definitions of kinds are.
+/// The path of CustomResourceDefinitions.
 pub(super) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// A kind of `example.com` that may look like anything.
+/// A kind of `example.com` without a schema.
 pub(super) fn definition(plural: &str, kind: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

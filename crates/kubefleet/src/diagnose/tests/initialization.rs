@@ -23,18 +23,19 @@ macro_rules! all {
             ur_13_scheduling_is_not_complete,
             ur_14_bindings_do_not_fit_the_policy,
             ur_15_a_stage_selector_is_invalid,
-            ur_16_nobody_is_there_to_look_at_the_run,
+            ur_16_the_hub_agent_is_not_running,
+            last_09_a_run_waits_for_the_snapshot_of_an_override,
         )
     };
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_a_run_from_starting_is_found_and_mended() {
+async fn runs_that_do_not_start_are_explained_and_fixed() {
     all!(Scope::Cluster);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_a_run_from_starting_is_found_and_mended_in_a_namespace() {
+async fn runs_that_do_not_start_are_explained_and_fixed_in_a_namespace() {
     all!(Scope::Namespaced);
 }
 
@@ -43,9 +44,9 @@ async fn ur_01_nothing_is_rolled_out_without_a_run(fleet: &mut Fleet) {
     fleet.place(json!({})).await;
     fleet.pass(10).await;
     let cause = fleet.finds(&fleet.placement_name(), "UR-01").await;
-    // There is no strategy yet, so the fix makes one.
+    // There is no strategy yet, so the fix creates one.
     assert!(cause.fixes[0].is_complete(), "{cause:?}");
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     fleet.until_rolled_out().await;
     assert_eq!(fleet.diagnose(&fleet.placement_name()).await.cause, None);
 }
@@ -56,7 +57,7 @@ async fn ur_02_a_run_does_not_start_by_itself(fleet: &mut Fleet) {
     fleet.both_stages().await;
     fleet.pass(5).await;
     fleet.run(json!({"state": "Initialize"})).await;
-    fleet.finds_and_mends("UR-02").await;
+    fleet.finds_and_fixes("UR-02").await;
 }
 
 async fn ur_03_a_run_created_stopped(fleet: &mut Fleet) {
@@ -65,7 +66,7 @@ async fn ur_03_a_run_created_stopped(fleet: &mut Fleet) {
     fleet.both_stages().await;
     fleet.pass(5).await;
     fleet.run(json!({"state": "Stop"})).await;
-    fleet.finds_and_mends("UR-03").await;
+    fleet.finds_and_fixes("UR-03").await;
 }
 
 async fn ur_04_an_index_that_does_not_exist(fleet: &mut Fleet) {
@@ -74,7 +75,7 @@ async fn ur_04_an_index_that_does_not_exist(fleet: &mut Fleet) {
     fleet.both_stages().await;
     fleet.pass(5).await;
     fleet.run(json!({"resourceSnapshotIndex": "1"})).await;
-    fleet.finds_and_mends("UR-04").await;
+    fleet.finds_and_fixes("UR-04").await;
 }
 
 async fn ur_05_the_placement_does_not_exist(fleet: &mut Fleet) {
@@ -84,7 +85,7 @@ async fn ur_05_the_placement_does_not_exist(fleet: &mut Fleet) {
     fleet.pass(5).await;
     let mistyped = fleet.placement_name().replace("placement", "plcaement");
     fleet.run(json!({"placementName": mistyped})).await;
-    fleet.finds_and_mends("UR-05").await;
+    fleet.finds_and_fixes("UR-05").await;
 }
 
 async fn ur_06_the_placement_is_not_external(fleet: &mut Fleet) {
@@ -93,7 +94,7 @@ async fn ur_06_the_placement_is_not_external(fleet: &mut Fleet) {
     fleet.both_stages().await;
     fleet.pass(10).await;
     fleet.run(json!({})).await;
-    fleet.finds_and_mends("UR-06").await;
+    fleet.finds_and_fixes("UR-06").await;
 }
 
 async fn ur_07_the_strategy_does_not_exist(fleet: &mut Fleet) {
@@ -102,7 +103,7 @@ async fn ur_07_the_strategy_does_not_exist(fleet: &mut Fleet) {
     fleet.pass(5).await;
     fleet.run(json!({"stagedRolloutStrategyName": "nowhere-near"})).await;
     let cause = fleet.finds(&fleet.run_name(), "UR-07").await;
-    fleet.carry_out(cause.fixes.last().unwrap(), &[]).await;
+    fleet.paste_fix(cause.fixes.last().unwrap(), &[]).await;
     fleet.until_rolled_out().await;
 }
 
@@ -114,7 +115,7 @@ async fn ur_08_stage_tasks_are_invalid(fleet: &mut Fleet) {
     fleet.strategy(json!([instant, stage("canary")])).await;
     fleet.pass(5).await;
     fleet.run(json!({})).await;
-    fleet.finds_and_mends("UR-08").await;
+    fleet.finds_and_fixes("UR-08").await;
 }
 
 async fn ur_09_a_cluster_is_matched_by_two_stages(fleet: &mut Fleet) {
@@ -125,7 +126,7 @@ async fn ur_09_a_cluster_is_matched_by_two_stages(fleet: &mut Fleet) {
     fleet.strategy(json!([stage("staging"), stage("canary"), west])).await;
     fleet.pass(5).await;
     fleet.run(json!({})).await;
-    fleet.finds_and_mends("UR-09").await;
+    fleet.finds_and_fixes("UR-09").await;
 }
 
 async fn ur_10_clusters_are_in_no_stage(fleet: &mut Fleet) {
@@ -135,7 +136,7 @@ async fn ur_10_clusters_are_in_no_stage(fleet: &mut Fleet) {
     fleet.strategy(json!([north])).await;
     fleet.pass(5).await;
     fleet.run(json!({})).await;
-    fleet.finds_and_mends("UR-10").await;
+    fleet.finds_and_fixes("UR-10").await;
 }
 
 async fn ur_11_a_sorting_label_is_no_number(fleet: &mut Fleet) {
@@ -145,7 +146,7 @@ async fn ur_11_a_sorting_label_is_no_number(fleet: &mut Fleet) {
     fleet.strategy(json!([{"name": "all", "labelSelector": {}, "sortingLabelKey": "order"}])).await;
     fleet.pass(5).await;
     fleet.run(json!({})).await;
-    fleet.finds_and_mends("UR-11").await;
+    fleet.finds_and_fixes("UR-11").await;
 }
 
 async fn ur_12_the_index_is_no_number(fleet: &mut Fleet) {
@@ -154,7 +155,7 @@ async fn ur_12_the_index_is_no_number(fleet: &mut Fleet) {
     fleet.both_stages().await;
     fleet.pass(5).await;
     fleet.run(json!({"resourceSnapshotIndex": "abc"})).await;
-    fleet.finds_and_mends("UR-12").await;
+    fleet.finds_and_fixes("UR-12").await;
 }
 
 async fn ur_13_scheduling_is_not_complete(fleet: &mut Fleet) {
@@ -163,7 +164,7 @@ async fn ur_13_scheduling_is_not_complete(fleet: &mut Fleet) {
     fleet.both_stages().await;
     fleet.pass(5).await;
     fleet.run(json!({})).await;
-    let cause = fleet.finds_and_mends("UR-13").await;
+    let cause = fleet.finds_and_fixes("UR-13").await;
     assert_eq!(cause.because_of, Some("PL-S1"));
 }
 
@@ -175,7 +176,7 @@ async fn ur_14_bindings_do_not_fit_the_policy(fleet: &mut Fleet) {
     fleet.both_stages().await;
     fleet.pass(5).await;
     fleet.run(json!({})).await;
-    let cause = fleet.finds_and_mends("UR-14").await;
+    let cause = fleet.finds_and_fixes("UR-14").await;
     assert_eq!(cause.because_of, Some("PL-Q1"));
 }
 
@@ -187,11 +188,11 @@ async fn ur_15_a_stage_selector_is_invalid(fleet: &mut Fleet) {
     fleet.pass(5).await;
     fleet.run(json!({})).await;
     let cause = fleet.finds(&fleet.run_name(), "UR-15").await;
-    fleet.carry_out(&cause.fixes[0], &[("<operator>", "In")]).await;
+    fleet.paste_fix(&cause.fixes[0], &[("<operator>", "In")]).await;
     fleet.until_rolled_out().await;
 }
 
-async fn ur_16_nobody_is_there_to_look_at_the_run(fleet: &mut Fleet) {
+async fn ur_16_the_hub_agent_is_not_running(fleet: &mut Fleet) {
     fleet.scenario("ur16").await;
     fleet.place(json!({})).await;
     fleet.both_stages().await;
@@ -202,7 +203,28 @@ async fn ur_16_nobody_is_there_to_look_at_the_run(fleet: &mut Fleet) {
     let found = fleet.diagnose(&fleet.run_name()).await;
     assert_eq!(found.cause.unwrap().entry, "UR-16");
     assert!(condition(&fleet.object(Kind::Run, &fleet.run_name()).await, "Initialized").is_none());
-    // The fix is for whoever runs the hub.
+    // The fix is for the operator of the hub.
+    fleet.world.start_hub().unwrap();
+    fleet.until_rolled_out().await;
+}
+
+async fn last_09_a_run_waits_for_the_snapshot_of_an_override(fleet: &mut Fleet) {
+    fleet.scenario("last09").await;
+    fleet.place(json!({})).await;
+    fleet.both_stages().await;
+    fleet.pass(5).await;
+    fleet.world.stop("hub");
+    let rule = json!({"clusterSelector": {"clusterSelectorTerms": []},
+        "jsonPatchOverrides": [{"op": "add", "path": "/metadata/labels", "value": {"note": "new"}}]});
+    fleet.override_with("open", rule).await;
+    fleet.run(json!({})).await;
+    fleet.pass(120).await;
+    let cause = fleet.finds(&fleet.run_name(), "UR-16").await;
+    let name = match fleet.scope {
+        Scope::Cluster => "ClusterResourceOverride open".to_owned(),
+        Scope::Namespaced => format!("ResourceOverride {}/open", fleet.space()),
+    };
+    assert_eq!(cause.title, format!("Run {} waits for a snapshot of {name}", fleet.run_name()));
     fleet.world.start_hub().unwrap();
     fleet.until_rolled_out().await;
 }

@@ -1,5 +1,6 @@
-//! Fleets brought into the states of the troubleshooting catalogue: `diagnose` names the cause, and its fix, when it is carried
-//! out, resolves it. Hub, members and workloads are simulated in virtual time; the agents are the real ones.
+//! One scenario per entry of docs/TROUBLESHOOTING.md: bring a fleet into the state, let `diagnose` find the cause, paste the
+//! printed fix
+//! and wait for its effect. Hub, members and workloads are simulated in virtual time; the agents are the real ones.
 
 mod applied;
 mod evictions;
@@ -8,8 +9,8 @@ mod fleet;
 mod initialization;
 #[path = "../../../../fleet-core/src/diagnose/tests/pasted.rs"]
 mod pasted;
-mod person;
 mod placements;
 mod refusals;
+mod shell;
 mod stuck;
 mod waiting;

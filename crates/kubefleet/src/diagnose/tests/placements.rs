@@ -11,10 +11,10 @@ macro_rules! all {
             pl_s1_not_enough_clusters,
             pl_s2_a_named_cluster_is_unknown,
             pl_s3_what_is_selected_cannot_be_placed,
-            pl_s4_nobody_schedules,
+            pl_s4_the_scheduler_is_not_running,
             pl_s4_two_policies_are_the_latest,
-            pl_r1_the_rolling_update_is_held_back,
-            pl_r2_clusters_are_chosen_anew,
+            pl_r1_the_rolling_update_is_blocked,
+            pl_r2_clusters_are_reselected,
             pl_q1_why_a_cluster_was_not_chosen,
             pl_q2_the_latest_change_is_missing,
             $($more),*
@@ -23,12 +23,12 @@ macro_rules! all {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_a_placement_from_its_clusters_is_found_and_mended() {
+async fn scheduling_problems_are_found_and_fixed() {
     all!(Scope::Cluster);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_a_placement_from_its_clusters_is_found_and_mended_in_a_namespace() {
+async fn scheduling_problems_are_found_and_fixed_in_a_namespace() {
     all!(Scope::Namespaced, pl_n2_a_cluster_scoped_resource_is_selected);
 }
 
@@ -64,20 +64,20 @@ async fn pl_s3_what_is_selected_cannot_be_placed(fleet: &mut Fleet) {
     fleet.finds_and_places("PL-S3").await;
 }
 
-async fn pl_s4_nobody_schedules(fleet: &mut Fleet) {
+async fn pl_s4_the_scheduler_is_not_running(fleet: &mut Fleet) {
     fleet.scenario("pls4").await;
     fleet.world.stop("hub");
     fleet.place(json!({"strategy": rolling()})).await;
     fleet.pass(70).await;
     let cause = fleet.finds(&fleet.placement_name(), "PL-S4").await;
-    assert!(cause.title.starts_with("Nobody looks at placement"), "{}", cause.title);
-    // As a hub leaves it whose scheduler does not run.
+    assert!(cause.title.starts_with("The hub agent does not process placement"), "{}", cause.title);
+    // The status that a hub without a running scheduler leaves.
     let pending = json!({"type": fleet.condition_type("Scheduled"), "status": "Unknown", "reason": "SchedulePending",
         "message": "Scheduling has not completed", "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"});
     fleet.patch(&format!("{}/status", fleet.placement_path()), json!({"status": {"conditions": [pending]}})).await;
     let cause = fleet.finds(&fleet.placement_name(), "PL-S4").await;
     assert!(cause.title.ends_with("has not been scheduled yet"), "{}", cause.title);
-    // The fix is for whoever runs the hub.
+    // The fix is for the operator of the hub.
     fleet.world.start_hub().unwrap();
     fleet.until_available().await;
     fleet.is_well().await;
@@ -101,7 +101,7 @@ async fn pl_s4_two_policies_are_the_latest(fleet: &mut Fleet) {
     assert!(cause.explanation.contains("2 policy snapshots are marked as the latest"), "{}", cause.explanation);
 }
 
-async fn pl_r1_the_rolling_update_is_held_back(fleet: &mut Fleet) {
+async fn pl_r1_the_rolling_update_is_blocked(fleet: &mut Fleet) {
     fleet.scenario("plr1").await;
     fleet.place(json!({"strategy": rolling(), "policy": {"placementType": "PickN", "numberOfClusters": 3}})).await;
     fleet
@@ -120,7 +120,7 @@ async fn pl_r1_the_rolling_update_is_held_back(fleet: &mut Fleet) {
         condition(&placement, &fleet.condition_type("RolloutStarted")).is_some_and(|one| one["status"] == "False");
     if blocked {
         let held = all.iter().find(|finding| finding.entry == "PL-R1").unwrap_or_else(|| panic!("{found:#?}"));
-        fleet.carry_out(&held.fixes[0], &[]).await;
+        fleet.paste_fix(&held.fixes[0], &[]).await;
     }
     for member in ["member1", "member2"] {
         let path = format!("/api/v1/namespaces/{}/configmaps/settings", fleet.space());
@@ -131,7 +131,7 @@ async fn pl_r1_the_rolling_update_is_held_back(fleet: &mut Fleet) {
     assert!(blocked, "the rollout should have been held back");
 }
 
-async fn pl_r2_clusters_are_chosen_anew(fleet: &mut Fleet) {
+async fn pl_r2_clusters_are_reselected(fleet: &mut Fleet) {
     fleet.scenario("plr2").await;
     fleet.place(json!({"policy": {"placementType": "PickFixed", "clusterNames": ["member2"]}})).await;
     fleet.both_stages().await;
@@ -143,7 +143,7 @@ async fn pl_r2_clusters_are_chosen_anew(fleet: &mut Fleet) {
     let found = fleet.diagnose(&fleet.placement_name()).await;
     let cause = found.cause.unwrap();
     assert!(["PL-R2", "UR-81"].contains(&cause.entry), "{cause:#?}");
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     fleet.until_available().await;
     fleet.is_well().await;
 }
@@ -156,7 +156,7 @@ async fn pl_q1_why_a_cluster_was_not_chosen(fleet: &mut Fleet) {
     let found = fleet.diagnose("cluster/member2").await;
     let notice = found.notices.iter().find(|one| one.entry == "PL-Q1" && one.title.contains(&fleet.placement_name()));
     let notice = notice.unwrap_or_else(|| panic!("{found:#?}"));
-    fleet.carry_out(&notice.fixes[0], &[]).await;
+    fleet.paste_fix(&notice.fixes[0], &[]).await;
     let path = format!("/api/v1/namespaces/{}/configmaps/settings", fleet.space());
     fleet.until("it is placed there, too", async |fleet| fleet.is_on("member2", &path).await).await;
 }
@@ -169,8 +169,8 @@ async fn pl_q2_the_latest_change_is_missing(fleet: &mut Fleet) {
     fleet.content("2").await;
     fleet.pass(240).await;
     let cause = fleet.finds(&fleet.placement_name(), "PL-Q2").await;
-    assert!(cause.title.starts_with("The agent of cluster member2 has not been heard of since"), "{}", cause.title);
-    // The fix is for whoever runs the member's agent.
+    assert!(cause.title.starts_with("The agent of cluster member2 has sent no heartbeat since"), "{}", cause.title);
+    // The fix is for the operator of the member's agent.
     fleet.start_member("member2").await;
     let path = format!("/api/v1/namespaces/{}/configmaps/settings", fleet.space());
     fleet
@@ -189,19 +189,19 @@ async fn pl_n2_a_cluster_scoped_resource_is_selected(fleet: &mut Fleet) {
     fleet.pass(10).await;
     fleet.finds_and_places("PL-N2").await;
 
-    // If nothing else is selected, only a person knows what to select instead.
+    // If nothing else is selected, only the user knows what to select instead.
     fleet.scenario("pln2b").await;
     fleet.place(json!({"strategy": rolling(), "resourceSelectors": [namespace]})).await;
     fleet.pass(10).await;
     let cause = fleet.finds(&fleet.placement_name(), "PL-N2").await;
     let words = [("<group>", ""), ("<version>", "v1"), ("<kind>", "ConfigMap"), ("<name>", "settings")];
-    fleet.carry_out(&cause.fixes[0], &words).await;
+    fleet.paste_fix(&cause.fixes[0], &words).await;
     fleet.until_available().await;
     fleet.is_well().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_fleet_is_asked_about_and_only_trouble_is_told() {
+async fn a_whole_fleet_is_diagnosed_and_only_problems_are_reported() {
     let mut fleet = Fleet::new(Scope::Cluster).await;
     fleet.scenario("well").await;
     fleet.place(json!({"strategy": rolling()})).await;
@@ -227,5 +227,5 @@ async fn a_whole_fleet_is_asked_about_and_only_trouble_is_told() {
     ] {
         assert!(found.iter().any(|one| one == expected), "{expected}: {found:?}");
     }
-    fleet.world.end().await;
+    fleet.world.shut_down().await;
 }

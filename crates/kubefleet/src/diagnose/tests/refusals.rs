@@ -9,16 +9,16 @@ use super::fleet::{Fleet, Kind, Scope, attempt, scenarios, stage};
 use crate::cli::output::Paint;
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_refuses_is_explained() {
+async fn api_server_errors_are_explained() {
     scenarios!(Scope::Cluster; ur_70_runs, ur_70_strategies, ur_70_approvals, ur_70_placements);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_refuses_is_explained_in_a_namespace() {
+async fn api_server_errors_are_explained_in_a_namespace() {
     scenarios!(Scope::Namespaced; ur_70_runs, ur_70_strategies, ur_70_approvals, ur_70_placements);
 }
 
-/// The request is refused, and what is printed about the answer says this.
+/// Checks that the request is refused and that the printed explanation has these texts.
 async fn refused(fleet: &Fleet, method: Method, path: &str, body: &Value, meaning: &str, remedy: &str) {
     let format = if method == Method::POST { "application/json" } else { "application/merge-patch+json" };
     let answer = match attempt(&fleet.world.user(), method, path, format, Some(body)).await {
@@ -42,11 +42,15 @@ async fn ur_70_runs(fleet: &mut Fleet) {
     let run = format!("{}/{}", fleet.collection(Kind::Run), fleet.run_name());
     for (spec, meaning, remedy) in [
         (json!({"state": "Stop"}), "never started", "leave it in state Initialize"),
-        (json!({"placementName": "other"}), "about one placement", "create another run"),
-        (json!({"resourceSnapshotIndex": "7"}), "brings one version", "create another run with the other index"),
+        (json!({"placementName": "other"}), "placement of a run cannot be changed", "create another run"),
+        (
+            json!({"resourceSnapshotIndex": "7"}),
+            "snapshot of a run cannot be changed",
+            "create another run with the other index",
+        ),
         (
             json!({"stagedRolloutStrategyName": "other"}),
-            "by one strategy",
+            "strategy of a run cannot be changed",
             "create another run with the other strategy",
         ),
     ] {
@@ -86,13 +90,13 @@ async fn ur_70_strategies(fleet: &mut Fleet) {
         (
             "afterStageTasks",
             json!([{"type": "TimedWait"}]),
-            "must say how long",
+            "needs a duration",
             json!([{"type": "TimedWait", "waitTime": "1h"}]),
         ),
         (
             "beforeStageTasks",
             json!([{"type": "TimedWait", "waitTime": "1h"}]),
-            "only an approval can stand",
+            "Only an approval can precede",
             json!([{"type": "Approval"}]),
         ),
     ] {
@@ -114,7 +118,7 @@ async fn ur_70_approvals(fleet: &mut Fleet) {
     let request = format!("{}-before-staging", fleet.run_name());
     let path = format!("{}/{request}", fleet.collection(Kind::Approval));
     let elsewhere = json!({"spec": {"targetStage": "canary"}});
-    refused(fleet, Method::PATCH, &path, &elsewhere, "who approves must know what", "approve by its status").await;
+    refused(fleet, Method::PATCH, &path, &elsewhere, "exactly what was requested", "approve by its status").await;
     fleet.approve(&request, 1).await;
     fleet.until_rolled_out().await;
 }
@@ -124,5 +128,5 @@ async fn ur_70_placements(fleet: &mut Fleet) {
     fleet.place(json!({})).await;
     let rolling = json!({"spec": {"strategy": {"type": "RollingUpdate"}}});
     let path = fleet.placement_path();
-    refused(fleet, Method::PATCH, &path, &rolling, "stays so", "create another placement").await;
+    refused(fleet, Method::PATCH, &path, &rolling, "cannot use another strategy", "create another placement").await;
 }

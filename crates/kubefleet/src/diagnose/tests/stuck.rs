@@ -8,8 +8,8 @@ macro_rules! all {
     ($scope:expr) => {
         scenarios!(
             $scope;
-            ur_40_an_image_that_is_none,
-            ur_40_a_pod_that_crashes_and_the_way_back,
+            ur_40_an_invalid_image,
+            ur_40_a_pod_that_crashes_and_the_rollback,
             ur_41_applying_fails,
             ur_41_the_member_is_silent,
             ur_42_a_run_gets_stuck_while_it_stops,
@@ -20,12 +20,12 @@ macro_rules! all {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_run_is_stuck_on_is_found_and_mended() {
+async fn stuck_runs_are_explained_and_fixed() {
     all!(Scope::Cluster);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_run_is_stuck_on_is_found_and_mended_in_a_namespace() {
+async fn stuck_runs_are_explained_and_fixed_in_a_namespace() {
     all!(Scope::Namespaced);
 }
 
@@ -37,7 +37,7 @@ async fn prepared(fleet: &mut Fleet, name: &str, image: &str) {
     fleet.pass(5).await;
 }
 
-async fn ur_40_an_image_that_is_none(fleet: &mut Fleet) {
+async fn ur_40_an_invalid_image(fleet: &mut Fleet) {
     prepared(fleet, "ur40", "nginx:1:2").await;
     fleet.run(json!({})).await;
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
@@ -45,18 +45,18 @@ async fn ur_40_an_image_that_is_none(fleet: &mut Fleet) {
     assert_eq!(cause.because_of, Some("PL-V1"));
     assert_eq!(
         cause.title,
-        r#"Deployment space-ur40/web on member2 is not available: "nginx:1:2" is no image reference"#
+        r#"Deployment space-ur40/web on member2 is not available: "nginx:1:2" is not a valid image reference"#
     );
     let kinds: Vec<&str> = cause.evidence.iter().map(|one| one.object.kind.as_str()).collect();
     let chain = [fleet.words(Kind::Run).0, fleet.words(Kind::Binding).0, "Work", "Deployment", "Pod"];
     assert!(chain.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
-    fleet.carry_out(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
+    fleet.paste_fix(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
     fleet.until_rolled_out().await;
     let found = fleet.diagnose(&fleet.placement_name()).await;
     assert_eq!((found.cause, found.notices), (None, Vec::new()));
 }
 
-async fn ur_40_a_pod_that_crashes_and_the_way_back(fleet: &mut Fleet) {
+async fn ur_40_a_pod_that_crashes_and_the_rollback(fleet: &mut Fleet) {
     prepared(fleet, "ur40b", "nginx:1").await;
     fleet.run_named("run-ur40b-first", json!({})).await;
     fleet.until_rolled_out().await;
@@ -70,7 +70,7 @@ async fn ur_40_a_pod_that_crashes_and_the_way_back(fleet: &mut Fleet) {
     assert!(cause.title.contains("container web crashes"), "{}", cause.title);
     let back = cause.fixes.last().unwrap();
     assert_eq!(back.what, "go back to snapshot 0");
-    fleet.carry_out(back, &[]).await;
+    fleet.paste_fix(back, &[]).await;
     fleet
         .until("the run back is through", async |fleet| {
             let runs = fleet.list(Kind::Run).await;
@@ -85,7 +85,7 @@ async fn ur_40_a_pod_that_crashes_and_the_way_back(fleet: &mut Fleet) {
 
 async fn ur_41_applying_fails(fleet: &mut Fleet) {
     fleet.scenario("ur41").await;
-    // Something of it is on the member already, and it belongs to somebody.
+    // The object already exists on the member and has another owner.
     let boss = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "boss-ur41"}});
     fleet.create_on("member2", "/api/v1/namespaces", boss).await;
     let uid = fleet.get_on("member2", "/api/v1/namespaces/boss-ur41").await["metadata"]["uid"].clone();
@@ -100,8 +100,8 @@ async fn ur_41_applying_fails(fleet: &mut Fleet) {
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-41").await;
     assert_eq!(cause.because_of, Some("PL-A1"));
-    assert!(cause.title.contains("belongs to somebody else"), "{}", cause.title);
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    assert!(cause.title.contains("has other owners"), "{}", cause.title);
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     fleet.until_rolled_out().await;
 }
 
@@ -111,7 +111,7 @@ async fn ur_41_the_member_is_silent(fleet: &mut Fleet) {
     fleet.run(json!({})).await;
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-41").await;
-    assert!(cause.title.starts_with("The agent of cluster member2 has not been heard of since"), "{}", cause.title);
+    assert!(cause.title.starts_with("The agent of cluster member2 has sent no heartbeat since"), "{}", cause.title);
     fleet.start_member("member2").await;
     fleet.until_rolled_out().await;
 }
@@ -123,7 +123,7 @@ async fn ur_42_a_run_gets_stuck_while_it_stops(fleet: &mut Fleet) {
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-42").await;
     assert!(cause.title.contains("cannot be pulled"), "{}", cause.title);
-    fleet.carry_out(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
+    fleet.paste_fix(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
     fleet.until_rolled_out().await;
 }
 
@@ -142,7 +142,7 @@ async fn ur_43_differences_cannot_be_reported(fleet: &mut Fleet) {
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStuck").await;
     let cause = fleet.finds(&fleet.run_name(), "UR-43").await;
     assert_eq!(cause.because_of, Some("PL-D1"));
-    // What the member lacks is for its owner to bring.
+    // Only the operator of the member can install the kind.
     for member in ["member1", "member2"] {
         fleet.create_on(member, DEFINITIONS, definition("toys", "Toy")).await;
     }
@@ -153,7 +153,7 @@ async fn ur_44_no_cluster_was_started(fleet: &mut Fleet) {
     prepared(fleet, "ur44", "nginx:1:2").await;
     fleet.run(json!({})).await;
     fleet.pass(30).await;
-    // Some releases do not start a cluster that has the content already and has failed; this is what they leave.
+    // Some releases do not start a cluster that has the content already and has failed; this is the status that they leave.
     fleet.world.stop("hub");
     let mut run = fleet.object(Kind::Run, &fleet.run_name()).await;
     let mut stages = run["status"]["stagesStatus"].take();
@@ -166,6 +166,6 @@ async fn ur_44_no_cluster_was_started(fleet: &mut Fleet) {
     let cause = fleet.finds(&fleet.run_name(), "UR-44").await;
     assert_eq!(cause.because_of, Some("PL-V1"));
     fleet.world.start_hub().unwrap();
-    fleet.carry_out(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
+    fleet.paste_fix(&cause.fixes[0], &[("<image>", "nginx:1.27")]).await;
     fleet.until_rolled_out().await;
 }

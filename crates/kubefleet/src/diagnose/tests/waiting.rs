@@ -22,12 +22,12 @@ macro_rules! all {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_run_waits_for_is_found_and_mended() {
+async fn waiting_runs_are_explained_and_fixed() {
     all!(Scope::Cluster);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_run_waits_for_is_found_and_mended_in_a_namespace() {
+async fn waiting_runs_are_explained_and_fixed_in_a_namespace() {
     all!(Scope::Namespaced);
 }
 
@@ -45,13 +45,13 @@ async fn gated(fleet: &mut Fleet, name: &str, tasks: Value) {
 
 async fn ur_50_a_run_waits_for_approval(fleet: &mut Fleet) {
     gated(fleet, "ur50", json!([{"type": "Approval"}])).await;
-    fleet.finds_and_mends("UR-50").await;
+    fleet.finds_and_fixes("UR-50").await;
 }
 
 async fn ur_51_an_approval_of_another_generation_does_not_count(fleet: &mut Fleet) {
     gated(fleet, "ur51", json!([{"type": "Approval"}])).await;
     fleet.approve(&format!("{}-after-staging", fleet.run_name()), 0).await;
-    fleet.finds_and_mends("UR-51").await;
+    fleet.finds_and_fixes("UR-51").await;
 }
 
 async fn ur_52_approvals_are_accepted_only_while_the_run_runs(fleet: &mut Fleet) {
@@ -62,19 +62,19 @@ async fn ur_52_approvals_are_accepted_only_while_the_run_runs(fleet: &mut Fleet)
     let found = fleet.diagnose(&fleet.run_name()).await;
     assert_eq!(found.cause.unwrap().entry, "UR-60");
     let notice = found.notices.iter().find(|notice| notice.entry == "UR-52").unwrap();
-    fleet.carry_out(&notice.fixes[0], &[]).await;
+    fleet.paste_fix(&notice.fixes[0], &[]).await;
     fleet.until_rolled_out().await;
 }
 
 async fn ur_53_an_approval_is_withdrawn(fleet: &mut Fleet) {
     gated(fleet, "ur53", json!([{"type": "Approval"}])).await;
-    // Approved and withdrawn before anybody noticed.
+    // Approved and withdrawn before the run accepted it.
     let withdrawn = json!({"type": "Approved", "status": "False", "reason": "no", "message": "", "observedGeneration": 1,
         "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let path = format!("{}/{}-after-staging/status", fleet.collection(Kind::Approval), fleet.run_name());
     fleet.patch(&path, json!({"status": {"conditions": [withdrawn]}})).await;
     fleet.pass(5).await;
-    fleet.finds_and_mends("UR-53").await;
+    fleet.finds_and_fixes("UR-53").await;
 }
 
 async fn ur_54_a_request_is_missing(fleet: &mut Fleet) {
@@ -85,7 +85,7 @@ async fn ur_54_a_request_is_missing(fleet: &mut Fleet) {
     fleet.finds(&fleet.run_name(), "UR-54").await;
     fleet.world.start_hub().unwrap();
     fleet.until("it is made again", async |fleet| fleet.get(&path).await.is_some()).await;
-    fleet.finds_and_mends("UR-50").await;
+    fleet.finds_and_fixes("UR-50").await;
 }
 
 async fn ur_55_a_timed_wait(fleet: &mut Fleet) {
@@ -108,7 +108,7 @@ async fn ur_60_a_run_is_stopping_and_stopped(fleet: &mut Fleet) {
     assert!(cause.title.contains("waits for member2"), "{}", cause.title);
     fleet.start_member("member2").await;
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStopped").await;
-    fleet.finds_and_mends("UR-60").await;
+    fleet.finds_and_fixes("UR-60").await;
 }
 
 /// A placement that was rolled out on both clusters and no longer names `member2`.
@@ -124,7 +124,7 @@ async fn leaving(fleet: &mut Fleet, name: &str) {
     fleet.pass(5).await;
 }
 
-/// Somebody holds the binding of `member2`: where it is.
+/// Adds a finalizer to the binding of `member2` and returns its path.
 async fn hold(fleet: &Fleet) -> String {
     let bindings = fleet.list(Kind::Binding).await;
     let is_it = |one: &&Value| {
@@ -151,7 +151,7 @@ async fn ur_61_a_stop_within_the_removal_never_ends(fleet: &mut Fleet) {
         .await;
     fleet.set_state(&fleet.run_name(), "Stop").await;
     fleet.until_reason(&fleet.run_name(), "Progressing", "UpdateRunStopping").await;
-    // Some releases say of the stage that it has stopped, and never of the run.
+    // Some releases report the stage as stopped, but never the run.
     fleet.world.stop("hub");
     let run = fleet.object(Kind::Run, &fleet.run_name()).await;
     let stopped = json!({"type": "Progressing", "status": "False", "reason": "StageUpdatingStopped", "message": "",
@@ -160,7 +160,7 @@ async fn ur_61_a_stop_within_the_removal_never_ends(fleet: &mut Fleet) {
     fleet.patch(&path, json!({"status": {"deletionStageStatus": {"conditions": [stopped]}}})).await;
     let cause = fleet.finds(&fleet.run_name(), "UR-61").await;
     fleet.world.start_hub().unwrap();
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     let mut left = fleet.get(&binding).await.unwrap()["metadata"]["finalizers"].as_array().unwrap().clone();
     left.retain(|one| one != "example.com/hold");
     fleet.patch(&binding, json!({"metadata": {"finalizers": left}})).await;
@@ -174,6 +174,6 @@ async fn ur_62_the_removal_does_not_finish(fleet: &mut Fleet) {
     fleet.pass(400).await;
     let cause = fleet.finds(&fleet.run_name(), "UR-62").await;
     assert!(cause.title.contains("example.com/hold"), "{}", cause.title);
-    fleet.carry_out(&cause.fixes[0], &[]).await;
+    fleet.paste_fix(&cause.fixes[0], &[]).await;
     fleet.until_reason(&fleet.run_name(), "Succeeded", "UpdateRunSucceeded").await;
 }

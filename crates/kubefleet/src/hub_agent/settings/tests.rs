@@ -1,15 +1,15 @@
-//! What command lines of the hub agent come to.
+//! Tests of the hub agent's command line.
 
 use super::*;
 use crate::agent::flags::Refusal;
 use crate::agent::logging;
 
 fn settings(line: &str) -> Result<Settings, String> {
-    settings_in(line, &Surroundings::default())
+    settings_in(line, &Environment::default())
 }
 
-fn in_a_pod() -> Surroundings {
-    Surroundings { pod_namespace: Some("fleet-system".to_owned()) }
+fn in_a_pod() -> Environment {
+    Environment { pod_namespace: Some("fleet-system".to_owned()) }
 }
 
 fn flags(line: &str) -> Result<Flags, Refusal> {
@@ -17,13 +17,13 @@ fn flags(line: &str) -> Result<Flags, Refusal> {
     Flags::parse(&[FLAGS, logging::FLAGS], &arguments)
 }
 
-fn settings_in(line: &str, surroundings: &Surroundings) -> Result<Settings, String> {
+fn settings_in(line: &str, surroundings: &Environment) -> Result<Settings, String> {
     let settings = flags(line).and_then(|flags| Settings::of(&flags, surroundings).map_err(Refusal::Problems));
-    settings.map_err(|refusal| refusal.told())
+    settings.map_err(|refusal| refusal.describe())
 }
 
 #[test]
-fn without_flags_everything_is_as_the_options_default_to() {
+fn without_flags_the_options_have_their_defaults() {
     let settings = settings("").unwrap();
     assert_eq!(format!("{:?}", settings.hub), format!("{:?}", HubOptions::default()));
     assert_eq!(settings.limit, Some(Limit { rate: 250.0, burst: 1000.0 }));
@@ -33,7 +33,7 @@ fn without_flags_everything_is_as_the_options_default_to() {
     assert!(webhooks.is_none() && policies.is_none(), "nothing is installed unless it is asked for");
 }
 
-/// All that the chart passes with the values that it has.
+/// The flags of the chart with its default values.
 const CHART: &str = "--leader-elect=true --enable-webhook=true --webhook-service-name=fleetwebhook --enable-guard-rail=true \
      --enable-workload=false --use-cert-manager=false --whitelisted-users=system:serviceaccount:fleet-system:hub-agent-sa \
      --webhook-client-connection-type=service --v=5 -add_dir_header --enable-v1beta1-apis=true \
@@ -45,7 +45,7 @@ const CHART: &str = "--leader-elect=true --enable-webhook=true --webhook-service
      --enable-admission-policy-manager=false";
 
 #[test]
-fn a_command_line_of_the_chart_is_understood() {
+fn the_command_line_of_the_chart_is_parsed() {
     let settings = settings_in(CHART, &in_a_pod()).unwrap();
     let webhooks = settings.admission.webhooks.unwrap();
     assert_eq!((webhooks.connection, webhooks.certificates), (Connection::Service, None));
@@ -58,12 +58,12 @@ fn a_command_line_of_the_chart_is_understood() {
     assert_eq!((settings.hub.fleet_size, settings.hub.concurrent_placements), (100, 100));
     assert_eq!(settings.hub.unhealthy_after, Some(Duration::from_mins(3)));
     let flags = flags(CHART).unwrap();
-    let lacking: Vec<&str> = flags.lacking.iter().map(|(name, _)| *name).collect();
-    assert_eq!(lacking, ["enable-pprof"], "it is taken, and somebody is told that there is none");
+    let unsupported: Vec<&str> = flags.unsupported.iter().map(|(name, _)| *name).collect();
+    assert_eq!(unsupported, ["enable-pprof"], "accepted with a warning");
 }
 
 #[test]
-fn lists_take_commas_and_semicolons_and_blanks() {
+fn lists_accept_commas_semicolons_and_spaces() {
     let arguments =
         ["--skipped-propagating-namespaces= a; b ,c,;", "--whitelisted-users= ann , bob", "--enable-webhook"];
     let flags = Flags::parse(&[FLAGS, logging::FLAGS], &arguments.map(str::to_owned)).unwrap();
@@ -78,12 +78,12 @@ fn lists_take_commas_and_semicolons_and_blanks() {
 }
 
 #[test]
-fn a_certificate_that_only_the_leader_has_is_doubted_where_there_may_be_several() {
-    let doubt = |line| settings_in(line, &in_a_pod()).unwrap().doubt();
-    assert!(doubt("--enable-webhook --leader-elect").unwrap().contains("Recreate"));
-    assert_eq!(doubt("--enable-webhook"), None);
-    assert_eq!(doubt("--leader-elect"), None);
-    assert_eq!(doubt("--enable-webhook --leader-elect --use-cert-manager --enable-workload"), None);
+fn a_self_signed_certificate_with_leader_election_is_a_warning() {
+    let warning = |line| settings_in(line, &in_a_pod()).unwrap().warnings();
+    assert!(warning("--enable-webhook --leader-elect")[0].contains("Recreate"));
+    assert!(warning("--enable-webhook").is_empty());
+    assert!(warning("--leader-elect").is_empty());
+    assert!(warning("--enable-webhook --leader-elect --use-cert-manager --enable-workload").is_empty());
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn two_processes_are_never_the_same_candidate() {
 }
 
 #[test]
-fn values_that_do_not_fit_together_are_refused() {
+fn contradictory_values_are_rejected() {
     let refused = |line| settings(line).unwrap_err();
     assert_eq!(refused("--hub-api-qps=2000"), "--hub-api-burst (1000) must not be below --hub-api-qps (2000)");
     assert_eq!(
@@ -103,11 +103,11 @@ fn values_that_do_not_fit_together_are_refused() {
     );
     assert_eq!(
         refused("--skipped-propagating-apis=apps --allowed-propagating-apis=v1/Secret"),
-        "--skipped-propagating-apis and --allowed-propagating-apis exclude each other"
+        "--skipped-propagating-apis and --allowed-propagating-apis are mutually exclusive"
     );
     assert_eq!(
         refused("--allowed-propagating-apis=a/b/c/d"),
-        "--allowed-propagating-apis=a/b/c/d is no list of APIs: \"a/b/c/d\" names no API; it is GROUP, GROUP/VERSION, \
+        "--allowed-propagating-apis=a/b/c/d is not a list of APIs: \"a/b/c/d\" names no API; it is GROUP, GROUP/VERSION, \
          GROUP/VERSION/KIND[,KIND…] or v1/KIND[,KIND…]"
     );
     assert_eq!(
@@ -118,24 +118,31 @@ fn values_that_do_not_fit_together_are_refused() {
 }
 
 #[test]
-fn admission_is_refused_where_nobody_could_be_asked() {
+fn last_06_a_guard_rail_without_webhooks_is_a_warning() {
+    let settings = settings("--enable-guard-rail=true").unwrap();
+    assert!(settings.admission.webhooks.is_none());
+    let warning = "--enable-guard-rail has no effect without --enable-webhook";
+    assert_eq!(settings.warnings(), [warning]);
+}
+
+#[test]
+fn webhooks_without_a_reachable_server_are_rejected() {
     let refused = |line| settings_in(line, &in_a_pod()).unwrap_err();
     assert_eq!(
         settings("--enable-webhook").unwrap_err(),
-        "--enable-webhook needs the environment variable POD_NAMESPACE"
+        "--enable-webhook requires the environment variable POD_NAMESPACE"
     );
     assert_eq!(
         refused("--enable-webhook --webhook-client-connection-type=mail"),
-        "--webhook-client-connection-type=mail is neither url nor service"
+        "--webhook-client-connection-type=mail must be url or service"
     );
     assert_eq!(
         refused("--enable-webhook --webhook-service-name="),
         "--webhook-service-name must not be empty with --enable-webhook"
     );
-    assert_eq!(refused("--enable-guard-rail"), "--enable-guard-rail needs --enable-webhook");
     assert_eq!(
         refused("--use-cert-manager --enable-webhook"),
-        "--use-cert-manager needs --enable-workload: cert-manager itself runs on the hub"
+        "--use-cert-manager requires --enable-workload: cert-manager itself runs on the hub"
     );
     let by_cert_manager =
         settings_in("--enable-webhook --enable-workload --use-cert-manager --webhook-cert-dir=certs", &in_a_pod());

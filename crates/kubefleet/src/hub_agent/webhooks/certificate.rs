@@ -1,7 +1,5 @@
-//! The certificate that the webhook server shows.
-//!
-//! Decides whose it is: one that lives as long as the process, from an authority made for nothing else, whose key is thrown
-//! away; or the files that cert-manager keeps, read again whenever they change. Never stores a key.
+//! The serving certificate of the webhook server. Either generated at start from a throw-away CA, or the files of
+//! cert-manager, which are read again when they change. Private keys are never stored.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +20,7 @@ use rustls::{ServerConfig, crypto};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::callers::Callers;
 use crate::output::Hinted;
 
 const AUTHORITY: &str = "kubefleet-webhooks";
@@ -29,20 +28,20 @@ const VALID_YEARS: i16 = 10;
 const CERTIFICATE_FILE: &str = "tls.crt";
 const KEY_FILE: &str = "tls.key";
 
-/// A server's TLS, and the authority that its clients must trust.
+/// The TLS configuration of the server, and the CA that its clients must trust.
 #[derive(Debug)]
 pub(super) struct Own {
     pub(super) authority_pem: String,
     pub(super) tls: Arc<ServerConfig>,
 }
 
-/// The names under which an API server reaches a Service, by reference and by URL.
+/// The DNS names of a Service in webhook configurations, by reference and by URL.
 pub(super) fn names(service: &str, namespace: &str) -> [String; 2] {
     [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local")]
 }
 
-/// A new authority and a certificate from it for these names.
-pub(super) fn generate(names: &[String], now: Timestamp) -> anyhow::Result<Own> {
+/// A new CA and a certificate for these names.
+pub(super) fn generate(names: &[String], callers: &Callers, now: Timestamp) -> anyhow::Result<Own> {
     let (authority_key, key) = (KeyPair::generate()?, KeyPair::generate()?);
     let mut authority = params(AUTHORITY, now, Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -56,31 +55,31 @@ pub(super) fn generate(names: &[String], now: Timestamp) -> anyhow::Result<Own> 
     let provider = provider();
     let certified = CertifiedKey::from_der(vec![certificate.der().clone()], private, &provider)?;
     let resolver = Arc::new(rustls::sign::SingleCertAndKey::from(certified));
-    Ok(Own { authority_pem, tls: server_config(provider, resolver)? })
+    Ok(Own { authority_pem, tls: server_config(provider, callers, resolver)? })
 }
 
 fn params(common_name: &str, now: Timestamp, names: Vec<String>) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
-    // From last year on, so that clocks a little behind agree.
+    // Valid from last year on, because clocks may differ.
     let year = now.to_zoned(TimeZone::UTC).year();
     params.not_before = date_time_ymd(i32::from(year - 1), 1, 1);
     params.not_after = date_time_ymd(i32::from(year + VALID_YEARS), 1, 1);
     Ok(params)
 }
 
-/// TLS with the files of a directory. They must be there now; later they may change.
-pub(super) fn from_files(directory: &Path) -> anyhow::Result<Arc<ServerConfig>> {
+/// TLS with the files of a directory. They must exist now and may change later.
+pub(super) fn from_files(directory: &Path, callers: &Callers) -> anyhow::Result<Arc<ServerConfig>> {
     let files = Files { directory: directory.to_owned(), provider: provider(), kept: Mutex::new(None) };
     files.look().map_err(|error| Hinted {
-        what: format!("there is no certificate in {}: {error:#}", directory.display()),
+        what: format!("no certificate found in {}: {error:#}", directory.display()),
         hint: format!(
             "mount the secret that cert-manager keeps there ({CERTIFICATE_FILE} and {KEY_FILE}), or leave \
              --use-cert-manager out"
         ),
     })?;
-    server_config(provider(), Arc::new(files))
+    server_config(provider(), callers, Arc::new(files))
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -89,15 +88,17 @@ fn provider() -> Arc<CryptoProvider> {
 
 fn server_config(
     provider: Arc<CryptoProvider>,
+    callers: &Callers,
     resolver: Arc<dyn ResolvesServerCert>,
 ) -> anyhow::Result<Arc<ServerConfig>> {
+    let verifier = callers.verifier(&provider)?;
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+    let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
-/// A certificate that somebody else keeps. Looked at with every handshake, which is when it matters.
+/// A certificate in files, checked for changes at every handshake.
 #[derive(Debug)]
 struct Files {
     directory: PathBuf,
@@ -105,7 +106,7 @@ struct Files {
     kept: Mutex<Option<(Stamp, Arc<CertifiedKey>)>>,
 }
 
-/// When the two files were written.
+/// Modification times of the two files.
 type Stamp = [SystemTime; 2];
 
 impl Files {
@@ -136,8 +137,8 @@ impl ResolvesServerCert for Files {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.look().map_or_else(
             |error| {
-                // The two files are replaced one after the other; the old pair serves until the new one is whole.
-                tracing::warn!(directory = %self.directory.display(), %error, "the certificate cannot be read");
+                // The files are replaced one after the other: use the old pair until the new pair matches.
+                tracing::warn!(directory = %self.directory.display(), %error, "cannot read the certificate");
                 self.kept.lock().as_ref().map(|(_, key)| key.clone())
             },
             Some,
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_again_when_they_change_and_kept_while_they_are_broken() {
+    fn changed_files_are_reloaded_and_the_old_pair_is_kept_while_they_are_invalid() {
         let directory = tempfile::tempdir().unwrap();
         let files = Files { directory: directory.path().to_owned(), provider: provider(), kept: Mutex::new(None) };
         let (first_day, second_day) = (SystemTime::UNIX_EPOCH, now().into());
@@ -179,22 +180,22 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_are_told_with_what_to_do() {
+    fn missing_files_are_reported_with_a_hint() {
         let directory = tempfile::tempdir().unwrap();
-        let refused = from_files(directory.path()).unwrap_err();
+        let refused = from_files(directory.path(), &Callers::default()).unwrap_err();
         assert!(refused.to_string().contains("tls.crt"), "{refused}");
         assert!(refused.downcast_ref::<Hinted>().unwrap().hint.contains("--use-cert-manager"));
         write_pair(directory.path(), "a.test", SystemTime::UNIX_EPOCH);
-        from_files(directory.path()).unwrap();
+        from_files(directory.path(), &Callers::default()).unwrap();
     }
 
     #[test]
-    fn a_service_is_reached_by_two_names() {
+    fn a_service_has_two_dns_names() {
         let names = names("fleetwebhook", "fleet-system");
         assert_eq!(names, ["fleetwebhook.fleet-system.svc", "fleetwebhook.fleet-system.svc.cluster.local"]);
-        let own = generate(&names, now()).unwrap();
+        let own = generate(&names, &Callers::default(), now()).unwrap();
         assert!(own.authority_pem.starts_with("-----BEGIN CERTIFICATE-----"));
         assert!(!format!("{own:?}").contains("PRIVATE KEY"));
-        assert!(generate(&["no name é".to_owned()], now()).is_err());
+        assert!(generate(&["no name é".to_owned()], &Callers::default(), now()).is_err());
     }
 }

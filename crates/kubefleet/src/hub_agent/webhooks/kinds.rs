@@ -1,7 +1,5 @@
-//! Kinds that a placement selects and the agent has not heard of yet: a definition may be a moment old.
-//!
-//! Decides which versions of which groups are worth a question to the API server. Never takes an answer that did not come for a
-//! kind that is not there.
+//! Scopes of kinds that a placement selects and that are not in the agent's discovery cache yet, because their
+//! CustomResourceDefinition is new. A failed request must never be taken for a missing kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,47 +11,47 @@ use serde_json::Value;
 
 use super::metrics::Lookups;
 
-/// Versions of groups that one request may ask about. Whoever installs more at once and places them in the same moment is told to
-/// try again; whoever makes them up must not keep the API server busy.
-const MOST_VERSIONS: usize = 10;
+/// Maximum number of API versions that one admission request may discover, so that made-up kinds cannot overload the API server.
+/// A placement with more new versions has to be retried.
+const MAX_VERSIONS: usize = 10;
 
-/// What the API server said when it was asked about one request.
+/// Scopes that were discovered for one request.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
-    /// By group and version: the kinds there and whether they are namespaced; `None` where there was no answer.
+pub(super) struct DiscoveredScopes {
+    /// By group and version: the kinds and whether they are namespaced; `None` if discovery failed.
     versions: BTreeMap<(String, String), Option<BTreeMap<String, bool>>>,
 }
 
-impl Heard {
-    /// Asks for the kinds that a placement selects, or selected before, and that are `unheard_of`.
-    pub(super) async fn about(
+impl DiscoveredScopes {
+    /// Discovers the unknown kinds that a placement selects or selected before.
+    pub(super) async fn of(
         request: &Request,
-        unheard_of: impl Fn(&GroupVersionKind) -> bool,
+        is_unknown: impl Fn(&GroupVersionKind) -> bool,
         client: &Client,
         lookups: &Lookups,
     ) -> Self {
         let objects = [&request.object, &request.old_object];
         let selected = objects.into_iter().flatten().flat_map(selected_kinds);
         let versions: BTreeSet<_> = selected
-            .filter(|kind| unheard_of(kind) && is_askable(kind))
+            .filter(|kind| is_unknown(kind) && is_safe_path(kind))
             .map(|kind| (kind.group, kind.version))
-            .take(MOST_VERSIONS)
+            .take(MAX_VERSIONS)
             .collect();
-        let mut heard = Self::default();
+        let mut scopes = Self::default();
         for (group, version) in versions {
-            let answer = ask(client, &group, &version).await;
+            let answer = discover(client, &group, &version).await;
             lookups.made("apiresources", answer.as_ref().err());
             let kinds = match answer {
                 Ok(kinds) => Some(kinds),
                 Err(Error::Api(status)) if status.code == 404 => Some(BTreeMap::new()),
                 Err(_) => None,
             };
-            heard.versions.insert((group, version), kinds);
+            scopes.versions.insert((group, version), kinds);
         }
-        heard
+        scopes
     }
 
-    /// `None` if nobody was asked.
+    /// `None` if the version was not discovered.
     pub(super) fn scope(&self, kind: &GroupVersionKind) -> Option<Lookup> {
         let kinds = self.versions.get(&(kind.group.clone(), kind.version.clone()))?;
         Some(match kinds.as_ref().map(|kinds| kinds.get(&kind.kind)) {
@@ -76,13 +74,13 @@ fn selected_kinds(placement: &Value) -> Vec<GroupVersionKind> {
     selectors.iter().map(kind).collect()
 }
 
-/// Group and version become part of an address that is asked with the agent's credentials.
-fn is_askable(kind: &GroupVersionKind) -> bool {
+/// Group and version become part of a path that is requested with the agent's credentials.
+fn is_safe_path(kind: &GroupVersionKind) -> bool {
     let group_fits = kind.group.is_empty() || grammar::dns1123_subdomain(&kind.group).is_empty();
     group_fits && grammar::dns1123_label(&kind.version).is_empty()
 }
 
-async fn ask(client: &Client, group: &str, version: &str) -> Result<BTreeMap<String, bool>, Error> {
+async fn discover(client: &Client, group: &str, version: &str) -> Result<BTreeMap<String, bool>, Error> {
     let list = if group.is_empty() {
         client.list_core_api_resources(version).await?
     } else {
@@ -118,7 +116,7 @@ mod tests {
         }
     }
 
-    /// A server that has `widgets` and `nodes` in `new.example/v1`, a group that is broken, and nothing else.
+    /// A server with `widgets` and `nodes` in `new.example/v1` and one failing group.
     fn server(asked: std::sync::Arc<parking_lot::Mutex<Vec<String>>>) -> Client {
         let service = tower_service_fn(move |path: String| {
             asked.lock().push(path.clone());
@@ -139,7 +137,7 @@ mod tests {
         Client::new(service, "default")
     }
 
-    /// A client's service that answers paths.
+    /// A client service with responses by path.
     fn tower_service_fn(
         answer: impl Fn(String) -> (u16, Value) + Clone + Send + 'static,
     ) -> impl tower_service::Service<
@@ -166,19 +164,19 @@ mod tests {
         Answering(answer)
     }
 
-    async fn heard(selectors: Value) -> (Heard, Vec<String>) {
+    async fn scopes(selectors: Value) -> (DiscoveredScopes, Vec<String>) {
         let asked = std::sync::Arc::<parking_lot::Mutex<Vec<String>>>::default();
         let lookups = Lookups::registered(&mut Registry::default());
         let is_new = |kind: &GroupVersionKind| kind.kind != "Namespace";
-        let heard = Heard::about(&request(selectors), is_new, &server(asked.clone()), &lookups).await;
+        let scopes = DiscoveredScopes::of(&request(selectors), is_new, &server(asked.clone()), &lookups).await;
         let asked = asked.lock().clone();
-        (heard, asked)
+        (scopes, asked)
     }
 
     #[tokio::test]
-    async fn a_version_is_asked_for_once_and_only_if_something_in_it_is_new() {
+    async fn a_version_is_discovered_once_and_only_if_it_has_unknown_kinds() {
         let selector = |group: &str, kind: &str| json!({"group": group, "version": "v1", "kind": kind});
-        let (heard, asked) = heard(json!([
+        let (scopes, asked) = scopes(json!([
             selector("", "Namespace"),
             selector("new.example", "Widget"),
             selector("new.example", "Park"),
@@ -187,7 +185,7 @@ mod tests {
         ]))
         .await;
         assert_eq!(asked, ["/apis/broken.example/v1", "/apis/gone.example/v1", "/apis/new.example/v1"]);
-        let scope = |group: &str, kind: &str| heard.scope(&GroupVersionKind::gvk(group, "v1", kind));
+        let scope = |group: &str, kind: &str| scopes.scope(&GroupVersionKind::gvk(group, "v1", kind));
         assert_eq!(scope("new.example", "Widget"), Some(Lookup::Namespaced));
         assert_eq!(scope("new.example", "Park"), Some(Lookup::Cluster));
         assert_eq!(scope("new.example", "Scale"), Some(Lookup::Unknown), "that is part of another resource");
@@ -197,12 +195,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_made_up_leads_nowhere() {
+    async fn invalid_groups_and_versions_are_not_requested() {
         let odd = ["..", "../../api/v1/secrets?limit=", "a b", "A"];
         let odd: Vec<Value> = odd.iter().map(|group| json!({"group": group, "version": "v1", "kind": "X"})).collect();
-        assert_eq!(heard(Value::from(odd)).await.1, Vec::<String>::new());
-        assert_eq!(heard(json!([{"group": "a", "version": "v1/x", "kind": "X"}])).await.1, Vec::<String>::new());
+        assert_eq!(scopes(Value::from(odd)).await.1, Vec::<String>::new());
+        assert_eq!(scopes(json!([{"group": "a", "version": "v1/x", "kind": "X"}])).await.1, Vec::<String>::new());
         let many = (0..100).map(|n| json!({"group": format!("g{n}"), "version": "v1", "kind": "X"}));
-        assert_eq!(heard(many.collect()).await.1.len(), MOST_VERSIONS);
+        assert_eq!(scopes(many.collect()).await.1.len(), MAX_VERSIONS);
     }
 }

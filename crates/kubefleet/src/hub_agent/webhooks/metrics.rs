@@ -1,7 +1,5 @@
-//! How often, how fast and with what outcome the webhook server is asked, and what it asks itself.
-//!
-//! Decides names and labels: those that dashboards for the Go agent know, and one that says what users were refused. Never
-//! decides an answer.
+//! Metrics of the webhook server: requests, latency, denials, and lookups at the API server. Names and labels match the
+//! dashboards of the Go agent.
 
 use std::time::Duration;
 
@@ -12,15 +10,16 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Outcomes of questions that checks ask the API server.
+/// Results of lookups at the API server.
 const OK: &str = "ok";
 const REFUSED: &str = "refused";
 const FAILED: &str = "failed";
 
-/// From an answer out of memory to one that waited for a busy server, in seconds. The guard rail has one, the others have five.
+/// Latency buckets in seconds, from a cached answer to a busy API server. The webhook timeout is 1 s for the guard rail and 5 s
+/// for the others.
 const SECONDS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
 
-/// Clones count together.
+/// Clones share the counters.
 #[derive(Debug, Clone)]
 pub(super) struct Reviews {
     requests: Family<Answered, Counter>,
@@ -28,7 +27,7 @@ pub(super) struct Reviews {
     refusals: Family<At, Counter>,
 }
 
-/// A path at which something is served.
+/// The path of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct At {
     webhook: String,
@@ -40,7 +39,7 @@ struct Answered {
     code: u16,
 }
 
-/// What checks asked the API server, and whether it let them. Clones count together.
+/// Lookups at the API server and their results. Clones count together.
 #[derive(Debug, Clone)]
 pub(super) struct Lookups(Family<Asked, Counter>);
 
@@ -53,11 +52,15 @@ struct Asked {
 impl Lookups {
     pub(super) fn registered(registry: &mut Registry) -> Self {
         let lookups = Self(Family::default());
-        registry.register("kubefleet_webhook_lookups", "What checks asked the API server", lookups.0.clone());
+        registry.register(
+            "kubefleet_webhook_lookups",
+            "Lookups of admission checks at the API server",
+            lookups.0.clone(),
+        );
         lookups
     }
 
-    /// That something is not there is an answer, too.
+    /// A missing object counts as success.
     pub(super) fn made(&self, kind: &str, error: Option<&kube::Error>) {
         let outcome = match error {
             None => OK,
@@ -78,8 +81,8 @@ impl Reviews {
         };
         let (requests, seconds) = (reviews.requests.clone(), reviews.seconds.clone());
         registry.register("controller_runtime_webhook_requests", "Admission requests by HTTP code", requests);
-        registry.register("controller_runtime_webhook_latency_seconds", "Time of one answer", seconds);
-        registry.register("kubefleet_webhook_refusals", "What users were refused", reviews.refusals.clone());
+        registry.register("controller_runtime_webhook_latency_seconds", "Latency of admission requests", seconds);
+        registry.register("kubefleet_webhook_refusals", "Denied admission requests", reviews.refusals.clone());
         reviews
     }
 

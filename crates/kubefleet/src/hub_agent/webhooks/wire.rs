@@ -1,6 +1,4 @@
-//! AdmissionReview: what an API server asks, as our checks take it, and their verdict, as it takes an answer.
-//!
-//! Decides the form only. Never judges a request.
+//! Decodes AdmissionReview requests and encodes the responses.
 
 use fleet_api::admission::{Code, Operation, Request, User, Verdict};
 use fleet_runtime::diff::json_patch;
@@ -8,7 +6,7 @@ use kube::core::GroupVersionKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// One question. The answer is given in the version that was asked in.
+/// A decoded AdmissionReview. The response has the same version.
 #[derive(Debug, PartialEq)]
 pub(super) struct Question {
     api_version: String,
@@ -29,7 +27,7 @@ struct Review {
 struct Asked {
     uid: String,
     kind: AskedKind,
-    /// As the user asked, before the API server converted it to a version that the webhook is registered for.
+    /// The kind of the original request, before the API server converted it.
     request_kind: Option<AskedKind>,
     resource: AskedResource,
     #[serde(default)]
@@ -72,18 +70,18 @@ impl From<AskedKind> for GroupVersionKind {
     }
 }
 
-/// Reads a question; what is wrong with it otherwise.
+/// Decodes an AdmissionReview.
 pub(super) fn read(body: &[u8]) -> Result<Question, String> {
     let review: Review = serde_json::from_slice(body).map_err(|error| format!("no AdmissionReview: {error}"))?;
     let known = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"].contains(&review.api_version.as_str());
     if !known || review.kind != "AdmissionReview" {
-        return Err(format!("{} {} is no AdmissionReview that is known here", review.api_version, review.kind));
+        return Err(format!("{} {} is not a supported AdmissionReview", review.api_version, review.kind));
     }
     let asked = review.request;
     let operation = [Operation::Create, Operation::Update, Operation::Delete]
         .into_iter()
         .find(|operation| operation.as_str() == asked.operation)
-        .ok_or_else(|| format!("nothing is known about the operation {:?}", asked.operation))?;
+        .ok_or_else(|| format!("unknown operation {:?}", asked.operation))?;
     let kind = GroupVersionKind::from(asked.kind);
     let request = Request {
         operation,
@@ -100,7 +98,14 @@ pub(super) fn read(body: &[u8]) -> Result<Question, String> {
     Ok(Question { api_version: review.api_version, uid: asked.uid, request })
 }
 
-/// The answer to a question.
+/// The response to a body; `None` if the body is invalid.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn answered(body: &[u8], check: impl Fn(&Request) -> Verdict) -> Option<Value> {
+    let question = read(body).ok()?;
+    Some(answer(&question, check(&question.request)))
+}
+
+/// Encodes the response.
 pub(super) fn answer(question: &Question, verdict: Verdict) -> Value {
     let mut response = json!({"uid": question.uid, "allowed": verdict.is_allowed()});
     match verdict {
@@ -151,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_read_with_all_that_checks_ask_about() {
+    fn a_review_is_decoded_with_all_fields_of_the_checks() {
         let question = read(&review("v1", |_| {})).unwrap();
         let expected = Request {
             operation: Operation::Update,
@@ -177,20 +182,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_told_so() {
+    fn invalid_reviews_are_rejected() {
         let refused = |body: &[u8]| read(body).unwrap_err();
         assert!(refused(b"{").starts_with("no AdmissionReview: "));
         assert!(refused(b"{}").contains("missing field"));
         assert_eq!(
             refused(&review("v2", |_| {})),
-            "admission.k8s.io/v2 AdmissionReview is no AdmissionReview that is known here"
+            "admission.k8s.io/v2 AdmissionReview is not a supported AdmissionReview"
         );
         let connect = review("v1", |review| review["request"]["operation"] = json!("CONNECT"));
-        assert_eq!(refused(&connect), "nothing is known about the operation \"CONNECT\"");
+        assert_eq!(refused(&connect), "unknown operation \"CONNECT\"");
     }
 
     #[test]
-    fn answers_come_in_the_version_of_the_question() {
+    fn responses_have_the_version_of_the_request() {
         for version in ["v1", "v1beta1"] {
             let question = read(&review(version, |_| {})).unwrap();
             let said = answer(&question, Verdict::allowed(""));
@@ -201,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_have_their_code_and_words() {
+    fn denials_have_code_and_message() {
         let question = read(&review("v1", |_| {})).unwrap();
         let status = |verdict| answer(&question, verdict)["response"]["status"].clone();
         assert_eq!(
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_comes_as_a_patch() {
+    fn defaults_are_returned_as_a_patch() {
         let sent = json!({"a/b": {"x": 1}, "list": [{"n": 1}, {"n": 2}], "kept": true, "cut": {"x": 1, "y": 2}});
         let wanted =
             json!({"a/b": {"x": 1, "~": 0}, "list": [{"n": 1, "m": 1}, {"n": 3}], "kept": true, "cut": {"x": 1}});

@@ -51,7 +51,7 @@ fn accepted(group: &str, name: &str, object: Value) -> Value {
     object
 }
 
-/// Changes a good object by `change` and tells what is wrong with that.
+/// Changes a valid object by `change` and prints the validation errors.
 #[track_caller]
 fn change_refused(group: &str, name: &str, object: Value, change: impl Fn(&mut Value), expected: &Expect) {
     let kind = kind(group, "v1", name).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of nodes, of the rules of webhooks and of changed endpoint slices: which mistakes are found, in which words.
+//! Nodes, webhook rules and changed EndpointSlices that are refused.
 
 use expect_test::expect;
 use serde_json::{Value, json};

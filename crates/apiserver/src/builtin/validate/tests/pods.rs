@@ -1,4 +1,4 @@
-//! Pods, jobs, slices and nodes that are refused for where they run, who they are and when they end.
+//! Pods, Jobs, EndpointSlices and Nodes that are refused.
 
 use expect_test::expect;
 use serde_json::json;

@@ -1,0 +1,161 @@
+//! Collects the cached objects that a run depends on. Resource snapshots and content are only needed until the run is
+//! initialized.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fleet_api::kinds::{
+    Approval, Binding, MemberCluster, Obj, Placement, PolicySnapshot, Scope, Snapshot, UpdateRun, UpdateStrategy,
+};
+use fleet_api::names::{ApprovalRequestName, GatePosition, PlacementKey, RunName, StageName};
+use fleet_api::types::{UpdateRunStatus, UpdateStrategySpec};
+use fleet_core::placement::{self, Inventory, PlacementFacts, ResourceSnapshotFacts, SnapshotIntervals};
+use fleet_core::updaterun::{
+    ApprovalFacts, BindingFacts, ConcurrentRunFacts, MemberFacts, Observed, Overrides, PolicySnapshotFacts, RunFacts,
+    Settings,
+};
+use fleet_runtime::{Cache, ObjectKey};
+
+use super::Facts;
+use super::triggers::{Phase, strategy_of};
+use crate::caches::{PlacementCaches, RunCaches, by};
+use crate::keys::{object_key, placement_of};
+use crate::meta;
+use crate::snapshot_content::SnapshotContent;
+
+/// The cached objects that a run depends on.
+#[derive(Debug)]
+pub(super) struct Observation<S: Scope> {
+    pub(super) run: Arc<Obj<UpdateRun, S>>,
+    name: RunName,
+    pub(super) placement_key: Option<PlacementKey>,
+    pub(super) placement: Option<Arc<Obj<Placement, S>>>,
+    policy_snapshots: Vec<Arc<Obj<PolicySnapshot, S>>>,
+    pub(super) resource_snapshots: Vec<Arc<Obj<Snapshot, S>>>,
+    pub(super) bindings: Vec<Arc<Obj<Binding, S>>>,
+    strategy: Option<Arc<Obj<UpdateStrategy, S>>>,
+    pub(super) members: Vec<Arc<MemberCluster>>,
+    pub(super) approvals: Vec<Arc<Obj<Approval, S>>>,
+    concurrent_runs: Vec<Arc<Obj<UpdateRun, S>>>,
+}
+
+impl<S: Scope> Observation<S> {
+    /// `None` if the name of the run is too long for its approval requests.
+    pub(super) fn of(
+        run: Arc<Obj<UpdateRun, S>>,
+        runs: &RunCaches<S>,
+        scope: &PlacementCaches<S>,
+        members: &Cache<MemberCluster>,
+    ) -> Option<Self> {
+        let name = RunName::parse(meta::name(&*run)).ok()?;
+        let placement_key = placement_of(&*run);
+        let parent = placement_key.as_ref().map(ToString::to_string).unwrap_or_default();
+        let strategy = runs.strategies.get(&strategy_of(&*run));
+        let is_new = Phase::of(&*run) == Phase::New;
+        Some(Self {
+            placement: placement_key.as_ref().and_then(|key| scope.placements.get(&object_key(key))),
+            policy_snapshots: scope.policy_snapshots.by(by::PLACEMENT, &parent),
+            resource_snapshots: if is_new { scope.resource_snapshots.by(by::PLACEMENT, &parent) } else { Vec::new() },
+            bindings: scope.bindings.by(by::PLACEMENT, &parent),
+            members: members.list(),
+            approvals: approvals(&run, runs),
+            concurrent_runs: concurrent_runs(&run, &parent, &runs.runs),
+            placement_key,
+            strategy,
+            name,
+            run,
+        })
+    }
+
+    /// The placement's facts for choosing the content; `None` if they were read from another version of the placement.
+    pub(super) fn content<'a>(
+        &'a self,
+        facts: &'a Facts<S>,
+        inventory: &'a dyn Inventory,
+        propagation: &'a placement::Propagation,
+    ) -> Option<placement::Observed<'a>> {
+        let (key, placement) = (self.placement_key.as_ref()?, self.placement.as_ref()?);
+        let is_of_this = facts.content.of == Some((placement.metadata.uid.clone(), placement.generation()));
+        if facts.content.of.is_some() && !is_of_this {
+            return None;
+        }
+        let read: BTreeMap<&str, &Obj<Snapshot, S>> =
+            facts.snapshots.iter().flat_map(SnapshotContent::snapshots).map(|one| (meta::name(one), one)).collect();
+        let with_content = |cached: &'a Arc<Obj<Snapshot, S>>| {
+            ResourceSnapshotFacts::of(read.get(meta::name(&**cached)).copied().unwrap_or(&**cached))
+        };
+        Some(placement::Observed {
+            placement: PlacementFacts::of(key, placement),
+            policy_snapshots: Vec::new(),
+            resource_snapshots: self.resource_snapshots.iter().map(with_content).collect(),
+            bindings: Vec::new(),
+            status_copy: placement::CopyFacts::default(),
+            selection: facts.content.selection.as_ref(),
+            inventory,
+            propagation,
+            snapshot_intervals: SnapshotIntervals::NONE,
+        })
+    }
+
+    /// The input of the plan.
+    pub(super) fn observed<'a>(
+        &'a self,
+        newest: Option<&'a UpdateRunStatus>,
+        content: Option<&'a placement::Observed<'a>>,
+        overrides: &'a dyn Overrides,
+        confirmed: bool,
+        settings: Settings,
+    ) -> Observed<'a> {
+        let placement = self.placement_key.as_ref().zip(self.placement.as_ref());
+        let mut run = RunFacts::of(&self.name, &self.run);
+        run.status = newest.or(run.stored);
+        Observed {
+            run,
+            placement: placement.map(|(key, placement)| PlacementFacts::of(key, placement)),
+            policy_snapshots: self.policy_snapshots.iter().map(|one| PolicySnapshotFacts::of(&**one)).collect(),
+            bindings: self.bindings.iter().map(|one| BindingFacts::of(&**one)).collect(),
+            strategy: self.strategy.as_ref().map(|strategy| &strategy.spec),
+            members: self.members.iter().map(|one| MemberFacts::of(one)).collect(),
+            approvals: self.approvals.iter().map(|one| ApprovalFacts::of(&**one)).collect(),
+            concurrent_runs: self.concurrent_runs.iter().map(|one| ConcurrentRunFacts::of(&**one)).collect(),
+            content,
+            overrides,
+            confirmed,
+            settings,
+        }
+    }
+}
+
+/// The other unfinished runs of the placement.
+fn concurrent_runs<S: Scope>(
+    run: &Obj<UpdateRun, S>,
+    parent: &str,
+    cache: &Cache<Obj<UpdateRun, S>>,
+) -> Vec<Arc<Obj<UpdateRun, S>>> {
+    let mut others = cache.by(by::PLACEMENT, parent);
+    others.retain(|other| other.metadata.uid != run.metadata.uid && !meta::is_deleting(&**other));
+    others
+}
+
+/// Requests that are labelled with the run, and those with the name of one of its approvals.
+pub(super) fn approvals<S: Scope>(run: &Obj<UpdateRun, S>, runs: &RunCaches<S>) -> Vec<Arc<Obj<Approval, S>>> {
+    let mut found = BTreeMap::new();
+    for request in runs.approvals.by(by::RUN, &ObjectKey::of(run).to_string()) {
+        found.insert(ObjectKey::of(&*request), request);
+    }
+    let Ok(name) = RunName::parse(meta::name(run)) else { return Vec::new() };
+    let strategy = runs.strategies.get(&strategy_of(run));
+    let recorded = run.status.as_ref().and_then(|status| status.staged_update_strategy_snapshot.as_ref());
+    let specs: [Option<&UpdateStrategySpec>; 2] = [recorded, strategy.as_ref().map(|strategy| &strategy.spec)];
+    for stage in specs.into_iter().flatten().flat_map(|spec| &spec.stages) {
+        let Ok(stage) = StageName::parse(&stage.name) else { continue };
+        for position in [GatePosition::Before, GatePosition::After] {
+            let gate = ApprovalRequestName { run: name.clone(), position, stage: stage.clone() };
+            let key = ObjectKey::new(run.metadata.namespace.as_deref(), &gate.to_string());
+            if let Some(request) = runs.approvals.get(&key) {
+                found.insert(key, request);
+            }
+        }
+    }
+    found.into_values().collect()
+}

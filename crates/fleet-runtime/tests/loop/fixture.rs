@@ -1,0 +1,298 @@
+//! Fixture: an in-process API server with virtual time, and a controller that keeps `count` children per parent.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use apiserver::auth::User;
+use apiserver::embedded::{Embedded, Options as ServerOptions, ROOT_CLUSTER};
+use apiserver::http::LocalService;
+use apiserver::registry::StorageKey;
+use apiserver::server::Server;
+use apiserver::store::{Action, Change, Encoded, Expect, Index, key_of};
+use fleet_runtime::diff::apply_merge_patch;
+use fleet_runtime::{
+    Actions, Cache, Clock, Controller, Kind, Metrics, ObjectKey, Options, PlanInput, Progress, Runtime, Seeds,
+    TaskPanicked, Triggers, Write,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::Client;
+use kube::api::{Api, ObjectMeta, PostParams};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::faulty_client::FaultyClient;
+
+pub(crate) const PARENTS: &str = "parents";
+pub(crate) const CHILDREN: &str = "children";
+pub(crate) const PARENT_LABEL: &str = "parent";
+pub(crate) const BY_PARENT: &str = "parent";
+/// Longest virtual time until a controller is idle.
+pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_mins(30);
+
+pub(crate) struct TestServer {
+    pub(crate) embedded: Embedded,
+    pub(crate) clock: Clock,
+}
+
+impl TestServer {
+    pub(crate) async fn new() -> Self {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let server_clock = clock.clone();
+        let builder = Server::builder().clock(Arc::new(move || server_clock.now())).seed(1);
+        let embedded = Embedded::with(builder, ServerOptions::default()).await.unwrap();
+        let server = Self { embedded, clock };
+        for name in [PARENTS, CHILDREN] {
+            let namespace = Namespace { metadata: named(name), ..Namespace::default() };
+            Api::all(server.client()).create(&PostParams::default(), &namespace).await.unwrap();
+        }
+        server
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.service(), "default")
+    }
+
+    pub(crate) fn service(&self) -> LocalService {
+        let admin = User::authenticated("admin", ["system:masters".to_owned()]);
+        self.embedded.service(ROOT_CLUSTER, admin)
+    }
+
+    /// A client that can inject faults.
+    pub(crate) fn faulty_client(&self) -> FaultyClient {
+        FaultyClient::new(self.service())
+    }
+
+    pub(crate) fn parents(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client(), PARENTS)
+    }
+
+    pub(crate) fn children(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client(), CHILDREN)
+    }
+
+    pub(crate) async fn put_parent(&self, name: &str, count: impl ToString) {
+        let parents = self.parents();
+        let mut parent = ConfigMap { metadata: named(name), ..ConfigMap::default() };
+        parent.data = Some(BTreeMap::from([("count".to_owned(), count.to_string())]));
+        if parents.get_opt(name).await.unwrap().is_some() {
+            parents.replace(name, &PostParams::default(), &parent).await.unwrap();
+        } else {
+            parents.create(&PostParams::default(), &parent).await.unwrap();
+        }
+    }
+
+    /// Stores copies of an object under many names, directly in the store.
+    pub(crate) async fn copy(&self, namespace: &str, name: &str, copies: impl IntoIterator<Item = (String, Value)>) {
+        let (store, resource) =
+            (self.embedded.cluster(ROOT_CLUSTER).store().clone(), StorageKey::new("", "configmaps"));
+        let original = store.peek(&resource, &key_of(Some(namespace), name)).unwrap();
+        let mut changes = Vec::new();
+        for (name, changed) in copies {
+            let mut object = original.parse();
+            object["metadata"]["uid"] = format!("uid-of-{name}").into();
+            object["metadata"]["name"] = name.as_str().into();
+            apply_merge_patch(&mut object, &changed);
+            let body = Encoded::new(&object);
+            let action = Action::Put { body, index: Index::of(&object), shape: original.shape };
+            let key = key_of(Some(namespace), &name);
+            changes.push(Change { resource: resource.clone(), key, expect: Expect::Absent, action });
+        }
+        store.commit(changes, &[]).await.unwrap();
+    }
+
+    pub(crate) async fn child_names(&self) -> Vec<String> {
+        let list = self.children().list(&kube::api::ListParams::default()).await.unwrap();
+        list.items
+            .into_iter()
+            .filter_map(|child| child.metadata.name)
+            .filter(|name| name != "kube-root-ca.crt")
+            .collect()
+    }
+
+    pub(crate) async fn maps_everywhere(&self) -> usize {
+        Api::<ConfigMap>::all(self.client()).list(&kube::api::ListParams::default()).await.unwrap().items.len()
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            component: "children".to_owned(),
+            clock: self.clock.clone(),
+            seeds: Seeds::starting_with(1),
+            strict: true,
+            metrics: Metrics::default(),
+            ..Options::default()
+        }
+    }
+}
+
+pub(crate) fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
+}
+
+/// A running runtime.
+pub(crate) struct Running {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), TaskPanicked>>,
+    pub(crate) progress: Progress,
+    pub(crate) metrics: Metrics,
+}
+
+pub(crate) fn start(runtime: Runtime) -> Running {
+    let (stop, stopped) = oneshot::channel();
+    let (progress, metrics) = (runtime.progress(), runtime.metrics().clone());
+    let task = tokio::spawn(runtime.run(async move { drop(stopped.await) }));
+    Running { stop, task, progress, metrics }
+}
+
+impl Running {
+    /// Aborts without a graceful shutdown.
+    pub(crate) async fn crash(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+
+    pub(crate) async fn stop(self) {
+        let _ = self.stop.send(());
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// Waits until it ends by itself, and returns why.
+    pub(crate) async fn panicked(self) -> TaskPanicked {
+        self.task.await.unwrap().unwrap_err()
+    }
+
+    /// Waits until all caches are synced and no key is due.
+    pub(crate) async fn settled(&self) {
+        until("everything is settled", || self.progress.is_synced() && self.progress.is_idle()).await;
+    }
+}
+
+/// Waits until a condition holds. Paused time advances only when all tasks are idle.
+pub(crate) async fn until(what: &str, mut reached: impl FnMut() -> bool) {
+    let begun = tokio::time::Instant::now();
+    let mut times = 0;
+    // Twice in a row, with all other tasks idle in between: watch events may be on their way.
+    while times < 2 {
+        assert!(begun.elapsed() < SETTLE_TIMEOUT, "timed out waiting until {what}");
+        times = if reached() { times + 1 } else { 0 };
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// A ConfigMap whose optional `data.count` is a number.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Parent {
+    pub(crate) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(crate) data: ParentData,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct ParentData {
+    #[serde(default, deserialize_with = "number")]
+    pub(crate) count: usize,
+}
+
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+impl kube::Resource for Parent {
+    type DynamicType = ();
+    type Scope = kube::core::NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "ConfigMap".into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        "configmaps".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// The plan panics for a parent of this name.
+pub(crate) const PANICKING: &str = "explosive";
+
+/// Keeps `count` children per parent.
+pub(crate) struct ChildController {
+    pub(crate) parents: Cache<Parent>,
+    pub(crate) children: Cache<ConfigMap>,
+    pub(crate) plans: Arc<AtomicUsize>,
+}
+
+impl Controller for ChildController {
+    const NAME: &'static str = "children";
+    type Key = ObjectKey;
+    type Facts = ();
+
+    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
+        self.plans.fetch_add(1, Ordering::Relaxed);
+        assert_ne!(key.name(), PANICKING, "boom");
+        let wanted = self.parents.get(key).map_or(0, |parent| parent.data.count);
+        let mut actions = Actions::none();
+        let wanted: Vec<ConfigMap> = (0..wanted).map(|number| child_of(key.name(), number)).collect();
+        let names: BTreeSet<ObjectKey> = wanted.iter().map(ObjectKey::of).collect();
+        let children = self.children.by(BY_PARENT, key.name());
+        let there: BTreeSet<ObjectKey> = children.iter().map(|child| ObjectKey::of(&**child)).collect();
+        for child in children.iter().filter(|child| !names.contains(&ObjectKey::of(&***child))) {
+            actions.write(Write::delete(&**child));
+        }
+        for child in wanted.iter().filter(|child| !there.contains(&ObjectKey::of(*child))) {
+            actions.write(Write::create(child));
+        }
+        actions
+    }
+}
+
+pub(crate) fn child_of(parent: &str, number: usize) -> ConfigMap {
+    let labels = BTreeMap::from([(PARENT_LABEL.to_owned(), parent.to_owned())]);
+    let metadata = ObjectMeta {
+        name: Some(format!("{parent}-{number:03}")),
+        namespace: Some(CHILDREN.to_owned()),
+        labels: Some(labels),
+        ..ObjectMeta::default()
+    };
+    ConfigMap { metadata, ..ConfigMap::default() }
+}
+
+pub(crate) fn parent_of(child: &ConfigMap) -> Option<String> {
+    child.metadata.labels.as_ref()?.get(PARENT_LABEL).cloned()
+}
+
+pub(crate) fn parents_kind() -> Kind<Parent> {
+    Kind::new().in_namespace(PARENTS)
+}
+
+pub(crate) fn children_kind() -> Kind<ConfigMap> {
+    let by_parent = |child: &ConfigMap| parent_of(child).into_iter().collect();
+    Kind::new().in_namespace(CHILDREN).packed().index(BY_PARENT, by_parent)
+}
+
+/// A runtime with a `ChildController`, and the number of its plans.
+pub(crate) fn child_runtime(client: Client, options: Options) -> (Runtime, Arc<AtomicUsize>) {
+    let mut runtime = Runtime::new(client, options);
+    let (parents, children) = (runtime.cache(parents_kind()), runtime.cache(children_kind()));
+    let plans = Arc::new(AtomicUsize::new(0));
+    let triggers = Triggers::new().on(&parents, |event| [event.key()]).on(&children, |event| {
+        let parents = event.versions().filter_map(parent_of);
+        parents.map(|parent| ObjectKey::namespaced(PARENTS, parent)).collect::<Vec<_>>()
+    });
+    runtime.controller(ChildController { parents, children, plans: plans.clone() }, triggers, 4);
+    (runtime, plans)
+}

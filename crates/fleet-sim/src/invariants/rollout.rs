@@ -1,0 +1,266 @@
+//! Rolling updates respect maxUnavailable and maxSurge at every write to a binding.
+//!
+//! A cluster that becomes unavailable by itself counts as ready, and changed limits count in their old form, for as
+//! long as the hub may not have received the change. Staged runs are not checked here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fleet_api::types::RollingUpdateConfig;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::Lag;
+use super::shadow_model::{Change, Id, SCOPES, Scope, ShadowModel, current, is_deleting, is_true, parent, text};
+use crate::simulation::HUB;
+
+/// Reason of `Available` if the availability of some resources cannot be tracked.
+const UNTRACKABLE: &str = "NotAllWorkAreAvailabilityTrackable";
+
+/// Ends of messages of conditions that are False because a step is in progress.
+const UNDER_WAY: [&str; 5] = [
+    "are being applied",
+    "is in progress",
+    "has not yet completed the apply op",
+    "has not yet completed availability check",
+    "has not yet completed diff reporting",
+];
+
+/// The availability of bindings and the recent limits of placements.
+#[derive(Debug)]
+pub(super) struct Rollouts {
+    epoch: Timestamp,
+    lag: Lag,
+    availability: BTreeMap<Id, AvailabilityRecord>,
+    limits: BTreeMap<Id, Vec<(Duration, Limits)>>,
+}
+
+/// The availability of a binding in its current generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct AvailabilityRecord {
+    generation: i64,
+    /// When it stopped being available; `Duration::MAX` while it is available; `None` if it never was.
+    available_until: Option<Duration>,
+    /// When `unavailablePeriodSeconds` is over for a binding that cannot be tracked.
+    trusted_from: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Limits {
+    /// Clusters that must be ready.
+    needed: usize,
+    /// Clusters that may have the resources.
+    room: usize,
+}
+
+impl Rollouts {
+    pub(super) fn from(epoch: Timestamp, lag: Lag) -> Self {
+        Self { epoch, lag, availability: BTreeMap::new(), limits: BTreeMap::new() }
+    }
+
+    pub(super) fn check(&mut self, shadow: &ShadowModel, change: &Change) -> Option<String> {
+        if !change.id.is_on_hub() {
+            return None;
+        }
+        let plural = change.id.plural.as_str();
+        if let Some(scope) = SCOPES.iter().find(|scope| plural == scope.placements) {
+            self.record_limits(shadow, scope, &change.id, change.at);
+            return None;
+        }
+        let scope = SCOPES.iter().find(|scope| plural == scope.bindings)?;
+        let binding = change.after.as_ref().or(change.before.as_ref())?;
+        let placement = Id::on_hub(scope.placements, &change.id.namespace, parent(binding));
+        self.record_limits(shadow, scope, &placement, change.at);
+        let broken = self.check_binding(shadow, scope, &placement, change);
+        self.record_availability(shadow, &placement, change);
+        broken
+    }
+
+    fn check_binding(&self, shadow: &ShadowModel, scope: &Scope, placement: &Id, change: &Change) -> Option<String> {
+        let spec = &shadow.get(placement).filter(|placement| !is_deleting(placement))?["spec"];
+        if change.actor != HUB || spec["strategy"]["type"] == "External" {
+            return None;
+        }
+        let before = change.before.as_deref()?;
+        let limits = self.limits_of(placement, change.at)?;
+        let moved = change.after.as_deref().filter(|after| !is_deleting(after) && content(after) != content(before));
+        let gets_first = moved.is_some() && before["spec"]["state"] == "Scheduled";
+        let removed = change.begins_deletion() && before["spec"]["state"] == "Unscheduled" && carries(before);
+        let others = || shadow.of_placement(scope.bindings, placement).filter(|(id, _)| **id != change.id);
+        if gets_first {
+            let carrying = others().chain(moved.map(|after| (&change.id, after)));
+            let carrying = clusters(carrying.filter(|(_, one)| takes_room(one) && is_member(shadow, one)));
+            let free = moved.is_some_and(reports_only);
+            return (carrying > limits.room && !free)
+                .then(|| format!("maxSurge: {carrying} clusters have {} and {} may", placement.name, limits.room));
+        }
+        let disturbed = (moved.is_some() && carries(before)) || removed;
+        if !disturbed || !is_member(shadow, before) || is_known_unavailable(before) {
+            return None;
+        }
+        let is_ready = |id: &Id, one: &Value| {
+            !is_deleting(one)
+                && carries(one)
+                && is_member(shadow, one)
+                && self.was_ready(id, one, change.at, self.lag.stale)
+        };
+        let ready = clusters(others().filter(|(id, one)| is_ready(id, one)));
+        (ready < limits.needed).then(|| {
+            let cluster = text(&before["spec"]["targetCluster"]);
+            format!(
+                "maxUnavailable: {} is updated on {cluster} with only {ready} of {} other clusters ready",
+                placement.name, limits.needed
+            )
+        })
+    }
+
+    /// Whether a binding was ready in its current generation less than `within` ago.
+    pub(super) fn was_ready(&self, id: &Id, binding: &Value, at: Duration, within: Duration) -> bool {
+        let now = self.epoch.checked_add(at).unwrap_or(Timestamp::MAX);
+        let trusted = |record: &AvailabilityRecord| {
+            record.generation == generation(binding)
+                && record.trusted_from <= now.checked_add(self.lag.skew).unwrap_or(Timestamp::MAX)
+                && record.available_until.is_some_and(|until| at.saturating_sub(until) < within)
+        };
+        self.availability.get(id).is_some_and(trusted)
+    }
+
+    fn record_availability(&mut self, shadow: &ShadowModel, placement: &Id, change: &Change) {
+        let Some(binding) = &change.after else {
+            self.availability.remove(&change.id);
+            return;
+        };
+        // A binding that is only unscheduled, or scheduled again, keeps its content.
+        let is_untouched = change.before.as_deref().is_some_and(|before| keeps_content(before, binding));
+        let record = self.availability.get(&change.id);
+        let before = record.filter(|known| is_untouched || known.generation == generation(binding)).copied();
+        let record = if is_available(binding) {
+            let period = shadow.get(placement).map_or(SignedDuration::ZERO, unavailable_period);
+            let untrackable = current(binding, "Available").filter(|one| one["reason"] == UNTRACKABLE);
+            let since = untrackable.and_then(|one| text(&one["lastTransitionTime"]).parse::<Timestamp>().ok());
+            let trusted_from = since.and_then(|since| since.checked_add(period).ok()).unwrap_or(Timestamp::MIN);
+            AvailabilityRecord { generation: generation(binding), available_until: Some(Duration::MAX), trusted_from }
+        } else {
+            let lost = before.and_then(|known| known.available_until).map(|until| until.min(change.at));
+            let trusted_from = before.map_or(Timestamp::MIN, |known| known.trusted_from);
+            AvailabilityRecord { generation: generation(binding), available_until: lost, trusted_from }
+        };
+        self.availability.insert(change.id.clone(), record);
+    }
+
+    fn record_limits(&mut self, shadow: &ShadowModel, scope: &Scope, placement: &Id, at: Duration) {
+        let Some(object) = shadow.get(placement) else {
+            self.limits.remove(placement);
+            return;
+        };
+        let bindings = shadow.of_placement(scope.bindings, placement).map(|(_, binding)| binding);
+        let limits = limits(&object["spec"], bindings);
+        let known = self.limits.entry(placement.clone()).or_default();
+        // Remove limits that were replaced longer than `stale` ago.
+        while known.get(1).is_some_and(|(since, _)| at.saturating_sub(*since) > self.lag.stale) {
+            known.remove(0);
+        }
+        if known.last().is_none_or(|(_, last)| *last != limits) {
+            known.push((at, limits));
+        }
+    }
+
+    /// The widest limits that the hub may still know.
+    fn limits_of(&self, placement: &Id, at: Duration) -> Option<Limits> {
+        let known = self.limits.get(placement)?;
+        let recent = known.iter().rposition(|(since, _)| at.saturating_sub(*since) > self.lag.stale).unwrap_or(0);
+        let recent = || known[recent..].iter().map(|(_, limits)| limits);
+        Some(Limits {
+            needed: recent().map(|limits| limits.needed).min()?,
+            room: recent().map(|limits| limits.room).max()?,
+        })
+    }
+}
+
+fn limits<'a>(spec: &Value, bindings: impl Iterator<Item = &'a Value>) -> Limits {
+    let policy = &spec["policy"];
+    let number = |value: &Value| usize::try_from(value.as_i64().unwrap_or_default()).unwrap_or_default();
+    let target = match policy["placementType"].as_str() {
+        Some("PickFixed") => policy["clusterNames"].as_array().map_or(0, Vec::len),
+        Some("PickN") => number(&policy["numberOfClusters"]),
+        _ => {
+            let is_wanted = |one: &&Value| match text(&one["spec"]["state"]) {
+                "Scheduled" => !is_deleting(one),
+                state => state == "Bound",
+            };
+            bindings.filter(is_wanted).map(|one| text(&one["spec"]["targetCluster"])).collect::<BTreeSet<_>>().len()
+        }
+    };
+    let config = &spec["strategy"]["rollingUpdate"];
+    let unavailable = share(&config["maxUnavailable"], RollingUpdateConfig::DEFAULT_MAX_UNAVAILABLE, target);
+    let surge = share(&config["maxSurge"], RollingUpdateConfig::DEFAULT_MAX_SURGE, target);
+    Limits { needed: target.saturating_sub(unavailable), room: target + surge }
+}
+
+/// A number or a percentage, rounded up.
+fn share(value: &Value, default: &str, of: usize) -> usize {
+    if let Some(number) = value.as_u64() {
+        return usize::try_from(number).unwrap_or(usize::MAX);
+    }
+    let given = value.as_str().unwrap_or(default);
+    match given.strip_suffix('%').map(str::parse::<usize>) {
+        Some(percent) => (percent.unwrap_or_default() * of).div_ceil(100),
+        None => given.parse().unwrap_or_default(),
+    }
+}
+
+fn unavailable_period(placement: &Value) -> SignedDuration {
+    let seconds = placement["spec"]["strategy"]["rollingUpdate"]["unavailablePeriodSeconds"].as_i64();
+    SignedDuration::from_secs(seconds.unwrap_or(RollingUpdateConfig::DEFAULT_UNAVAILABLE_PERIOD_SECONDS))
+}
+
+fn content(binding: &Value) -> [&Value; 3] {
+    let spec = &binding["spec"];
+    [&spec["resourceSnapshotName"], &spec["clusterResourceOverrideSnapshots"], &spec["resourceOverrideSnapshots"]]
+}
+
+fn keeps_content(before: &Value, after: &Value) -> bool {
+    content(before) == content(after) && before["spec"]["applyStrategy"] == after["spec"]["applyStrategy"]
+}
+
+fn generation(binding: &Value) -> i64 {
+    binding["metadata"]["generation"].as_i64().unwrap_or_default()
+}
+
+/// Whether its cluster has the resources or is about to get them.
+fn carries(binding: &Value) -> bool {
+    binding["spec"]["state"] == "Bound" || !text(&binding["spec"]["resourceSnapshotName"]).is_empty()
+}
+
+fn reports_only(binding: &Value) -> bool {
+    let stays = !is_deleting(binding) && binding["spec"]["state"] != "Unscheduled";
+    stays && binding["spec"]["applyStrategy"]["type"] == "ReportDiff"
+}
+
+fn takes_room(binding: &Value) -> bool {
+    carries(binding) && !reports_only(binding)
+}
+
+/// Clusters that left the fleet do not count.
+fn is_member(shadow: &ShadowModel, binding: &Value) -> bool {
+    shadow.get(&Id::on_hub("memberclusters", "", text(&binding["spec"]["targetCluster"]))).is_some()
+}
+
+pub(super) fn is_available(binding: &Value) -> bool {
+    is_true(current(binding, "Available")) || is_true(current(binding, "DiffReported"))
+}
+
+/// Whether the current content is known to have failed; then an update loses nothing. Content that is still being
+/// applied may already work, so it does not count as failed.
+fn is_known_unavailable(binding: &Value) -> bool {
+    let steps = ["Overridden", "WorkSynchronized", "Applied", "Available", "DiffReported"];
+    let has_failed = |one: &Value| {
+        let is_under_way = UNDER_WAY.iter().any(|words| text(&one["message"]).ends_with(words));
+        one["status"] == "False" && !is_under_way
+    };
+    steps.iter().any(|step| current(binding, step).is_some_and(has_failed))
+}
+
+fn clusters<'a>(bindings: impl Iterator<Item = (&'a Id, &'a Value)>) -> usize {
+    bindings.map(|(_, binding)| text(&binding["spec"]["targetCluster"])).collect::<BTreeSet<_>>().len()
+}

@@ -1,0 +1,25 @@
+//! Entry points for the fuzz targets of `fleet-fuzz`: parsers that are not public otherwise. Built only with the feature
+//! `fuzzing`.
+
+use base64::Engine as _;
+use fleet_api::admission::webhooks::configurations;
+use fleet_api::admission::{AdmissionLookups, judge};
+use serde_json::Value;
+
+pub use crate::up::fuzzing::{Merged, fleet_file_complaint, merged_kubeconfig};
+
+/// The responses of all checks to an AdmissionReview; none if the body is invalid.
+pub fn admission_answers(body: &[u8], lookups: &dyn AdmissionLookups) -> Vec<Value> {
+    let installed = configurations(lookups.settings());
+    let entries = installed.iter().flat_map(|configuration| &configuration.entries);
+    entries
+        .filter_map(|entry| crate::hub_agent::answered(body, |request| judge(entry.handler, request, lookups)))
+        .collect()
+}
+
+/// The operations in the response of an AdmissionReview.
+pub fn patch_of(response: &Value) -> Option<Value> {
+    let text = response.get("patch")?.as_str()?;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
