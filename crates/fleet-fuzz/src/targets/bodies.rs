@@ -1,0 +1,135 @@
+//! Request bodies and the values in them: whatever is accepted can be printed, stored and read again.
+
+use apiserver::builtin::{self, decode_protobuf};
+use apiserver::rest::decode::parse_json;
+use apiserver::rest::shape::parse_yaml;
+use apiserver::store::Encoded;
+use apiserver::store::encode::with_other_revision;
+use fleet_api::quantity::Quantity;
+use fleet_api::yaml;
+use serde_json::{Value, json};
+
+pub(super) const WORDS: &[&str] =
+    &["metadata", "resourceVersion", "name", "kind", "apiVersion", "{", "}", "\"metadata\":"];
+pub(super) const YAML_WORDS: &[&str] = &[
+    "---\n",
+    "- ",
+    "? ",
+    ": ",
+    "&a ",
+    "*a",
+    "<<: *a\n",
+    "|\n  ",
+    ">-\n",
+    "!!str ",
+    "!!binary ",
+    "# ",
+    "\t",
+    "{a: ",
+    "[",
+];
+pub(super) const QUANTITY_WORDS: &[&str] = &[
+    "Ki",
+    "Mi",
+    "Gi",
+    "Ti",
+    "Pi",
+    "Ei",
+    "n",
+    "u",
+    "m",
+    "k",
+    "M",
+    "G",
+    "T",
+    "P",
+    "E",
+    "e",
+    "e-",
+    "E+",
+    ".",
+    "+",
+    "000000000",
+];
+
+/// Output of YAML may be longer than its input by so much: each alias repeats what it stands for.
+const YAML_GROWTH_MAX: usize = 1000;
+
+pub(super) fn json(input: &[u8]) {
+    let Ok(decoded) = parse_json(input) else { return };
+    let printed = decoded.value.to_string();
+    let again = parse_json(printed.as_bytes());
+    assert!(again.is_ok(), "{again:?}: {printed}");
+    let again = again.unwrap_or_default();
+    assert_eq!(again.value, decoded.value, "printing is no fixpoint");
+    assert!(again.duplicates.is_empty(), "a printed document has repeated fields");
+    stored_form(decoded.value);
+}
+
+/// What is stored reads as the object with its revision.
+fn stored_form(mut object: Value) {
+    if !object.is_object() {
+        return;
+    }
+    let (bytes, at) = Encoded::new(&object).with_revision(u64::MAX);
+    let (bytes, _) = with_other_revision(&bytes, at, 7);
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    object["metadata"]["resourceVersion"] = json!("7");
+    let stored: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    assert_eq!(stored, object, "the stored form is another object");
+}
+
+pub(super) fn yaml(input: &[u8]) {
+    let Ok(decoded) = parse_yaml(input) else { return };
+    let printed = decoded.value.to_string();
+    assert!(
+        printed.len() <= (1 + input.len()) * YAML_GROWTH_MAX,
+        "{} bytes of YAML became {} bytes of JSON",
+        input.len(),
+        printed.len()
+    );
+    let again = parse_json(printed.as_bytes());
+    assert!(again.is_ok(), "what was read as YAML is no JSON: {again:?}");
+    let text = yaml::to_string(&decoded.value);
+    match yaml::documents(&text) {
+        Ok(documents) => {
+            let wanted = if decoded.value.is_null() { Vec::new() } else { vec![decoded.value] };
+            assert_eq!(documents, wanted, "{text}");
+        }
+        Err(error) => assert!(decoded.value.is_null(), "{error}: {text}"),
+    }
+}
+
+pub(super) fn protobuf(input: &[u8]) {
+    for (api_version, kind) in [("", ""), ("v1", "Pod"), ("apps/v1", "Deployment"), ("v1", "Namespace")] {
+        let Ok(object) = decode_protobuf(input, (api_version, kind)) else { continue };
+        let printed = object.to_string();
+        let again = parse_json(printed.as_bytes());
+        assert!(again.is_ok(), "{again:?}: {printed}");
+        assert_eq!(again.unwrap_or_default().value, object, "printing is no fixpoint");
+    }
+}
+
+pub(super) fn quantity(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Some(quantity) = builtin::quantity::Quantity::parse(text) {
+        let printed = quantity.to_string();
+        let again = builtin::quantity::Quantity::parse(&printed);
+        assert_eq!(again, Some(quantity), "{text} is printed as {printed}");
+        assert_eq!(again.map(|again| again.to_string()), Some(printed));
+        // None of these may overflow.
+        let _ = (quantity.plus(quantity), quantity.ceiling(), quantity.milli(), quantity.rounded_up_to_milli());
+    }
+    if let Ok(quantity) = text.parse::<Quantity>() {
+        let printed = quantity.to_string();
+        assert_eq!(printed.parse().as_ref(), Ok(&quantity), "{text} is printed as {printed}");
+        // With a binary suffix a sum may be larger than what is read: as in Kubernetes, reading stops at the largest 64-bit integer.
+        let sum = &quantity + &quantity;
+        assert!(sum.to_string().parse::<Quantity>().is_ok(), "twice {text} is printed as {sum}");
+        for quantity in [quantity, sum] {
+            let _ = (quantity.as_i64(), quantity.as_milli(), quantity.as_f64());
+        }
+    }
+}

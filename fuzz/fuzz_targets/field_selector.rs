@@ -1,0 +1,4 @@
+//! The target `field_selector` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fleet_fuzz::check("field_selector", input));

@@ -1,0 +1,4 @@
+//! The target `schema_pattern` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fleet_fuzz::check("schema_pattern", input));
