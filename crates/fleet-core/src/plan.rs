@@ -1,6 +1,7 @@
 //! The type of plans that all planners return, and the rules that hold for every plan.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 pub use fleet_api::wake::Wake;
 
@@ -27,6 +28,15 @@ impl<Write, Status, Report> Plan<Write, Status, Report> {
     pub fn is_idle(&self) -> bool {
         self.writes.is_empty() && self.status.is_none()
     }
+}
+
+/// A status to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusWrite<Status> {
+    pub status: Status,
+    /// How long the write may be deferred, because further changes will follow without outside help. Until the write, plans start
+    /// from the deferred status, and the deadline of the first deferral counts. `None` if somebody waits for it.
+    pub defer: Option<Duration>,
 }
 
 /// The properties of a write that `lint` needs.

@@ -38,7 +38,7 @@ impl Controller for Inventory {
     type Key = ClusterName;
     type Facts = ();
 
-    fn plan(&self, key: &ClusterName, (): (), input: PlanInput) -> Actions {
+    fn plan(&self, key: &ClusterName, _: Option<()>, input: PlanInput) -> Actions {
         let member_key = ObjectKey::cluster(key.as_str());
         let profile_key = ObjectKey::namespaced(namespaces::FLEET_SYSTEM, key.as_str());
         if self.members.is_unreadable(&member_key) || self.profiles.is_unreadable(&profile_key) {

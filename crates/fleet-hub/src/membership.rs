@@ -116,7 +116,7 @@ impl Controller for Membership {
     type Key = ClusterName;
     type Facts = ();
 
-    fn plan(&self, key: &ClusterName, (): (), input: PlanInput) -> Actions {
+    fn plan(&self, key: &ClusterName, _: Option<()>, input: PlanInput) -> Actions {
         self.uncounted.lock().remove(key);
         let observation = match self.observe(key) {
             Ok(Some(observation)) => observation,

@@ -61,7 +61,7 @@ where
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), input: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, input: PlanInput) -> Actions {
         if self.caches.overrides.is_unreadable(key) {
             return Actions { note: Some("waits until the override can be read".to_owned()), ..Actions::none() };
         }

@@ -2,8 +2,7 @@
 //! that enable it. `fleet_core::workgen::report_back` plans. It reacts to new statuses from members and to recreated
 //! resources, and does not fight other writers of the status.
 
-use std::collections::BTreeMap;
-use std::future::Future;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use fleet_api::types::ResourceIdentifier;
 use fleet_core::workgen::report_back::{Observed, Write as Planned, is_enabled, plan, resources_to_read};
 use fleet_core::workgen::{BindingFacts, WorkFacts};
 use fleet_runtime::{
-    Actions, Cache, Controller, Error, Event, KindId, MetadataObject, ObjectKey, PatchFormat, PlanInput, Reader,
-    Runtime, Triggers, Wake, Write, WriteResult,
+    Actions, Cache, Controller, Error, Event, KindId, MetadataObject, ObjectKey, PatchFormat, PlanInput,
+    ReconcileContext, Runtime, Triggers, Wake, Write, WriteResult,
 };
 use serde_json::{Value, json};
 
@@ -127,6 +126,10 @@ impl<S: Scope> Observation<S> {
             originals,
         }
     }
+
+    fn resources_to_read(&self) -> BTreeSet<ResourceIdentifier> {
+        resources_to_read(&self.observed(BTreeMap::new()))
+    }
 }
 
 impl<S: Scope> Controller for ReportBack<S> {
@@ -138,25 +141,24 @@ impl<S: Scope> Controller for ReportBack<S> {
     /// The resources on the hub for which a member reported a status.
     type Facts = BTreeMap<ResourceIdentifier, Value>;
 
-    fn fetch(&self, key: &PlacementKey, reader: &Reader) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
-        let resources = self
-            .observe(key)
-            .map(|observation| resources_to_read(&observation.observed(BTreeMap::new())))
-            .unwrap_or_default();
-        async move {
-            let mut originals = BTreeMap::new();
-            for resource in resources {
-                let Some((kind, key)) = self.locate(&resource) else { continue };
-                if let Some(original) = reader.get(&kind, &key).await? {
-                    originals.insert(resource, original);
-                }
+    async fn fetch(&self, key: &PlacementKey, context: &ReconcileContext<'_>) -> Result<Self::Facts, Error> {
+        let mut originals = BTreeMap::new();
+        let observation = self.observe(key);
+        for resource in observation.as_ref().map(Observation::resources_to_read).unwrap_or_default() {
+            let Some((kind, key)) = self.locate(&resource) else { continue };
+            if let Some(original) = context.reader().get(&kind, &key).await? {
+                originals.insert(resource, original);
             }
-            Ok(originals)
         }
+        Ok(originals)
     }
 
-    fn plan(&self, key: &PlacementKey, originals: Self::Facts, input: PlanInput) -> Actions {
+    fn plan(&self, key: &PlacementKey, originals: Option<Self::Facts>, input: PlanInput) -> Actions {
         let Some(observation) = self.observe(key) else { return Actions::none() };
+        let Some(originals) = originals.or_else(|| observation.resources_to_read().is_empty().then(BTreeMap::new))
+        else {
+            return Actions::needs_facts();
+        };
         let originals = originals.iter().map(|(resource, original)| (resource.clone(), original)).collect();
         let plan = plan(&observation.observed(originals), input.now);
         let mut actions = Actions::none();

@@ -16,7 +16,7 @@ use fleet_core::membership::agent::{
     SpecGeneration, WorkFacts, Write as PlannedWrite, plan,
 };
 use fleet_runtime::{
-    Actions, ClusterId, Controller, CounterName, Counters, Error, Event, KubeEvent, ObjectKey, PlanInput,
+    Actions, ClusterId, Controller, CounterName, Counters, Error, Event, KubeEvent, Needs, ObjectKey, PlanInput,
     ReconcileContext, Runtime, Triggers, Wake, Write, WriteResult,
 };
 use parking_lot::Mutex;
@@ -98,8 +98,6 @@ struct Agent {
 #[derive(Default)]
 struct State {
     memory: Memory,
-    /// Whether the last plan requested a heartbeat.
-    heartbeat_due: bool,
     /// Random bits of this process.
     seed: Option<u64>,
     /// Set if the current plan removes finalizers of Works: the generation that requested it.
@@ -111,17 +109,10 @@ struct State {
 impl Controller for Agent {
     const NAME: &'static str = MEMBERSHIP;
     type Key = ClusterName;
-    type Facts = Option<HealthAndProperties>;
+    type Facts = HealthAndProperties;
 
-    async fn observe_with_writes(
-        &self,
-        _: &ClusterName,
-        context: &ReconcileContext<'_>,
-    ) -> Result<Option<HealthAndProperties>, Error> {
-        if !self.state.lock().heartbeat_due {
-            return Ok(None);
-        }
-        Ok(Some(HealthAndProperties::collect(context, self.member, self.provider.as_ref()).await))
+    async fn fetch(&self, _: &ClusterName, context: &ReconcileContext<'_>) -> Result<HealthAndProperties, Error> {
+        Ok(HealthAndProperties::collect(context, self.member, self.provider.as_ref()).await)
     }
 
     fn plan(&self, _: &ClusterName, collected: Option<HealthAndProperties>, input: PlanInput) -> Actions {
@@ -150,7 +141,6 @@ impl Controller for Agent {
             }
             state.memory.heartbeat = Some(heartbeat);
         }
-        state.heartbeat_due = false;
         let seed = *state.seed.get_or_insert(input.seed);
         let works = self.works_if_leaving(&internal_member_cluster);
         let observed = Observed {
@@ -160,7 +150,7 @@ impl Controller for Agent {
             seed,
         };
         let plan = plan(&observed, input.now);
-        self.execute(&mut state, &internal_member_cluster, &works, plan, input)
+        self.execute(&mut state, &internal_member_cluster, &works, plan)
     }
 
     fn on_committed(&self, _: &ClusterName) {
@@ -199,7 +189,6 @@ impl Agent {
         internal_member_cluster: &InternalMemberCluster,
         works: &[Arc<Work>],
         plan: Plan,
-        input: PlanInput,
     ) -> Actions {
         let mut actions = Actions { note: Some(format!("{:?}", plan.report.outcome)), ..Actions::none() };
         for planned in &plan.writes {
@@ -209,12 +198,12 @@ impl Agent {
                     self.applier.turn(runs);
                     state.memory.applier_running = runs;
                 }
-                PlannedWrite::CollectHeartbeat => state.heartbeat_due = true,
+                PlannedWrite::CollectHeartbeat => actions.needs = Some(Needs::Facts),
                 PlannedWrite::RemoveWorkFinalizer { work } => actions.writes.extend(remove_finalizer(works, work)),
             }
         }
-        if state.heartbeat_due {
-            return actions.with_wake(Wake::At(input.now));
+        if actions.needs.is_some() {
+            return actions;
         }
         if !actions.writes.is_empty() {
             state.releasing_works_for = Some(SpecGeneration::of(internal_member_cluster));

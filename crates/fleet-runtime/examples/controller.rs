@@ -36,7 +36,7 @@ impl Controller for CopyController {
     type Facts = ();
 
     /// Decides only; the runtime sends the writes. A write that changes nothing is dropped.
-    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, _: PlanInput) -> Actions {
         let wanted = self.config_maps.get(key).and_then(|source| copy_of(&source));
         let wanted_key = wanted.as_ref().map(ObjectKey::of);
         let mut actions = Actions::none();

@@ -9,10 +9,10 @@ use fleet_api::wake::Wake;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::confirm::CacheCheck;
 use crate::error::{Error, with_causes};
 use crate::key::ObjectKey;
 use crate::kind::KindId;
-use crate::reader::Reader;
 use crate::reconcile_context::ReconcileContext;
 use crate::write::Write;
 
@@ -23,34 +23,24 @@ pub trait Controller: Send + Sync + 'static {
     /// Identifies what is reconciled; one key is never reconciled twice at the same time. `Ord` gives the order in which the
     /// keys of the first list are reconciled.
     type Key: Ord + Clone + Debug + Display + Send + Sync + 'static;
-    /// Content that is too big to be cached. Usually `()`.
-    type Facts: Default + Send + 'static;
+    /// What `fetch` returns: content that is too big to be cached, or the results of requests. Usually `()`.
+    type Facts: Send + 'static;
 
-    /// Reads what the caches do not hold. By default nothing.
-    fn fetch(&self, _key: &Self::Key, _reader: &Reader) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
-        std::future::ready(Ok(Self::Facts::default()))
-    }
-
-    /// Replaces `fetch` for controllers that must write while they observe, because the next request depends on the response
-    /// to a write. These writes are sent at once; the plan contains the remaining ones. By default it calls `fetch`.
-    fn observe_with_writes(
+    /// Reads what the caches do not hold, after a plan has asked for it (`Needs::Facts`). It may also write, if the next request
+    /// depends on the response to a write; such writes are sent at once.
+    fn fetch(
         &self,
         key: &Self::Key,
-        context: &ReconcileContext<'_>,
+        _context: &ReconcileContext<'_>,
     ) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
-        self.fetch(key, context.reader())
+        std::future::ready(Err(Error::Other(format!("controller {} has nothing to fetch for {key}", Self::NAME))))
     }
 
-    /// Decides what to do about a key. Synchronous; reads caches only.
-    fn plan(&self, key: &Self::Key, facts: Self::Facts, input: PlanInput) -> Actions;
+    /// Decides what to do about a key. Synchronous; reads caches only. `facts` is `None` until the plan has asked for it.
+    fn plan(&self, key: &Self::Key, facts: Option<Self::Facts>, input: PlanInput) -> Actions;
 
-    /// Called after all writes of a plan were sent, except deferred ones. Not called if a write failed or was rejected.
+    /// Called after all writes of a plan were sent or deferred. Not called if a write failed or was rejected.
     fn on_committed(&self, _key: &Self::Key) {}
-
-    /// Called before the process ends. Returns the keys whose deferred writes must be flushed; each is reconciled once more.
-    fn on_shutdown(&self) -> Vec<Self::Key> {
-        Vec::new()
-    }
 
     /// Called with the results of all `best_effort` writes of a plan, in their order, followed by the rejection of a
     /// `report_rejection` write, if there was one. Not called if there are no results. The returned actions are executed
@@ -65,17 +55,23 @@ pub trait Controller: Send + Sync + 'static {
 pub struct PlanInput {
     pub now: Timestamp,
     pub seed: u64,
+    /// Whether the caches were compared with the API server (`Needs::Confirmation`).
+    pub confirmed: bool,
 }
 
 /// What a plan wants to happen.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Default)]
 pub struct Actions {
+    /// If set, this is done first, and the key is planned again. The rest of these actions is executed only if a confirmation
+    /// is impossible because an object cannot be decoded.
+    pub needs: Option<Needs>,
     /// Sent in order. The first failure ends the reconcile, which is then retried.
     pub writes: Vec<Write>,
+    /// Objects whose deferred status must be written soon, by the controller that deferred it.
+    pub flush: Vec<(KindId, ObjectKey)>,
     /// When to reconcile again if nothing changes.
     pub wake: Wake,
-    /// Published after all writes have succeeded. If a write was deferred (`Write::deferrable`), they are dropped: the plan
-    /// that sends it must contain them again.
+    /// Published after all writes were sent or deferred.
     pub events: Vec<KubeEvent>,
     /// One line for the debug log: what the controller waits for, and why.
     pub note: Option<String>,
@@ -83,10 +79,24 @@ pub struct Actions {
     pub result: PlanResult,
 }
 
+/// What a plan needs before it can decide.
+#[derive(Debug)]
+pub enum Needs {
+    /// What `Controller::fetch` returns.
+    Facts,
+    /// These parts of caches must be as recent as the API server, because the decision is final.
+    Confirmation(Vec<CacheCheck>),
+}
+
 impl Actions {
     /// Nothing to do until something changes.
     pub fn none() -> Self {
         Self::default()
+    }
+
+    /// Nothing until `fetch` has returned.
+    pub fn needs_facts() -> Self {
+        Self { needs: Some(Needs::Facts), ..Self::default() }
     }
 
     /// Adds a write, unless it changes nothing.

@@ -14,6 +14,10 @@ pub enum Error {
     Unreadable { kind: KindId, key: ObjectKey, source: serde_json::Error },
     #[error("cannot list {kind}: the answer has revision {revision}, and the server has shown {reached}")]
     Stale { kind: KindId, revision: Revision, reached: Revision },
+    #[error("the watch of {kind} has not reached revision {revision} yet")]
+    Behind { kind: KindId, revision: Revision },
+    #[error("{kind} {key} has changed since it was observed")]
+    Outdated { kind: KindId, key: ObjectKey },
     #[error("{kind} {key} cannot be written as JSON: {problem}")]
     Unwritable { kind: KindId, key: ObjectKey, problem: String },
     #[error("controller {controller} may not write {} of {kind} {key}", .fields.join(", "))]
@@ -44,7 +48,7 @@ impl Error {
 
     /// Another client changed the object since it was read, or created it first.
     pub fn is_conflict(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 409)
+        matches!(self, Self::Outdated { .. }) || self.status().is_some_and(|status| status.code == 409)
     }
 
     pub fn is_not_found(&self) -> bool {
@@ -81,7 +85,8 @@ impl Error {
         match self {
             Self::Timeout { .. } => "timeout",
             Self::Unreadable { .. } | Self::Unwritable { .. } => "content",
-            Self::Stale { .. } => "stale",
+            Self::Stale { .. } | Self::Behind { .. } => "stale",
+            Self::Outdated { .. } => "conflict",
             Self::NotOwned { .. } => "not_owned",
             Self::NotLeading => "not_leading",
             Self::Other(_) => "other",

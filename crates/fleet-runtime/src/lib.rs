@@ -9,10 +9,12 @@
 
 mod cache;
 mod clock;
+mod confirm;
 mod controller;
 mod counter_vec;
 mod counters;
 mod decode;
+mod deferral;
 pub mod diff;
 mod discovery;
 mod error;
@@ -26,6 +28,7 @@ mod metrics;
 mod ownership;
 pub mod queue;
 mod reader;
+mod reconcile;
 mod reconcile_context;
 mod restore;
 mod runtime;
@@ -37,9 +40,11 @@ mod writer;
 
 pub use cache::{Cache, CacheFormat, Cached, Event, Kind};
 pub use clock::{Clock, ClockOffset, Seeds};
-pub use controller::{Actions, Controller, KubeEvent, PlanInput, PlanResult, Regarding, WriteResult};
+pub use confirm::CacheCheck;
+pub use controller::{Actions, Controller, KubeEvent, Needs, PlanInput, PlanResult, Regarding, WriteResult};
 pub use counter_vec::CounterVec;
 pub use counters::{CounterName, Counters};
+pub use deferral::LONGEST_DEFERRAL;
 pub use discovery::{Discovered, DiscoveredKind, Discovery, GroupVersion, discover};
 pub use error::Error;
 pub use fleet_api::wake::Wake;

@@ -78,8 +78,6 @@ pub struct Taken<K> {
     pub reason: Reason,
     /// Since when it was due.
     pub since: Timestamp,
-    /// When its plans first contained a write that has been deferred since.
-    pub deferred_since: Option<Timestamp>,
 }
 
 /// The result of a reconcile.
@@ -87,9 +85,9 @@ pub struct Taken<K> {
 pub enum Done {
     Settled {
         wake: Option<Timestamp>,
-        /// When a write that is still unsent was first deferred.
-        deferred_since: Option<Timestamp>,
     },
+    /// Only deferred statuses were written: a timer that is set stays.
+    Flushed,
     Failed,
     /// Another client changed the object first; the cache has its version.
     Conflict,
@@ -117,7 +115,6 @@ struct State {
     in_flight: Option<InFlight>,
     failures: u32,
     conflicts: u32,
-    deferred_since: Option<Timestamp>,
     /// The timer was set by a change that is batched with others.
     is_batched: bool,
 }
@@ -219,8 +216,17 @@ impl<K: Ord + Clone> Queue<K> {
         }
         state.is_batched = false;
         state.in_flight = Some(InFlight { reason, since, again: None, by: None });
-        let deferred_since = state.deferred_since.map(|since| since.min(now));
-        Some(Taken { key, reason, since, deferred_since })
+        Some(Taken { key, reason, since })
+    }
+
+    /// Takes a key that is neither due nor in flight, to write its deferred statuses. It must be returned by `done`.
+    pub fn take_idle(&mut self, key: &K, now: Timestamp) -> bool {
+        let state = self.keys.entry(key.clone()).or_default();
+        let is_idle = state.ready.is_none() && state.in_flight.is_none();
+        if is_idle {
+            state.in_flight = Some(InFlight { reason: Reason::Change, since: now, again: None, by: None });
+        }
+        is_idle
     }
 
     /// Returns a taken key.
@@ -230,10 +236,14 @@ impl<K: Ord + Clone> Queue<K> {
         let mut enqueue = in_flight.again;
         let mut wake = None;
         match done {
-            Done::Settled { wake: at, deferred_since } => {
-                (state.failures, state.conflicts, state.deferred_since) = (0, 0, deferred_since);
+            Done::Settled { wake: at } => {
+                (state.failures, state.conflicts) = (0, 0);
                 state.is_batched = in_flight.by.is_some() && enqueue.is_none();
                 wake = at.map(|at| at.max(later(now, EARLIEST_WAKE))).into_iter().chain(in_flight.by).min();
+            }
+            Done::Flushed => {
+                state.is_batched |= in_flight.by.is_some();
+                wake = in_flight.by;
             }
             Done::Conflict if state.conflicts < CONFLICTS_AT_ONCE => {
                 state.conflicts += 1;
@@ -250,7 +260,7 @@ impl<K: Ord + Clone> Queue<K> {
                 enqueue = Some((again, in_flight.since));
             }
         }
-        let is_forgotten = enqueue.is_none() && wake.is_none() && state.deferred_since.is_none();
+        let is_forgotten = enqueue.is_none() && wake.is_none() && state.timer.is_none();
         if let Some(at) = wake {
             self.wake_by(key.clone(), at);
         }

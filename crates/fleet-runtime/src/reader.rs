@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::cache::AnyCache;
 use crate::decode::{Decoded, Page};
+use crate::deferral::ObjectRef;
 use crate::error::Error;
 use crate::key::{ObjectKey, Revision};
 use crate::kind::KindId;
@@ -38,6 +39,8 @@ pub struct RawResponse {
 pub struct Listed {
     pub objects: Vec<Value>,
     pub unreadable: Vec<Error>,
+    /// The revision of the list.
+    pub(crate) revision: Revision,
 }
 
 /// The caches of a runtime, by server and kind.
@@ -48,6 +51,22 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
+    /// The caches that hold an object if it exists.
+    pub(crate) fn holding<'a>(
+        &'a self,
+        cluster: ClusterId,
+        kind: &KindId,
+        key: &'a ObjectKey,
+    ) -> impl Iterator<Item = &'a Arc<dyn AnyCache>> + use<'a> {
+        let caches = self.by_kind.get(&(cluster, kind.clone()));
+        caches.into_iter().flatten().filter(|cache| cache.selection().contains(key))
+    }
+
+    /// As `holding`.
+    pub(crate) fn of<'a>(&'a self, object: &'a ObjectRef) -> impl Iterator<Item = &'a Arc<dyn AnyCache>> + use<'a> {
+        self.holding(object.cluster, &object.kind, &object.key)
+    }
+
     /// The highest revision of a kind that its server has shown to any cache.
     fn latest_revision(&self, cluster: ClusterId, kind: &KindId) -> Revision {
         let caches = self.by_kind.get(&(cluster, kind.clone())).into_iter().flatten();
@@ -114,7 +133,7 @@ impl Reader {
         namespace: Option<&str>,
         labels: Option<&str>,
     ) -> Result<Vec<Value>, Error> {
-        let Listed { objects, unreadable } = self.pages(kind, namespace, labels, JSON).await?;
+        let Listed { objects, unreadable, .. } = self.pages(kind, namespace, labels, JSON).await?;
         unreadable.into_iter().next().map_or(Ok(objects), Err)
     }
 
@@ -135,8 +154,18 @@ impl Reader {
 
     /// The metadata of all objects of a kind, in one namespace or in all.
     pub async fn list_metadata(&self, kind: &KindId, namespace: Option<&str>) -> Result<Vec<MetadataObject>, Error> {
-        let found = self.pages(kind, namespace, None, METADATA_LIST).await?;
+        let found = self.metadata_pages(kind, namespace, None).await?;
         found.objects.into_iter().map(|object| parsed(kind, namespace, object)).collect()
+    }
+
+    /// The metadata of objects that match a label selector, as JSON.
+    pub(crate) async fn metadata_pages(
+        &self,
+        kind: &KindId,
+        namespace: Option<&str>,
+        labels: Option<&str>,
+    ) -> Result<Listed, Error> {
+        self.pages(kind, namespace, labels, METADATA_LIST).await
     }
 
     async fn pages(
@@ -164,6 +193,7 @@ impl Reader {
             if revision != Revision::default() && revision < reached {
                 return Err(Error::Stale { kind: kind.clone(), revision, reached });
             }
+            found.revision = revision;
             for item in page.items {
                 let key = ObjectKey::of_value(&item.object).unwrap_or_else(|| key.clone());
                 match item.readable() {

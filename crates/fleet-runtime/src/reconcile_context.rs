@@ -1,4 +1,4 @@
-//! What a controller may do while it observes: read, and write where the next request depends on the response.
+//! What a controller may do while it fetches: read, and write where the next request depends on the response.
 
 use std::fmt;
 
@@ -39,6 +39,6 @@ impl<'a> ReconcileContext<'a> {
 
     /// The current time and a fresh seed.
     pub fn plan_input(&self) -> PlanInput {
-        PlanInput { now: self.context.clock.now(), seed: self.context.seeds.next() }
+        PlanInput { now: self.context.clock.now(), seed: self.context.seeds.next(), confirmed: false }
     }
 }

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::cache::{AnyCache, Cache, Cached, Kind};
 use crate::clock::{Clock, Seeds};
 use crate::controller::{Controller, KubeEvent};
+use crate::deferral::WriteCosts;
 use crate::discovery::Discovery;
 use crate::error::panic_text;
 use crate::events::{Publisher, Recorder};
@@ -335,6 +336,7 @@ impl Runtime {
                 reader,
                 metrics: options.metrics.clone(),
             },
+            write_costs: WriteCosts::default(),
             recorder,
             metrics: options.metrics.clone(),
         }

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::cache::{Cache, Cached, Event};
+use crate::cache::{Cache, Cached, Event, Signal};
 use crate::clock::{Clock, later};
+use crate::deferral::Deferrals;
 use crate::discovery::Discovery;
 use crate::flag::Flag;
 use crate::kind::KindId;
@@ -19,14 +20,27 @@ use crate::queue::{FIRST_RANK, Queue, Rank, Reason, Retry};
 /// The queue of one controller, shared by its triggers and its workers.
 pub(crate) struct WorkQueue<Key> {
     pub(crate) queue: Mutex<Queue<Key>>,
-    /// Notified after every enqueue.
+    /// Notified after every enqueue and every request to flush.
     pub(crate) enqueued: Notify,
+    pub(crate) deferrals: Mutex<Deferrals<Key>>,
     pub(crate) clock: Clock,
 }
 
 impl<Key: Ord + Clone> WorkQueue<Key> {
     pub(crate) fn new(clock: Clock, retry: Retry) -> Self {
-        Self { queue: Mutex::new(Queue::new(retry)), enqueued: Notify::new(), clock }
+        let (queue, deferrals) = (Mutex::new(Queue::new(retry)), Mutex::default());
+        Self { queue, enqueued: Notify::new(), deferrals, clock }
+    }
+
+    /// Handles a signal to the owner of a deferred status.
+    pub(crate) fn on_deferred(&self, key: &Key, signal: Signal) {
+        match signal {
+            Signal::Dropped => self.enqueue([key.clone()], Reason::Change),
+            Signal::Flush => {
+                self.deferrals.lock().request_flush(key);
+                self.enqueued.notify_one();
+            }
+        }
     }
 
     pub(crate) fn enqueue(&self, keys: impl IntoIterator<Item = Key>, reason: Reason) {

@@ -1,30 +1,26 @@
-//! The reconcile loop of one controller: takes keys, fetches, plans, writes in order, and sets the wake-up.
-//!
-//! A panic affects only the key it happened on.
+//! The loop of one controller: takes due keys, reconciles several of them at the same time, and stops or pauses with the process
+//! and its lease.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet_api::wake::Wake;
-use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::task::{Id, JoinSet};
-use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::clock::{Clock, Seeds, later};
-use crate::controller::{Actions, Controller, PlanInput, PlanResult, WriteResult};
-use crate::error::{Error, panic_text};
+use crate::clock::{Clock, Seeds};
+use crate::controller::Controller;
+use crate::deferral::WriteCosts;
 use crate::events::Recorder;
 use crate::flag::Flag;
-use crate::metrics::{Metrics, ReconcileResult, RunningReconcile};
-use crate::queue::{Done, Reason, Taken};
+use crate::metrics::Metrics;
+use crate::queue::{Done, Reason};
 use crate::reader::Reader;
-use crate::reconcile_context::ReconcileContext;
+use crate::reconcile::{Reconciler, flush, reconcile};
 use crate::triggers::WorkQueue;
-use crate::write::Write;
-use crate::writer::{OwnWrites, Writer};
+use crate::writer::Writer;
 
 /// Time for running reconciles to finish when the process is asked to stop. An agent must exit within two seconds, and
 /// releases its Lease after this.
@@ -49,6 +45,7 @@ pub(crate) struct Context {
     pub(crate) seeds: Seeds,
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
+    pub(crate) write_costs: WriteCosts,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Metrics,
 }
@@ -67,7 +64,7 @@ impl<C: Controller> Worker<C> {
             self.dispatch(&mut in_flight);
             // If all workers are busy, the timer is not armed: the next worker that finishes takes the overdue keys.
             let has_free_worker = in_flight.tasks.len() < self.workers;
-            let due = self.work_queue.queue.lock().next_due().filter(|_| has_free_worker);
+            let due = self.next_due().filter(|_| has_free_worker);
             let leading = self.leading.is_set();
             tokio::select! {
                 biased;
@@ -82,26 +79,33 @@ impl<C: Controller> Worker<C> {
             while let Some(ended) = in_flight.tasks.join_next_with_id().await {
                 self.completed(&mut in_flight, ended);
             }
-            self.flush().await;
+            self.flush_all().await;
         };
         if tokio::time::timeout(SHUTDOWN_GRACE, drain).await.is_err() {
             tracing::warn!(controller = C::NAME, "shutdown grace period is over; running reconciles were cancelled");
         }
     }
 
-    /// Reconciles the keys of `on_shutdown`: writes that the controller deferred in memory would be lost.
-    async fn flush(&self) {
+    /// Writes all deferred statuses, which would be lost with the process.
+    async fn flush_all(&self) {
         if !self.leading.is_set() {
             return;
         }
-        let flush = |key| {
-            let taken = Taken { key, reason: Reason::Wake, since: self.context.clock.now(), deferred_since: None };
-            reconcile(self.controller.clone(), self.context.clone(), taken)
-        };
-        futures::future::join_all(self.controller.on_shutdown().into_iter().map(flush)).await;
+        let deferred = self.work_queue.deferrals.lock().take_all();
+        let writes = deferred.into_iter().flat_map(|(_, objects)| objects).map(|object| async move {
+            if let Err(error) = self.context.writer.flush(C::NAME, &object).await {
+                tracing::warn!(controller = C::NAME, error = error.with_causes(), "a deferred status was not written");
+            }
+        });
+        futures::future::join_all(writes).await;
     }
 
-    /// Starts reconciles while there are due keys and free workers.
+    fn next_due(&self) -> Option<Timestamp> {
+        let flush = self.work_queue.deferrals.lock().next_due();
+        self.work_queue.queue.lock().next_due().into_iter().chain(flush).min()
+    }
+
+    /// Starts reconciles and flushes while there are due keys and free workers.
     fn dispatch(&self, in_flight: &mut InFlight<C::Key>) {
         if !self.leading.is_set() {
             return;
@@ -116,11 +120,22 @@ impl<C: Controller> Worker<C> {
                 "reconcile", controller = C::NAME, key = %taken.key, reason = taken.reason.label()
             );
             let key = taken.key.clone();
-            let reconcile = reconcile(self.controller.clone(), self.context.clone(), taken).instrument(span);
-            let task = in_flight.tasks.spawn(reconcile);
-            in_flight.keys.insert(task.id(), key);
+            in_flight.spawn(taken.key, reconcile(self.reconciler(), key).instrument(span));
         }
         self.context.metrics.depth(C::NAME, queue.depth());
+        let mut deferrals = self.work_queue.deferrals.lock();
+        while in_flight.tasks.len() < self.workers {
+            let Some(key) = deferrals.take_due_key(now) else { break };
+            if queue.take_idle(&key, now) {
+                let span = tracing::info_span!("flush", controller = C::NAME, key = %key);
+                in_flight.spawn(key.clone(), flush(self.reconciler(), key).instrument(span));
+            }
+        }
+    }
+
+    fn reconciler(&self) -> Reconciler<C> {
+        let (controller, queue) = (self.controller.clone(), self.work_queue.clone());
+        Reconciler { controller, context: self.context.clone(), queue }
     }
 
     fn completed(&self, in_flight: &mut InFlight<C::Key>, ended: Result<(Id, Done), tokio::task::JoinError>) {
@@ -133,11 +148,17 @@ impl<C: Controller> Worker<C> {
         self.work_queue.queue.lock().done(&key, done, self.context.clock.now());
     }
 
-    /// Cancels all reconciles after the lease was lost: another process may be writing now.
+    /// Cancels all reconciles after the lease was lost: another process may be writing now. Deferred statuses are dropped.
     async fn cancel_all(&self, in_flight: &mut InFlight<C::Key>) {
         in_flight.tasks.abort_all();
         while let Some(ended) = in_flight.tasks.join_next_with_id().await {
             self.completed(in_flight, ended);
+        }
+        // The next leader computes these statuses itself.
+        let deferred = self.work_queue.deferrals.lock().take_all();
+        for (key, objects) in deferred {
+            objects.iter().for_each(|object| self.context.writer.drop_deferred(object));
+            self.work_queue.enqueue([key], Reason::Change);
         }
     }
 }
@@ -148,140 +169,15 @@ struct InFlight<Key> {
     keys: BTreeMap<Id, Key>,
 }
 
+impl<Key> InFlight<Key> {
+    fn spawn(&mut self, key: Key, reconcile: impl Future<Output = Done> + Send + 'static) {
+        let task = self.tasks.spawn(reconcile);
+        self.keys.insert(task.id(), key);
+    }
+}
+
 async fn wait_for_all(gates: &[Flag]) {
     for gate in gates {
         gate.becomes(true).await;
     }
-}
-
-/// Reconciles a key once and classifies the result.
-async fn reconcile<C: Controller>(controller: Arc<C>, context: Arc<Context>, taken: Taken<C::Key>) -> Done {
-    let mut running = context.metrics.begin(C::NAME);
-    let attempt =
-        std::panic::AssertUnwindSafe(attempt(&*controller, &context, &taken, &mut running)).catch_unwind().await;
-    let (done, result) = match attempt {
-        Ok(Ok(done)) => (done, running.result_of_plan()),
-        Ok(Err(Error::NotLeading)) => (Done::Cancelled, ReconcileResult::Cancelled),
-        Ok(Err(error)) if error.is_conflict() => {
-            tracing::debug!(error = error.with_causes(), "write conflict; reconciling again");
-            (Done::Conflict, ReconcileResult::Conflict)
-        }
-        Ok(Err(error)) => {
-            tracing::warn!(error = error.with_causes(), "reconcile failed; retrying");
-            (Done::Failed, ReconcileResult::Failed)
-        }
-        Err(panic) => {
-            context.metrics.panicked(C::NAME);
-            tracing::error!(panic = panic_text(&*panic), "reconcile panicked; retrying");
-            (Done::Failed, ReconcileResult::Panicked)
-        }
-    };
-    running.end(result);
-    done
-}
-
-async fn attempt<C: Controller>(
-    controller: &C,
-    context: &Context,
-    taken: &Taken<C::Key>,
-    running: &mut RunningReconcile,
-) -> Result<Done, Error> {
-    let facts = controller.observe_with_writes(&taken.key, &ReconcileContext::new(context, C::NAME)).await?;
-    let input = || PlanInput { now: context.clock.now(), seed: context.seeds.next() };
-    let plan_input = input();
-    let started = Instant::now();
-    let actions = controller.plan(&taken.key, facts, plan_input);
-    context.metrics.planned(C::NAME, started.elapsed());
-    running.planned(&actions);
-    let Executed { results, is_committed, mut requeue } =
-        execute::<C>(context, actions, plan_input.now, taken.deferred_since).await?;
-    if is_committed {
-        controller.on_committed(&taken.key);
-    }
-    if !results.is_empty()
-        && let Some(more) = controller.on_results(&taken.key, results, input())
-    {
-        let at = context.clock.now();
-        let deferred_since = requeue.deferred_since.or(taken.deferred_since);
-        requeue = execute::<C>(context, more, at, deferred_since).await?.requeue;
-    }
-    let wake = match requeue.wake {
-        Wake::At(at) => Some(at),
-        Wake::OnChange => None,
-    };
-    Ok(Done::Settled { wake, deferred_since: requeue.deferred_since })
-}
-
-/// The outcome of executing a plan.
-struct Executed {
-    /// Of `best_effort` writes, and the rejection of a `report_rejection` write.
-    results: Vec<WriteResult>,
-    /// Whether all writes were sent, except deferred ones.
-    is_committed: bool,
-    requeue: Requeue,
-}
-
-/// When the key is reconciled again.
-struct Requeue {
-    wake: Wake,
-    deferred_since: Option<Timestamp>,
-}
-
-async fn execute<C: Controller>(
-    context: &Context,
-    actions: Actions,
-    now: Timestamp,
-    deferred_since: Option<Timestamp>,
-) -> Result<Executed, Error> {
-    if let Some(note) = &actions.note {
-        tracing::debug!(note, "planned");
-    }
-    if let PlanResult::Blocked(why) = &actions.result {
-        tracing::warn!(why, "reconcile blocked by invalid input; waiting for it to change");
-    }
-    let mut results = Vec::new();
-    let mut own_writes = OwnWrites::default();
-    let mut requeue = Requeue { wake: actions.wake, deferred_since: None };
-    for mut write in actions.writes {
-        if write.is_nothing() {
-            // `on_results` gets one result per `best_effort` write.
-            if write.best_effort {
-                results.push(Ok(None));
-            }
-            continue;
-        }
-        if let Some(due) = deferred_until(&write, now, deferred_since) {
-            requeue.deferred_since = Some(deferred_since.unwrap_or(now));
-            requeue.wake = requeue.wake.earlier(Wake::At(due));
-            continue;
-        }
-        let base = write.base().map(str::to_owned);
-        own_writes.rebase(&mut write);
-        let result = context.writer.send(C::NAME, &write, write.best_effort).await;
-        let result = result.map(|written| {
-            own_writes.record(&write, base, written.version);
-            written.object
-        });
-        match result {
-            Err(Error::NotLeading) => return Err(Error::NotLeading),
-            Err(error) if write.report_rejection && error.is_rejection() => {
-                tracing::debug!(error = error.with_causes(), "the API server rejected a write");
-                results.push(Err(error));
-                return Ok(Executed { results, is_committed: false, requeue });
-            }
-            result if write.best_effort => results.push(result),
-            result => drop(result?),
-        }
-    }
-    // Events describe the effect of the writes. Deferred writes are planned again, together with their events.
-    if requeue.deferred_since.is_none() {
-        actions.events.into_iter().for_each(|event| context.recorder.record(event));
-    }
-    Ok(Executed { results, is_committed: true, requeue })
-}
-
-/// Until when a deferrable write waits; `None` if it must be sent now.
-fn deferred_until(write: &Write, now: Timestamp, deferred_since: Option<Timestamp>) -> Option<Timestamp> {
-    let due = later(deferred_since.unwrap_or(now), write.defer?);
-    (due > now).then_some(due)
 }

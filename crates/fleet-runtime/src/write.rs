@@ -2,6 +2,7 @@
 //!
 //! A write that changes nothing is not sent. Never overwrites a version that the plan has not seen.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -50,6 +51,14 @@ pub(crate) enum Op {
         /// The resourceVersion that the change is based on; part of the patch.
         base: Option<String>,
     },
+    /// A change of the status. The patch is made when it is sent, because a status that was deferred before is part of it.
+    Status {
+        old: Value,
+        new: Value,
+        format: StatusFormat,
+        /// The resourceVersion that the change is based on; part of the patch.
+        base: Option<String>,
+    },
     Replace {
         subresource: Option<&'static str>,
         body: Value,
@@ -62,6 +71,15 @@ pub(crate) enum Op {
     Nothing,
     /// An object that cannot be serialized as JSON; sending it is an error.
     Problem(String),
+}
+
+/// The format in which a status is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatusFormat {
+    /// A merge patch. Lists are sent completely.
+    Merge,
+    /// A JSON patch with one operation per changed value.
+    Parts,
 }
 
 /// The format of a patch.
@@ -112,29 +130,56 @@ impl Write {
 
     /// Changes everything but the status from `old` to `new`. A conflict if the stored version is not that of `old`.
     pub fn change<K: Writable>(old: &K, new: &K) -> Self {
-        Self::difference(old, new, None)
+        let (kind, key) = (KindId::of::<K>(), ObjectKey::of(old));
+        let (old_value, new_value) = match (without_status(old), without_status(new)) {
+            (Ok(old), Ok(new)) => (old, new),
+            (Err(problem), _) | (_, Err(problem)) => return Self::new(kind, key, Op::Problem(problem)),
+        };
+        let Some(mut body) = merge_patch(&old_value, &new_value) else { return Self::new(kind, key, Op::Nothing) };
+        let fields = changed_fields(&old_value, &new_value);
+        let base = old.meta().resource_version.clone();
+        if let Some(version) = &base {
+            set_base(&mut body, version);
+        }
+        let op = Op::Patch { subresource: None, format: PatchFormat::Merge, body, base };
+        Self { fields, ..Self::new(kind, key, op) }
     }
 
     /// Changes the status from `old` to `new`. A conflict if the stored version is not that of `old`.
     pub fn status<K: Writable>(old: &K, new: &K) -> Self {
-        Self::difference(old, new, Some("status"))
+        Self::status_change(old, new, StatusFormat::Merge)
     }
 
     /// As `status`, as a JSON patch. For statuses with long lists: the request is only as large as the change.
     pub fn status_in_parts<K: Writable>(old: &K, new: &K) -> Self {
-        let whole = Self::status(old, new);
-        let Op::Patch { base, .. } = &whole.op else { return whole };
-        let base = base.clone();
-        let part = |object: &K| part_of(object, Some("status")).map(|mut part| part["status"].take());
-        let (Ok(old_status), Ok(new_status)) = (part(old), part(new)) else { return whole };
-        let mut operations: Vec<Value> = base.iter().map(|version| version_operation(version)).collect();
-        if old_status.is_null() {
-            operations.push(json!({"op": "add", "path": "/status", "value": new_status}));
-        } else {
-            operations.extend(json_patch(&old_status, &new_status, "/status"));
+        Self::status_change(old, new, StatusFormat::Parts)
+    }
+
+    fn status_change<K: Writable>(old: &K, new: &K, format: StatusFormat) -> Self {
+        let (kind, key) = (KindId::of::<K>(), ObjectKey::of(old));
+        let (old_part, new_part) = match (status_of(old), status_of(new)) {
+            (Ok(old), Ok(new)) => (old, new),
+            (Err(problem), _) | (_, Err(problem)) => return Self::new(kind, key, Op::Problem(problem)),
+        };
+        if old_part == new_part {
+            return Self::new(kind, key, Op::Nothing);
         }
-        let op = Op::Patch { subresource: Some("status"), format: PatchFormat::Json, body: operations.into(), base };
-        Self { op, ..whole }
+        let fields = changed_fields(&old_part, &new_part);
+        let status = |mut part: Value| part.get_mut("status").map(Value::take).unwrap_or_default();
+        let base = old.meta().resource_version.clone();
+        Self { fields, ..Self::status_raw(kind, key, status(old_part), status(new_part), format, base) }
+    }
+
+    /// A change of a status whose fields were checked before.
+    pub(crate) fn status_raw(
+        kind: KindId,
+        key: ObjectKey,
+        old: Value,
+        new: Value,
+        format: StatusFormat,
+        base: Option<String>,
+    ) -> Self {
+        Self::new(kind, key, Op::Status { old, new, format, base })
     }
 
     /// Deletes the object with the uid of `object`. Succeeds if it is gone already.
@@ -213,12 +258,18 @@ impl Write {
         self
     }
 
-    /// May be deferred. It is sent at the latest `window` after a plan of this key first contained a deferred write, and only if
-    /// the plan at that time still contains it. Intermediate states are not written.
+    /// A status that may be deferred for `window`: readers of the cache see it at once, and later changes of the status are sent
+    /// together with it. The runtime waits longer if the last write of the object took long (see `deferral`).
     #[must_use]
     pub fn deferrable(mut self, window: Duration) -> Self {
         self.defer = Some(window);
         self
+    }
+
+    /// `deferrable` if there is a window.
+    #[must_use]
+    pub fn deferrable_for(self, window: Option<Duration>) -> Self {
+        Self { defer: window, ..self }
     }
 
     /// Its failure does not fail the reconcile. The result is passed to `Controller::on_results`.
@@ -265,11 +316,16 @@ impl Write {
     }
 
     /// The request body: the object of a creation, the patch of a change.
-    pub fn body(&self) -> Option<&Value> {
+    pub fn body(&self) -> Option<Cow<'_, Value>> {
         match &self.op {
-            Op::Create { body } | Op::Patch { body, .. } | Op::Replace { body, .. } => Some(body),
+            Op::Create { body } | Op::Patch { body, .. } | Op::Replace { body, .. } => Some(Cow::Borrowed(body)),
+            Op::Status { old, new, format, base } => Some(Cow::Owned(status_patch(old, new, *format, base.as_deref()))),
             Op::Delete { .. } | Op::Nothing | Op::Problem(_) => None,
         }
+    }
+
+    pub(crate) fn is_status(&self) -> bool {
+        matches!(self.op, Op::Status { .. })
     }
 
     /// The changed fields, for `Ownership`.
@@ -282,7 +338,7 @@ impl Write {
         match &self.op {
             _ if self.dry_run => "dry-run",
             Op::Create { .. } => "create",
-            Op::Patch { subresource: Some("status"), .. } | Op::Replace { subresource: Some("status"), .. } => "status",
+            Op::Status { .. } | Op::Replace { subresource: Some("status"), .. } => "status",
             Op::Patch { format: PatchFormat::Apply { .. }, .. } => "apply",
             Op::Patch { .. } => "patch",
             Op::Replace { .. } => "replace",
@@ -306,26 +362,10 @@ impl Write {
         }
     }
 
-    fn difference<K: Writable>(old: &K, new: &K, subresource: Option<&'static str>) -> Self {
-        let (kind, key) = (KindId::of::<K>(), ObjectKey::of(old));
-        let (old_value, new_value) = match (part_of(old, subresource), part_of(new, subresource)) {
-            (Ok(old), Ok(new)) => (old, new),
-            (Err(problem), _) | (_, Err(problem)) => return Self::new(kind, key, Op::Problem(problem)),
-        };
-        let Some(mut body) = merge_patch(&old_value, &new_value) else { return Self::new(kind, key, Op::Nothing) };
-        let fields = changed_fields(&old_value, &new_value);
-        let base = old.meta().resource_version.clone();
-        if let Some(version) = &base {
-            set_base(&mut body, version);
-        }
-        let op = Op::Patch { subresource, format: PatchFormat::Merge, body, base };
-        Self { fields, ..Self::new(kind, key, op) }
-    }
-
     /// The resourceVersion that the change is based on.
     pub(crate) fn base(&self) -> Option<&str> {
         match &self.op {
-            Op::Patch { base, .. } | Op::Delete { base, .. } => base.as_deref(),
+            Op::Patch { base, .. } | Op::Status { base, .. } | Op::Delete { base, .. } => base.as_deref(),
             Op::Replace { body, .. } => body["metadata"]["resourceVersion"].as_str(),
             _ => None,
         }
@@ -338,7 +378,7 @@ impl Write {
                 *base = Some(version.to_owned());
                 set_base(body, version);
             }
-            Op::Delete { base, .. } => *base = Some(version.to_owned()),
+            Op::Status { base, .. } | Op::Delete { base, .. } => *base = Some(version.to_owned()),
             Op::Replace { body, .. } => set_base(body, version),
             _ => {}
         }
@@ -394,14 +434,10 @@ fn value_of<K: Writable>(object: &K) -> Result<Value, String> {
     Ok(value)
 }
 
-/// The part of an object that one endpoint writes: the status, or all but the status and the fields that the server sets.
-fn part_of<K: Writable>(object: &K, subresource: Option<&str>) -> Result<Value, String> {
+/// Everything but the status and the fields that the server sets.
+fn without_status<K: Writable>(object: &K) -> Result<Value, String> {
     let mut value = serde_json::to_value(object).map_err(|error| error.to_string())?;
-    let Some(fields) = value.as_object_mut() else { return Err("not an object".to_owned()) };
-    if let Some(name) = subresource {
-        fields.retain(|field, _| field == name);
-        return Ok(value);
-    }
+    let Some(fields) = value.as_object_mut() else { return Err(NOT_AN_OBJECT.to_owned()) };
     fields.remove("status");
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         for set_by_server in ["resourceVersion", "managedFields", "generation", "uid", "creationTimestamp"] {
@@ -409,6 +445,39 @@ fn part_of<K: Writable>(object: &K, subresource: Option<&str>) -> Result<Value, 
         }
     }
     Ok(value)
+}
+
+/// An object with the status alone.
+fn status_of<K: Writable>(object: &K) -> Result<Value, String> {
+    let mut value = serde_json::to_value(object).map_err(|error| error.to_string())?;
+    let Some(fields) = value.as_object_mut() else { return Err(NOT_AN_OBJECT.to_owned()) };
+    fields.retain(|field, _| field == "status");
+    Ok(value)
+}
+
+const NOT_AN_OBJECT: &str = "not an object";
+
+/// The patch that changes the status from `old` to `new`.
+pub(crate) fn status_patch(old: &Value, new: &Value, format: StatusFormat, base: Option<&str>) -> Value {
+    match format {
+        StatusFormat::Merge => {
+            let part = |status: &Value| if status.is_null() { json!({}) } else { json!({ "status": status }) };
+            let mut body = merge_patch(&part(old), &part(new)).unwrap_or_else(|| json!({}));
+            if let Some(version) = base {
+                set_base(&mut body, version);
+            }
+            body
+        }
+        StatusFormat::Parts => {
+            let mut operations: Vec<Value> = base.into_iter().map(version_operation).collect();
+            if old.is_null() {
+                operations.push(json!({"op": "add", "path": "/status", "value": new}));
+            } else {
+                operations.extend(json_patch(old, new, "/status"));
+            }
+            operations.into()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -431,7 +500,7 @@ mod tests {
     }
 
     fn check(write: &Write, expected: Expect) {
-        let body = write.body().map_or_else(String::new, ToString::to_string);
+        let body = write.body().map_or_else(String::new, |body| body.to_string());
         expected.assert_eq(&format!("{} {} {} {body} {:?}", write.verb(), write.kind(), write.key(), write.fields()));
     }
 
@@ -523,7 +592,7 @@ mod tests {
     fn audit_03_a_replacement_leaves_the_owners_of_fields_to_the_server() {
         let read = json!({"metadata": {"name": "a", "managedFields": [{"manager": "other", "operation": "Update"}]}});
         let write = Write::replace_raw(KindId::of::<ConfigMap>(), read);
-        assert_eq!(write.body(), Some(&json!({"metadata": {"name": "a"}})));
+        assert_eq!(write.body().as_deref(), Some(&json!({"metadata": {"name": "a"}})));
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::cache::{AnyCache, KnownRevision, Origin};
+use crate::cache::{AnyCache, DeferredStatus, KnownRevision, NotDeferred, Origin, Owner, Signal};
 use crate::decode::Decoded;
+use crate::deferral::ObjectRef;
 use crate::error::Error;
 use crate::flag::Flag;
 use crate::key::ObjectKey;
@@ -17,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::ownership::Ownership;
 use crate::reader::{Caches, Reader};
 use crate::restore::RestoreCounter;
-use crate::write::{ClusterId, Op, PatchFormat, Write};
+use crate::write::{ClusterId, Op, PatchFormat, StatusFormat, Write, status_patch};
 
 /// Timeout of a write. A webhook may take 10 s by default; this is enough for three of them.
 const LONGEST_WRITE: Duration = Duration::from_secs(34);
@@ -56,6 +57,15 @@ impl Writer {
         if !self.leading.is_set() {
             return Err(Error::NotLeading);
         }
+        let combined = match self.with_deferred_status(write) {
+            Combined::Same => None,
+            Combined::Changed(combined) => Some(combined),
+            Combined::Nothing => {
+                self.caches_of(write).for_each(|cache| cache.drop_deferred(&write.key));
+                return Ok(Written::default());
+            }
+        };
+        let write = combined.as_ref().unwrap_or(write);
         let (started, before) = (Instant::now(), self.before(write));
         let outcome = self.request(write).await;
         self.metrics.wrote(&write.kind, write.verb(), started.elapsed(), outcome.as_ref().err());
@@ -74,6 +84,64 @@ impl Writer {
         let error = Error::NotOwned { controller, kind: write.kind.clone(), key: write.key.clone(), fields };
         tracing::error!(controller, %error, "controller writes fields that it does not own");
         if self.strict { Err(error) } else { Ok(()) }
+    }
+
+    /// A status write also contains the status that was deferred before, because the plan started from it.
+    fn with_deferred_status(&self, write: &Write) -> Combined {
+        let Op::Status { new, format, base, .. } = &write.op else { return Combined::Same };
+        let Some(pending) = self.caches_of(write).find_map(|cache| cache.pending_status(&write.key)) else {
+            return Combined::Same;
+        };
+        if pending.old == *new {
+            return Combined::Nothing;
+        }
+        let op = Op::Status { old: pending.old, new: new.clone(), format: *format, base: base.clone() };
+        Combined::Changed(Write { op, ..write.clone() })
+    }
+
+    /// Shows a status to the readers of the cache without sending it. False if no cache holds the object.
+    pub(crate) fn defer(&self, controller: &'static str, write: &Write, owner: Owner) -> Result<bool, Error> {
+        let Op::Status { new, format, base, .. } = &write.op else { return Ok(false) };
+        self.check_owned(controller, write)?;
+        if !self.leading.is_set() {
+            return Err(Error::NotLeading);
+        }
+        let deferred = DeferredStatus { status: new.clone(), format: *format, owner };
+        let mut is_deferred = false;
+        for cache in self.caches_of(write) {
+            match cache.defer(&write.key, base.as_deref(), deferred.clone()) {
+                Ok(()) => is_deferred = true,
+                Err(NotDeferred::NotCached) => {}
+                Err(NotDeferred::Outdated) => {
+                    return Err(Error::Outdated { kind: write.kind.clone(), key: write.key.clone() });
+                }
+            }
+        }
+        Ok(is_deferred)
+    }
+
+    /// Sends the deferred status of an object, if there still is one.
+    pub(crate) async fn flush(&self, controller: &'static str, object: &ObjectRef) -> Result<(), Error> {
+        let ObjectRef { cluster, kind, key } = object;
+        let Some(pending) = self.caches.of(object).find_map(|cache| cache.pending_status(key)) else { return Ok(()) };
+        let DeferredStatus { status, format, .. } = pending.new;
+        let write = Write::status_raw(kind.clone(), key.clone(), pending.old, status, format, pending.version);
+        match self.send(controller, &write.on(*cluster), false).await {
+            Err(error) if error.is_not_found() => self.drop_deferred(object),
+            sent => drop(sent?),
+        }
+        Ok(())
+    }
+
+    /// Asks the key that deferred the status of this object to write it.
+    pub(crate) fn request_flush(&self, kind: &KindId, key: &ObjectKey) {
+        let object = ObjectRef { cluster: ClusterId::MAIN, kind: kind.clone(), key: key.clone() };
+        let pending: Vec<_> = self.caches.of(&object).filter_map(|cache| cache.pending_status(key)).collect();
+        pending.iter().for_each(|pending| (pending.new.owner)(Signal::Flush));
+    }
+
+    pub(crate) fn drop_deferred(&self, object: &ObjectRef) {
+        self.caches.of(object).for_each(|cache| cache.drop_deferred(&object.key));
     }
 
     async fn request(&self, write: &Write) -> Result<Value, Error> {
@@ -185,9 +253,17 @@ impl Writer {
     }
 
     fn caches_of<'a>(&'a self, write: &'a Write) -> impl Iterator<Item = &'a Arc<dyn AnyCache>> {
-        let caches = self.caches.by_kind.get(&(write.cluster, write.kind.clone()));
-        caches.into_iter().flatten().filter(|cache| cache.selection().contains(&write.key))
+        self.caches.holding(write.cluster, &write.kind, &write.key)
     }
+}
+
+/// A status write together with the status that was deferred before.
+enum Combined {
+    /// Nothing was deferred.
+    Same,
+    Changed(Write),
+    /// The server has the new status already.
+    Nothing,
 }
 
 /// What was known about an object before a request was sent for it.
@@ -250,6 +326,15 @@ fn request_of(write: &Write, component: &str) -> Result<http::Request<Vec<u8>>, 
                 _ => format!("fieldManager={manager}"),
             };
             ("PATCH", format!("{path}?{query}{dry_run}"), content_type(format), body.to_string())
+        }
+        Op::Status { old, new, format, base } => {
+            let path = kind.object_path(namespace, name, Some("status"));
+            let body = status_patch(old, new, *format, base.as_deref());
+            let format = match format {
+                StatusFormat::Merge => &PatchFormat::Merge,
+                StatusFormat::Parts => &PatchFormat::Json,
+            };
+            ("PATCH", format!("{path}?fieldManager={manager}{dry_run}"), content_type(format), body.to_string())
         }
         Op::Delete { .. } | Op::Nothing | Op::Problem(_) => {
             ("DELETE", kind.object_path(namespace, name, None), JSON, delete_options(&write.op).to_string())

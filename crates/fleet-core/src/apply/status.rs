@@ -3,6 +3,7 @@
 //! Never produces an update without news: consumers compare timestamps.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fleet_api::conditions::work::{
     ManifestApplied, ManifestAppliedReason, ManifestAvailable, ManifestDiffReported, WORK_SIZE_LIMIT_BYTES,
@@ -96,14 +97,19 @@ pub fn placed_objects_left(containers: &[WorkResourceIdentifier]) -> WorkDeletio
     WorkDeletionsHeld::PlacedObjectsLeft { containers: named.join(", ") }
 }
 
+/// How long a status "applied, not available yet" may be deferred, so that an object that becomes available quickly
+/// costs one write instead of two.
+const INTERIM_WINDOW: Duration = Duration::from_secs(2);
+
 /// The new status of a Work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewStatus {
     pub status: WorkStatus,
     /// Whether it differs from the stored status, or its timestamps must change.
     pub is_news: bool,
-    /// Whether a better status is expected soon: everything is applied and something is not available yet.
-    pub is_interim: bool,
+    /// How long the write may be deferred: everything is applied and something is not available yet, so a better status is
+    /// expected soon.
+    pub defer: Option<Duration>,
 }
 
 /// The status of a Work from the results of its manifests.
@@ -124,8 +130,8 @@ pub fn work_status(work: &Work, results: &[ManifestResult], held: &Held, now: Ti
     put_or_remove(&mut status.conditions, trimmed, generation, now);
     let moves_time = results.iter().any(has_details) || mirrors(work);
     let is_news = work.status.is_none() || status != before || moves_time;
-    let is_interim = is_interim(&status, generation, results);
-    NewStatus { status, is_news, is_interim }
+    let defer = is_interim(&status, generation, results).then_some(INTERIM_WINDOW);
+    NewStatus { status, is_news, defer }
 }
 
 fn reports_only(work: &Work) -> bool {

@@ -1,20 +1,26 @@
 //! The update of a placement's status and of its copy, and whether the write may be deferred because more changes
 //! will follow.
 
+use std::time::Duration;
+
 use fleet_api::conditions::{Condition, ConditionStatus};
 use fleet_api::types::PlacementStatus;
 
 use super::observed::PlacementFacts;
 use super::status_copy::StatusCopy;
+use crate::plan::StatusWrite;
+
+/// How long a status may be deferred if only single clusters have changed. Clusters report one by one, each several
+/// times.
+const STATUS_WINDOW: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusUpdate {
-    /// The new status; `None` if it has not changed.
-    pub status: Option<PlacementStatus>,
+    /// The new status; `None` if it has not changed. Deferred if only single clusters have changed and there is no copy, because
+    /// more of them will.
+    pub status: Option<StatusWrite<PlacementStatus>>,
     /// Written after the status. `copied` reports the result.
     pub copy: Option<StatusCopy>,
-    /// Only single clusters have changed, and more of them will.
-    pub deferrable: bool,
 }
 
 impl StatusUpdate {
@@ -24,9 +30,13 @@ impl StatusUpdate {
         status: PlacementStatus,
         copy: Option<StatusCopy>,
     ) -> Option<Self> {
-        let status = Some(status).filter(|new| placement.status != Some(new));
-        let deferrable = matches!((placement.status, &status), (Some(old), Some(new)) if only_clusters_moved(old, new));
-        (status.is_some() || copy.is_some()).then_some(Self { status, copy, deferrable })
+        let is_deferrable =
+            |new: &PlacementStatus| copy.is_none() && placement.status.is_some_and(|old| only_clusters_moved(old, new));
+        let status = Some(status).filter(|new| placement.status != Some(new)).map(|status| {
+            let defer = is_deferrable(&status).then_some(STATUS_WINDOW);
+            StatusWrite { status, defer }
+        });
+        (status.is_some() || copy.is_some()).then_some(Self { status, copy })
     }
 }
 

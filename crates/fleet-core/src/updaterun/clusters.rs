@@ -3,6 +3,8 @@
 //! Never updates more clusters at once than the stage allows, and counts a cluster as done only by conditions of this
 //! content.
 
+use std::time::Duration;
+
 use fleet_api::conditions::binding::BindingRolloutStarted;
 use fleet_api::conditions::run_fault::{Preemption, RunFailure, RunFault};
 use fleet_api::conditions::update_run::{ClusterUpdateStarted, ClusterUpdateSucceeded, StageProgressing};
@@ -261,7 +263,7 @@ pub(super) fn is_done(writer: ConditionWriter, cluster: &ClusterUpdatingStatus) 
 }
 
 /// Times in a status have whole seconds.
-const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
+const ROUNDING: Duration = Duration::from_secs(1);
 
 /// A run that has updated a binding but has not stored that in its status.
 #[derive(Debug, Clone, Copy)]

@@ -57,12 +57,12 @@ pub use report::{Blocker, Cause, ClusterStep, Object, Report, RunOutcome, StageR
 pub use status::outline;
 
 use crate::placement;
-use crate::plan::{self, ObjectWrite, Wake};
+use crate::plan::{self, ObjectWrite, StatusWrite, Wake};
 use context::{PlanContext, StepError};
 use prerequisites::Targets;
 use validate::Position;
 
-pub type Plan = plan::Plan<Write, NewStatus, Report>;
+pub type Plan = plan::Plan<Write, StatusWrite<UpdateRunStatus>, Report>;
 
 /// One write to the run or to something that it directs.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,16 +107,6 @@ pub struct BindingChange {
     pub apply_strategy: ApplyStrategy,
     /// Stored as an annotation of the binding.
     pub moved_by: MovedBy,
-}
-
-/// A status to write.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewStatus {
-    pub status: UpdateRunStatus,
-    /// The write may be deferred until then, because further changes will follow without outside help. The deadline of
-    /// the first deferred status counts. Until the write, later plans start from the deferred status (see
-    /// [`RunFacts::stored`]).
-    pub defer_until: Option<Timestamp>,
 }
 
 impl ObjectWrite for Write {
@@ -288,8 +278,8 @@ fn finish_plan(
         events: status::events(&context, failure.as_ref()),
         blockers: std::mem::take(&mut context.blockers),
     };
-    let defer_until = status::defer_until(context.observed.run.stored, &context.status, context.writer.now);
+    let defer = status::defer(context.observed.run.stored, &context.status, context.writer.now);
     let is_new = context.observed.run.status != Some(&context.status);
-    let status = is_new.then_some(NewStatus { status: context.status, defer_until });
+    let status = is_new.then_some(StatusWrite { status: context.status, defer });
     Plan { writes: context.writes, status, wake: context.wake, report }
 }

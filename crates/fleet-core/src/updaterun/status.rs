@@ -1,6 +1,8 @@
 //! Compares a run's status before and after a plan: the events, and whether the status write may be deferred. Also
 //! summarizes the stages of a status.
 
+use std::time::Duration;
+
 use fleet_api::conditions::approval::Approved;
 use fleet_api::conditions::events::RunEvent;
 use fleet_api::conditions::run_fault::RunFailure;
@@ -11,7 +13,7 @@ use fleet_api::conditions::update_run::{
 };
 use fleet_api::conditions::{Condition, ConditionState, decode_ignoring_generation};
 use fleet_api::types::{ClusterUpdatingStatus, StageTaskStatus, StageUpdatingStatus, UpdateRunStatus};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::Write;
 use super::binding::Progress;
@@ -23,30 +25,26 @@ use super::report::{Cause, ClusterStep, StageReport, StageStep};
 const WRITES_FOR_CLUSTERS: usize = 16;
 
 /// A status may always be deferred this long, so that fast clusters share a write.
-const DEFER_MIN: SignedDuration = SignedDuration::from_secs(1);
+const DEFER_MIN: Duration = Duration::from_secs(1);
 
 /// A status may be deferred by the age of the run divided by this, so that a slow run also writes rarely.
-const DEFER_AGE_DIVISOR: i32 = 2;
+const DEFER_AGE_DIVISOR: u32 = 2;
 
 /// Upper limit of the deferral: users see a finished cluster within a minute, and a crash loses no more than that.
-pub(super) const DEFER_MAX: SignedDuration = SignedDuration::from_mins(1);
+pub(super) const DEFER_MAX: Duration = Duration::from_mins(1);
 
-/// Until when the status write may be deferred: the run was progressing and still is, and only few clusters took a step
+/// How long the status write may be deferred: the run was progressing and still is, and only few clusters took a step
 /// since the stored status.
-pub(super) fn defer_until(
-    stored: Option<&UpdateRunStatus>,
-    new: &UpdateRunStatus,
-    now: Timestamp,
-) -> Option<Timestamp> {
+pub(super) fn defer(stored: Option<&UpdateRunStatus>, new: &UpdateRunStatus, now: Timestamp) -> Option<Duration> {
     let stored = stored?;
     let progressing_since = progressing_since(stored, new)?;
     let all = 2 * clusters(new).count();
     if steps(new).saturating_sub(steps(stored)) >= all.div_ceil(WRITES_FOR_CLUSTERS) {
         return None;
     }
-    let age = now.duration_since(progressing_since);
+    let age = Duration::try_from(now.duration_since(progressing_since)).unwrap_or_default();
     let delay = age.checked_div(DEFER_AGE_DIVISOR).unwrap_or_default();
-    now.checked_add(delay.clamp(DEFER_MIN, DEFER_MAX)).ok()
+    Some(delay.clamp(DEFER_MIN, DEFER_MAX))
 }
 
 /// When the run was initialized, if both statuses are progressing and of the same generation.

@@ -27,24 +27,23 @@ mod tests;
 use fleet_api::conditions::binding::BindingRolloutStarted;
 use fleet_api::conditions::events::BindingEvent;
 use fleet_api::conditions::{ConditionStatus, decode};
-use fleet_api::types::BindingState;
+use fleet_api::types::{BindingState, ResourceBindingStatus};
 use jiff::Timestamp;
 
 pub use contents::EnvelopeError;
 pub(crate) use contents::envelope_error;
 pub use observed::{BindingFacts, ContentDepth, Observed, ReportBack, RolloutStart, WorkFacts};
 pub use report::{REJECTED_WORK_RETRY_MAX, Report, SyncError, SyncOutcome};
-pub use status::NewStatus;
 pub use work::{NewContent, NewWork, Strategies, WorkChange, WorkSource};
 
 use crate::overrides::Target;
 use crate::placement::PartFacts;
-use crate::plan::{self, ObjectWrite};
+use crate::plan::{self, ObjectWrite, StatusWrite};
 use crate::updaterun::MovedBy;
-use status::{Draft, is_deferrable};
+use status::{Draft, defer};
 use sync::{SyncResult, own_works, sync};
 
-pub type Plan = plan::Plan<Write, NewStatus, Report>;
+pub type Plan = plan::Plan<Write, StatusWrite<ResourceBindingStatus>, Report>;
 
 /// One write to the binding or to one of its Works.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,12 +94,6 @@ pub fn plan(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let plan = if observed.binding.deleting { delete_works(observed) } else { reconcile_works(observed, now) };
     debug_assert_eq!(plan::lint(&plan), Vec::<String>::new());
     plan
-}
-
-/// Whether a plan needs the whole content of the snapshots. It is read only then.
-pub fn needs_content(observed: &Observed<'_>) -> bool {
-    let without = Observed { content: ContentDepth::Identities, ..observed.clone() };
-    plan(&without, Timestamp::UNIX_EPOCH).report.outcome == SyncOutcome::AwaitingContent
 }
 
 /// Deletes the Works, then removes the finalizer. A Work that is stuck on its member does not block the binding.
@@ -188,7 +181,7 @@ fn synchronize(observed: &Observed<'_>, target: &Target<'_>, draft: Draft<'_>, p
         SyncResult::Synchronized(works) => draft.synchronized(&works),
     };
     if observed.binding.status != Some(&status) {
-        plan.status = Some(NewStatus { status, deferrable: is_deferrable(&outcome) });
+        plan.status = Some(StatusWrite { status, defer: defer(&outcome) });
     }
     plan.report.outcome = outcome;
 }

@@ -1,6 +1,8 @@
 //! The conditions of a binding after RolloutStarted, and the lists of resources. A status write may be deferred while
 //! the member is about to report more.
 
+use std::time::Duration;
+
 use fleet_api::conditions::binding::{
     BindingApplied, BindingAvailable, BindingDiffReported, BindingOverridden, BindingRolloutStarted,
     BindingWorkSynchronized,
@@ -16,13 +18,8 @@ use super::observed::{Observed, WorkFacts};
 use super::report::{SyncError, SyncOutcome};
 use super::sync::WorkState;
 
-/// A status to write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewStatus {
-    pub status: ResourceBindingStatus,
-    /// Whether the write may be deferred, and skipped if a newer status follows in time.
-    pub deferrable: bool,
-}
+/// How long a status may be deferred while the member is about to report more.
+const STATUS_WINDOW: Duration = Duration::from_secs(1);
 
 /// Builds a status.
 pub(super) struct Draft<'a> {
@@ -182,12 +179,14 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Whether the next change is likely to come soon.
-pub(super) fn is_deferrable(outcome: &SyncOutcome) -> bool {
+/// How long the write may be deferred: the next change is likely to come soon.
+pub(super) fn defer(outcome: &SyncOutcome) -> Option<Duration> {
     match outcome {
-        SyncOutcome::Failed(error) => error.is_transient(),
-        SyncOutcome::AwaitingMember { .. } | SyncOutcome::Failing { step: RolloutStep::Available, .. } => true,
-        _ => false,
+        SyncOutcome::Failed(error) if error.is_transient() => Some(STATUS_WINDOW),
+        SyncOutcome::AwaitingMember { .. } | SyncOutcome::Failing { step: RolloutStep::Available, .. } => {
+            Some(STATUS_WINDOW)
+        }
+        _ => None,
     }
 }
 

@@ -19,7 +19,7 @@ use fleet_core::eviction::{
     BindingFacts, EvictionFacts, Observed, PlacementFacts, Verdict, Write as Planned, plan, verdict,
 };
 use fleet_runtime::{
-    Actions, Cache, Controller, Error, KindId, ObjectKey, PlanInput, Reader, Runtime, Triggers, Write,
+    Actions, Cache, Controller, Error, KindId, ObjectKey, PlanInput, Reader, ReconcileContext, Runtime, Triggers, Write,
 };
 
 use crate::caches::by;
@@ -53,19 +53,18 @@ impl Controller for Evictions {
     const NAME: &'static str = names::EVICTION;
     /// The name of a placement, which may not exist.
     type Key = ObjectKey;
-    type Facts = Option<ServerState>;
+    type Facts = ServerState;
 
-    async fn fetch(&self, placement: &ObjectKey, reader: &Reader) -> Result<Option<ServerState>, Error> {
-        if self.next(placement).is_none() {
-            return Ok(None);
-        }
+    async fn fetch(&self, placement: &ObjectKey, context: &ReconcileContext<'_>) -> Result<ServerState, Error> {
+        let reader = context.reader();
         // The budget is read last, so that one created meanwhile still counts.
         let (object, bindings) = (reader.get_as(placement).await?, bindings(placement, reader).await?);
-        Ok(Some(ServerState { placement: object, bindings, budget: reader.get_as(placement).await? }))
+        Ok(ServerState { placement: object, bindings, budget: reader.get_as(placement).await? })
     }
 
     fn plan(&self, placement: &ObjectKey, state: Option<ServerState>, input: PlanInput) -> Actions {
-        let (Some(eviction), Some(state)) = (self.next(placement), state) else { return Actions::none() };
+        let Some(eviction) = self.next(placement) else { return Actions::none() };
+        let Some(state) = state else { return Actions::needs_facts() };
         let observed = Observed {
             eviction: EvictionFacts::of(&eviction),
             placement: state.placement.as_ref().map(PlacementFacts::of),

@@ -1,7 +1,6 @@
 //! Turns the writes of a placement's plan into requests.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, PolicySnapshot, Scope, Snapshot};
 use fleet_api::names::PlacementKey;
@@ -11,10 +10,6 @@ use fleet_core::placement::{StatusCopy, StatusUpdate, Write as Planned, owner_of
 use fleet_runtime::Write;
 
 use crate::meta;
-
-/// How long a status may be deferred if only single clusters have changed. Clusters report one by one, each several
-/// times.
-const STATUS_WINDOW: Duration = Duration::from_millis(250);
 
 /// The objects that a plan's writes refer to.
 pub(crate) struct Executor<'a, S: Scope> {
@@ -82,10 +77,9 @@ pub(super) fn status_writes<S: Scope>(
     placement: &Obj<Placement, S>,
     found: Option<&ClusterResourcePlacementStatus>,
 ) -> Vec<Write> {
-    let status = update.status.as_ref().map(|status| status_write(placement, status));
+    let status = update.status.as_ref().map(|new| status_write(placement, &new.status).deferrable_for(new.defer));
     let copy = update.copy.as_ref().map(|copy| write_copy(copy, key, placement, found).best_effort());
-    let deferred = |write: Write| if update.deferrable { write.deferrable(STATUS_WINDOW) } else { write };
-    status.into_iter().chain(copy).map(deferred).collect()
+    status.into_iter().chain(copy).collect()
 }
 
 /// The write of this status.

@@ -38,7 +38,7 @@ impl<S: Scope> Controller for InvalidNames<S> {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, _: PlanInput) -> Actions {
         let (Some(placement), Err(problem)) = (self.placements.get(key), PlacementName::parse(key.name())) else {
             return Actions::none();
         };

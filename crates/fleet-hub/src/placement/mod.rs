@@ -26,8 +26,7 @@ pub(crate) use execute::Executor;
 pub(crate) use observe::{Facts, select_content};
 pub(crate) use selector_index::selector_index_keys;
 
-use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fleet_api::kinds::{ClusterResourcePlacementStatus, Obj, Placement, Scope, ScopeKind};
@@ -39,7 +38,7 @@ use fleet_core::placement::{
 };
 use fleet_runtime::{
     Actions, Cache, Controller, Discovery, Enqueuer, Error, KindId, KubeEvent, MetadataCaches, ObjectKey, PlanInput,
-    PlanResult, Reader, Runtime, Triggers, Wake, WriteResult,
+    PlanResult, ReconcileContext, Runtime, Triggers, Wake, WriteResult,
 };
 
 use crate::caches::{PlacementCaches, by};
@@ -145,13 +144,10 @@ pub(crate) fn start<S: Scope>(
         copy_backoff: StatusCopyBackoff::default(),
         sync_waiters,
         status_metrics: status_metrics.clone(),
-        enqueuer: Arc::default(),
         snapshot_intervals: options.snapshot_intervals,
     };
     invalid_names::start(runtime, &caches.placements);
-    let again = controller.enqueuer.clone();
-    let enqueuer = runtime.controller(controller, triggers, options.placement_workers());
-    again.get_or_init(|| enqueuer).clone()
+    runtime.controller(controller, triggers, options.placement_workers())
 }
 
 struct Placements<S: Scope> {
@@ -163,8 +159,6 @@ struct Placements<S: Scope> {
     sync_waiters: Arc<SyncWaiters>,
     /// The progress of placements, for metrics.
     status_metrics: PlacementStatusMetrics,
-    /// Enqueues a placement again during its own reconcile.
-    enqueuer: Arc<OnceLock<Enqueuer<PlacementKey>>>,
     snapshot_intervals: SnapshotIntervals,
 }
 
@@ -176,27 +170,26 @@ impl<S: Scope> Controller for Placements<S> {
     type Key = PlacementKey;
     type Facts = Facts;
 
-    fn fetch(&self, key: &PlacementKey, reader: &Reader) -> impl Future<Output = Result<Facts, Error>> + Send {
-        let live = self.caches.placements.get(&object_key(key)).filter(|placement| !meta::is_deleting(&**placement));
-        async move {
-            match live {
-                Some(placement) => observe::observe_selection(&self.view, &self.memory, key, &placement, reader).await,
-                None => Ok(Facts::default()),
+    async fn fetch(&self, key: &PlacementKey, context: &ReconcileContext<'_>) -> Result<Facts, Error> {
+        match self.caches.placements.get(&object_key(key)) {
+            Some(placement) => {
+                observe::observe_selection(&self.view, &self.memory, key, &placement, context.reader()).await
             }
+            None => Ok(Facts::default()),
         }
     }
 
-    fn plan(&self, key: &PlacementKey, facts: Facts, input: PlanInput) -> Actions {
+    fn plan(&self, key: &PlacementKey, facts: Option<Facts>, input: PlanInput) -> Actions {
         let Some(placement) = self.caches.placements.get(&object_key(key)) else {
             self.forget(key);
             self.status_metrics.forget(key);
             return Actions::none();
         };
+        let facts = facts.unwrap_or_default();
         if meta::is_deleting(&*placement) {
             self.forget(key);
         } else if facts.of != Some((placement.metadata.uid.clone(), placement.generation())) {
-            // The placement changed while its content was read; that change has enqueued it again.
-            return Actions::none();
+            return Actions::needs_facts();
         }
         self.execute(key, &placement, &facts, input)
     }
@@ -254,14 +247,12 @@ impl<S: Scope> Placements<S> {
         let plan = plan(&observed, input.now);
         if plan.report.outcome == PlacementOutcome::Stopped(Fault::ContentNotRead) {
             self.memory.forget(key);
-            self.enqueue_again(key);
-            return Actions::none();
+            return Actions::needs_facts();
         }
-        if let PlacementOutcome::AwaitingSync { resource } = &plan.report.outcome
-            && self.sync_waiters.add(resource, key, &self.view.metadata)
-        {
-            self.enqueue_again(key);
-        }
+        let is_synced_by_now = match &plan.report.outcome {
+            PlacementOutcome::AwaitingSync { resource } => self.sync_waiters.add(resource, key, &self.view.metadata),
+            _ => false,
+        };
         if let PlacementOutcome::AwaitingDiscovery { part } = &plan.report.outcome {
             tracing::warn!(
                 placement = %key, api = %part,
@@ -275,7 +266,8 @@ impl<S: Scope> Placements<S> {
             policy_snapshots: policy_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
             resource_snapshots: resource_snapshots.iter().map(|one| (meta::name(&**one), &**one)).collect(),
         };
-        let mut actions = Actions::none().with_wake(plan.wake);
+        let again = if is_synced_by_now { Wake::At(input.now) } else { Wake::OnChange };
+        let mut actions = Actions::none().with_wake(plan.wake.earlier(again));
         actions.writes.extend(plan.writes.into_iter().filter_map(|write| executor.write(write)));
         let update = plan.status.iter();
         actions
@@ -288,7 +280,7 @@ impl<S: Scope> Placements<S> {
         }
         if !meta::is_deleting(placement) {
             let new_status = plan.status.as_ref().and_then(|update| update.status.as_ref());
-            let status = new_status.or(placement.status.as_ref());
+            let status = new_status.map(|new| &new.status).or(placement.status.as_ref());
             self.status_metrics.observe(key, placement, status, input.now);
         }
         actions
@@ -297,13 +289,6 @@ impl<S: Scope> Placements<S> {
     fn forget(&self, key: &PlacementKey) {
         self.memory.forget(key);
         self.copy_backoff.forget(key);
-    }
-
-    /// Enqueues the placement after the current reconcile.
-    fn enqueue_again(&self, key: &PlacementKey) {
-        if let Some(enqueuer) = self.enqueuer.get() {
-            enqueuer.enqueue(key.clone());
-        }
     }
 
     fn status_copy(

@@ -257,7 +257,8 @@ async fn read_one(
 impl Batch {
     async fn read(self, view: &ClusterView, reader: &Reader, contents: &mut Contents) -> Result<(), Error> {
         if self.by_list {
-            let Listed { objects, unreadable } = reader.list_readable(&self.kind, self.namespace.as_deref()).await?;
+            let Listed { objects, unreadable, .. } =
+                reader.list_readable(&self.kind, self.namespace.as_deref()).await?;
             let is_ours = |error: &Error| matches!(error, Error::Unreadable { key, .. } if self.names.contains(key));
             // Unreadable objects that this placement does not select do not matter.
             if let Some(error) = unreadable.into_iter().find(is_ours) {

@@ -7,7 +7,6 @@ pub(crate) mod overrides;
 mod triggers;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +21,8 @@ use fleet_core::rollout::{
     set_rollout_started,
 };
 use fleet_runtime::{
-    Actions, Cache, Controller, Enqueuer, Error, ObjectKey, PlanInput, PlanResult, Reader, Runtime, Triggers, Write,
+    Actions, Cache, Controller, Enqueuer, Error, ObjectKey, PlanInput, PlanResult, ReconcileContext, Runtime, Triggers,
+    Write,
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -137,35 +137,32 @@ impl<S: Scope> Controller for Rollouts<S> {
         ScopeKind::Namespaced => names::NAMESPACED_ROLLOUT,
     };
     type Key = PlacementKey;
-    type Facts = Option<KnownCandidates>;
+    /// `fetch` puts the override candidates into `candidate_cache`.
+    type Facts = ();
 
-    fn fetch(
-        &self,
-        key: &PlacementKey,
-        reader: &Reader,
-    ) -> impl Future<Output = Result<Option<KnownCandidates>, Error>> + Send {
-        let source = self.candidate_source(key);
-        async move {
-            let known = match source {
-                CandidateSource::Nothing => return Ok(None),
-                CandidateSource::Known(known) => known,
-                CandidateSource::Read(group) => {
-                    let content = self.contents.read(group.clone(), reader).await?;
-                    let resources = content.snapshots().iter().flat_map(|one| &one.spec.selected_resources);
-                    let candidates = Arc::new(Candidates::of(resources, &self.view.scopes()));
-                    KnownCandidates { group, candidates }
-                }
-            };
-            self.candidate_cache.keep(key, &known);
-            Ok(Some(known))
+    async fn fetch(&self, key: &PlacementKey, context: &ReconcileContext<'_>) -> Result<(), Error> {
+        if let CandidateSource::Read(group) = self.candidate_source(key) {
+            let content = self.contents.read(group.clone(), context.reader()).await?;
+            let resources = content.snapshots().iter().flat_map(|one| &one.spec.selected_resources);
+            let candidates = Arc::new(Candidates::of(resources, &self.view.scopes()));
+            self.candidate_cache.keep(key, &KnownCandidates { group, candidates });
         }
+        Ok(())
     }
 
-    fn plan(&self, key: &PlacementKey, known: Option<KnownCandidates>, input: PlanInput) -> Actions {
+    fn plan(&self, key: &PlacementKey, _: Option<()>, input: PlanInput) -> Actions {
         let Some(placement) = self.caches.placements.get(&object_key(key)) else {
             self.candidate_cache.forget(key);
             return Actions::none();
         };
+        let known = match self.candidate_source(key) {
+            CandidateSource::Nothing => None,
+            CandidateSource::Known(known) => Some(known),
+            CandidateSource::Read(_) => return Actions::needs_facts(),
+        };
+        if let Some(known) = &known {
+            self.candidate_cache.keep(key, known);
+        }
         let snapshots = self.caches.resource_snapshots.by(by::PLACEMENT, &key.to_string());
         let bindings = self.caches.bindings.by(by::PLACEMENT, &key.to_string());
         let marked = latest_snapshots(&snapshots);

@@ -8,7 +8,6 @@ mod triggers;
 pub(crate) use triggers::{OPEN, is_open};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::sync::Arc;
 
 use fleet_api::bits;
@@ -21,7 +20,8 @@ use fleet_core::scheduler::{
     Write as Planned, plan,
 };
 use fleet_runtime::{
-    Actions, Cache, Controller, Enqueuer, Error, ObjectKey, PlanInput, PlanResult, Reader, Runtime, Triggers, Write,
+    Actions, Cache, Controller, Enqueuer, Error, ObjectKey, PlanInput, PlanResult, ReconcileContext, Runtime, Triggers,
+    Write,
 };
 
 use crate::caches::{Caches, PlacementCaches, by};
@@ -67,30 +67,22 @@ impl<S: Scope> Controller for Scheduler<S> {
     };
     type Key = PlacementKey;
     /// The bindings of a deleted placement, read from the server.
-    type Facts = Option<Vec<Arc<Obj<Binding, S>>>>;
+    type Facts = Vec<Arc<Obj<Binding, S>>>;
 
-    fn fetch(&self, key: &PlacementKey, reader: &Reader) -> impl Future<Output = Result<Self::Facts, Error>> + Send {
-        let placement = self.caches.placements.get(&object_key(key));
-        let is_released = placement.is_some_and(|placement| PlacementFacts::of(key, &*placement).is_released());
-        async move {
-            if !is_released {
-                return Ok(None);
-            }
-            let namespace = key.namespace.as_ref().map(NamespaceName::as_str);
-            let of_placement = format!("{}={}", labels::PARENT_PLACEMENT, key.name);
-            let found = reader.list_as::<Obj<Binding, S>>(namespace, Some(&of_placement)).await?;
-            Ok(Some(found.into_iter().map(Arc::new).collect()))
-        }
+    async fn fetch(&self, key: &PlacementKey, context: &ReconcileContext<'_>) -> Result<Self::Facts, Error> {
+        let namespace = key.namespace.as_ref().map(NamespaceName::as_str);
+        let of_placement = format!("{}={}", labels::PARENT_PLACEMENT, key.name);
+        let found = context.reader().list_as::<Obj<Binding, S>>(namespace, Some(&of_placement)).await?;
+        Ok(found.into_iter().map(Arc::new).collect())
     }
 
-    fn plan(&self, key: &PlacementKey, on_server: Self::Facts, input: PlanInput) -> Actions {
+    fn plan(&self, key: &PlacementKey, on_server: Option<Self::Facts>, input: PlanInput) -> Actions {
         let Some(placement) = self.caches.placements.get(&object_key(key)) else {
             return Actions { result: PlanResult::Skipped, ..Actions::none() };
         };
         let facts = PlacementFacts::of(key, &*placement);
         if facts.is_released() && on_server.is_none() {
-            // The placement was deleted in the meantime; that change has enqueued it again.
-            return Actions { result: PlanResult::Skipped, ..Actions::none() };
+            return Actions::needs_facts();
         }
         let snapshots = self.caches.policy_snapshots.by(by::PLACEMENT, &key.to_string());
         let marked: Vec<&Obj<PolicySnapshot, S>> = snapshots

@@ -10,6 +10,7 @@ use fleet_api::conditions::{ConditionState as _, put};
 use fleet_api::kinds::{Approval, Binding, Obj, Scope};
 use fleet_api::types::{BindingState, UpdateRunStatus};
 use fleet_api::well_known::{annotations, finalizers};
+use fleet_core::plan::StatusWrite;
 use fleet_core::updaterun::{BindingChange, Write as Planned};
 use fleet_runtime::{KubeEvent, Write};
 use jiff::Timestamp;
@@ -26,8 +27,8 @@ pub(super) struct Executor<'a, S: Scope> {
 }
 
 impl<S: Scope> Executor<'_, S> {
-    /// All writes in order, then the status unless it is deferred.
-    pub(super) fn to_writes(&self, planned: &[Planned], status: Option<&UpdateRunStatus>) -> Vec<Write> {
+    /// All writes in order, then the status.
+    pub(super) fn to_writes(&self, planned: &[Planned], status: Option<&StatusWrite<UpdateRunStatus>>) -> Vec<Write> {
         let run = &*self.observation.run;
         let mut stored = run.clone();
         let mut writes = Vec::new();
@@ -41,10 +42,10 @@ impl<S: Scope> Executor<'_, S> {
                 writes.extend(self.to_write(write));
             }
         }
-        if let Some(status) = status {
+        if let Some(new) = status {
             let mut reported = stored.clone();
-            reported.status = Some(status.clone());
-            writes.push(Write::status_in_parts(&stored, &reported));
+            reported.status = Some(new.status.clone());
+            writes.push(Write::status_in_parts(&stored, &reported).deferrable_for(new.defer));
         }
         writes
     }

@@ -1,18 +1,13 @@
-//! The controller of staged update runs of one scope. `fleet_core::updaterun` plans; this module observes, executes and
-//! defers status writes.
+//! The controller of staged update runs of one scope. `fleet_core::updaterun` plans; this module observes and executes.
 //!
 //! | file | what |
 //! |---|---|
 //! | `triggers` | maps events to runs |
 //! | `observe`, `overrides` | the input of a plan, from the caches |
-//! | `confirm` | compares the caches with the API server before a run fails |
-//! | `memory` | deferred statuses, flush requests, required confirmations |
 //! | `execute` | turns a plan into API writes and events |
 //! | `metrics` | Prometheus metrics |
 
-mod confirm;
 mod execute;
-mod memory;
 mod metrics;
 mod observe;
 mod overrides;
@@ -21,9 +16,8 @@ mod triggers;
 pub use metrics::RunMetrics;
 pub(crate) use triggers::{Phase, strategy_of};
 
-use std::collections::BTreeSet;
-use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fleet_api::kinds::{MemberCluster, Obj, Placement, Scope, ScopeKind, Snapshot, UpdateRun};
 use fleet_api::names::{Index, PlacementKey, ResourceSnapshotName, SnapshotPart};
@@ -31,9 +25,11 @@ use fleet_api::types::UpdateRunStatus;
 use fleet_api::well_known::{finalizers, labels};
 use fleet_core::updaterun::{Blocker, Cause, Plan, RunOutcome, Settings, approval_latencies, plan, stage_durations};
 use fleet_runtime::{
-    Actions, Cache, Controller, Enqueuer, Error, ObjectKey, PlanInput, Reader, Runtime, Triggers, Wake,
+    Actions, Cache, Controller, Enqueuer, Error, KindId, Needs, ObjectKey, PlanInput, Reader, ReconcileContext,
+    Runtime, Triggers,
 };
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 
 use crate::caches::{Caches, PlacementCaches, RunCaches, by};
 use crate::keys::{object_key, placement_of};
@@ -43,16 +39,11 @@ use crate::options::HubOptions;
 use crate::placement::{self, ClusterView};
 use crate::rollout::overrides::OverrideLookup;
 use crate::snapshot_content::{GroupId, SnapshotContent, SnapshotContentCache, group_of, is_complete};
-use confirm::Prerequisites;
 use execute::Executor;
-use memory::{DeferredStatus, Memory, PendingEffect};
 use metrics::Measurements;
-use observe::Observation;
+use observe::{Observation, prerequisites};
 use overrides::LatestOverrides;
 use triggers::{RunTriggers, on_run};
-
-/// Delay before the next confirmation if a watch lags behind the API server.
-const CONFIRM_RETRY_DELAY: SignedDuration = SignedDuration::from_millis(100);
 
 /// Starts the controller for one scope.
 pub(crate) fn start<S: Scope>(
@@ -75,15 +66,11 @@ pub(crate) fn start<S: Scope>(
         contents: SnapshotContentCache::default(),
         view: view.clone(),
         settings: settings(options),
-        memory: Memory::default(),
+        uncommitted: Mutex::default(),
         metrics: metrics.clone(),
-        enqueuer: Arc::default(),
     };
     let run_triggers = RunTriggers { runs: runs.runs.clone() };
-    let again = controller.enqueuer.clone();
-    let enqueuer =
-        runtime.controller(controller, triggers(&run_triggers, caches, scope, runs, view), options.run_workers());
-    again.get_or_init(|| enqueuer).clone()
+    runtime.controller(controller, triggers(&run_triggers, caches, scope, runs, view), options.run_workers())
 }
 
 fn settings(options: &HubOptions) -> Settings {
@@ -141,26 +128,23 @@ struct StagedRuns<S: Scope> {
     contents: SnapshotContentCache<S>,
     view: ClusterView,
     settings: Settings,
-    memory: Memory<S>,
+    /// Recorded when the writes of the current plan have succeeded.
+    uncommitted: Mutex<BTreeMap<ObjectKey, Measurements>>,
     metrics: RunMetrics,
-    /// Set after the controller is registered; requeues runs from within a plan.
-    enqueuer: Arc<OnceLock<Enqueuer<ObjectKey>>>,
 }
 
-/// Results of API reads for one reconcile.
+/// What an uninitialized run needs to choose its content.
 #[derive(Debug)]
 struct Facts<S: Scope> {
     /// What the placement selects, with content, if the run is about to snapshot it.
     content: placement::Facts,
     /// Resource snapshots with their content, if overrides must match objects in envelopes.
     snapshots: Option<SnapshotContent<S>>,
-    /// The run's prerequisites on the API server, if the caches must be confirmed.
-    prerequisites: Option<Prerequisites>,
 }
 
 impl<S: Scope> Default for Facts<S> {
     fn default() -> Self {
-        Self { content: placement::Facts::default(), snapshots: None, prerequisites: None }
+        Self { content: placement::Facts::default(), snapshots: None }
     }
 }
 
@@ -172,47 +156,35 @@ impl<S: Scope> Controller for StagedRuns<S> {
     type Key = ObjectKey;
     type Facts = Facts<S>;
 
-    fn fetch(&self, key: &ObjectKey, reader: &Reader) -> impl Future<Output = Result<Facts<S>, Error>> + Send {
-        let run = self.caches.runs.get(key).filter(|run| !meta::is_deleting(&**run));
-        async move {
-            let mut facts = Facts::default();
-            let Some(run) = run else { return Ok(facts) };
-            if Phase::of(&*run) == Phase::New {
-                self.read_content(&run, reader, &mut facts).await?;
-            }
-            if self.memory.needs_confirmation(key) {
-                facts.prerequisites = Some(Prerequisites::read(&*run, &self.caches, reader).await?);
-            }
-            Ok(facts)
+    async fn fetch(&self, key: &ObjectKey, context: &ReconcileContext<'_>) -> Result<Facts<S>, Error> {
+        let mut facts = Facts::default();
+        if let Some(run) = self.caches.runs.get(key) {
+            self.read_content(&run, context.reader(), &mut facts).await?;
         }
+        Ok(facts)
     }
 
-    fn plan(&self, key: &ObjectKey, facts: Facts<S>, input: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, facts: Option<Facts<S>>, input: PlanInput) -> Actions {
         let Some(run) = self.caches.runs.get(key) else {
-            self.memory.forget(key);
             self.metrics.forget(key);
             return Actions::none();
         };
         if is_finished(&run) {
-            self.memory.forget(key);
             self.record_status_metric(key, &run, run.status.as_ref(), input.now);
             return Actions::none();
         }
+        if facts.is_none() && Phase::of(&*run) == Phase::New && !meta::is_deleting(&*run) {
+            return Actions::needs_facts();
+        }
         let observation = Observation::of(run, &self.caches, &self.scope, &self.members);
-        observation.map_or_else(Actions::none, |observation| self.reconcile(key, &observation, &facts, input.now))
+        observation.map_or_else(Actions::none, |observation| {
+            self.reconcile(key, &observation, &facts.unwrap_or_default(), input)
+        })
     }
 
     fn on_committed(&self, key: &ObjectKey) {
-        let measurements = self.memory.commit(key);
-        self.metrics.record(key, &measurements);
-    }
-
-    fn on_shutdown(&self) -> Vec<ObjectKey> {
-        let deferred = self.memory.deferred_keys();
-        for key in &deferred {
-            self.memory.request_flush(key);
-        }
-        deferred
+        let measurements = self.uncommitted.lock().remove(key);
+        self.metrics.record(key, &measurements.unwrap_or_default());
     }
 }
 
@@ -223,8 +195,7 @@ fn is_finished<S: Scope>(run: &Obj<UpdateRun, S>) -> bool {
 }
 
 impl<S: Scope> StagedRuns<S> {
-    fn reconcile(&self, key: &ObjectKey, observation: &Observation<S>, facts: &Facts<S>, now: Timestamp) -> Actions {
-        let deferred = self.memory.deferred_status(key, &observation.run);
+    fn reconcile(&self, key: &ObjectKey, observation: &Observation<S>, facts: &Facts<S>, input: PlanInput) -> Actions {
         let catalogue = self.view.metadata_inventory();
         let content = observation.content(facts, &catalogue, self.view.propagation());
         let is_new = Phase::of(&*observation.run) == Phase::New;
@@ -236,65 +207,32 @@ impl<S: Scope> StagedRuns<S> {
             members: &self.members,
             scopes: &catalogue,
         };
-        let confirmed =
-            facts.prerequisites.as_ref().is_some_and(|read| *read == self.cached_prerequisites(&observation.run));
-        let newest = deferred.as_ref().map(|deferred| &*deferred.status);
-        let observed = observation.observed(newest, content.as_ref(), &overrides, confirmed, self.settings);
-        let plan = plan(&observed, now);
-        if confirmed {
-            self.memory.set_confirmed(key);
-        }
-        let mut actions = self.execute(key, observation, deferred, &plan, now);
-        if !confirmed && needs_confirmation(&plan) {
-            actions.wake = actions.wake.earlier(self.require_confirmation(key, facts, now));
+        let observed = observation.observed(content.as_ref(), &overrides, input.confirmed, self.settings);
+        let plan = plan(&observed, input.now);
+        let mut actions = self.execute(key, observation, &plan, input.now);
+        if needs_confirmation(&plan) {
+            actions.needs =
+                Some(Needs::Confirmation(prerequisites(&observation.run, &self.caches, &self.scope, &self.members)));
         }
         actions
     }
 
-    fn execute(
-        &self,
-        key: &ObjectKey,
-        observation: &Observation<S>,
-        deferred: Option<DeferredStatus<S>>,
-        plan: &Plan,
-        now: Timestamp,
-    ) -> Actions {
-        let before = deferred.as_ref().map(|deferred| &*deferred.status).or(observation.run.status.as_ref());
+    fn execute(&self, key: &ObjectKey, observation: &Observation<S>, plan: &Plan, now: Timestamp) -> Actions {
+        let before = observation.run.status.as_ref();
         let measurements = plan.status.as_ref().map_or_else(Measurements::default, |new| Measurements {
             approvals: approval_latencies(before, &new.status),
             stages: stage_durations(before, &new.status, now),
         });
+        self.uncommitted.lock().insert(key.clone(), measurements);
         let newest = plan.status.as_ref().map(|new| &new.status).or(before);
         self.record_status_metric(key, &observation.run, newest, now);
-        let (status, still_deferred) =
-            status_to_write(observation, deferred, plan, now, self.memory.is_flush_requested(key));
-        let due = still_deferred.as_ref().map_or(Wake::OnChange, |deferred| Wake::At(deferred.deadline));
         let executor = Executor { observation, now };
-        let mut actions = Actions::none().with_wake(plan.wake.earlier(due));
-        actions.writes = executor.to_writes(&plan.writes, status.as_deref());
+        let mut actions = Actions::none().with_wake(plan.wake);
+        actions.writes = executor.to_writes(&plan.writes, plan.status.as_ref());
         actions.events = executor.events(&plan.report.events, &plan.writes);
         actions.note = Some(log_note(plan));
-        self.memory.set_pending(key, PendingEffect { deferred: still_deferred, measurements });
-        self.flush_owners(key, plan);
+        actions.flush = owners_to_flush::<S>(key, plan);
         actions
-    }
-
-    /// Flushes the deferred status of runs that own a binding which this run waits for.
-    fn flush_owners(&self, key: &ObjectKey, plan: &Plan) {
-        let owners = plan.report.blockers.iter().filter_map(|blocker| match &blocker.cause {
-            Cause::MoveNotRecorded { run, .. } => Some(ObjectKey::new(key.namespace(), run)),
-            _ => None,
-        });
-        for owner in owners.collect::<BTreeSet<_>>() {
-            self.memory.request_flush(&owner);
-            self.enqueue(owner);
-        }
-    }
-
-    fn enqueue(&self, key: ObjectKey) {
-        if let Some(enqueuer) = self.enqueuer.get() {
-            enqueuer.enqueue(key);
-        }
     }
 
     fn record_status_metric(
@@ -307,32 +245,6 @@ impl<S: Scope> StagedRuns<S> {
         if let Some(status) = status {
             self.metrics.set_status(key, run.spec.state(), status, now);
         }
-    }
-
-    /// The plan would fail the run on facts that may be outdated, so they must be confirmed first. Requeues at once for
-    /// the first comparison, and after a delay if a watch lags. If an object is undecodable, waits for a change.
-    fn require_confirmation(&self, key: &ObjectKey, facts: &Facts<S>, now: Timestamp) -> Wake {
-        self.memory.require_confirmation(key);
-        if facts.prerequisites.is_none() {
-            self.enqueue(key.clone());
-            return Wake::OnChange;
-        }
-        if self.has_unreadable_objects() {
-            return Wake::OnChange;
-        }
-        now.checked_add(CONFIRM_RETRY_DELAY).map_or(Wake::OnChange, Wake::At)
-    }
-
-    fn has_unreadable_objects(&self) -> bool {
-        !(self.scope.placements.unreadable().is_empty()
-            && self.scope.policy_snapshots.unreadable().is_empty()
-            && self.scope.bindings.unreadable().is_empty()
-            && self.caches.strategies.unreadable().is_empty()
-            && self.members.unreadable().is_empty())
-    }
-
-    fn cached_prerequisites(&self, run: &Obj<UpdateRun, S>) -> Prerequisites {
-        Prerequisites::cached(run, &self.caches, &self.scope, &self.members)
     }
 
     /// Reads what an uninitialized run needs to choose its content.
@@ -374,31 +286,17 @@ fn index_of<S: Scope>(snapshot: &Obj<Snapshot, S>) -> Option<Index> {
     snapshot.metadata.labels.as_ref()?.get(labels::RESOURCE_INDEX).and_then(|index| Index::parse(index))
 }
 
-/// The status to write now, or the one to defer.
-fn status_to_write<S: Scope>(
-    observation: &Observation<S>,
-    deferred: Option<DeferredStatus<S>>,
-    plan: &Plan,
-    now: Timestamp,
-    flush: bool,
-) -> (Option<Arc<UpdateRunStatus>>, Option<DeferredStatus<S>>) {
-    if meta::is_deleting(&*observation.run) {
-        return (None, None);
-    }
-    let first_deadline = deferred.as_ref().map(|deferred| deferred.deadline);
-    let (status, deadline) = match (&plan.status, deferred) {
-        (Some(new), _) => {
-            (Arc::new(new.status.clone()), new.defer_until.map(|deadline| first_deadline.unwrap_or(deadline)))
-        }
-        (None, Some(deferred)) => (deferred.status, Some(deferred.deadline)),
-        (None, None) => return (None, None),
-    };
-    match deadline.filter(|deadline| *deadline > now && !flush) {
-        Some(deadline) => (None, Some(DeferredStatus { base: observation.run.clone(), status, deadline })),
-        None => (Some(status), None),
-    }
+/// The runs that own a binding which this run waits for. Their status must be stored before this run takes it over.
+fn owners_to_flush<S: Scope>(key: &ObjectKey, plan: &Plan) -> Vec<(KindId, ObjectKey)> {
+    let owners = plan.report.blockers.iter().filter_map(|blocker| match &blocker.cause {
+        Cause::MoveNotRecorded { run, .. } => Some(ObjectKey::new(key.namespace(), run)),
+        _ => None,
+    });
+    let owners: BTreeSet<ObjectKey> = owners.collect();
+    owners.into_iter().map(|owner| (KindId::of::<Obj<UpdateRun, S>>(), owner)).collect()
 }
 
+/// Whether the plan would fail the run on facts that may be outdated.
 fn needs_confirmation(plan: &Plan) -> bool {
     let is_stale = |blocker: &Blocker| matches!(blocker.cause, Cause::ObservationStale);
     plan.report.outcome == RunOutcome::Retrying && plan.report.blockers.iter().any(is_stale)

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use fleet_api::kinds::{
     Approval, Binding, MemberCluster, Obj, Placement, PolicySnapshot, Scope, Snapshot, UpdateRun, UpdateStrategy,
 };
-use fleet_api::names::{ApprovalRequestName, GatePosition, PlacementKey, RunName, StageName};
-use fleet_api::types::{UpdateRunStatus, UpdateStrategySpec};
+use fleet_api::names::{
+    ApprovalRequestName, GatePosition, Index, PlacementKey, ResourceSnapshotName, RunName, SnapshotPart, StageName,
+};
+use fleet_api::types::UpdateStrategySpec;
+use fleet_api::well_known::labels;
 use fleet_core::placement::{self, Inventory, PlacementFacts, ResourceSnapshotFacts, SnapshotIntervals};
 use fleet_core::updaterun::{
     ApprovalFacts, BindingFacts, ConcurrentRunFacts, MemberFacts, Observed, Overrides, PolicySnapshotFacts, RunFacts,
     Settings,
 };
-use fleet_runtime::{Cache, ObjectKey};
+use fleet_runtime::{Cache, CacheCheck, ObjectKey};
 
 use super::Facts;
 use super::triggers::{Phase, strategy_of};
@@ -27,6 +30,8 @@ use crate::snapshot_content::SnapshotContent;
 #[derive(Debug)]
 pub(super) struct Observation<S: Scope> {
     pub(super) run: Arc<Obj<UpdateRun, S>>,
+    /// The run as the API server has it. Differs from `run` while a status write is deferred.
+    stored: Arc<Obj<UpdateRun, S>>,
     name: RunName,
     pub(super) placement_key: Option<PlacementKey>,
     pub(super) placement: Option<Arc<Obj<Placement, S>>>,
@@ -63,6 +68,7 @@ impl<S: Scope> Observation<S> {
             placement_key,
             strategy,
             name,
+            stored: runs.runs.stored(&ObjectKey::of(&*run)).unwrap_or_else(|| run.clone()),
             run,
         })
     }
@@ -100,7 +106,6 @@ impl<S: Scope> Observation<S> {
     /// The input of the plan.
     pub(super) fn observed<'a>(
         &'a self,
-        newest: Option<&'a UpdateRunStatus>,
         content: Option<&'a placement::Observed<'a>>,
         overrides: &'a dyn Overrides,
         confirmed: bool,
@@ -108,7 +113,7 @@ impl<S: Scope> Observation<S> {
     ) -> Observed<'a> {
         let placement = self.placement_key.as_ref().zip(self.placement.as_ref());
         let mut run = RunFacts::of(&self.name, &self.run);
-        run.status = newest.or(run.stored);
+        run.stored = self.stored.status.as_ref();
         Observed {
             run,
             placement: placement.map(|(key, placement)| PlacementFacts::of(key, placement)),
@@ -126,13 +131,13 @@ impl<S: Scope> Observation<S> {
     }
 }
 
-/// The other unfinished runs of the placement.
+/// The other unfinished runs of the placement, as the API server has them.
 fn concurrent_runs<S: Scope>(
     run: &Obj<UpdateRun, S>,
     parent: &str,
     cache: &Cache<Obj<UpdateRun, S>>,
 ) -> Vec<Arc<Obj<UpdateRun, S>>> {
-    let mut others = cache.by(by::PLACEMENT, parent);
+    let mut others: Vec<_> = cache.keys_by(by::PLACEMENT, parent).iter().filter_map(|key| cache.stored(key)).collect();
     others.retain(|other| other.metadata.uid != run.metadata.uid && !meta::is_deleting(&**other));
     others
 }
@@ -158,4 +163,40 @@ pub(super) fn approvals<S: Scope>(run: &Obj<UpdateRun, S>, runs: &RunCaches<S>) 
         }
     }
     found.into_values().collect()
+}
+
+/// The parts of caches that a run depends on. They are compared with the API server before the run fails because an
+/// object is missing or does not match.
+pub(super) fn prerequisites<S: Scope>(
+    run: &Obj<UpdateRun, S>,
+    runs: &RunCaches<S>,
+    scope: &PlacementCaches<S>,
+    members: &Cache<MemberCluster>,
+) -> Vec<CacheCheck> {
+    let mut checks = vec![CacheCheck::object(&runs.strategies, strategy_of(run))];
+    let all_members = members.clone();
+    checks.push(CacheCheck::labelled(members, None, None, move || all_members.keys()));
+    // A request that is not cached may have the name of an approval and belong to another run.
+    let requests = approvals(run, runs);
+    checks.extend(requests.iter().map(|one| CacheCheck::object(&runs.approvals, ObjectKey::of(&**one))));
+    let Some(placement) = placement_of(run) else { return checks };
+    checks.push(CacheCheck::object(&scope.placements, object_key(&placement)));
+    checks.extend(snapshot_key(run, &placement).map(|key| CacheCheck::object(&scope.resource_snapshots, key)));
+    let parent = placement.to_string();
+    let selector = format!("{}={}", labels::PARENT_PLACEMENT, placement.name);
+    let namespace = run.metadata.namespace.as_deref();
+    let (policies, of_policies) = (scope.policy_snapshots.clone(), parent.clone());
+    let policies = move || policies.keys_by(by::PLACEMENT, &of_policies);
+    checks.push(CacheCheck::labelled(&scope.policy_snapshots, namespace, Some(selector.clone()), policies));
+    let bindings = scope.bindings.clone();
+    let bindings = move || bindings.keys_by(by::PLACEMENT, &parent);
+    checks.push(CacheCheck::labelled(&scope.bindings, namespace, Some(selector), bindings));
+    checks
+}
+
+/// The master snapshot of the index that the run names, if it names one.
+fn snapshot_key<S: Scope>(run: &Obj<UpdateRun, S>, placement: &PlacementKey) -> Option<ObjectKey> {
+    let index = Index::parse(run.spec.resource_snapshot_index())?;
+    let name = ResourceSnapshotName { placement: placement.name.clone(), index, part: SnapshotPart::Master };
+    Some(ObjectKey::new(run.metadata.namespace.as_deref(), &name.to_string()))
 }

@@ -13,18 +13,13 @@ mod observe;
 mod rejections;
 mod triggers;
 
-use std::future::Future;
-use std::time::Duration;
-
 use fleet_api::kinds::{Scope, ScopeKind, Work};
 use fleet_api::types::DeletePropagationPolicy;
 use fleet_api::well_known::{annotations, finalizers};
-use fleet_core::workgen::{
-    ContentDepth, Observed, Plan, SyncError, SyncOutcome, WorkChange, Write as Planned, needs_content, plan,
-};
+use fleet_core::workgen::{ContentDepth, Observed, Plan, SyncError, SyncOutcome, WorkChange, Write as Planned, plan};
 use fleet_runtime::{
-    Actions, Controller, Enqueuer, Error, KindId, KubeEvent, ObjectKey, PatchFormat, PlanInput, Reader, Runtime,
-    Triggers, Wake, Write, WriteResult,
+    Actions, Controller, Enqueuer, Error, KindId, KubeEvent, ObjectKey, PatchFormat, PlanInput, ReconcileContext,
+    Runtime, Triggers, Wake, Write, WriteResult,
 };
 
 use crate::caches::{Caches, PlacementCaches};
@@ -37,9 +32,6 @@ use crate::snapshot_content::{GroupId, SnapshotContent, SnapshotContentCache};
 use observe::{Observation, Observer};
 use rejections::Rejections;
 use triggers::BindingTriggers;
-
-/// How long a status write may be deferred while the member is about to report more.
-const STATUS_WINDOW: Duration = Duration::from_secs(1);
 
 /// Starts the controller for one scope.
 pub(crate) fn start<S: Scope>(
@@ -91,37 +83,30 @@ impl<S: Scope> Controller for WorkGenerator<S> {
         ScopeKind::Namespaced => names::NAMESPACED_WORK_GENERATOR,
     };
     type Key = ObjectKey;
+    /// `None` if the binding is gone.
     type Facts = Option<Fetched<S>>;
 
-    fn fetch(
-        &self,
-        key: &ObjectKey,
-        reader: &Reader,
-    ) -> impl Future<Output = Result<Option<Fetched<S>>, Error>> + Send {
-        let group = self.missing_content(key);
-        async move {
-            let Some(group) = group else { return Ok(None) };
-            let content = self.contents.read(group.clone(), reader).await?;
-            Ok(Some(Fetched { group, content }))
-        }
+    async fn fetch(&self, key: &ObjectKey, context: &ReconcileContext<'_>) -> Result<Self::Facts, Error> {
+        let Some(group) = self.observer.observe(key).map(|observation| observation.group()) else { return Ok(None) };
+        let content = self.contents.read(group.clone(), context.reader()).await?;
+        Ok(Some(Fetched { group, content }))
     }
 
-    fn plan(&self, key: &ObjectKey, fetched: Option<Fetched<S>>, input: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, fetched: Option<Self::Facts>, input: PlanInput) -> Actions {
         let Some(observation) = self.observer.observe(key) else {
             self.rejections.forget(key);
             return Actions::none();
         };
         let rejection = self.rejections.of(key, observation.binding.generation(), input.now);
         let scopes = self.view.scopes();
-        let fetched = fetched.filter(|fetched| fetched.group == observation.group());
+        let fetched = fetched.flatten().filter(|fetched| fetched.group == observation.group());
         let observed = Observed {
             rejection: rejection.as_ref().map(|rejection| rejection.answer.as_str()),
             ..observation.observed(fetched.as_ref().map(|fetched| fetched.content.snapshots()), &scopes)
         };
         let plan = plan(&observed, input.now);
         if plan.report.outcome == SyncOutcome::AwaitingContent {
-            // The binding has changed since the content was read.
-            return Actions::none().with_wake(Wake::At(input.now));
+            return Actions::needs_facts();
         }
         if rejection.is_none() && plan.writes.is_empty() {
             // The API server has accepted all Works.
@@ -143,15 +128,6 @@ impl<S: Scope> Controller for WorkGenerator<S> {
     }
 }
 
-impl<S: Scope> WorkGenerator<S> {
-    /// The snapshots whose content a plan would need.
-    fn missing_content(&self, key: &ObjectKey) -> Option<GroupId> {
-        let observation = self.observer.observe(key)?;
-        let scopes = self.view.scopes();
-        needs_content(&observation.observed(None, &scopes)).then(|| observation.group())
-    }
-}
-
 fn execute<S: Scope>(observation: &Observation<S>, plan: Plan) -> Actions {
     let mut actions = Actions::none();
     for planned in plan.writes {
@@ -160,8 +136,7 @@ fn execute<S: Scope>(observation: &Observation<S>, plan: Plan) -> Actions {
     if let Some(new) = plan.status {
         let mut updated = (*observation.binding).clone();
         updated.status = Some(new.status);
-        let write = Write::status(&*observation.binding, &updated);
-        actions.write(if new.deferrable { write.deferrable(STATUS_WINDOW) } else { write });
+        actions.write(Write::status(&*observation.binding, &updated).deferrable_for(new.defer));
     }
     actions.events.extend(plan.report.events.iter().map(|event| KubeEvent::about(&*observation.binding, event)));
     if let SyncOutcome::Failed(error) = &plan.report.outcome

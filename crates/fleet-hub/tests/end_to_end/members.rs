@@ -96,7 +96,7 @@ impl Controller for Agent {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), input: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, input: PlanInput) -> Actions {
         let Some(work) = self.works.get(key) else { return Actions::none() };
         let fares = (self.rule.lock())(&work);
         if fares == Fares::Silent {

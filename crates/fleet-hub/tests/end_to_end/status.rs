@@ -273,8 +273,12 @@ async fn placement_28_placements_say_how_scheduling_went() {
         world.conditions("named").await,
         [
             "ClusterResourcePlacementScheduled=True SchedulingPolicyFulfilled",
-            "ClusterResourcePlacementRolloutStarted=Unknown RolloutStartedUnknown"
-        ]
+            "ClusterResourcePlacementRolloutStarted=True RolloutStarted",
+            "ClusterResourcePlacementOverridden=True NoOverrideSpecified",
+            "ClusterResourcePlacementWorkSynchronized=True WorkSynchronized",
+            "ClusterResourcePlacementApplied=False ApplyFailed",
+        ],
+        "no agent applies anything"
     );
     running.stop().await;
 }

@@ -20,7 +20,6 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fleet_api::conditions::decode;
 use fleet_api::conditions::work::{WorkAvailable, WorkDiffReported};
@@ -49,10 +48,6 @@ use self::wire::Place;
 use crate::Caches;
 use crate::options::{ApplierOptions, MemberOptions};
 use crate::ownership::APPLIER;
-
-/// How long a status "applied, not available yet" may be deferred, so that an object that becomes available quickly
-/// costs one write instead of two.
-const INTERIM_WINDOW: Duration = Duration::from_secs(2);
 
 /// Turns the applier on when the member joins, and off when it leaves.
 pub(crate) struct Switch {
@@ -212,18 +207,10 @@ impl Processed {
     }
 }
 
-/// The result of observing a Work.
-#[derive(Default)]
+/// The result of applying or finalizing a Work.
 enum Reconciled {
-    #[default]
-    Nothing,
-    Gone,
     /// Its AppliedWork is being deleted; the deletion wakes the Work.
     AppliedWorkDeleting,
-    /// Another writer keeps changing its objects.
-    BackingOff {
-        until: Timestamp,
-    },
     Applied(Box<Run>),
     Finalizing(FinalizeProgress),
 }
@@ -231,44 +218,26 @@ enum Reconciled {
 impl Controller for Applier {
     const NAME: &'static str = APPLIER;
     type Key = ObjectKey;
-    type Facts = Reconciled;
+    /// `None` if the Work is gone.
+    type Facts = Option<Reconciled>;
 
-    async fn observe_with_writes(&self, key: &ObjectKey, context: &ReconcileContext<'_>) -> Result<Reconciled, Error> {
-        if !*self.applying.borrow() || self.works.is_unreadable(key) {
-            return Ok(Reconciled::Nothing);
-        }
-        let Some(work) = self.works.get(key) else { return Ok(Reconciled::Gone) };
-        let now = context.plan_input().now;
-        self.memory.lock().since.get_or_insert(now);
-        let backoff_until = self.memory.lock().backoff_until(key, work.generation(), now);
-        if let Some(until) = backoff_until.filter(|_| work.metadata.deletion_timestamp.is_none()) {
-            return Ok(Reconciled::BackingOff { until });
-        }
+    async fn fetch(&self, key: &ObjectKey, context: &ReconcileContext<'_>) -> Result<Option<Reconciled>, Error> {
+        let Some(work) = self.works.get(key) else { return Ok(None) };
         self.memory.lock().begin(key);
         if work.metadata.deletion_timestamp.is_some() {
-            return self.finalize(key, context).await.map(Reconciled::Finalizing);
+            return self.finalize(key, context).await.map(|progress| Some(Reconciled::Finalizing(progress)));
         }
-        Ok(self
-            .run(work, context)
-            .await?
-            .map_or(Reconciled::AppliedWorkDeleting, |run| Reconciled::Applied(Box::new(run))))
+        let run = self.run(work, context).await?;
+        Ok(Some(run.map_or(Reconciled::AppliedWorkDeleting, |run| Reconciled::Applied(Box::new(run)))))
     }
 
-    fn plan(&self, key: &ObjectKey, reconciled: Reconciled, input: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, reconciled: Option<Option<Reconciled>>, input: PlanInput) -> Actions {
         // The status of a plan that failed is not counted.
         drop(self.memory.lock().counted(key));
+        let Some(reconciled) = reconciled.flatten() else { return self.plan_to_apply(key, input.now) };
         match reconciled {
-            Reconciled::Nothing | Reconciled::AppliedWorkDeleting => {
+            Reconciled::AppliedWorkDeleting => {
                 self.memory.lock().leave(key);
-                Actions::none()
-            }
-            Reconciled::BackingOff { until } => {
-                let note = Some("backing off: another writer keeps changing its objects".to_owned());
-                Actions { note, ..Actions::none() }.with_wake(Wake::At(until))
-            }
-            Reconciled::Gone => {
-                self.memory.lock().forget(key);
-                self.update_watches();
                 Actions::none()
             }
             Reconciled::Finalizing(progress) => {
@@ -287,6 +256,26 @@ impl Controller for Applier {
 }
 
 impl Applier {
+    /// Whether the Work must be applied or finalized now.
+    fn plan_to_apply(&self, key: &ObjectKey, now: Timestamp) -> Actions {
+        if !*self.applying.borrow() || self.works.is_unreadable(key) {
+            self.memory.lock().leave(key);
+            return Actions::none();
+        }
+        let Some(work) = self.works.get(key) else {
+            self.memory.lock().forget(key);
+            self.update_watches();
+            return Actions::none();
+        };
+        self.memory.lock().since.get_or_insert(now);
+        let backoff_until = self.memory.lock().backoff_until(key, work.generation(), now);
+        if let Some(until) = backoff_until.filter(|_| work.metadata.deletion_timestamp.is_none()) {
+            let note = Some("backing off: another writer keeps changing its objects".to_owned());
+            return Actions { note, ..Actions::none() }.with_wake(Wake::At(until));
+        }
+        Actions::needs_facts()
+    }
+
     fn report(&self, key: &ObjectKey, run: &Run, now: Timestamp) -> Actions {
         let missed = self.memory.lock().end(key, learned(run), now);
         self.update_watches();
@@ -299,7 +288,7 @@ impl Applier {
         let stored = without_spec(&run.work);
         if new.is_news {
             let write = Write::status(&stored, &stored.clone().with_status(new.status.clone()));
-            actions.write(if new.is_interim { write.deferrable(INTERIM_WINDOW) } else { write });
+            actions.write(write.deferrable_for(new.defer));
         }
         let applied_work = run.applied_work.clone().with_status(applied_work_status(
             &run.results,

@@ -1,11 +1,14 @@
 //! The cache of a kind: an indexed, reduced copy of the server's objects, updated by the watch and by our own writes.
 //!
-//! `store` has the rules by which versions replace each other, `packed` the compact format, `kind` the declaration of a cache.
+//! `store` has the rules by which versions replace each other, `deferred` the statuses that are written later, `packed` the compact
+//! format, `kind` the declaration of a cache.
 
+mod deferred;
 mod kind;
 mod packed;
 mod store;
 
+pub(crate) use deferred::{DeferredStatus, NotDeferred, Owner, PendingStatus, Signal};
 pub use kind::Kind;
 pub(crate) use kind::Selection;
 pub(crate) use store::{Change, KnownRevision, Origin};
@@ -16,8 +19,11 @@ use std::panic;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::error::panic_text;
 use crate::flag::Flag;
@@ -30,8 +36,8 @@ use kind::Index;
 use store::{Readable, Store, Version};
 
 /// An object that can be held in a cache.
-pub trait Cached: kube::Resource + DeserializeOwned + Clone + Debug + Send + Sync + 'static {}
-impl<K: kube::Resource + DeserializeOwned + Clone + Debug + Send + Sync + 'static> Cached for K {}
+pub trait Cached: kube::Resource + DeserializeOwned + Serialize + Clone + Debug + Send + Sync + 'static {}
+impl<K: kube::Resource + DeserializeOwned + Serialize + Clone + Debug + Send + Sync + 'static> Cached for K {}
 
 /// The format of cached objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -107,6 +113,8 @@ struct Shared<K> {
     store: RwLock<Store<K>>,
     subscribers: RwLock<Vec<Subscriber<K>>>,
     synced: Flag,
+    /// Notified after every change and every progress of the watch.
+    changed: Notify,
     metrics: Metrics,
 }
 
@@ -136,6 +144,7 @@ impl<K: Cached> Cache<K> {
             store: RwLock::new(store),
             subscribers: RwLock::default(),
             synced: Flag::default(),
+            changed: Notify::new(),
             metrics,
         };
         Self { shared: Arc::new(shared) }
@@ -144,6 +153,11 @@ impl<K: Cached> Cache<K> {
     /// The newest known version, including our own writes.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.shared.store.read().get(key)
+    }
+
+    /// The newest version that the server is known to have. `get` differs from it while a status write is deferred.
+    pub fn stored(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.shared.store.read().stored(key)
     }
 
     /// All objects, ordered by key.
@@ -202,6 +216,21 @@ impl<K: Cached> Cache<K> {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
+    /// Resolves after the next change.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.shared.changed.notified()
+    }
+
+    /// The revision of an object that the cache holds, decodable or not.
+    pub(crate) fn revision(&self, key: &ObjectKey) -> Option<Revision> {
+        self.shared.store.read().known(key).object()
+    }
+
+    /// Whether the cache does not hold this object, by `Kind::ignoring`.
+    pub(crate) fn is_ignored(&self, object: &Value) -> bool {
+        self.shared.ignored.is_some_and(|is_ignored| is_ignored(object))
+    }
+
     pub(crate) fn cluster(&self) -> ClusterId {
         self.shared.cluster
     }
@@ -232,7 +261,7 @@ impl<K: Cached> Cache<K> {
     /// Stores a version of an object. A known version, such as our own write when the watch delivers it, is not decoded again.
     pub(crate) fn put(&self, object: &mut Value, origin: Origin) {
         let Some(version) = Version::of(object) else { return };
-        if self.shared.ignored.is_some_and(|is_ignored| is_ignored(object)) {
+        if self.is_ignored(object) {
             let (kind, key) = (&self.shared.kind, version.key());
             tracing::warn!(%kind, %key, "ignoring object: its kind is not served in this namespace");
             return;
@@ -241,15 +270,42 @@ impl<K: Cached> Cache<K> {
             return;
         }
         let read = self.decode(object);
-        let change = self.shared.store.write().put(version, object, read, origin);
+        self.update(|store| store.put(version, object, read, origin));
+    }
+
+    /// Changes the store, then calls subscribers and the owners of deferred statuses that were dropped. The store must not be
+    /// locked for that, because triggers read caches.
+    fn update(&self, change: impl FnOnce(&mut Store<K>) -> Change<K>) {
+        let (change, dropped) = {
+            let mut store = self.shared.store.write();
+            let change = change(&mut store);
+            (change, store.take_dropped())
+        };
         self.publish(change);
+        dropped.iter().for_each(|owner| owner(Signal::Dropped));
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Shows a status to readers until it is written. `version` is the stored version that it was computed from.
+    pub(crate) fn defer(&self, key: &ObjectKey, version: Option<&str>, new: DeferredStatus) -> Result<(), NotDeferred> {
+        let change = self.shared.store.write().defer(key, version, new)?;
+        self.publish(change);
+        Ok(())
+    }
+
+    /// Shows the stored status again.
+    pub(crate) fn drop_deferred(&self, key: &ObjectKey) {
+        self.update(|store| store.drop_deferred(key));
+    }
+
+    pub(crate) fn pending_status(&self, key: &ObjectKey) -> Option<PendingStatus> {
+        self.shared.store.read().pending_status(key)
     }
 
     /// Stores that a version could not be decoded; `identity` has its name and version.
     pub(crate) fn put_unreadable(&self, identity: &Value, problem: String, origin: Origin) {
         let Some(version) = Version::of(identity) else { return };
-        let change = self.shared.store.write().put(version, identity, Err(problem), origin);
-        self.publish(change);
+        self.update(|store| store.put(version, identity, Err(problem), origin));
     }
 
     /// An object that makes our own code panic counts as unreadable; it must not end the watch.
@@ -275,14 +331,12 @@ impl<K: Cached> Cache<K> {
 
     /// The watch delivered the deletion of this object.
     pub(crate) fn remove(&self, object: &Value) {
-        let change = self.shared.store.write().remove(object);
-        self.publish(change);
+        self.update(|store| store.remove(object));
     }
 
     /// We deleted this object ourselves.
     pub(crate) fn deleted_by_us(&self, key: &ObjectKey, uid: Option<&str>) {
-        let change = self.shared.store.write().deleted_by_us(key, uid);
-        self.publish(change);
+        self.update(|store| store.deleted_by_us(key, uid));
     }
 
     pub(crate) fn before_list(&self) {
@@ -305,9 +359,7 @@ impl<K: Cached> Cache<K> {
 
     /// Whether the object in a response is older than what was known before the request.
     pub(crate) fn shows_restore(&self, known: KnownRevision, response: &Value) -> bool {
-        let is_cached = |key: &ObjectKey| {
-            !self.shared.ignored.is_some_and(|is_ignored| is_ignored(response)) && !self.is_unreadable(key)
-        };
+        let is_cached = |key: &ObjectKey| !self.is_ignored(response) && !self.is_unreadable(key);
         known.is_after(Revision::of_value(response)) && ObjectKey::of_value(response).as_ref().is_some_and(is_cached)
     }
 
@@ -316,6 +368,7 @@ impl<K: Cached> Cache<K> {
         for change in changes {
             self.publish(change);
         }
+        self.shared.changed.notify_waiters();
         self.shared.synced.set(true);
     }
 
@@ -329,7 +382,6 @@ impl<K: Cached> Cache<K> {
         self.shared.store.write().advance_to(revision);
     }
 
-    /// Calls subscribers. The store must not be locked, because triggers read caches.
     fn publish(&self, change: Change<K>) {
         match change {
             Change::None => {}
@@ -371,6 +423,9 @@ pub(crate) trait AnyCache: Send + Sync {
     fn put_unreadable(&self, identity: &Value, problem: String, origin: Origin);
     fn remove(&self, object: &Value);
     fn deleted_by_us(&self, key: &ObjectKey, uid: Option<&str>);
+    fn defer(&self, key: &ObjectKey, version: Option<&str>, new: DeferredStatus) -> Result<(), NotDeferred>;
+    fn drop_deferred(&self, key: &ObjectKey);
+    fn pending_status(&self, key: &ObjectKey) -> Option<PendingStatus>;
     fn before_list(&self);
     fn begin_list(&self, revision: Revision) -> bool;
     fn known(&self, key: &ObjectKey) -> KnownRevision;
@@ -402,6 +457,15 @@ impl<K: Cached> AnyCache for Cache<K> {
     }
     fn deleted_by_us(&self, key: &ObjectKey, uid: Option<&str>) {
         Cache::deleted_by_us(self, key, uid);
+    }
+    fn defer(&self, key: &ObjectKey, version: Option<&str>, new: DeferredStatus) -> Result<(), NotDeferred> {
+        Cache::defer(self, key, version, new)
+    }
+    fn drop_deferred(&self, key: &ObjectKey) {
+        Cache::drop_deferred(self, key);
+    }
+    fn pending_status(&self, key: &ObjectKey) -> Option<PendingStatus> {
+        Cache::pending_status(self, key)
     }
     fn unsubscribe_all(&self) {
         Cache::unsubscribe_all(self);

@@ -3,12 +3,16 @@
 //! Versions from lists, the watch and our own writes may arrive in any order; the highest revision wins. An object that we
 //! deleted stays deleted (a tombstone) until the watch delivers the deletion. A version that cannot be decoded keeps the last good
 //! one. Only a list can show that the server was restored to an older state; then the list replaces everything.
+//!
+//! An entry may have a deferred status, which readers see before the server has it. It is kept while the stored status that it
+//! was computed from is unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::deferred::{Deferred, DeferredStatus, NotDeferred, Owner, PendingStatus, status_of};
 use super::kind::Index;
 use super::packed::{Packed, Packer};
 use super::{CacheFormat, Cached};
@@ -96,6 +100,10 @@ pub(crate) struct KnownRevision {
 }
 
 impl KnownRevision {
+    pub(crate) fn object(self) -> Option<Revision> {
+        self.object
+    }
+
     /// Whether a later response with this revision is older than what was known: the server was restored.
     pub(crate) fn is_after(self, response: Revision) -> bool {
         // An unknown object cannot have existed before the revision that the watch had reached.
@@ -120,11 +128,21 @@ pub(crate) struct Store<K> {
     newest_before_list: Revision,
     listing: Option<Listing>,
     empty_name: Arc<str>,
+    /// The owners of deferred statuses that were dropped because another client changed the stored status.
+    dropped: Vec<Owner>,
 }
 
 struct Entry<K> {
     revision: Revision,
+    /// With the deferred status, if there is one.
     content: Content<K>,
+    deferred: Option<Box<Deferred<K>>>,
+}
+
+/// An entry that was removed from the store.
+struct Taken<K> {
+    object: Arc<K>,
+    deferred: Option<Box<Deferred<K>>>,
 }
 
 enum Content<K> {
@@ -163,6 +181,7 @@ impl<K: Cached> Store<K> {
             newest_before_list: Revision::default(),
             listing: None,
             empty_name: Arc::from(""),
+            dropped: Vec::new(),
         }
     }
 
@@ -192,13 +211,20 @@ impl<K: Cached> Store<K> {
         }
         let Version { key, revision, uid } = version;
         match read {
-            Ok(Readable { object, index_values }) => {
+            Ok(read) => {
                 self.unreadable.remove(&key);
-                let old = self.take(&key);
-                self.insert(key.clone(), revision, &object, index_values, value);
+                let (old, deferred) = self.take(&key).map(|taken| (taken.object, taken.deferred)).unzip();
+                let is_replaced = old.as_ref().is_some_and(|old| old.meta().uid != uid);
+                let deferred = deferred.flatten().filter(|_| !is_replaced);
+                let new = match deferred.and_then(|deferred| self.rebase(deferred, &read.object, value)) {
+                    Some((deferred, value, overlaid)) => {
+                        self.insert(key.clone(), revision, overlaid, &value, Some(deferred))
+                    }
+                    None => self.insert(key.clone(), revision, read, value, None),
+                };
                 match old {
-                    Some(old) if old.meta().uid != uid => Change::Replaced { key, old, new: object },
-                    old => Change::Changed { key, old, new: Some(object) },
+                    Some(old) if is_replaced => Change::Replaced { key, old, new },
+                    old => Change::Changed { key, old, new: Some(new) },
                 }
             }
             Err(problem) => {
@@ -240,7 +266,80 @@ impl<K: Cached> Store<K> {
     }
 
     fn gone(&mut self, key: ObjectKey) -> Change<K> {
-        Change::Changed { old: self.take(&key), new: None, key }
+        Change::Changed { old: self.take(&key).map(|taken| taken.object), new: None, key }
+    }
+
+    /// Shows `new` to readers as the status of an object until it is written. `version` is the stored version that it was computed
+    /// from.
+    pub(crate) fn defer(
+        &mut self,
+        key: &ObjectKey,
+        version: Option<&str>,
+        new: DeferredStatus,
+    ) -> Result<Change<K>, NotDeferred> {
+        let stored = self.stored(key).ok_or(NotDeferred::NotCached)?;
+        if stored.meta().resource_version.as_deref() != version {
+            return Err(NotDeferred::Outdated);
+        }
+        let base = status_of(&*stored).map_err(|_| NotDeferred::NotCached)?;
+        if base == new.status {
+            return Ok(self.drop_deferred(key));
+        }
+        let mut value = serde_json::to_value(&*stored).map_err(|_| NotDeferred::NotCached)?;
+        value["status"] = new.status.clone();
+        let read = Readable::new(&value, &self.indexes).map_err(|_| NotDeferred::NotCached)?;
+        let revision = self.entries.get(key).map(|entry| entry.revision).unwrap_or_default();
+        let old = self.take(key).map(|taken| taken.object);
+        let deferred = Deferred { stored, base, new };
+        let new = self.insert(key.clone(), revision, read, &value, Some(Box::new(deferred)));
+        Ok(Change::Changed { key: key.clone(), old, new: Some(new) })
+    }
+
+    /// Shows the stored status again.
+    pub(crate) fn drop_deferred(&mut self, key: &ObjectKey) -> Change<K> {
+        let Some(revision) = self.entries.get(key).filter(|entry| entry.deferred.is_some()).map(|entry| entry.revision)
+        else {
+            return Change::None;
+        };
+        let Some(Taken { object, deferred: Some(deferred) }) = self.take(key) else { return Change::None };
+        let Ok(value) = serde_json::to_value(&*deferred.stored) else { return Change::None };
+        let index_values = self.indexes.iter().map(|index| (index.keys)(&deferred.stored)).collect();
+        let read = Readable { object: deferred.stored, index_values };
+        let new = self.insert(key.clone(), revision, read, &value, None);
+        Change::Changed { key: key.clone(), old: Some(object), new: Some(new) }
+    }
+
+    /// The deferred status of an object, unless the newest version of the object cannot be decoded.
+    pub(crate) fn pending_status(&self, key: &ObjectKey) -> Option<PendingStatus> {
+        let deferred = self.entries.get(key)?.deferred.as_ref().filter(|_| !self.is_unreadable(key))?;
+        let version = deferred.stored.meta().resource_version.clone();
+        Some(PendingStatus { old: deferred.base.clone(), new: deferred.new.clone(), version })
+    }
+
+    /// The owners of deferred statuses that were dropped since the last call.
+    pub(crate) fn take_dropped(&mut self) -> Vec<Owner> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// The object that readers see: a new stored version with the deferred status. `None` if the stored status has changed.
+    fn rebase(
+        &mut self,
+        mut deferred: Box<Deferred<K>>,
+        stored: &Arc<K>,
+        value: &Value,
+    ) -> Option<(Box<Deferred<K>>, Value, Readable<K>)> {
+        let status = status_of(&**stored).ok()?;
+        if status != deferred.base {
+            if status != deferred.new.status {
+                self.dropped.push(deferred.new.owner);
+            }
+            return None;
+        }
+        let mut value = value.clone();
+        value["status"] = deferred.new.status.clone();
+        let read = Readable::new(&value, &self.indexes).ok()?;
+        deferred.stored = stored.clone();
+        Some((deferred, value, read))
     }
 
     /// Called before a list is requested; it will be at least as new as everything that is known now.
@@ -323,10 +422,10 @@ impl<K: Cached> Store<K> {
         &mut self,
         mut key: ObjectKey,
         revision: Revision,
-        object: &Arc<K>,
-        index_values: Vec<Vec<String>>,
+        Readable { object, index_values }: Readable<K>,
         value: &Value,
-    ) {
+        deferred: Option<Box<Deferred<K>>>,
+    ) -> Arc<K> {
         self.share_namespace(&mut key);
         self.newest = self.newest.max(revision);
         for (keys, values) in self.keys_by_value.iter_mut().zip(index_values) {
@@ -345,7 +444,8 @@ impl<K: Cached> Store<K> {
             }
             None => Content::Parsed(object.clone()),
         };
-        self.entries.insert(key, Entry { revision, content });
+        self.entries.insert(key, Entry { revision, content, deferred });
+        object
     }
 
     /// Shares the string of the namespace with the other objects of that namespace.
@@ -359,7 +459,7 @@ impl<K: Cached> Store<K> {
     }
 
     /// Removes an entry and its index entries.
-    fn take(&mut self, key: &ObjectKey) -> Option<Arc<K>> {
+    fn take(&mut self, key: &ObjectKey) -> Option<Taken<K>> {
         let entry = self.entries.remove(key)?;
         let object = open(self.packer.as_ref(), &entry.content)?;
         for (index, keys_by_value) in self.indexes.iter().zip(&mut self.keys_by_value) {
@@ -375,7 +475,7 @@ impl<K: Cached> Store<K> {
         if let (Some(packer), Content::Packed(packed)) = (&mut self.packer, entry.content) {
             packer.release(&packed);
         }
-        Some(object)
+        Some(Taken { object, deferred: entry.deferred })
     }
 
     fn uid_of(&self, key: &ObjectKey) -> Option<String> {
@@ -384,6 +484,14 @@ impl<K: Cached> Store<K> {
 
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         open(self.packer.as_ref(), &self.entries.get(key)?.content)
+    }
+
+    /// The version that the server has, without a deferred status.
+    pub(crate) fn stored(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        match &self.entries.get(key)?.deferred {
+            Some(deferred) => Some(deferred.stored.clone()),
+            None => self.get(key),
+        }
     }
 
     pub(crate) fn list(&self) -> Vec<Arc<K>> {

@@ -11,7 +11,7 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap()
 }
 
-/// Commands: `change k`, `batch k due-ms`, `initial k`, `take`, `ok k [wake at ms]`, `defer k since-ms wake-ms`, `fail k`, `conflict k`,
+/// Commands: `change k`, `batch k due-ms`, `initial k`, `take`, `ok k [wake at ms]`, `flush k`, `flushed k`, `fail k`, `conflict k`,
 /// `cancel k`, `at ms`. Prints the result of each `take`, and what is due next at the end.
 fn check(commands: &str, expected: Expect) {
     let mut queue = Queue::default();
@@ -26,22 +26,14 @@ fn check(commands: &str, expected: Expect) {
             "change" => queue.enqueue(words[1].to_owned(), Reason::Change, at(now)),
             "batch" => queue.enqueue_by(words[1].to_owned(), at(number(2).unwrap())),
             "initial" => queue.enqueue(words[1].to_owned(), Reason::Initial, at(now)),
-            "ok" => done(&mut queue, Done::Settled { wake: number(2).map(at), deferred_since: None }),
-            "defer" => {
-                done(&mut queue, Done::Settled { wake: number(3).map(at), deferred_since: number(2).map(at) });
-            }
+            "ok" => done(&mut queue, Done::Settled { wake: number(2).map(at) }),
+            "flush" => out.push(format!("flush {}", queue.take_idle(&words[1].to_owned(), at(now)))),
+            "flushed" => done(&mut queue, Done::Flushed),
             "fail" => done(&mut queue, Done::Failed),
             "conflict" => done(&mut queue, Done::Conflict),
             "cancel" => done(&mut queue, Done::Cancelled),
             "take" => out.push(queue.take(at(now)).map_or("-".to_owned(), |taken| {
-                let deferred = taken.deferred_since.map(|since| format!(" deferred since {}", since.as_millisecond()));
-                format!(
-                    "{} {} +{}{}",
-                    taken.key,
-                    taken.reason.label(),
-                    now - taken.since.as_millisecond(),
-                    deferred.unwrap_or_default()
-                )
+                format!("{} {} +{}", taken.key, taken.reason.label(), now - taken.since.as_millisecond())
             })),
             other => panic!("no such command: {other}"),
         }
@@ -60,12 +52,6 @@ fn a_clock_that_is_set_back_fires_all_timers_and_a_correction_does_not() {
     check(
         "at 5000; change a; take; ok a 9000; at 4500; take; at 9000; take",
         expect!["a change +0; -; a wake +0; due nothing, 0 waiting, busy"],
-    );
-    check(
-        "at 5000; change a; take; defer a 5000 6000; at 1000; take; defer a 1000 2000; at 2000; take",
-        expect![
-            "a change +0; a wake +0 deferred since 1000; a wake +0 deferred since 1000; due nothing, 0 waiting, busy"
-        ],
     );
 }
 
@@ -211,10 +197,18 @@ fn a_cancelled_key_returns_to_its_position() {
 }
 
 #[test]
-fn deferred_writes_are_remembered_until_they_are_sent() {
+fn a_flush_takes_a_key_only_if_it_is_idle_and_keeps_its_timer() {
     check(
-        "change a; take; defer a 0 200; at 50; change a; take; defer a 0 200; at 200; take; ok a",
-        expect!["a change +0; a change +0 deferred since 0; a wake +0 deferred since 0; due nothing, 0 waiting, idle"],
+        "change a; take; flush a; ok a 500; flush a; at 500; take; flushed a; take; ok a",
+        expect!["a change +0; flush false; flush true; -; a wake +0; due nothing, 0 waiting, idle"],
+    );
+    check(
+        "change a; flush a; take; ok a; flush a; change a; flushed a; take",
+        expect!["flush false; a change +0; flush true; a change +0; due nothing, 0 waiting, busy"],
+    );
+    check(
+        "flush a; batch a 100; flushed a; at 100; take; ok a; flush a; fail a",
+        expect!["flush true; a change +0; flush true; due 200, 0 waiting, idle"],
     );
 }
 
@@ -245,8 +239,8 @@ fn is_backing_off(queue: &Queue<u8>, key: u8) -> bool {
 
 fn done_of(how: u8, wake: u16, now: i64) -> Done {
     match how {
-        0 => Done::Settled { wake: None, deferred_since: None },
-        1 => Done::Settled { wake: Some(at(now + i64::from(wake))), deferred_since: Some(at(now)) },
+        0 => Done::Settled { wake: None },
+        1 => Done::Settled { wake: Some(at(now + i64::from(wake))) },
         2 => Done::Failed,
         3 => Done::Conflict,
         _ => Done::Cancelled,
@@ -303,13 +297,13 @@ proptest! {
             }
         }
         for key in std::mem::take(&mut in_flight) {
-            queue.done(&key, Done::Settled { wake: None, deferred_since: None }, at(now));
+            queue.done(&key, Done::Settled { wake: None }, at(now));
         }
         now += 3_600_000;
         while let Some(taken) = queue.take(at(now)) {
             owed.remove(&taken.key);
             batched.remove(&taken.key);
-            queue.done(&taken.key, Done::Settled { wake: None, deferred_since: None }, at(now));
+            queue.done(&taken.key, Done::Settled { wake: None }, at(now));
         }
         prop_assert!(owed.is_empty() && batched.is_empty(), "never reconciled: {owed:?} {batched:?}");
         prop_assert!(queue.is_idle() && queue.next_due().is_none() && queue.keys.is_empty(), "{queue:?}");

@@ -22,7 +22,7 @@ impl Controller for Reaper {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, _: PlanInput) -> Actions {
         let child = self.children.get(key);
         let dying = child.as_ref().map(|child| child.metadata.deletion_timestamp.is_some());
         self.plans.lock().push(format!("{}: {dying:?}", key.name()));
@@ -71,7 +71,7 @@ impl Controller for Releaser {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, _: PlanInput) -> Actions {
         let child = self.children.get(key);
         self.plans.lock().push(format!("{}: {}", key.name(), child.is_some()));
         let Some(child) = child.filter(|child| child.metadata.deletion_timestamp.is_some()) else {
@@ -118,7 +118,7 @@ impl Controller for Tester {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, _: PlanInput) -> Actions {
         let data = self.parents.get(key).and_then(|parent| parent.data.clone()).unwrap_or_default();
         let name = if data.get("count").is_some_and(|count| count == "1") { "Not a name" } else { "good" };
         Actions::none().with(Write::create(&child_of(name, 0)).report_rejection())

@@ -6,13 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fleet_runtime::{
-    Actions, Cache, ClusterId, Controller, Error, Grant, Kind, KindId, KubeEvent, ObjectKey, Ownership, PatchFormat,
-    PlanInput, Reader, ReconcileResult, Regarding, Runtime, SHUTDOWN_GRACE, Triggers, Wake, Write, WriteResult,
+    Actions, Cache, ClusterId, Controller, Error, Grant, Kind, KindId, ObjectKey, Ownership, PatchFormat, PlanInput,
+    ReconcileContext, ReconcileResult, Runtime, SHUTDOWN_GRACE, Triggers, Wake, Write, WriteResult,
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Event as StoredEvent};
-use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, PostParams};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -75,7 +74,7 @@ impl Controller for Hourly {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, _: &ObjectKey, (): (), input: PlanInput) -> Actions {
+    fn plan(&self, _: &ObjectKey, _: Option<()>, input: PlanInput) -> Actions {
         let mut planned = self.0.lock();
         planned.push(input.now);
         let next = input.now + Duration::from_hours(1);
@@ -105,16 +104,15 @@ impl Controller for Slow {
     type Key = ObjectKey;
     type Facts = ();
 
-    async fn fetch(&self, key: &ObjectKey, _: &Reader) -> Result<(), Error> {
-        if key.name() == "slow" {
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        }
+    async fn fetch(&self, key: &ObjectKey, _: &ReconcileContext<'_>) -> Result<(), Error> {
+        assert_eq!(key.name(), "slow");
+        tokio::time::sleep(Duration::from_secs(5)).await;
         Ok(())
     }
 
-    fn plan(&self, key: &ObjectKey, (): (), input: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, facts: Option<()>, input: PlanInput) -> Actions {
         if key.name() == "slow" {
-            return Actions::none();
+            return facts.map_or_else(Actions::needs_facts, |()| Actions::none());
         }
         let mut planned = self.0.lock();
         planned.push(input.now);
@@ -142,81 +140,6 @@ async fn a_wake_up_without_a_free_worker_does_not_spin() {
     running.stop().await;
 }
 
-/// Copies the data of a parent to its child, by a write that may be deferred.
-struct Copier {
-    parents: Cache<ConfigMap>,
-    children: Cache<ConfigMap>,
-    window: Option<Duration>,
-}
-
-impl Controller for Copier {
-    const NAME: &'static str = "copier";
-    type Key = ObjectKey;
-    type Facts = ();
-
-    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
-        let Some(parent) = self.parents.get(key) else { return Actions::none() };
-        let Some(child) = self.children.get(&ObjectKey::namespaced(CHILDREN, key.name())) else {
-            return Actions::none();
-        };
-        let mut new = (*child).clone();
-        new.data.clone_from(&parent.data);
-        let write = Write::change(&*child, &new);
-        if write.is_nothing() {
-            return Actions::none();
-        }
-        let event = KubeEvent {
-            regarding: Regarding::of(&*child),
-            component: Self::NAME,
-            warning: false,
-            reason: "Copied",
-            message: format!("{:?}", parent.data),
-        };
-        let actions = Actions { events: vec![event], ..Actions::none() };
-        actions.with(match self.window {
-            Some(window) => write.deferrable(window),
-            None => write,
-        })
-    }
-}
-
-fn copier(server: &TestServer, window: Option<Duration>) -> Runtime {
-    let mut runtime = Runtime::new(server.client(), server.options());
-    let parents = runtime.cache(Kind::new().in_namespace(PARENTS));
-    let children = runtime.cache(Kind::new().in_namespace(CHILDREN));
-    let triggers = Triggers::new().on(&parents, |event| [event.key()]).reads(&children);
-    runtime.controller(Copier { parents, children, window }, triggers, 1);
-    runtime
-}
-
-#[tokio::test(start_paused = true)]
-async fn deferred_writes_are_coalesced_for_at_most_their_window() {
-    for (window, expected) in [(None, 20), (Some(Duration::from_millis(200)), 5)] {
-        let server = TestServer::new().await;
-        server.put_parent("a", 0).await;
-        let mut child = child_of("a", 0);
-        child.metadata.name = Some("a".into());
-        child.data = Some(BTreeMap::from([("count".into(), "0".into())]));
-        server.children().create(&PostParams::default(), &child).await.unwrap();
-        let running = start(copier(&server, window));
-        running.settled().await;
-        let begun = running.metrics.writes();
-        // A change every 50 ms for a second: every fourth meets the end of a window of 200 ms.
-        for step in 1..=20 {
-            server.put_parent("a", step).await;
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let stored = server.children().get("a").await.unwrap();
-        assert_eq!(stored.data.unwrap()["count"], "20", "the last state is written");
-        assert_eq!(running.metrics.writes() - begun, expected, "{window:?}");
-        let events: Api<StoredEvent> = Api::namespaced(server.client(), CHILDREN);
-        let published = events.list(&ListParams::default()).await.unwrap().items.len();
-        assert_eq!(published as u64, expected, "{window:?}: one event per write");
-        running.stop().await;
-    }
-}
-
 /// Changes an object twice in one plan, followed by one `best_effort` write that fails and one that succeeds.
 struct Several {
     children: Cache<ConfigMap>,
@@ -234,7 +157,7 @@ impl Controller for Several {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, _: PlanInput) -> Actions {
         let Some(child) = self.children.get(key) else { return Actions::none() };
         if child.data.is_some() {
             return Actions::none();
@@ -306,7 +229,8 @@ impl Controller for Fetcher {
     type Key = ObjectKey;
     type Facts = Vec<String>;
 
-    async fn fetch(&self, key: &ObjectKey, reader: &Reader) -> Result<Vec<String>, Error> {
+    async fn fetch(&self, key: &ObjectKey, context: &ReconcileContext<'_>) -> Result<Vec<String>, Error> {
+        let reader = context.reader();
         let kind = KindId::of::<ConfigMap>();
         let one = reader.get_as::<ConfigMap>(key).await?.map_or("none".to_owned(), |map| map.metadata.name.unwrap());
         let none = reader.get(&kind, &ObjectKey::namespaced(PARENTS, "missing")).await?.is_none();
@@ -316,14 +240,15 @@ impl Controller for Fetcher {
         Ok(vec![one, none.to_string(), listed.to_string(), refused.class().to_owned()])
     }
 
-    fn plan(&self, _: &ObjectKey, facts: Vec<String>, _: PlanInput) -> Actions {
+    fn plan(&self, _: &ObjectKey, facts: Option<Vec<String>>, _: PlanInput) -> Actions {
+        let Some(facts) = facts else { return Actions::needs_facts() };
         *self.0.lock() = facts;
         Actions::none()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn facts_are_fetched_before_the_plan() {
+async fn facts_are_fetched_when_a_plan_needs_them() {
     let server = TestServer::new().await;
     server.put_parent("a", 0).await;
     for number in 0..1203 {
@@ -369,7 +294,7 @@ impl Controller for Across {
     const NAME: &'static str = "across";
     type Key = ObjectKey;
     type Facts = ();
-    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, _: PlanInput) -> Actions {
         let child = child_of(key.name(), 0);
         if self.parents.get(key).is_none() || self.children.get(&ObjectKey::of(&child)).is_some() {
             return Actions::none();

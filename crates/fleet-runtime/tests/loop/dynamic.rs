@@ -26,7 +26,7 @@ impl Controller for Notes {
     type Key = String;
     type Facts = ();
 
-    fn plan(&self, key: &String, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, key: &String, _: Option<()>, _: PlanInput) -> Actions {
         self.0.lock().push(key.clone());
         Actions::none()
     }
@@ -180,7 +180,7 @@ impl Controller for Announcer {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, _: PlanInput) -> Actions {
         let Some(parent) = self.0.get(key) else { return Actions::none() };
         let event = KubeEvent {
             regarding: Regarding::of(&*parent),

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fleet_runtime::{
-    Actions, ClusterId, Controller, Error, KindId, ObjectKey, PlanInput, Reader, ReconcileResult, Runtime, Triggers,
+    Actions, ClusterId, Controller, Error, KindId, ObjectKey, PlanInput, ReconcileContext, ReconcileResult, Runtime,
+    Triggers,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
@@ -369,12 +370,13 @@ impl Controller for Lister {
     type Key = ObjectKey;
     type Facts = usize;
 
-    async fn fetch(&self, _: &ObjectKey, reader: &Reader) -> Result<usize, Error> {
-        let listed = reader.list(&KindId::of::<ConfigMap>(), Some(CHILDREN), Some("parent=a")).await?;
+    async fn fetch(&self, _: &ObjectKey, context: &ReconcileContext<'_>) -> Result<usize, Error> {
+        let listed = context.reader().list(&KindId::of::<ConfigMap>(), Some(CHILDREN), Some("parent=a")).await?;
         Ok(listed.len())
     }
 
-    fn plan(&self, _: &ObjectKey, listed: usize, _: PlanInput) -> Actions {
+    fn plan(&self, _: &ObjectKey, listed: Option<usize>, _: PlanInput) -> Actions {
+        let Some(listed) = listed else { return Actions::needs_facts() };
         self.0.lock().push(listed);
         Actions::none()
     }

@@ -20,7 +20,7 @@ use fleet_runtime::{
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -185,14 +185,14 @@ pub(crate) async fn until(what: &str, mut reached: impl FnMut() -> bool) {
 }
 
 /// A ConfigMap whose optional `data.count` is a number.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Parent {
     pub(crate) metadata: ObjectMeta,
     #[serde(default)]
     pub(crate) data: ParentData,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct ParentData {
     #[serde(default, deserialize_with = "number")]
     pub(crate) count: usize,
@@ -241,7 +241,7 @@ impl Controller for ChildController {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, _: PlanInput) -> Actions {
         self.plans.fetch_add(1, Ordering::Relaxed);
         assert_ne!(key.name(), PANICKING, "boom");
         let wanted = self.parents.get(key).map_or(0, |parent| parent.data.count);

@@ -4,7 +4,9 @@
 
 mod answers;
 mod basics;
+mod confirm;
 mod deep;
+mod deferral;
 mod dynamic;
 mod faults;
 mod faulty_client;
@@ -12,4 +14,3 @@ mod fixture;
 mod leader;
 mod restart;
 mod restore;
-mod shutdown;

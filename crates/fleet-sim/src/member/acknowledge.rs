@@ -35,7 +35,7 @@ impl Controller for Acknowledge {
     type Key = ObjectKey;
     type Facts = ();
 
-    fn plan(&self, key: &ObjectKey, (): (), input: PlanInput) -> Actions {
+    fn plan(&self, key: &ObjectKey, _: Option<()>, input: PlanInput) -> Actions {
         let Some(work) = self.works.get(key).filter(|_| *self.applying.borrow()) else { return Actions::none() };
         if work.metadata.deletion_timestamp.is_some() {
             return Actions::none().with(Write::change(&*work, &without_finalizer(&work)));

@@ -84,7 +84,7 @@ impl Controller for Wait {
     type Key = &'static str;
     type Facts = ();
 
-    fn plan(&self, _: &&'static str, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, _: &&'static str, _: Option<()>, _: PlanInput) -> Actions {
         let definitions = self.definitions.list();
         let served = |kind: &&KindId| definitions.iter().any(|definition| serves(definition, kind));
         let missing: Vec<String> = self.needed.iter().filter(|kind| !served(kind)).map(described).collect();

@@ -28,7 +28,7 @@ impl Controller for TokenRefresher {
     /// Expiry of the token in the file.
     type Facts = Timestamp;
 
-    async fn observe_with_writes(&self, _: &&'static str, context: &ReconcileContext<'_>) -> Result<Timestamp, Error> {
+    async fn fetch(&self, _: &&'static str, context: &ReconcileContext<'_>) -> Result<Timestamp, Error> {
         let fetched = tokio::time::timeout(FETCH_TIMEOUT, retry_with_backoff(|| self.source.token(context))).await;
         let token = fetched.map_err(|_| Error::Other(format!("no token within {} s", FETCH_TIMEOUT.as_secs())))??;
         let written = token
@@ -40,7 +40,8 @@ impl Controller for TokenRefresher {
         Ok(token.expires)
     }
 
-    fn plan(&self, _: &&'static str, expires: Timestamp, input: PlanInput) -> Actions {
+    fn plan(&self, _: &&'static str, expires: Option<Timestamp>, input: PlanInput) -> Actions {
+        let Some(expires) = expires else { return Actions::needs_facts() };
         Actions::none().with_wake(Wake::At(refresh_at(expires, input.now)))
     }
 }

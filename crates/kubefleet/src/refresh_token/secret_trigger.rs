@@ -16,7 +16,7 @@ impl Controller for SecretTrigger {
     type Key = &'static str;
     type Facts = ();
 
-    fn plan(&self, _: &&'static str, (): (), _: PlanInput) -> Actions {
+    fn plan(&self, _: &&'static str, _: Option<()>, _: PlanInput) -> Actions {
         self.refresher.enqueue(TOKEN);
         Actions::none()
     }

@@ -63,7 +63,7 @@ fn applied_and_available_are_counted() {
             })
             .collect();
         let new = status(&work(2, &[], None, &[]), &results, 5);
-        (conditions(&said(&new)["conditions"]).join(", "), new.is_interim)
+        (conditions(&said(&new)["conditions"]).join(", "), new.defer.is_some())
     };
     assert_eq!(all(&[]), ("Applied True AllManifestsApplied, Available True AllManifestsAvailable".into(), false));
     assert_eq!(all(&[Available]).0, "Applied True AllManifestsApplied, Available True AllManifestsAvailable");

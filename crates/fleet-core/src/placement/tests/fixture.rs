@@ -128,7 +128,7 @@ impl<S: Scope> Fixture<S> {
 
     pub(crate) fn tell(&mut self, update: &StatusUpdate) {
         if let Some(status) = &update.status {
-            self.placement.status = Some(status.clone());
+            self.placement.status = Some(status.status.clone());
         }
         if let Some(copy) = &update.copy {
             self.copies.insert(copy.namespace.clone(), copy.object(&self.key, owner_of(&self.placement)));

@@ -128,7 +128,7 @@ fn check_every_prefix(fixture: &ClusterFixture) -> Result<(), TestCaseError> {
         prop_assert_eq!(place(&resumed), place(&end), "after {:?}", super::render::write_text(write));
     }
     if let Some(StatusUpdate { status: Some(status), .. }) = &whole.status {
-        cut_short.placement.status = Some(status.clone());
+        cut_short.placement.status = Some(status.status.clone());
         let rest = cut_short.plan();
         cut_short.apply(&rest);
         prop_assert_eq!(place(&cut_short), place(&end), "after the status");

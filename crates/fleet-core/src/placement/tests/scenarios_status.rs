@@ -316,7 +316,7 @@ fn a_refused_copy_delays_nothing_and_is_reported() {
     let Some(StatusUpdate { status: Some(status), copy: Some(_), .. }) = plan.status.clone() else {
         panic!("{plan:#?}")
     };
-    fixture.placement.status = Some(status);
+    fixture.placement.status = Some(status.status);
     assert!(short_status(fixture.status()).contains("StatusSynced=True@1"), "nothing is known of the new copy yet");
     fixture.copied(Err("exceeded quota: copies".to_owned()));
     fixture.copy_failed_until = Some(fixture.now + SignedDuration::from_secs(60));

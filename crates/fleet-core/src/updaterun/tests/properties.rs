@@ -1,6 +1,8 @@
 //! Properties of every plan, over random fleets, strategies and histories: it is idempotent, it may stop after any
 //! write, and it depends only on its input. Also bounds the number of status writes of a run.
 
+use std::time::Duration;
+
 use fleet_api::kinds::{Cluster, Namespaced, Scope};
 use fleet_api::types::UpdateRunState::{Initialize, Run, Stop};
 use fleet_api::types::UpdateRunStatus;
@@ -10,8 +12,9 @@ use serde_json::json;
 
 use super::fixture::{RUN, RunFixture, START, strategy};
 use super::render::{message, write_text};
+use crate::plan::StatusWrite;
 use crate::plan::Wake;
-use crate::updaterun::{NewStatus, RunOutcome, plan};
+use crate::updaterun::{RunOutcome, plan};
 
 fn tasks() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
@@ -245,8 +248,8 @@ fn costs(clusters: usize, pause: SignedDuration) -> (usize, RunFixture<Cluster>)
         writes += plan.writes.iter().filter(|write| matches!(write, crate::updaterun::Write::Record(_))).count();
         fixture.apply(RUN, &plan);
         match plan.status {
-            Some(NewStatus { defer_until: Some(until), .. }) => write_by = write_by.or(Some(until)),
-            Some(NewStatus { status, defer_until: None }) => {
+            Some(StatusWrite { defer: Some(delay), .. }) => write_by = write_by.or(Some(fixture.now + delay)),
+            Some(StatusWrite { status, defer: None }) => {
                 (stored, write_by) = (Some(status), None);
                 writes += 1;
             }
@@ -292,8 +295,8 @@ fn a_cluster_that_is_done_is_shown_within_a_minute_however_old_the_run_is() {
         fixture.pass(age);
         let mut next = fixture.clone();
         next.serve("c00");
-        let until = next.plan(RUN).status.unwrap().defer_until.unwrap();
-        assert_eq!(until, next.now + SignedDuration::from_secs(held), "after {age} more seconds");
+        let delay = next.plan(RUN).status.unwrap().defer.unwrap();
+        assert_eq!(delay, Duration::from_secs(held), "after {age} more seconds");
     }
 }
 
@@ -304,7 +307,7 @@ fn a_small_run_shows_every_step_at_once() {
     drop(fixture.start(Run));
     fixture.serve_all();
     let plan = fixture.plan(RUN);
-    assert_eq!(plan.status.unwrap().defer_until, None);
+    assert_eq!(plan.status.unwrap().defer, None);
 }
 
 /// The API server rejects objects larger than 1.5 MiB.

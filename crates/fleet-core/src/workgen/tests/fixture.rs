@@ -17,7 +17,7 @@ use crate::overrides::tests::fixture::{KnownKinds, Member, Overrides, apply_stra
 use crate::placement::{NewPart, NewResourceSnapshot, ResourceSnapshotFacts};
 use crate::plan::lint;
 use crate::workgen::{
-    BindingFacts, ContentDepth, Observed, Plan, ReportBack, RolloutStart, WorkFacts, Write, needs_content, plan,
+    BindingFacts, ContentDepth, Observed, Plan, ReportBack, RolloutStart, SyncOutcome, WorkFacts, Write, plan,
 };
 
 pub(crate) const START: &str = "2026-11-15T12:00:00Z";
@@ -180,16 +180,19 @@ impl<S: Scope> WorkgenFixture<S> {
         }
     }
 
-    /// The plan, with the content only if the plan needs it.
+    /// The plan with the whole content. A plan without it is the same, unless it asks for it.
     pub(crate) fn plan(&self) -> Plan {
-        let mut observed = self.observe();
-        let whole = plan(&observed, self.now);
+        let whole = plan(&self.observe(), self.now);
         assert_eq!(lint(&whole), Vec::<String>::new());
-        if !needs_content(&observed) {
-            observed.content = ContentDepth::Identities;
-            assert_eq!(plan(&observed, self.now), whole);
+        let without = self.plan_without_content();
+        if without.report.outcome != SyncOutcome::AwaitingContent {
+            assert_eq!(without, whole);
         }
         whole
+    }
+
+    pub(crate) fn plan_without_content(&self) -> Plan {
+        plan(&Observed { content: ContentDepth::Identities, ..self.observe() }, self.now)
     }
 
     /// Plans and executes until nothing is left to do; returns the first plan. A second plan differs only because the

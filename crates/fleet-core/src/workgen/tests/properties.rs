@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::fixture::{ClusterWorld, NamespacedWorld, WorkgenFixture};
 use super::render::{status_text, works_text};
 use crate::overrides::tests::fixture::{Overrides, annotate, bare, envelope, on_settings, on_shop, rule_for_all};
-use crate::workgen::{RolloutStart, SyncOutcome, needs_content, plan};
+use crate::workgen::{RolloutStart, SyncOutcome, plan};
 
 fn object() -> impl Strategy<Value = EmbeddedObject> {
     let plain =
@@ -165,7 +165,7 @@ proptest! {
         fixture.pass(100_000);
         prop_assert!(fixture.plan().is_idle(), "{:#?}", fixture.plan());
         if again.report.outcome == SyncOutcome::Complete {
-            prop_assert!(!needs_content(&fixture.observe()));
+            prop_assert!(fixture.plan_without_content().is_idle());
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn plan_text(plan: &Plan) -> String {
         writeln!(text, "{}", write_text(write)).unwrap();
     }
     if let Some(new) = &plan.status {
-        writeln!(text, "status{}", if new.deferrable { " (deferrable)" } else { "" }).unwrap();
+        writeln!(text, "status{}", if new.defer.is_some() { " (deferrable)" } else { "" }).unwrap();
     }
     write!(text, "{:?}", plan.report.outcome).unwrap();
     text

@@ -99,7 +99,7 @@ fn placement_67_existing_works_keep_their_content_when_an_override_fails() {
     fixture.apply_strategy("{type: ServerSideApply}");
     let plan = fixture.run();
     assert!(matches!(plan.report.outcome, SyncOutcome::Failed(_)));
-    assert!(!plan.status.unwrap().deferrable, "a failure is reported at once");
+    assert_eq!(plan.status.unwrap().defer, None, "a failure is reported at once");
     expect![[r#"{"a":"b"} {"a":"b"}"#]].assert_eq(&annotations(&fixture));
     assert!(fixture.works[0].spec.apply_strategy.is_some(), "how to apply does not depend on it");
 }

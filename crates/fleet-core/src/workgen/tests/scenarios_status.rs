@@ -261,7 +261,7 @@ fn with_new_content_waits_restart_although_nothing_was_written_in_between() {
     fixture.freeze(1, &[&[bare("ConfigMap shop/other")]]);
     fixture.bind(1);
     let plan = fixture.plan();
-    assert!(plan.status.as_ref().unwrap().deferrable);
+    assert!(plan.status.as_ref().unwrap().defer.is_some());
     for write in &plan.writes {
         fixture.write(write);
     }
@@ -282,7 +282,7 @@ fn writes_of_an_update(fixture: &mut ClusterWorld, member: &[&str]) -> (usize, u
         for write in &plan.writes {
             fixture.write(write);
         }
-        if let Some(new) = plan.status.filter(|new| !new.deferrable) {
+        if let Some(new) = plan.status.filter(|new| new.defer.is_none()) {
             statuses += 1;
             fixture.binding.status = Some(new.status);
         }

@@ -201,7 +201,7 @@ impl Controller for ConfigurationReconciler {
     type Key = &'static str;
     type Facts = ();
 
-    fn plan(&self, _: &&'static str, (): (), input: PlanInput) -> Actions {
+    fn plan(&self, _: &&'static str, _: Option<()>, input: PlanInput) -> Actions {
         let home = self.namespaces.get(&ObjectKey::cluster(namespaces::FLEET_SYSTEM));
         let Some(owner) = home.and_then(|home| home.metadata.uid.clone()) else {
             let note = format!("waits for the namespace {}", namespaces::FLEET_SYSTEM);
