@@ -274,17 +274,23 @@ impl Simulation {
 
     /// Starts a member's API server and agent. A user must create the MemberCluster.
     pub async fn start_member(&mut self, member: &SimulatedMember) -> Result<(), SimulationError> {
-        self.ensure_member(member, false).await
+        self.prepare_member(member).await?;
+        self.start_member_agent(member.name.as_str(), false)
     }
 
-    /// The same; with `keeps_agent`, an agent that still runs is not restarted.
-    pub async fn ensure_member(&mut self, member: &SimulatedMember, keeps_agent: bool) -> Result<(), SimulationError> {
+    /// Starts a member's API server and creates its nodes, which a cluster has before it joins.
+    pub async fn prepare_member(&mut self, member: &SimulatedMember) -> Result<(), SimulationError> {
         let name = member.name.as_str();
         let own = self.connect(SETUP, name, hub_identity(), true);
         let cluster = self.servers.read().members.cluster(name);
         self.workloads.entry(name.to_owned()).or_insert_with(|| Workloads::start(&cluster, Arc::default()));
         add_nodes(&own, member).await?;
         self.members.insert(name.to_owned(), member.clone());
+        Ok(())
+    }
+
+    /// Starts the agent of a prepared member. With `keeps_agent`, an agent that still runs is not restarted.
+    pub fn start_member_agent(&mut self, name: &str, keeps_agent: bool) -> Result<(), SimulationError> {
         if keeps_agent && self.agents.contains_key(name) {
             return Ok(());
         }

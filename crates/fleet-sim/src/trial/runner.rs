@@ -122,10 +122,13 @@ impl ScenarioRunner {
     }
 
     async fn perform(&mut self, action: &Action) -> Result<(), TrialError> {
+        if let Some(joining) = &action.joining {
+            self.simulation.prepare_member(&joining.member).await?;
+        }
         let answer = self.request_until_accepted(action).await?;
         self.answers.push(answer);
         if let Some(joining) = &action.joining {
-            self.simulation.ensure_member(&joining.member, joining.keeps_agent).await?;
+            self.simulation.start_member_agent(joining.member.name.as_str(), joining.keeps_agent)?;
         }
         Ok(())
     }
