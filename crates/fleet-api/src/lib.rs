@@ -12,7 +12,6 @@ pub mod grammar;
 pub mod hashes;
 pub mod kinds;
 pub mod names;
-pub mod quantity;
 pub mod safe_text;
 pub mod selector;
 pub mod time;

@@ -11,15 +11,31 @@ use serde_json::Value;
 
 /// Allowed dependencies between the crates of the workspace, without development dependencies.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("fleet-api", &[]),
-    ("fleet-core", &["fleet-api"]),
-    ("fleet-runtime", &["fleet-api"]),
-    ("fleet-hub", &["fleet-api", "fleet-core", "fleet-runtime"]),
-    ("fleet-member", &["fleet-api", "fleet-core", "fleet-runtime"]),
-    ("apiserver", &[]),
-    ("fleet-sim", &["fleet-api", "fleet-core", "fleet-runtime", "fleet-hub", "fleet-member", "apiserver"]),
-    ("kubefleet", &["fleet-api", "fleet-core", "fleet-runtime", "fleet-hub", "fleet-member", "fleet-sim", "apiserver"]),
-    ("fleet-fuzz", &["fleet-api", "fleet-core", "fleet-runtime", "fleet-sim", "apiserver", "kubefleet"]),
+    ("k8s-values", &[]),
+    ("fleet-api", &["k8s-values"]),
+    ("fleet-core", &["k8s-values", "fleet-api"]),
+    ("fleet-runtime", &["k8s-values", "fleet-api"]),
+    ("fleet-hub", &["k8s-values", "fleet-api", "fleet-core", "fleet-runtime"]),
+    ("fleet-member", &["k8s-values", "fleet-api", "fleet-core", "fleet-runtime"]),
+    ("apiserver", &["k8s-values"]),
+    (
+        "fleet-sim",
+        &["k8s-values", "fleet-api", "fleet-core", "fleet-runtime", "fleet-hub", "fleet-member", "apiserver"],
+    ),
+    (
+        "kubefleet",
+        &[
+            "k8s-values",
+            "fleet-api",
+            "fleet-core",
+            "fleet-runtime",
+            "fleet-hub",
+            "fleet-member",
+            "fleet-sim",
+            "apiserver",
+        ],
+    ),
+    ("fleet-fuzz", &["k8s-values", "fleet-api", "fleet-core", "fleet-runtime", "fleet-sim", "apiserver", "kubefleet"]),
     ("xtask", &["fleet-api", "apiserver", "fleet-sim"]),
 ];
 

@@ -11,7 +11,6 @@ mod kinds;
 mod prepare;
 mod print;
 mod protobuf;
-pub mod quantity;
 mod schemas;
 mod selectable;
 mod table;

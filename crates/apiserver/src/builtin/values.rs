@@ -4,6 +4,7 @@
 
 use std::sync::OnceLock;
 
+use k8s_values::Quantity;
 use serde_json::{Map, Value};
 
 pub(super) type Object = Map<String, Value>;
@@ -31,6 +32,11 @@ pub(super) fn int(value: &Value, path: &str) -> Option<i64> {
 
 pub(super) fn flag(value: &Value, path: &str) -> bool {
     at(value, path).as_bool().unwrap_or_default()
+}
+
+/// The quantity in a text. Stored objects contain no other texts where a quantity belongs.
+pub(super) fn quantity(value: &Value) -> Option<Quantity> {
+    value.as_str()?.parse().ok()
 }
 
 /// The items at a path, or none.

@@ -6,9 +6,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use k8s_values::Quantity;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use super::quantity::{self, Quantity};
 use super::table::{Definition, Shape, Wire};
 
 /// Reads an object as Go would: zero values and nulls go, quantities and times become canonical. The error is the text
@@ -224,13 +225,10 @@ pub fn micro_time(time: Timestamp) -> String {
 }
 
 fn canonical_quantity(value: &mut Value, in_resource_list: bool) -> Result<(), String> {
-    let text = match &*value {
-        Value::String(text) => text.trim().to_owned(),
-        Value::Number(number) => number.to_string(),
-        Value::Null => "0".to_owned(),
-        _ => return Err(quantity::MALFORMED.to_owned()),
+    let parsed = match &*value {
+        Value::Null => Quantity::zero(),
+        other => Quantity::deserialize(other).map_err(|error| error.to_string())?,
     };
-    let parsed = Quantity::parse(&text).ok_or(quantity::MALFORMED)?;
     let parsed = if in_resource_list { parsed.rounded_up_to_milli() } else { parsed };
     *value = json!(parsed.to_string());
     Ok(())

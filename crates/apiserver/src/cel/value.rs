@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use jiff::Timestamp;
+use k8s_values::Quantity;
 use serde_json::Value;
 
 use super::library::net::{Cidr, Url};
-use super::library::quantity::Quantity;
 use super::library::semver::Semver;
 use super::library::time::{parse_duration, parse_timestamp};
 use crate::schema::{Additional, JsonType, Node, Schema};
@@ -71,7 +71,7 @@ pub(super) enum Val<'a> {
     List(Rc<Vec<Val<'a>>>),
     Map(Rc<BTreeMap<Key, Val<'a>>>),
     Optional(Option<Rc<Val<'a>>>),
-    Quantity(Quantity),
+    Quantity(Rc<Quantity>),
     Url(Rc<Url>),
     Ip(IpAddr),
     Cidr(Cidr),

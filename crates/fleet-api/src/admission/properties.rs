@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::findings::Findings;
 use super::go_print;
 use crate::grammar;
-use crate::quantity::Quantity;
 use crate::types::{PropertySelector, PropertySelectorRequirement, PropertySorter};
+use k8s_values::Quantity;
 
 /// Properties with this prefix are amounts of a resource, as in `resources.kubernetes-fleet.io/total-cpu`.
 pub const RESOURCE_PREFIX: &str = "resources.kubernetes-fleet.io/";

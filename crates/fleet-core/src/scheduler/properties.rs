@@ -4,9 +4,9 @@
 
 use std::cmp::Ordering;
 
-use fleet_api::quantity::{Format, Quantity};
 use fleet_api::types::{IntOrString, PropertySelectorRequirement};
 use fleet_api::well_known::properties::RESOURCE_PREFIX;
+use k8s_values::quantity::{Format, Quantity};
 
 use super::observed::ClusterFacts;
 use super::report::{Fault, Unusable, UnusableWhy};

@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use k8s_values::Quantity;
 use serde_json::{Value, json};
 
 use super::Rule;
-use crate::builtin::quantity::Quantity;
-use crate::builtin::values::{Object, field, items, put, sub, sub_path};
+use crate::builtin::values::{Object, field, items, put, quantity, sub, sub_path};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("io.k8s.api.core.v1.Pod", pod),
@@ -65,7 +65,7 @@ fn pod_level_requests(spec: &mut Object) {
     let mut found = Vec::new();
     for name in ["cpu", "memory"] {
         let asked = container_requests(spec, name);
-        if let Some(total) = asked.or_else(|| limits.get(name).and_then(Value::as_str).and_then(Quantity::parse)) {
+        if let Some(total) = asked.or_else(|| limits.get(name).and_then(quantity)) {
             found.push((name, total.to_string()));
         }
     }
@@ -79,11 +79,11 @@ fn pod_level_requests(spec: &mut Object) {
 fn container_requests(spec: &Object, resource: &str) -> Option<Quantity> {
     let of = |kind: &str| {
         let containers = field(spec, kind).as_array().cloned().unwrap_or_default();
-        containers.into_iter().filter_map(move |container| {
-            Quantity::parse(container.pointer("/resources/requests")?.get(resource)?.as_str()?)
-        })
+        containers
+            .into_iter()
+            .filter_map(move |container| quantity(container.pointer("/resources/requests")?.get(resource)?))
     };
-    let sum = of("containers").reduce(Quantity::plus);
+    let sum = of("containers").reduce(|sum, next| &sum + &next);
     let most = of("initContainers").max();
     sum.max(most)
 }

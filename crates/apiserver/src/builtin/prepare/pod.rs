@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::builtin::quantity::Quantity;
-use crate::builtin::values::{Object, at, items, list};
+use crate::builtin::values::{Object, at, items, list, quantity};
 use crate::builtin::wire;
 
 pub(super) fn create(pod: &mut Object, now: Timestamp) {
@@ -72,9 +71,7 @@ fn class_of_service(pod: &Value) -> &'static str {
     } else {
         vec![own]
     };
-    let amount = |resources: &Value, path: &str| {
-        at(resources, path).as_str().and_then(Quantity::parse).filter(|amount| !amount.is_zero())
-    };
+    let amount = |resources: &Value, path: &str| quantity(at(resources, path)).filter(|amount| !amount.is_zero());
     let mut anything = false;
     let mut guaranteed = !parts.is_empty();
     for resources in parts {

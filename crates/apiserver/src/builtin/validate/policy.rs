@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
 use super::names;
-use crate::builtin::quantity::Quantity;
-use crate::builtin::values::{at, int, list, text};
+use crate::builtin::values::{at, int, list, quantity, text};
 use crate::field::FieldError;
 
 pub(super) fn disruption_budget(object: &Value, out: &mut Findings) {
@@ -144,7 +143,7 @@ fn target(target: &Value, path: &str, out: &mut Findings) {
         }
     }
     for field in ["value", "averageValue"] {
-        let amount = at(target, field).as_str().and_then(Quantity::parse);
+        let amount = quantity(at(target, field));
         if amount.is_some_and(|amount| amount.is_zero() || amount.is_negative()) {
             out.invalid(child(path, field), at(target, field), "must be positive");
         }

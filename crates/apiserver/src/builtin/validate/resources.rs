@@ -6,14 +6,9 @@ use serde_json::{Value, json};
 
 use super::findings::Findings;
 use super::names;
-use crate::builtin::quantity::Quantity;
-use crate::builtin::values::{at, list, map, text};
+use crate::builtin::values::{at, list, map, quantity, text};
 
 const CONTAINER_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-
-fn quantity(value: &Value) -> Option<Quantity> {
-    value.as_str().and_then(Quantity::parse)
-}
 
 /// `limits` and `requests` of a container.
 pub(super) fn container(resources: &Value, path: &str, out: &mut Findings) {
@@ -31,10 +26,10 @@ pub(super) fn container(resources: &Value, path: &str, out: &mut Findings) {
         let limit = at(resources, "limits").get(name);
         let shown = limit.and_then(Value::as_str).unwrap_or_default();
         match limit.and_then(quantity) {
-            Some(limit) if !overcommits(name) && quantity(request) != Some(limit) => {
+            Some(limit) if !overcommits(name) && quantity(request).as_ref() != Some(&limit) => {
                 out.invalid(list, request, format!("must be equal to {name} limit of {shown}"));
             }
-            Some(limit) if quantity(request) > Some(limit) => {
+            Some(limit) if quantity(request).is_some_and(|request| request > limit) => {
                 out.invalid(list, request, format!("must be less than or equal to {name} limit of {shown}"));
             }
             None if !overcommits(name) => {

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
 use super::names;
-use crate::builtin::quantity::Quantity;
-use crate::builtin::values::{at, list, map, set_path, text};
+use crate::builtin::values::{at, list, map, quantity, set_path, text};
 use crate::field::FieldError;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -38,7 +37,7 @@ fn access_modes(spec: &Value, path: &str, out: &mut Findings) {
 }
 
 fn positive(value: &Value, path: &str, out: &mut Findings) {
-    let amount = value.as_str().and_then(Quantity::parse);
+    let amount = quantity(value);
     if amount.is_some_and(|amount| amount.is_zero() || amount.is_negative()) {
         out.invalid(path, value, "must be greater than zero");
     }
@@ -140,7 +139,7 @@ pub(super) fn claim_update(new: &Value, old: &Value, out: &mut Findings) {
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n",
         );
     }
-    let size = |object: &Value, path: &str| at(object, path).as_str().and_then(Quantity::parse);
+    let size = |object: &Value, path: &str| quantity(at(object, path));
     let (after, before) = (size(new, "spec.resources.requests.storage"), size(old, "spec.resources.requests.storage"));
     if after < before && after <= size(old, "status.capacity.storage") {
         out.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity");

@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use super::findings::Findings;
 use super::names;
-use crate::builtin::quantity::Quantity;
-use crate::builtin::values::{at, int, list, map, text};
+use crate::builtin::values::{at, int, list, map, quantity, text};
 
 /// The names of the volumes of a pod, checked on the way.
 pub(super) fn volumes<'a>(spec: &'a Value, path: &str, out: &mut Findings) -> BTreeSet<&'a str> {
@@ -41,7 +40,7 @@ fn source(volume: &Value, path: &str, out: &mut Findings) {
     let inner = at(volume, kind);
     let path = format!("{path}.{kind}");
     match *kind {
-        "emptyDir" if text(inner, "sizeLimit").parse_quantity().is_some_and(Quantity::is_negative) => {
+        "emptyDir" if quantity(at(inner, "sizeLimit")).is_some_and(|limit| limit.is_negative()) => {
             out.forbidden(format!("{path}.sizeLimit"), "SizeLimit field must be a valid resource quantity");
         }
         "hostPath" => {
@@ -129,16 +128,6 @@ pub(super) fn mounts(container: &Value, volumes: &BTreeSet<&str>, path: &str, ou
             let why = "subPathExpr and subPath are mutually exclusive";
             out.invalid(format!("{path}.subPathExpr"), at(mount, "subPathExpr"), why);
         }
-    }
-}
-
-trait ParseQuantity {
-    fn parse_quantity(&self) -> Option<Quantity>;
-}
-
-impl ParseQuantity for str {
-    fn parse_quantity(&self) -> Option<Quantity> {
-        Quantity::parse(self)
     }
 }
 

@@ -7,7 +7,7 @@ mod convert;
 mod lists;
 pub(in crate::cel) mod names;
 pub(in crate::cel) mod net;
-pub(in crate::cel) mod quantity;
+mod quantity;
 pub(in crate::cel) mod semver;
 pub(in crate::cel) mod strings;
 pub(in crate::cel) mod time;

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use fleet_api::conditions::events::MemberClusterEvent;
 use fleet_api::conditions::member::{AgentJoined, MemberJoined, MemberPropertiesUsable, MemberReadyToJoin};
 use fleet_api::conditions::{Condition, ConditionState, ConditionStatus, Finding, decode_ignoring_generation, put};
-use fleet_api::quantity::Quantity;
 use fleet_api::types::{AgentStatus, AgentType, IntOrString, InternalMemberClusterStatus, MemberClusterStatus};
 use fleet_api::well_known::properties;
 use jiff::Timestamp;
+use k8s_values::Quantity;
 
 use super::observed::Observed;
 use super::report::Report;

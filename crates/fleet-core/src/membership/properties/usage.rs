@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::ops::Add;
 
-use fleet_api::quantity::Quantity;
 use fleet_api::types::{IntOrString, ResourceList, ResourceUsage};
 use fleet_api::well_known::node_labels;
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use k8s_values::Quantity;
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";

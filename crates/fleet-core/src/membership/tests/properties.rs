@@ -167,7 +167,7 @@ proptest! {
         let pods: Vec<_> = pods.iter().map(PodFacts::of).collect();
         let usage = observed(built_in(&nodes, &pods, None, now())).resource_usage.unwrap();
         let (offered, asked): (i64, i64) = (offered.iter().sum(), asked.iter().sum());
-        let milli = |text: &str| text.parse::<fleet_api::quantity::Quantity>().unwrap().as_milli();
+        let milli = |text: &str| text.parse::<k8s_values::Quantity>().unwrap().as_milli();
         prop_assert_eq!(milli(&usage.allocatable["cpu"].to_string()), offered);
         prop_assert_eq!(milli(&usage.available["cpu"].to_string()), (offered - asked).max(0));
     }

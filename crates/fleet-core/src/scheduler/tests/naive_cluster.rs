@@ -1,9 +1,9 @@
 //! The naive scheduler's view of a single cluster: whether it can be used, and what it has.
 
 use fleet_api::kinds::MemberCluster;
-use fleet_api::quantity::Quantity;
 use fleet_api::types::{ClusterSelectorTerm, LabelSelector, PropertySelector};
 use jiff::SignedDuration;
+use k8s_values::Quantity;
 
 use super::fixture::now;
 use super::naive::Stop;

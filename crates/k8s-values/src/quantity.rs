@@ -96,6 +96,29 @@ impl Quantity {
         self.in_steps_of(KEPT_DIGITS - 3)
     }
 
+    /// The amount if it is a whole number of 64 bits.
+    pub fn as_exact_i64(&self) -> Option<i64> {
+        let (whole, exact) = divide(&self.billionths, &ten_to(KEPT_DIGITS));
+        if exact { i64::try_from(whole).ok() } else { None }
+    }
+
+    /// Whether the amount is a whole number, so that it can count things.
+    pub fn is_integer(&self) -> bool {
+        divide(&self.billionths, &ten_to(KEPT_DIGITS)).1
+    }
+
+    /// The amount in thousandths, rounded away from zero: the finest step of a resource list.
+    #[must_use]
+    pub fn rounded_up_to_milli(self) -> Self {
+        let step = ten_to(KEPT_DIGITS - 3);
+        let (whole, exact) = divide(&self.billionths, &step);
+        if exact {
+            return self;
+        }
+        let away = BigInt::from(if self.is_negative() { -1 } else { 1 });
+        Self { billionths: (whole + away) * step, format: self.format, written: None }
+    }
+
     /// The nearest floating-point number.
     pub fn as_f64(&self) -> f64 {
         // The standard library parses decimal texts to the nearest float; every text made here is one.

@@ -230,6 +230,78 @@ fn texts_that_are_no_quantity() {
 }
 
 #[test]
+fn texts_have_one_canonical_form() {
+    for (text, canonical) in [
+        ("1", "1"),
+        ("0.5", "500m"),
+        ("1.5", "1500m"),
+        ("1000m", "1"),
+        ("1000", "1k"),
+        ("1500", "1500"),
+        ("1024Mi", "1Gi"),
+        ("1500Mi", "1500Mi"),
+        ("0.5Gi", "512Mi"),
+        ("512Ki", "512Ki"),
+        ("0.5Ki", "512"),
+        ("1e3", "1e3"),
+        ("12e6", "12e6"),
+        ("1E", "1E"),
+        ("0", "0"),
+        ("0Mi", "0"),
+        ("-1", "-1"),
+        (".5", "500m"),
+        ("100000000n", "100m"),
+        ("1e-1", "100e-3"),
+    ] {
+        assert_eq!(text.parse::<Quantity>().unwrap().to_string(), canonical, "{text}");
+    }
+}
+
+#[test]
+fn nonsense_is_refused() {
+    for text in ["", "abc", "x", "1.2.3", "1Kib", "1 Gi", "--1", "1e"] {
+        assert!(text.parse::<Quantity>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn comparison_ignores_the_way_it_is_written() {
+    let quantity = |text: &str| text.parse::<Quantity>().unwrap();
+    assert_eq!(quantity("1Gi"), quantity("1073741824"));
+    assert_eq!(quantity("1Ki"), quantity("1024"));
+    assert_eq!(quantity("500m"), quantity("0.5"));
+    assert_eq!(quantity("1e3"), quantity("1k"));
+    assert!(quantity("500m") < quantity("1") && quantity("-1") < quantity("1n"));
+}
+
+#[test]
+fn whole_numbers_can_count_and_thousandths_are_rounded_away_from_zero() {
+    let quantity = |text: &str| text.parse::<Quantity>().unwrap();
+    assert!(quantity("1000m").is_integer() && quantity("1e30").is_integer() && !quantity("500m").is_integer());
+    assert_eq!(
+        ["2Gi", "-3", "1.5", "1e30"].map(|text| quantity(text).as_exact_i64()),
+        [Some(2 << 30), Some(-3), None, None]
+    );
+    let rounded = |text: &str| quantity(text).rounded_up_to_milli().to_string();
+    assert_eq!(
+        ["0.1m", "-0.1m", "1.500", "1500001u", "0.0001Ki"].map(rounded),
+        ["1m", "-1m", "1.500", "1501m", "103m"],
+        "a text is kept where nothing is rounded"
+    );
+    assert_eq!((quantity("1.2").as_i64(), quantity("250m").as_milli()), (2, 250));
+}
+
+/// Kubernetes computes amounts of any size. The quantities of the API server used to stop at the largest 64-bit integer,
+/// and those of its expressions refused 1e19; the limit of the exponent is stricter than both.
+#[test]
+fn large_amounts_are_exact_up_to_the_limit_and_refused_beyond() {
+    let quantity = |text: &str| text.parse::<Quantity>();
+    assert!(quantity("99999999999999999999999999999999E").unwrap() < quantity("1e99").unwrap());
+    assert_eq!(quantity("1e2000000000"), Err(QuantityError::Number));
+    assert_eq!(quantity("1e-2000000000").unwrap(), quantity("1n").unwrap());
+}
+
+#[test]
 fn amounts_beyond_the_limits_are_refused_rather_than_worked_out() {
     assert_eq!("1e1001".parse::<Quantity>(), Err(QuantityError::Number));
     assert_eq!("1e9223372036854775807".parse::<Quantity>(), Err(QuantityError::Number));

@@ -1,0 +1,20 @@
+//! Values of Kubernetes objects, parsed, printed, compared and refused as Kubernetes does. Never does I/O or reads a clock.
+//!
+//! ```
+//! use k8s_values::Quantity;
+//!
+//! let request: Quantity = "1536Mi".parse()?;
+//! let limit: Quantity = "2Gi".parse()?;
+//! assert!(request < limit);
+//! assert_eq!((&limit - &request).to_string(), "512Mi");
+//! assert_eq!("1.5GB".parse::<Quantity>().unwrap_err().to_string(), "quantities must match the regular expression \
+//!     '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'");
+//! # Ok::<(), k8s_values::quantity::QuantityError>(())
+//! ```
+
+// Arithmetic that can panic: `clippy.toml` names the types for which it is fine.
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+pub mod quantity;
+
+pub use quantity::Quantity;
