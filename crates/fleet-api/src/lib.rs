@@ -8,7 +8,6 @@ pub mod admission;
 pub mod bits;
 pub mod conditions;
 pub mod go_json;
-pub mod grammar;
 pub mod hashes;
 pub mod kinds;
 pub mod names;

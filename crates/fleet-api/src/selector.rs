@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use k8s_values::validation;
+
 use crate::admission::findings::Findings;
 use crate::admission::go_print::quoted;
-use crate::grammar;
 use crate::types::{LabelSelector, LabelSelectorRequirement};
 
 /// A valid label selector.
@@ -88,7 +89,7 @@ impl Requirement {
 /// `complaint` says what is wrong with the number of values.
 fn check(key: &str, values: &[String], complaint: Option<&str>) -> Result<(), SelectorError> {
     let mut findings = Findings::none();
-    let wrong = grammar::qualified_name(key);
+    let wrong = validation::qualified_name(key);
     if !wrong.is_empty() {
         findings.add(format!("key: Invalid value: {}: {}", quoted(key), wrong.join("; ")));
     }
@@ -96,7 +97,7 @@ fn check(key: &str, values: &[String], complaint: Option<&str>) -> Result<(), Se
         findings.add(format!("values: Invalid value: {}: {complaint}", json_list(values)));
     }
     for (index, value) in values.iter().enumerate() {
-        let wrong = grammar::label_value(value);
+        let wrong = validation::label_value(value);
         if !wrong.is_empty() {
             findings.add(format!("values[{index}][{key}]: Invalid value: {}: {}", quoted(value), wrong.join("; ")));
         }

@@ -16,5 +16,6 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 pub mod quantity;
+pub mod validation;
 
 pub use quantity::Quantity;

@@ -7,7 +7,6 @@ use super::decode::MAX_BODY_BYTES;
 use super::request::{Request, Verb};
 use super::response::Response;
 use super::{delete, modify, read, scale, watch};
-use crate::builtin;
 use crate::error::{ApiError, Details, Reason};
 use crate::registry::info::join_api_version;
 use crate::registry::{Handling, Origin, Served, StorageKey};
@@ -77,7 +76,7 @@ fn handling(request: &Request, served: &Served) -> Result<Option<Handling>, ApiE
 /// Names that could not be a segment of a path.
 fn check_name(request: &Request) -> Result<(), ApiError> {
     let name = request.name.as_deref().unwrap_or_default();
-    match builtin::validate::names::path_segment(name).first() {
+    match k8s_values::validation::path_segment(name).first() {
         Some(why) => Err(ApiError::bad_request(format!("Name parameter invalid: {name:?}: {why}"))),
         None => Ok(()),
     }

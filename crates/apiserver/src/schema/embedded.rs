@@ -1,17 +1,12 @@
 //! Checks of embedded resources: `apiVersion`, `kind` and metadata.
 
+use k8s_values::validation;
 use serde_json::Value;
 
 use super::path::{child, index, key};
 use super::{Additional, Schema, objectmeta};
 use crate::builtin::{NameRule, validate_metadata};
 use crate::field::FieldError;
-
-const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
-    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-/// Characters of a DNS-1035 label.
-const LABEL_LIMIT: usize = 63;
 
 /// Checks every embedded resource in `value`; `value` itself counts as one if `embedded` says so.
 pub(super) fn check(path: &str, schema: &Schema, value: &Value, embedded: bool, findings: &mut Vec<FieldError>) {
@@ -50,8 +45,12 @@ fn resource(path: &str, value: &Value, findings: &mut Vec<FieldError>) {
             Some(Value::String(text)) if name == "apiVersion" && text.matches('/').count() > 1 => {
                 format!("unexpected GroupVersion string: {text}")
             }
-            Some(Value::String(text)) if name == "kind" && !is_label(&text.to_lowercase()) => {
-                format!("may have mixed case, but should otherwise match: {DNS_1035}")
+            Some(Value::String(text)) if name == "kind" => {
+                let wrong = validation::dns1035_label(&text.to_lowercase());
+                if wrong.is_empty() {
+                    continue;
+                }
+                format!("may have mixed case, but should otherwise match: {}", wrong.join(","))
             }
             Some(Value::String(_)) => continue,
             Some(_) => "must be a string".to_owned(),
@@ -75,12 +74,4 @@ fn well_formed(place: &str, metadata: &Value) -> Vec<FieldError> {
         object["metadata"]["name"] = "none".into();
     }
     validate_metadata(&object, !text("namespace").is_empty(), NameRule::PathSegment, place)
-}
-
-fn is_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    text.len() <= LABEL_LIMIT
-        && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && !text.ends_with('-')
-        && text.bytes().all(inner)
 }

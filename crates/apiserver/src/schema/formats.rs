@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use jiff::civil::Date;
+use k8s_values::validation;
 use regex::Regex;
 
 use super::Schema;
@@ -54,8 +55,8 @@ fn check_of(name: &str) -> Option<fn(&str) -> bool> {
         "date" => is_date,
         "duration" => is_duration,
         "datetime" => is_date_time,
-        "k8sshortname" => |text| text.len() <= 63 && matches(&SHORT_NAME, text),
-        "k8slongname" => |text| text.len() <= 253 && text.split('.').all(|part| matches(&SHORT_NAME, part)),
+        "k8sshortname" => |text| validation::dns1123_label(text).is_empty(),
+        "k8slongname" => |text| validation::dns1123_subdomain(text).is_empty(),
         _ => return None,
     })
 }
@@ -78,7 +79,6 @@ patterns! {
     HEX_COLOR = r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$";
     RGB_COLOR = r"^rgb\((\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,){2}\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$";
     BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$";
-    SHORT_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
     CLOCK = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$";
     GO_DURATION = r"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
     WORD_DURATION = r"(?i)[0-9]+\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|week|wk)";

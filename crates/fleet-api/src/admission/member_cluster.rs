@@ -1,10 +1,11 @@
 //! Checks the taints of a member cluster and, on deletion, the services that it still exports.
 
+use k8s_values::validation;
+
 use super::findings::Findings;
 use super::lookups::{AdmissionLookups, Operation, Request};
 use super::verdict::{Code, Verdict};
 use super::{decode_object, decode_old, go_print};
-use crate::grammar;
 use crate::kinds::MemberCluster;
 use crate::types::{DeleteValidationMode, Taint};
 use crate::well_known::namespaces;
@@ -48,10 +49,10 @@ pub fn check_taints(taints: &[Taint]) -> Findings {
     let mut findings = Findings::none();
     for (position, taint) in taints.iter().enumerate() {
         let printed = go_print::taint(taint);
-        for wrong in grammar::qualified_name(&taint.key) {
+        for wrong in validation::qualified_name(&taint.key) {
             findings.add(format!("invalid taint key {printed}: {wrong}"));
         }
-        for wrong in grammar::label_value(&taint.value) {
+        for wrong in validation::label_value(&taint.value) {
             findings.add(format!("invalid taint value {printed}: {wrong}"));
         }
         if taints[..position].contains(taint) {

@@ -2,13 +2,13 @@
 //!
 //! Both placement kinds have the same rules; only the scope of selectable kinds differs.
 
+use k8s_values::validation::LABEL_MAX_BYTES;
 use serde_json::Value;
 
 use super::findings::Findings;
 use super::lookups::KindLookup;
 use super::verdict::Verdict;
 use super::{decode, messages, policy, selectors, strategy};
-use crate::grammar::LABEL_MAX_BYTES;
 use crate::kinds::{Obj, Placement, Scope, ScopeKind};
 use crate::types::{PlacementSpec, Toleration};
 

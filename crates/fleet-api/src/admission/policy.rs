@@ -1,9 +1,10 @@
 //! Checks the scheduling policy of a placement: which fields its type allows, and whether each is valid.
 
+use k8s_values::validation::{self, LABEL_MAX_BYTES};
+
 use super::findings::Findings;
 use super::selectors::check_labels;
 use super::{go_print, properties};
-use crate::grammar::{self, LABEL_MAX_BYTES};
 use crate::types::{
     ClusterAffinity, ClusterSelector, PlacementPolicy, PlacementType, PreferredClusterSelector, Toleration,
     TolerationOperator,
@@ -37,7 +38,7 @@ fn check_pick_fixed(policy: &PlacementPolicy) -> Findings {
 fn check_cluster_names(names: &[String]) -> Findings {
     let mut findings = Findings::none();
     for (position, name) in names.iter().enumerate() {
-        let wrong = grammar::dns1123_subdomain(name);
+        let wrong = validation::dns1123_subdomain(name);
         if !wrong.is_empty() {
             findings.add(format!("PickFixed cluster name {name} is not a valid member name: {}", wrong.join("; ")));
         }
@@ -151,7 +152,7 @@ fn check_tolerations(tolerations: &[Toleration]) -> Findings {
     for (position, toleration) in tolerations.iter().enumerate() {
         let printed = go_print::toleration(toleration);
         if !toleration.key.is_empty() {
-            for wrong in grammar::qualified_name(&toleration.key) {
+            for wrong in validation::qualified_name(&toleration.key) {
                 findings.add(format!("invalid toleration key {printed}: {wrong}"));
             }
         }
@@ -165,7 +166,7 @@ fn check_tolerations(tolerations: &[Toleration]) -> Findings {
                     let why = "toleration key cannot be empty, when operator is Equal";
                     findings.add(format!("invalid toleration {printed}: {why}"));
                 }
-                for wrong in grammar::label_value(&toleration.value) {
+                for wrong in validation::label_value(&toleration.value) {
                     findings.add(format!("invalid toleration value {printed}: {wrong}"));
                 }
             }

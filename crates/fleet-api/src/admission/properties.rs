@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::findings::Findings;
+use k8s_values::validation;
+
 use super::go_print;
-use crate::grammar;
+
+use super::findings::Findings;
 use crate::types::{PropertySelector, PropertySelectorRequirement, PropertySorter};
 use k8s_values::Quantity;
 
@@ -56,12 +58,16 @@ pub fn check_name(name: &str) -> Result<(), String> {
                 "invalid capacity type in resource property name {name}, supported values are {known}"
             ));
         }
-        return fine_or(&grammar::qualified_name(name), |wrong| format!("property name {name} is not valid: {wrong}"));
+        return fine_or(&validation::qualified_name(name), |wrong| {
+            format!("property name {name} is not valid: {wrong}")
+        });
     }
     let Some((first, rest)) = name.split_once('/') else {
-        return fine_or(&grammar::qualified_name(name), |wrong| format!("property name {name} is not valid: {wrong}"));
+        return fine_or(&validation::qualified_name(name), |wrong| {
+            format!("property name {name} is not valid: {wrong}")
+        });
     };
-    let (as_domain, as_name) = (grammar::dns1123_subdomain(first), grammar::qualified_name(first));
+    let (as_domain, as_name) = (validation::dns1123_subdomain(first), validation::qualified_name(first));
     if !as_domain.is_empty() && !as_name.is_empty() {
         return Err(format!(
             "property name first segment {first} is not valid: it is neither a valid DNS subdomain ({}) nor a valid qualified name ({})",
@@ -71,7 +77,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     }
     rest.split('/').try_for_each(|segment| {
         let explain = |wrong| format!("property name segment {segment} is not valid: {wrong}");
-        fine_or(&grammar::qualified_name(segment), explain)
+        fine_or(&validation::qualified_name(segment), explain)
     })
 }
 

@@ -4,10 +4,11 @@
 
 use std::fmt;
 
+use k8s_values::validation;
+
 use super::{
     ClusterName, Index, NameError, NamespaceName, OverrideName, PlacementKey, PlacementName, RunName, StageName,
 };
-use crate::grammar;
 use crate::hashes::envelope_suffix;
 use crate::types::EnvelopeType;
 use crate::well_known::namespaces::MEMBER_PREFIX;
@@ -122,7 +123,7 @@ impl BindingName {
         let placement = cut(placement.as_str(), Self::PLACEMENT_BYTES);
         let cluster = cut(cluster.as_str(), Self::CLUSTER_BYTES);
         let text = format!("{placement}-{cluster}-{}", suffix.0);
-        let complaints = grammar::dns1123_label(&text);
+        let complaints = validation::dns1123_label(&text);
         if complaints.is_empty() { Ok(Self(text)) } else { Err(NameError { text, what: "binding", complaints }) }
     }
 

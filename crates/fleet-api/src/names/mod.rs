@@ -16,7 +16,7 @@ pub use key::{PlacementKey, PlacementKeyError};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::grammar;
+use k8s_values::validation;
 
 /// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,9 +27,9 @@ pub struct NameError {
     pub complaints: Vec<String>,
 }
 
-/// Declares a name in one line: what it names, the grammar, the maximum length in bytes.
+/// Declares a name in one line: what it names, the check of the text, the maximum length in bytes.
 macro_rules! names {
-    ($($(#[$doc:meta])* $name:ident: $what:literal, $grammar:path, max $max:expr;)+) => {
+    ($($(#[$doc:meta])* $name:ident: $what:literal, $check:path, max $max:expr;)+) => {
         $(
             $(#[$doc])*
             #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +40,7 @@ macro_rules! names {
                 pub const MAX_BYTES: usize = $max;
 
                 pub fn parse(text: &str) -> Result<Self, NameError> {
-                    let mut complaints = $grammar(text);
+                    let mut complaints = $check(text);
                     if complaints.is_empty() && text.len() > Self::MAX_BYTES {
                         complaints.push(format!("must be no more than {} bytes", Self::MAX_BYTES));
                     }
@@ -104,19 +104,19 @@ fn stage_word(text: &str) -> Vec<String> {
 
 names! {
     /// A ClusterResourcePlacement or ResourcePlacement. It becomes a label value.
-    PlacementName: "placement", grammar::dns1123_subdomain, max grammar::LABEL_MAX_BYTES;
+    PlacementName: "placement", validation::dns1123_subdomain, max validation::LABEL_MAX_BYTES;
     /// A member cluster. It becomes a label value; its namespace allows even less (see `MemberNamespace`).
-    ClusterName: "member cluster", grammar::dns1123_subdomain, max grammar::LABEL_MAX_BYTES;
+    ClusterName: "member cluster", validation::dns1123_subdomain, max validation::LABEL_MAX_BYTES;
     /// A namespace.
-    NamespaceName: "namespace", grammar::dns1123_label, max grammar::LABEL_MAX_BYTES;
+    NamespaceName: "namespace", validation::dns1123_label, max validation::LABEL_MAX_BYTES;
     /// A ClusterResourceOverride or ResourceOverride. It becomes a label value.
-    OverrideName: "override", grammar::dns1123_subdomain, max grammar::LABEL_MAX_BYTES;
+    OverrideName: "override", validation::dns1123_subdomain, max validation::LABEL_MAX_BYTES;
     /// A ClusterStagedUpdateRun or StagedUpdateRun. It becomes a label value.
-    RunName: "staged update run", grammar::dns1123_subdomain, max grammar::LABEL_MAX_BYTES;
+    RunName: "staged update run", validation::dns1123_subdomain, max validation::LABEL_MAX_BYTES;
     /// A ClusterStagedUpdateStrategy or StagedUpdateStrategy.
-    StrategyName: "staged update strategy", grammar::dns1123_subdomain, max grammar::SUBDOMAIN_MAX_BYTES;
+    StrategyName: "staged update strategy", validation::dns1123_subdomain, max validation::SUBDOMAIN_MAX_BYTES;
     /// A stage of a strategy.
-    StageName: "stage", stage_word, max grammar::LABEL_MAX_BYTES;
+    StageName: "stage", stage_word, max validation::LABEL_MAX_BYTES;
 }
 
 /// Position of a snapshot in the history of its owner, from 0.

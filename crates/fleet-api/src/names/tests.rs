@@ -96,7 +96,7 @@ fn evictions_of_a_drain_are_found_again() {
         &cluster("member-1")
     ));
     let long = DrainEvictionName::new(&placement(&"p".repeat(63)), &cluster(&"c".repeat(63)), &suffix);
-    assert_eq!(grammar::dns1123_subdomain(long.as_str()), Vec::<String>::new());
+    assert_eq!(validation::dns1123_subdomain(long.as_str()), Vec::<String>::new());
 }
 
 #[test]

@@ -5,7 +5,8 @@
 
 use fleet_api::kinds::{CLUSTER_GROUP, PLACEMENT_GROUP};
 use fleet_api::well_known::namespaces;
-use fleet_api::{grammar, safe_text, yaml};
+use fleet_api::{safe_text, yaml};
+use k8s_values::validation;
 use serde_json::Value;
 
 use super::finding::{Action, ObjectRef, PatchType, Step};
@@ -188,7 +189,7 @@ impl Line {
 
     /// `-n shop`
     pub(super) fn namespace(self, text: &str) -> Self {
-        self.fixed(&["-n"]).checked(grammar::dns1123_label(text).is_empty(), text, text)
+        self.fixed(&["-n"]).checked(validation::dns1123_label(text).is_empty(), text, text)
     }
 
     /// `crp web`, or `deployment web -n shop`.
@@ -206,19 +207,19 @@ impl Line {
 
     /// The kind of an object, and others behind it, such as `,pods`.
     pub(super) fn kind(self, object: &ObjectRef, others: &'static str) -> Self {
-        let kind = object.kind.is_ascii() && grammar::dns1123_label(&object.kind.to_lowercase()).is_empty();
+        let kind = object.kind.is_ascii() && validation::dns1123_label(&object.kind.to_lowercase()).is_empty();
         let (group, version) = object.api_version.rsplit_once('/').unwrap_or(("", &object.api_version));
-        let api = (group.is_empty() || grammar::dns1123_subdomain(group).is_empty())
-            && grammar::dns1123_label(version).is_empty();
+        let api = (group.is_empty() || validation::dns1123_subdomain(group).is_empty())
+            && validation::dns1123_label(version).is_empty();
         let line = self.checked(api, &object.api_version, "");
         line.checked(kind, &object.kind, &format!("{}{others}", resource(object)))
     }
 
     /// `key=value`, or `key-` without a value.
     pub(super) fn label(self, key: &str, value: Option<&str>) -> Self {
-        let line = self.checked(grammar::qualified_name(key).is_empty(), key, "");
+        let line = self.checked(validation::qualified_name(key).is_empty(), key, "");
         match value {
-            Some(value) => line.checked(grammar::label_value(value).is_empty(), value, &format!("{key}={value}")),
+            Some(value) => line.checked(validation::label_value(value).is_empty(), value, &format!("{key}={value}")),
             None => line.quoted(&format!("{key}-")),
         }
     }
@@ -295,8 +296,8 @@ impl Line {
 /// Whether this is a valid object name. Names of RBAC objects may contain colons. Commands do not support the few stranger
 /// names that Kubernetes accepts.
 fn is_name(text: &str) -> bool {
-    text.split(':').all(|part| grammar::qualified_name(part).is_empty() && !part.contains('/'))
-        || grammar::dns1123_subdomain(text).is_empty()
+    text.split(':').all(|part| validation::qualified_name(part).is_empty() && !part.contains('/'))
+        || validation::dns1123_subdomain(text).is_empty()
 }
 
 fn strings(value: &Value) -> Vec<&str> {

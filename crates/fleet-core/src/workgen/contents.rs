@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use fleet_api::go_json;
-use fleet_api::grammar;
 use fleet_api::names::{Index, PlacementKey, SnapshotPart, WorkName};
 use fleet_api::types::{EmbeddedObject, EnvelopeType};
+use k8s_values::validation;
 use serde_json::Value;
 
 use super::observed::{Observed, WorkFacts};
@@ -72,7 +72,7 @@ fn envelope_work_name(
     envelope: &Envelope<'_>,
 ) -> Result<String, SyncError> {
     for (what, text) in [("name", envelope.name), ("namespace", envelope.namespace)] {
-        if !grammar::label_value(text).is_empty() {
+        if !validation::label_value(text).is_empty() {
             return Err(EnvelopeError::NoLabel { envelope: envelope.to_string(), what, text: text.to_owned() }.into());
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet_api::conditions::run_message::{self, RunMessage};
+use fleet_api::hashes;
 use fleet_api::kinds::{
     ClusterResourceBinding, ClusterResourceOverrideSnapshot, ClusterResourceSnapshot, ResourceOverrideSnapshot, Work,
 };
@@ -11,7 +12,6 @@ use fleet_api::names::{
     PolicySnapshotName, ResourceSnapshotName, WorkName,
 };
 use fleet_api::types::{ApplyStrategy, ApplyStrategyType, EmbeddedObject};
-use fleet_api::{grammar, hashes};
 use fleet_core::apply::compare::{MAX_DETAILS, MAX_VALUE_BYTES, REDACTED, differences};
 use fleet_core::apply::decode::{Served, decode};
 use fleet_core::apply::desired::{Operation, operation};
@@ -20,6 +20,7 @@ use fleet_core::overrides::{Candidates, Matched, Pinned, Scopes, SnapshotFacts, 
 use fleet_core::placement::ResourceSnapshotFacts;
 use fleet_core::workgen::{BindingFacts, ContentDepth, Observed, ReportBack, RolloutStart, WorkFacts, Write, plan};
 use jiff::Timestamp;
+use k8s_values::validation;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -218,7 +219,7 @@ pub(super) fn contents(input: &[u8]) {
     let bound = 1000 * (1 + size(&input));
     for write in &plan.writes {
         let Write::CreateWork(new) = write else { continue };
-        assert!(grammar::dns1123_subdomain(&new.name).is_empty(), "{:?} can be no name", new.name);
+        assert!(validation::dns1123_subdomain(&new.name).is_empty(), "{:?} can be no name", new.name);
         let printed = format!("{new:?}");
         assert!(printed.len() <= bound, "a Work of {} bytes", printed.len());
     }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use fleet_api::admission::{member_cluster, properties};
-use fleet_api::grammar;
 use fleet_api::types::{Taint, TaintEffect};
 use fleet_sim::member::SimulatedMember;
 use fleet_sim::workloads::Behaviours;
+use k8s_values::validation;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::{Location, Spanned};
@@ -110,7 +110,7 @@ fn member(entry: &Entry, at: &str) -> Result<SimulatedMember, Fault> {
     let mut member = SimulatedMember::new(&name.value).map_err(|wrong| fault(name, at, "name", wrong))?.applying();
     for (key, value) in &entry.labels {
         let wrong: Vec<String> =
-            grammar::qualified_name(key).into_iter().chain(grammar::label_value(&value.value)).collect();
+            validation::qualified_name(key).into_iter().chain(validation::label_value(&value.value)).collect();
         fine(&wrong, value, at, format_args!("labels.{key}"))?;
         member.labels.insert(key.clone(), value.value.clone());
     }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use k8s_values::validation;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::names;
 use crate::builtin::values::{at, flag, int, list, text};
 
 /// Versions of the review that servers speak.
@@ -29,7 +29,7 @@ pub(super) fn webhooks(object: &Value, out: &mut Findings) {
 
 fn webhook(hook: &Value, path: &str, out: &mut Findings) {
     let name = text(hook, "name");
-    let messages = names::dns_subdomain(name);
+    let messages = validation::dns1123_subdomain(name);
     if name.is_empty() {
         out.required(child(path, "name"), "");
     } else if !messages.is_empty() {
@@ -123,7 +123,7 @@ pub(super) fn webhook_service(service: &Value, path: &str, out: &mut Findings) {
             out.invalid(path.clone(), value, format!("segment[{index}] may not be empty"));
             continue;
         }
-        for problem in names::dns_subdomain(step) {
+        for problem in validation::dns1123_subdomain(step) {
             out.invalid(path.clone(), value, format!("segment[{index}]: {problem}"));
         }
     }
@@ -146,7 +146,7 @@ pub(super) fn certificates(bundle: &str, path: &str, out: &mut Findings) {
 
 fn port(service: &Value, path: &str, out: &mut Findings) {
     let number = int(service, "port").unwrap_or_default();
-    let messages = names::port_number(number);
+    let messages = validation::port_number(number);
     if !messages.is_empty() {
         out.invalid(path, &json!(number), format!("port is not valid: {}", messages.join(", ")));
     }
@@ -243,7 +243,7 @@ fn review_versions(hook: &Value, path: &str, out: &mut Findings) {
         if !seen.insert(name) {
             out.invalid(path.clone(), version, "duplicate version");
         }
-        out.messages(&path, name, names::dns_1035_label(name));
+        out.messages(&path, name, validation::dns1035_label(name));
     }
     if !versions.iter().any(|version| version.as_str().is_some_and(|name| REVIEWS.contains(&name))) {
         let why = "must include at least one of v1, v1beta1";
@@ -263,9 +263,9 @@ pub(super) fn api_service(object: &Value, out: &mut Findings) {
         out.required("spec.group", "only v1 may have an empty group and it better be legacy kube");
     }
     if !group.is_empty() {
-        out.messages("spec.group", group, names::dns_subdomain(group));
+        out.messages("spec.group", group, validation::dns1123_subdomain(group));
     }
-    out.messages("spec.version", version, names::dns_1035_label(version));
+    out.messages("spec.version", version, validation::dns1035_label(version));
     for (field, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1_000)] {
         let value = int(spec, field).unwrap_or_default();
         if value <= 0 || value > most {

@@ -2,10 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::Findings;
-use super::{metadata, names};
+use super::metadata;
 use crate::builtin::values::{at, flag, int, list, map, text, texts};
 use crate::field::FieldError;
 use crate::go_errors::json_error;
@@ -22,14 +23,14 @@ fn decoded_length(encoded: &Value) -> usize {
 pub(super) fn config_map(object: &Value, out: &mut Findings) {
     let mut size = 0;
     for (key, value) in map(object, "data") {
-        out.messages(&format!("data[{key}]"), key, names::config_key(key));
+        out.messages(&format!("data[{key}]"), key, validation::config_key(key));
         if map(object, "binaryData").contains_key(key) {
             out.invalid(format!("data[{key}]"), &json!(key), "duplicate of key present in binaryData");
         }
         size += value.as_str().map_or(0, str::len);
     }
     for (key, value) in map(object, "binaryData") {
-        out.messages(&format!("binaryData[{key}]"), key, names::config_key(key));
+        out.messages(&format!("binaryData[{key}]"), key, validation::config_key(key));
         size += decoded_length(value);
     }
     if size > DATA_MAXIMUM {
@@ -67,7 +68,7 @@ pub(super) fn secret(object: &Value, out: &mut Findings) {
     let data = map(object, "data");
     let mut size = 0;
     for (key, value) in data {
-        out.messages(&format!("data[{key}]"), key, names::config_key(key));
+        out.messages(&format!("data[{key}]"), key, validation::config_key(key));
         size += decoded_length(value);
     }
     if size > DATA_MAXIMUM {
@@ -128,7 +129,7 @@ pub(super) fn namespace(object: &Value, out: &mut Findings) {
     for finalizer in list(object, "spec.finalizers") {
         let path = "spec.finalizers";
         let name = finalizer.as_str().unwrap_or_default();
-        out.messages(path, name, names::qualified_name(name));
+        out.messages(path, name, validation::qualified_name(name));
         metadata::finalizer_domain(out, finalizer, path);
     }
 }
@@ -158,7 +159,7 @@ pub(super) fn event(object: &Value, out: &mut Findings) {
             }
         }
         let controller = text(object, "reportingComponent");
-        out.messages("reportingComponent", controller, names::qualified_name(controller));
+        out.messages("reportingComponent", controller, validation::qualified_name(controller));
         for (field, maximum) in EVENT_LIMITS {
             if text(object, field).len() > maximum {
                 out.invalid(field, &json!(""), format!("can have at most {maximum} characters"));
@@ -269,7 +270,7 @@ pub(super) fn priority_class_update(new: &Value, old: &Value, out: &mut Findings
 
 pub(super) fn runtime_class(object: &Value, out: &mut Findings) {
     let handler = text(object, "handler");
-    out.messages("handler", handler, names::dns_label(handler));
+    out.messages("handler", handler, validation::dns1123_label(handler));
 }
 
 pub(super) fn runtime_class_update(new: &Value, old: &Value, out: &mut Findings) {

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::{admission, definition_versions, names};
+use super::{admission, definition_versions};
 use crate::builtin::values::{at, flag, list, text};
 
 /// The annotation with the approval of an API in Kubernetes' protected groups.
@@ -28,7 +29,7 @@ fn definition_after(object: &Value, old: Option<&Value>, out: &mut Findings) {
     if group.is_empty() {
         out.required("spec.group", "");
     } else {
-        let messages = names::dns_subdomain(group);
+        let messages = validation::dns1123_subdomain(group);
         if !messages.is_empty() {
             out.invalid("spec.group", &json!(group), messages.join(","));
         } else if !group.contains('.') {
@@ -39,7 +40,7 @@ fn definition_after(object: &Value, old: Option<&Value>, out: &mut Findings) {
     definition_versions::each(spec, &unchanged, out);
     // The server keeps the name of the first version under an older field as well and reports it there too.
     let first = list(spec, "versions").first().map_or("", |version| text(version, "name"));
-    joined(&names::dns_1035_label(first), first, "", "spec.version", out);
+    joined(&validation::dns1035_label(first), first, "", "spec.version", out);
     for field in ["plural", "singular", "kind", "listKind"] {
         if text(spec, &format!("names.{field}")).is_empty() {
             out.required(format!("spec.names.{field}"), "");
@@ -126,17 +127,17 @@ fn approval(object: &Value, old: Option<&Value>, out: &mut Findings) {
 fn definition_names(all: &Value, path: &str, out: &mut Findings) {
     for field in ["plural", "singular"] {
         let name = text(all, field);
-        joined(&names::dns_1035_label(name), name, "", &child(path, field), out);
+        joined(&validation::dns1035_label(name), name, "", &child(path, field), out);
     }
     for field in ["kind", "listKind"] {
         let name = text(all, field);
         let prefix = "may have mixed case, but should otherwise match: ";
-        joined(&names::dns_1035_label(&name.to_lowercase()), name, prefix, &child(path, field), out);
+        joined(&validation::dns1035_label(&name.to_lowercase()), name, prefix, &child(path, field), out);
     }
     for field in ["shortNames", "categories"] {
         for (index, name) in list(all, field).iter().enumerate() {
             let name = name.as_str().unwrap_or_default();
-            joined(&names::dns_1035_label(name), name, "", &format!("{path}.{field}[{index}]"), out);
+            joined(&validation::dns1035_label(name), name, "", &format!("{path}.{field}[{index}]"), out);
         }
     }
     if !text(all, "kind").is_empty() && text(all, "kind") == text(all, "listKind") {
@@ -197,7 +198,7 @@ fn conversion(conversion: &Value, any_bundle: bool, out: &mut Findings) {
             continue;
         }
         let name = version.as_str().unwrap_or_default();
-        out.messages(&path, name, names::dns_1035_label(name));
+        out.messages(&path, name, validation::dns1035_label(name));
     }
     if reviews.is_empty() {
         out.required(place, "");

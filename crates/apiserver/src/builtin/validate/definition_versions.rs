@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::definition_print as print;
 use super::findings::{Findings, child};
-use super::names;
 use crate::builtin::values::{at, flag, list, text};
 use crate::cel;
 use crate::field::{Fault, FieldError};
@@ -62,7 +62,7 @@ pub(super) fn each(spec: &Value, unchanged: &[&str], out: &mut Findings) {
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}]");
         let name = text(version, "name");
-        let messages = names::dns_1035_label(name);
+        let messages = validation::dns1035_label(name);
         if !messages.is_empty() {
             out.invalid(child(&path, "name"), &json!(name), messages.join(","));
         }

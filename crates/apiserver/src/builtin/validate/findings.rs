@@ -1,8 +1,8 @@
 //! Collects validation errors, and the checks that many kinds share.
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
-use super::names;
 use crate::builtin::values::{at, list, text, texts};
 use crate::field::FieldError;
 
@@ -68,7 +68,7 @@ impl Findings {
             self.invalid(path, &json!(value), "must be a domain-prefixed path (such as \"acme.io/foo\")");
             return;
         };
-        self.messages(path, domain, names::dns_subdomain(domain));
+        self.messages(path, domain, validation::dns1123_subdomain(domain));
         if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte)) {
             let why = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
             self.invalid(path, &json!(rest), why);
@@ -114,7 +114,7 @@ impl Findings {
     /// A whole number that is not negative, or a percentage.
     pub(super) fn amount_or_percent(&mut self, path: &str, value: &Value) {
         if let Some(text) = value.as_str() {
-            for message in names::percent(text) {
+            for message in validation::percent(text) {
                 self.invalid(path, value, message);
             }
         } else if value.as_i64().is_some_and(|number| number < 0) {
@@ -123,7 +123,7 @@ impl Findings {
     }
 
     pub(super) fn at_most_hundred_percent(&mut self, path: &str, value: &Value) {
-        if value.as_str().is_some_and(|text| names::percent(text).is_empty() && amount(value) > 100) {
+        if value.as_str().is_some_and(|text| validation::percent(text).is_empty() && amount(value) > 100) {
             self.invalid(path, value, "must not be greater than 100%");
         }
     }
@@ -131,8 +131,8 @@ impl Findings {
     /// Labels of an object or of a selector.
     pub(super) fn labels(&mut self, object: &Value, field: &str, path: &str) {
         for (key, value) in texts(object, field) {
-            self.messages(path, key, names::qualified_name(key));
-            self.messages(path, value, names::label_value(value));
+            self.messages(path, key, validation::qualified_name(key));
+            self.messages(path, value, validation::label_value(value));
         }
     }
 
@@ -154,10 +154,10 @@ impl Findings {
                 other => self.invalid(format!("{path}.operator"), &json!(other), "not a valid selector operator"),
             }
             let key = text(requirement, "key");
-            self.messages(&format!("{path}.key"), key, names::qualified_name(key));
+            self.messages(&format!("{path}.key"), key, validation::qualified_name(key));
             for (index, value) in values.iter().enumerate() {
                 let value = value.as_str().unwrap_or_default();
-                self.messages(&format!("{path}.values[{index}]"), value, names::label_value(value));
+                self.messages(&format!("{path}.values[{index}]"), value, validation::label_value(value));
             }
         }
     }

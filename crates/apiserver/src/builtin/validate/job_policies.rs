@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::names;
 use crate::builtin::values::{at, int, list, text};
 use crate::field::{Fault, FieldError};
 
@@ -97,7 +97,7 @@ fn pod_conditions(conditions: &[Value], path: &str, out: &mut Findings) {
     for (index, condition) in conditions.iter().enumerate() {
         let path = format!("{path}[{index}]");
         let kind = text(condition, "type");
-        out.messages(&child(&path, "type"), kind, names::qualified_name(kind));
+        out.messages(&child(&path, "type"), kind, validation::qualified_name(kind));
         word(at(condition, "status"), &["False", "True", "Unknown"], &child(&path, "status"), out);
     }
 }

@@ -1,9 +1,9 @@
 //! Checks of `metadata` for every kind, including custom resources.
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, IMMUTABLE};
-use super::names;
 use crate::builtin::kind::NameRule;
 use crate::builtin::values::{at, flag, list, text, texts};
 use crate::field::FieldError;
@@ -16,12 +16,12 @@ const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDelet
 
 /// The messages for a name under a rule. With `prefix`, the name is a `generateName`.
 pub fn validate_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
-    let masked = if prefix { names::masked_prefix(name) } else { name.to_owned() };
+    let masked = if prefix { validation::masked_prefix(name) } else { name.to_owned() };
     match rule {
-        NameRule::DnsSubdomain => names::dns_subdomain(&masked),
-        NameRule::DnsLabel => names::dns_label(&masked),
-        NameRule::Dns1035Label => names::dns_1035_label(&masked),
-        NameRule::PathSegment => names::path_segment(name),
+        NameRule::DnsSubdomain => validation::dns1123_subdomain(&masked),
+        NameRule::DnsLabel => validation::dns1123_label(&masked),
+        NameRule::Dns1035Label => validation::dns1035_label(&masked),
+        NameRule::PathSegment => validation::path_segment(name),
         NameRule::Anything => Vec::new(),
     }
 }
@@ -40,7 +40,9 @@ pub fn validate_metadata(object: &Value, namespaced: bool, rule: NameRule, path:
     }
     match (namespaced, text(metadata, "namespace")) {
         (true, "") => out.required(format!("{path}.namespace"), ""),
-        (true, namespace) => out.messages(&format!("{path}.namespace"), namespace, names::dns_label(namespace)),
+        (true, namespace) => {
+            out.messages(&format!("{path}.namespace"), namespace, validation::dns1123_label(namespace))
+        }
         (false, "") => {}
         (false, _) => out.forbidden(format!("{path}.namespace"), "not allowed on this type"),
     }
@@ -93,7 +95,7 @@ fn common(out: &mut Findings, metadata: &Value, path: &str) {
 pub(super) fn annotations(out: &mut Findings, metadata: &Value, path: &str) {
     let mut size = 0;
     for (key, value) in texts(metadata, "annotations") {
-        for message in names::qualified_name(&key.to_lowercase()) {
+        for message in validation::qualified_name(&key.to_lowercase()) {
             out.invalid(path, &json!(key), message);
         }
         size += key.len() + value.len();
@@ -150,7 +152,7 @@ fn go_owners(metadata: &Value) -> String {
 fn finalizers(out: &mut Findings, metadata: &Value, path: &str) {
     let all: Vec<&str> = list(metadata, "finalizers").iter().filter_map(Value::as_str).collect();
     for name in &all {
-        out.messages(&format!("{path}.finalizers"), name, names::qualified_name(name));
+        out.messages(&format!("{path}.finalizers"), name, validation::qualified_name(name));
     }
     if all.contains(&"orphan") && all.contains(&"foregroundDeletion") {
         let why = "finalizer orphan and foregroundDeletion cannot be both set";

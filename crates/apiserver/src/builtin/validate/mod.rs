@@ -12,7 +12,6 @@ mod definition_versions;
 mod findings;
 mod job_policies;
 mod metadata;
-pub mod names;
 mod network;
 mod node;
 mod pod;

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, NameCheck, child};
-use super::{names, pod};
+use super::pod;
 use crate::builtin::values::{at, int, list, text};
 use crate::field::FieldError;
 
@@ -42,11 +43,11 @@ pub(super) fn ingress(object: &Value, out: &mut Findings) {
         }
         let secret = text(tls, "secretName");
         if !secret.is_empty() {
-            out.messages(&format!("{path}.secretName"), secret, names::dns_subdomain(secret));
+            out.messages(&format!("{path}.secretName"), secret, validation::dns1123_subdomain(secret));
         }
     }
     if let Some(class) = at(spec, "ingressClassName").as_str() {
-        out.messages("spec.ingressClassName", class, names::dns_subdomain(class));
+        out.messages("spec.ingressClassName", class, validation::dns1123_subdomain(class));
     }
 }
 
@@ -54,7 +55,8 @@ fn host_name(host: &str, path: &str, out: &mut Findings) {
     if host.is_empty() {
         return;
     }
-    let messages = if host.contains('*') { names::wildcard_subdomain(host) } else { names::dns_subdomain(host) };
+    let messages =
+        if host.contains('*') { validation::wildcard_subdomain(host) } else { validation::dns1123_subdomain(host) };
     out.messages(path, host, messages);
 }
 
@@ -115,11 +117,11 @@ fn ingress_backend(backend: &Value, path: &str, out: &mut Findings) {
             }
         }
         (true, false) => {
-            out.named(&format!("{path}.service.name"), text(service, "name"), names::dns_1035_label);
+            out.named(&format!("{path}.service.name"), text(service, "name"), validation::dns1035_label);
             let (name, number) = (text(service, "port.name"), int(service, "port.number").unwrap_or_default());
             match (name.is_empty(), number) {
                 (false, 0) => {
-                    out.messages(&format!("{path}.service.port.name"), name, names::port_name(name));
+                    out.messages(&format!("{path}.service.port.name"), name, validation::port_name(name));
                 }
                 (false, _) => out.invalid(path, &nothing, "cannot set both port name & port number"),
                 (true, 0) => out.required(path, "port name or number is required"),
@@ -178,7 +180,7 @@ fn policy_port(port: &Value, path: &str, out: &mut Findings) {
             if !end.is_null() {
                 out.invalid(child(path, "endPort"), end, "may not be specified when `port` is non-numeric");
             }
-            out.messages(&child(path, "port"), name, names::port_name(name));
+            out.messages(&child(path, "port"), name, validation::port_name(name));
         }
         number => {
             pod::port_number(number.as_i64().unwrap_or_default(), &child(path, "port"), out);
@@ -298,7 +300,7 @@ pub(super) fn endpoints(object: &Value, out: &mut Findings) {
             match text(port, "name") {
                 "" if ports.len() > 1 => out.required(format!("{path}.name"), ""),
                 "" => {}
-                name => out.messages(&format!("{path}.name"), name, names::dns_label(name)),
+                name => out.messages(&format!("{path}.name"), name, validation::dns1123_label(name)),
             }
             pod::port_number(int(port, "port").unwrap_or_default(), &format!("{path}.port"), out);
             out.one_of(format!("{path}.protocol"), at(port, "protocol"), &PROTOCOLS);
@@ -321,14 +323,14 @@ pub(super) fn endpoint_slice(object: &Value, out: &mut Findings) {
         let path = format!("ports[{index}]");
         let name = text(port, "name");
         if !name.is_empty() {
-            out.messages(&child(&path, "name"), name, names::dns_label(name));
+            out.messages(&child(&path, "name"), name, validation::dns1123_label(name));
         }
         if !seen.insert(name) {
             out.duplicate(child(&path, "name"), &json!(name));
         }
         out.one_of(child(&path, "protocol"), at(port, "protocol"), &PROTOCOLS);
         if let Some(protocol) = at(port, "appProtocol").as_str() {
-            out.messages(&child(&path, "appProtocol"), protocol, names::qualified_name(protocol));
+            out.messages(&child(&path, "appProtocol"), protocol, validation::qualified_name(protocol));
         }
     }
     let endpoints = list(object, "endpoints");
@@ -357,12 +359,13 @@ const MOST_HINTS: usize = 8;
 /// Where an endpoint is, what it is called, and for whom it is meant.
 fn endpoint_place(endpoint: &Value, path: &str, out: &mut Findings) {
     if let Some(node) = at(endpoint, "nodeName").as_str() {
-        out.messages(&child(path, "nodeName"), node, names::dns_subdomain(node));
+        out.messages(&child(path, "nodeName"), node, validation::dns1123_subdomain(node));
     }
     if let Some(name) = at(endpoint, "hostname").as_str() {
-        out.messages(&child(path, "hostname"), name, names::dns_label(name));
+        out.messages(&child(path, "hostname"), name, validation::dns1123_label(name));
     }
-    let hints: [(&str, NameCheck); 2] = [("forZones", names::label_value), ("forNodes", names::dns_subdomain)];
+    let hints: [(&str, NameCheck); 2] =
+        [("forZones", validation::label_value), ("forNodes", validation::dns1123_subdomain)];
     for (field, rule) in hints {
         let path = format!("{path}.hints.{field}");
         let all: Vec<&str> = list(at(endpoint, "hints"), field).iter().map(|hint| text(hint, "name")).collect();
@@ -407,13 +410,13 @@ fn domain_name(name: &str, path: &str, out: &mut Findings) {
         return;
     }
     let name = name.strip_suffix('.').unwrap_or(name);
-    let problems = names::dns_subdomain(name);
+    let problems = validation::dns1123_subdomain(name);
     if !problems.is_empty() {
         out.invalid(path, &json!(name), problems.join(","));
     } else if !name.contains('.') {
         out.invalid(path, &json!(name), "should be a domain with at least two segments separated by dots");
-    } else if let Some(label) = name.split('.').find(|label| !names::dns_label(label).is_empty()) {
-        out.invalid(path, &json!(label), names::dns_label(label).join(","));
+    } else if let Some(label) = name.split('.').find(|label| !validation::dns1123_label(label).is_empty()) {
+        out.invalid(path, &json!(label), validation::dns1123_label(label).join(","));
     }
 }
 

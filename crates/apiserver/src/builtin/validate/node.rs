@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::Findings;
+use super::network;
 use super::resources::amount;
-use super::{names, network};
 use crate::builtin::values::{at, list, text};
 use crate::field::{Fault, FieldError};
 
@@ -52,8 +53,8 @@ fn taints(object: &Value, out: &mut Findings) {
     for (index, taint) in list(object, "spec.taints").iter().enumerate() {
         let path = format!("metadata.taints[{index}]");
         let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
-        out.messages(&format!("{path}.key"), key, names::qualified_name(key));
-        let problems = names::label_value(value);
+        out.messages(&format!("{path}.key"), key, validation::qualified_name(key));
+        let problems = validation::label_value(value);
         if !problems.is_empty() {
             out.invalid(format!("{path}.value"), &json!(value), problems.join(";"));
         }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, NameCheck, child};
-use super::{metadata, names, pod_network, resources, scheduling, security, volumes};
+use super::{metadata, pod_network, resources, scheduling, security, volumes};
 use crate::builtin::values::{at, flag, int, list, text};
 use crate::field::FieldError;
 
@@ -113,11 +114,11 @@ fn spec(spec: &Value, path: &str, place: Place, out: &mut Findings) {
     security::host_process(spec, path, out);
     security::host_users(spec, path, out);
     let by_name: [(&str, NameCheck); 5] = [
-        ("serviceAccountName", names::dns_subdomain),
-        ("nodeName", names::dns_subdomain),
-        ("hostname", names::dns_label),
-        ("subdomain", names::dns_label),
-        ("priorityClassName", names::dns_subdomain),
+        ("serviceAccountName", validation::dns1123_subdomain),
+        ("nodeName", validation::dns1123_subdomain),
+        ("hostname", validation::dns1123_label),
+        ("subdomain", validation::dns1123_label),
+        ("priorityClassName", validation::dns1123_subdomain),
     ];
     for (field, rule) in by_name {
         let value = text(spec, field);
@@ -128,13 +129,13 @@ fn spec(spec: &Value, path: &str, place: Place, out: &mut Findings) {
     if let Some(seconds) = int(spec, "activeDeadlineSeconds")
         && !(1..=i64::from(i32::MAX)).contains(&seconds)
     {
-        let why = names::between(1, i64::from(i32::MAX));
+        let why = validation::between(1, i64::from(i32::MAX));
         out.invalid(child(path, "activeDeadlineSeconds"), &json!(seconds), why);
     }
     tolerations(spec, path, out);
     pod_network::host_aliases(spec, path, out);
     if let Some(class) = at(spec, "runtimeClassName").as_str() {
-        out.messages(&child(path, "runtimeClassName"), class, names::dns_subdomain(class));
+        out.messages(&child(path, "runtimeClassName"), class, validation::dns1123_subdomain(class));
     }
     let preemption = at(spec, "preemptionPolicy");
     if !preemption.is_null() {
@@ -152,12 +153,12 @@ fn gates(spec: &Value, path: &str, out: &mut Findings) {
     for (index, gate) in list(spec, "readinessGates").iter().enumerate() {
         let kind = text(gate, "conditionType");
         let path = format!("{path}.readinessGates[{index}].conditionType");
-        out.messages(&path, kind, names::qualified_name(kind));
+        out.messages(&path, kind, validation::qualified_name(kind));
     }
     let mut gates = BTreeSet::new();
     for (index, gate) in list(spec, "schedulingGates").iter().enumerate() {
         let (name, path) = (text(gate, "name"), format!("{path}.schedulingGates[{index}]"));
-        out.messages(&path, name, names::qualified_name(name));
+        out.messages(&path, name, validation::qualified_name(name));
         if !gates.insert(name) {
             out.duplicate(path, &json!(name));
         }
@@ -211,7 +212,7 @@ fn init_container(item: &Value, path: &str, out: &mut Findings) {
 }
 
 fn container(item: &Value, volumes: &BTreeSet<&str>, host_users: bool, path: &str, out: &mut Findings) {
-    out.named(&format!("{path}.name"), text(item, "name"), names::dns_label);
+    out.named(&format!("{path}.name"), text(item, "name"), validation::dns1123_label);
     if text(item, "image").is_empty() {
         out.required(format!("{path}.image"), "");
     }
@@ -234,7 +235,7 @@ fn ports(container: &Value, path: &str, out: &mut Findings) {
         let path = format!("{path}.ports[{index}]");
         let name = text(port, "name");
         if !name.is_empty() {
-            let messages = names::port_name(name);
+            let messages = validation::port_name(name);
             if messages.is_empty() && !seen.insert(name) {
                 out.duplicate(format!("{path}.name"), &json!(name));
             }
@@ -253,7 +254,7 @@ fn ports(container: &Value, path: &str, out: &mut Findings) {
 
 /// A port by number.
 pub(super) fn port_number(number: i64, path: &str, out: &mut Findings) {
-    for message in names::port_number(number) {
+    for message in validation::port_number(number) {
         out.invalid(path, &json!(number), message);
     }
 }
@@ -261,7 +262,7 @@ pub(super) fn port_number(number: i64, path: &str, out: &mut Findings) {
 /// A port by number or by name.
 pub(super) fn port_or_name(port: &Value, path: &str, out: &mut Findings) {
     match port {
-        Value::String(name) => out.messages(path, name, names::port_name(name)),
+        Value::String(name) => out.messages(path, name, validation::port_name(name)),
         other => port_number(other.as_i64().unwrap_or_default(), path, out),
     }
 }
@@ -297,7 +298,7 @@ fn host_network(spec: &Value, path: &str, place: Place, out: &mut Findings) {
 fn environment(container: &Value, path: &str, out: &mut Findings) {
     for (index, variable) in list(container, "env").iter().enumerate() {
         let path = format!("{path}.env[{index}]");
-        out.named(&format!("{path}.name"), text(variable, "name"), names::environment_name);
+        out.named(&format!("{path}.name"), text(variable, "name"), validation::environment_name);
         let from = at(variable, "valueFrom");
         if !from.is_null() {
             value_from(from, !text(variable, "value").is_empty(), &format!("{path}.valueFrom"), out);
@@ -308,7 +309,7 @@ fn environment(container: &Value, path: &str, out: &mut Findings) {
         let kinds: Vec<&str> =
             ["configMapRef", "secretRef"].into_iter().filter(|kind| !at(source, kind).is_null()).collect();
         for kind in &kinds {
-            out.named(&format!("{path}.{kind}.name"), text(at(source, kind), "name"), names::dns_subdomain);
+            out.named(&format!("{path}.{kind}.name"), text(at(source, kind), "name"), validation::dns1123_subdomain);
         }
         match kinds.len() {
             0 => out.invalid(path, &json!(""), "must specify one of: `configMapRef` or `secretRef`"),
@@ -334,7 +335,7 @@ fn value_from(from: &Value, has_value: bool, path: &str, out: &mut Findings) {
                 if text(source, "name").is_empty() {
                     out.required(format!("{path}.name"), "");
                 }
-                out.named(&format!("{path}.key"), text(source, "key"), names::config_key);
+                out.named(&format!("{path}.key"), text(source, "key"), validation::config_key);
             }
             _ => {}
         }
@@ -401,7 +402,7 @@ fn handler_of(handler: &Value, kinds: &[&str], path: &str, out: &mut Findings) {
                 out.one_of(format!("{path}.scheme"), at(action, "scheme"), &["HTTP", "HTTPS"]);
                 for header in list(action, "httpHeaders") {
                     let name = text(header, "name");
-                    out.messages(&format!("{path}.httpHeaders"), name, names::header_name(name));
+                    out.messages(&format!("{path}.httpHeaders"), name, validation::header_name(name));
                 }
             }
             "tcpSocket" | "grpc" => port_or_name(at(action, "port"), &format!("{path}.port"), out),
@@ -418,7 +419,7 @@ fn tolerations(spec: &Value, path: &str, out: &mut Findings) {
         let path = format!("{path}.tolerations[{index}]");
         let (key, operator, value) = (text(toleration, "key"), text(toleration, "operator"), text(toleration, "value"));
         if !key.is_empty() {
-            out.messages(&format!("{path}.key"), key, names::qualified_name(key));
+            out.messages(&format!("{path}.key"), key, validation::qualified_name(key));
         } else if operator != "Exists" {
             let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             out.invalid(format!("{path}.operator"), &json!(operator), why);
@@ -430,7 +431,7 @@ fn tolerations(spec: &Value, path: &str, out: &mut Findings) {
         }
         match operator {
             "Equal" | "" => {
-                let messages = names::label_value(value);
+                let messages = validation::label_value(value);
                 if !messages.is_empty() {
                     out.invalid(format!("{path}.operator"), &json!(value), messages.join(";"));
                 }

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::names;
 use crate::builtin::values::{at, list, text};
 
 /// What the resolver of a container can hold.
@@ -55,7 +55,7 @@ fn searches(config: &Value, path: &str, out: &mut Findings) {
     }
     for (index, search) in searches.iter().enumerate().filter(|(_, search)| **search != ".") {
         let search = search.strip_suffix('.').unwrap_or(search);
-        out.messages(&format!("{path}[{index}]"), search, names::subdomain_with_underscores(search));
+        out.messages(&format!("{path}[{index}]"), search, validation::subdomain_with_underscores(search));
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn host_aliases(spec: &Value, path: &str, out: &mut Findings) {
         address(&json!(text(alias, "ip")), &child(&path, "ip"), out);
         for (number, name) in list(alias, "hostnames").iter().enumerate() {
             let name = name.as_str().unwrap_or_default();
-            out.messages(&format!("{path}.hostnames[{number}]"), name, names::dns_subdomain(name));
+            out.messages(&format!("{path}.hostnames[{number}]"), name, validation::dns1123_subdomain(name));
         }
     }
 }

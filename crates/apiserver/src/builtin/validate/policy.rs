@@ -1,9 +1,9 @@
 //! Checks of disruption budgets and autoscalers.
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::names;
 use crate::builtin::values::{at, int, list, quantity, text};
 use crate::field::FieldError;
 
@@ -51,7 +51,7 @@ pub(super) fn autoscaler(object: &Value, out: &mut Findings) {
     }
     let target = at(spec, "scaleTargetRef");
     for field in ["kind", "name"] {
-        out.named(&format!("spec.scaleTargetRef.{field}"), text(target, field), names::path_segment);
+        out.named(&format!("spec.scaleTargetRef.{field}"), text(target, field), validation::path_segment);
     }
     api_version(target, out);
     let scales_on = |kind: &str| list(spec, "metrics").iter().any(|metric| text(metric, "type") == kind);

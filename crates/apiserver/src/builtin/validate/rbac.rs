@@ -1,9 +1,9 @@
 //! Checks of roles and bindings.
 
+use k8s_values::validation;
 use serde_json::Value;
 
 use super::findings::{Findings, child};
-use super::names;
 use crate::builtin::values::{at, list, text};
 use crate::field::FieldError;
 
@@ -69,7 +69,7 @@ fn binding(object: &Value, kinds: &[&str], namespaced: bool, out: &mut Findings)
     let role = at(object, "roleRef");
     out.maybe_one_of("roleRef.apiGroup", at(role, "apiGroup"), &[GROUP]);
     out.maybe_one_of("roleRef.kind", at(role, "kind"), kinds);
-    out.named("roleRef.name", text(role, "name"), names::path_segment);
+    out.named("roleRef.name", text(role, "name"), validation::path_segment);
     for (index, subject) in list(object, "subjects").iter().enumerate() {
         let path = format!("subjects[{index}]");
         let name = text(subject, "name");
@@ -80,7 +80,7 @@ fn binding(object: &Value, kinds: &[&str], namespaced: bool, out: &mut Findings)
         match text(subject, "kind") {
             "ServiceAccount" => {
                 if !name.is_empty() {
-                    out.messages(&child(&path, "name"), name, names::dns_subdomain(name));
+                    out.messages(&child(&path, "name"), name, validation::dns1123_subdomain(name));
                 }
                 out.maybe_one_of(child(&path, "apiGroup"), group, &[""]);
                 if !namespaced && text(subject, "namespace").is_empty() {

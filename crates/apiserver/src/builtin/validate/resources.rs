@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::Findings;
-use super::names;
 use crate::builtin::values::{at, list, map, quantity, text};
 
 const CONTAINER_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
@@ -46,7 +46,7 @@ fn overcommits(name: &str) -> bool {
 }
 
 fn container_resource_name(name: &str, path: &str, out: &mut Findings) {
-    let messages = names::qualified_name(name);
+    let messages = validation::qualified_name(name);
     let well_formed = messages.is_empty();
     out.messages(path, name, messages);
     if well_formed && !name.contains('/') && !CONTAINER_RESOURCES.contains(&name) && !name.starts_with("hugepages-") {
@@ -88,7 +88,7 @@ pub(super) fn limit_range(object: &Value, out: &mut Findings) {
     for (index, item) in list(object, "spec.limits").iter().enumerate() {
         let path = format!("spec.limits[{index}]");
         let kind = text(item, "type");
-        for message in names::qualified_name(kind) {
+        for message in validation::qualified_name(kind) {
             out.invalid(format!("{path}.type"), &json!(kind), message);
         }
         if !types.insert(kind) {
@@ -144,7 +144,7 @@ fn limit_order(item: &Value, path: &str, out: &mut Findings) {
 pub(super) fn resource_quota(object: &Value, out: &mut Findings) {
     for (name, hard) in map(object, "spec.hard") {
         let path = format!("spec.hard[{name}]");
-        let messages = names::qualified_name(name);
+        let messages = validation::qualified_name(name);
         let well_formed = messages.is_empty();
         out.messages(&path, name, messages);
         if well_formed && !name.contains('/') && !is_quota_resource(name) {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::names;
 use crate::builtin::values::{at, int, list, text, texts};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -88,10 +88,10 @@ fn node_expression(requirement: &Value, check_values: bool, path: &str, out: &mu
         _ => out.invalid(child(path, "operator"), &json!(operator), "not a valid selector operator"),
     }
     let key = text(requirement, "key");
-    out.messages(&child(path, "key"), key, names::qualified_name(key));
+    out.messages(&child(path, "key"), key, validation::qualified_name(key));
     for (index, value) in values.iter().enumerate().filter(|_| check_values) {
         let value = value.as_str().unwrap_or_default();
-        out.messages(&format!("{values_path}[{index}]"), value, names::label_value(value));
+        out.messages(&format!("{values_path}[{index}]"), value, validation::label_value(value));
     }
 }
 
@@ -112,7 +112,7 @@ fn node_field(requirement: &Value, path: &str, out: &mut Findings) {
     }
     for (index, value) in values.iter().enumerate() {
         let value = value.as_str().unwrap_or_default();
-        out.messages(&format!("{path}.values[{index}]"), value, names::dns_subdomain(value));
+        out.messages(&format!("{path}.values[{index}]"), value, validation::dns1123_subdomain(value));
     }
 }
 
@@ -122,14 +122,14 @@ fn pod_term(term: &Value, path: &str, out: &mut Findings) {
     }
     for namespace in list(term, "namespaces") {
         let namespace = namespace.as_str().unwrap_or_default();
-        out.messages(&child(path, "namespace"), namespace, names::dns_label(namespace));
+        out.messages(&child(path, "namespace"), namespace, validation::dns1123_label(namespace));
     }
     label_keys(term, path, out);
     let key = text(term, "topologyKey");
     if key.is_empty() {
         out.required(child(path, "topologyKey"), "can not be empty");
     }
-    out.messages(&child(path, "topologyKey"), key, names::qualified_name(key));
+    out.messages(&child(path, "topologyKey"), key, validation::qualified_name(key));
 }
 
 /// `matchLabelKeys` and `mismatchLabelKeys`, after a new pod's own labels were added to its selector for them.
@@ -144,7 +144,7 @@ fn label_keys(owner: &Value, path: &str, out: &mut Findings) {
         }
         for (index, key) in keys.iter().enumerate() {
             let key = key.as_str().unwrap_or_default();
-            out.messages(&format!("{path}[{index}]"), key, names::qualified_name(key));
+            out.messages(&format!("{path}[{index}]"), key, validation::qualified_name(key));
         }
     }
     let matched = list(owner, "matchLabelKeys");

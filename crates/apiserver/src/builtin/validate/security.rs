@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::{names, volumes};
+use super::volumes;
 use crate::builtin::values::{at, flag, list, text};
 use crate::field::{Fault, FieldError, printed};
 
@@ -91,7 +92,7 @@ fn identities(context: &Value, fields: &[&str], path: &str, out: &mut Findings) 
 
 fn identity(value: &Value, path: &str, out: &mut Findings) {
     if value.as_i64().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
-        out.invalid(path, value, names::between(0, i64::from(i32::MAX)));
+        out.invalid(path, value, validation::between(0, i64::from(i32::MAX)));
     }
 }
 
@@ -183,7 +184,7 @@ const CREDENTIALS_MAXIMUM_KIB: usize = 64;
 
 fn windows(options: &Value, path: &str, out: &mut Findings) {
     if let Some(name) = at(options, "gmsaCredentialSpecName").as_str() {
-        out.messages(&child(path, "gmsaCredentialSpecName"), name, names::dns_subdomain(name));
+        out.messages(&child(path, "gmsaCredentialSpecName"), name, validation::dns1123_subdomain(name));
     }
     let credentials = at(options, "gmsaCredentialSpec");
     match credentials.as_str().map(str::len) {

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::{names, pod};
+use super::pod;
 use crate::builtin::values::{at, int, list, text};
 use crate::field::FieldError;
 
@@ -54,7 +55,7 @@ fn by_type(spec: &Value, kind: &str, headless: bool, out: &mut Findings) {
             }
             match text(spec, "externalName").trim_end_matches('.') {
                 "" => out.required("spec.externalName", ""),
-                name => out.messages("spec.externalName", name, names::dns_subdomain(name)),
+                name => out.messages("spec.externalName", name, validation::dns1123_subdomain(name)),
             }
         }
         _ => {}
@@ -72,7 +73,7 @@ fn ports(spec: &Value, out: &mut Findings) {
                 out.required(format!("{path}.name"), "");
             }
         } else {
-            out.messages(&format!("{path}.name"), name, names::dns_label(name));
+            out.messages(&format!("{path}.name"), name, validation::dns1123_label(name));
             if !seen.insert(name) {
                 out.duplicate(format!("{path}.name"), &json!(name));
             }
@@ -81,7 +82,7 @@ fn ports(spec: &Value, out: &mut Findings) {
         out.one_of(format!("{path}.protocol"), at(port, "protocol"), &PROTOCOLS);
         pod::port_or_name(at(port, "targetPort"), &format!("{path}.targetPort"), out);
         if let Some(protocol) = at(port, "appProtocol").as_str() {
-            out.messages(&format!("{path}.appProtocol"), protocol, names::qualified_name(protocol));
+            out.messages(&format!("{path}.appProtocol"), protocol, validation::qualified_name(protocol));
         }
     }
 }

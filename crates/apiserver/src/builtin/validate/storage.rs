@@ -1,9 +1,9 @@
 //! Checks of volumes, claims and storage classes.
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, child};
-use super::names;
 use crate::builtin::values::{at, list, map, quantity, set_path, text};
 use crate::field::FieldError;
 
@@ -85,7 +85,7 @@ pub(super) fn persistent_volume(object: &Value, out: &mut Findings) {
 fn class_name(spec: &Value, path: &str, out: &mut Findings) {
     let class = text(spec, "storageClassName");
     if !class.is_empty() {
-        out.messages(&child(path, "storageClassName"), class, names::dns_subdomain(class));
+        out.messages(&child(path, "storageClassName"), class, validation::dns1123_subdomain(class));
     }
 }
 
@@ -157,7 +157,7 @@ pub(super) fn storage_class(object: &Value, out: &mut Findings) {
         out.required("provisioner", "");
     } else {
         let lower = provisioner.to_lowercase();
-        for message in names::qualified_name(&lower) {
+        for message in validation::qualified_name(&lower) {
             out.invalid("provisioner", &json!(lower), message);
         }
     }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use k8s_values::validation;
 use serde_json::Value;
 
 use super::findings::Findings;
-use super::names;
 use crate::builtin::values::{at, int, list, map, quantity, text};
 
 /// The names of the volumes of a pod, checked on the way.
@@ -16,7 +16,7 @@ pub(super) fn volumes<'a>(spec: &'a Value, path: &str, out: &mut Findings) -> BT
         let name = text(volume, "name");
         let before = out.0.len();
         source(volume, &path, out);
-        out.named(&format!("{path}.name"), name, names::dns_label);
+        out.named(&format!("{path}.name"), name, validation::dns1123_label);
         if found.contains(name) {
             out.duplicate(format!("{path}.name"), at(volume, "name"));
         } else if out.0.len() == before {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use k8s_values::validation;
 use serde_json::{Value, json};
 
 use super::findings::{Findings, amount, child, is_empty_selector, selects};
-use super::{names, pod, storage};
+use super::{pod, storage};
 use crate::builtin::values::{at, int, list, text};
 use crate::field::FieldError;
 
@@ -187,7 +188,7 @@ pub(super) fn stateful_set(object: &Value, out: &mut Findings) {
     out.not_negative(spec, "spec", &["replicas", "minReadySeconds", "ordinals.start"]);
     let service = text(spec, "serviceName");
     if !service.is_empty() {
-        out.messages("spec.serviceName", service, names::dns_label(service));
+        out.messages("spec.serviceName", service, validation::dns1123_label(service));
     }
     selector(object, "statefulset", out);
     lasting_template(&with_claimed_volumes(object), "StatefulSet", out);

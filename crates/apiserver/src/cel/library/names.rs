@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use k8s_values::validation;
 use regex::Regex;
 
 use super::super::eval::Evaluation;
@@ -9,113 +10,44 @@ use super::super::value::{Evaluated, Val};
 use super::time::parse_timestamp;
 use crate::schema::go_regex;
 
-const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
-const SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-const LABEL_1035: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
-const QUALIFIED: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
-const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
+/// What is wrong with a text, or nothing.
+type Check = fn(&str) -> Vec<String>;
 
-/// Name, expression, most characters, what the text must be.
-const PATTERNS: [(&str, &str, usize, &str); 10] = [
-    (
-        "dns1123Label",
-        LABEL,
-        63,
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
-    ),
-    (
-        "dns1123Subdomain",
-        SUBDOMAIN,
-        253,
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
-    ),
-    (
-        "dns1035Label",
-        LABEL_1035,
-        63,
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
-    ),
-    (
-        "dns1123LabelPrefix",
-        LABEL,
-        63,
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
-    ),
-    (
-        "dns1123SubdomainPrefix",
-        SUBDOMAIN,
-        253,
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
-    ),
-    (
-        "dns1035LabelPrefix",
-        LABEL_1035,
-        63,
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
-    ),
-    (
-        "qualifiedName",
-        QUALIFIED,
-        63,
-        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
-    ),
-    (
-        "labelValue",
-        LABEL_VALUE,
-        63,
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
-    ),
-    (
-        "uuid",
-        "(?i:[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12})",
-        64,
-        "does not match the UUID format",
-    ),
-    (
-        "byte",
-        "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})",
-        usize::MAX,
-        "invalid base64",
-    ),
+const FORMATS: [(&str, Check); 13] = [
+    ("dns1123Label", validation::dns1123_label),
+    ("dns1123Subdomain", validation::dns1123_subdomain),
+    ("dns1035Label", validation::dns1035_label),
+    ("dns1123LabelPrefix", |text| validation::dns1123_label(&validation::masked_prefix(text))),
+    ("dns1123SubdomainPrefix", |text| validation::dns1123_subdomain(&validation::masked_prefix(text))),
+    ("dns1035LabelPrefix", |text| validation::dns1035_label(&validation::masked_prefix(text))),
+    ("qualifiedName", validation::qualified_name),
+    ("labelValue", validation::label_value),
+    ("uuid", |text| unless(matches(&UUID, text), "does not match the UUID format")),
+    ("byte", |text| unless(matches(&BASE64, text), "invalid base64")),
+    ("uri", |text| unless(text.starts_with('/') || text.contains(":/"), "invalid uri")),
+    ("date", |text| unless(parse_timestamp(&format!("{text}T00:00:00Z")).is_some(), "invalid date")),
+    ("datetime", |text| unless(parse_timestamp(text).is_some(), "invalid datetime")),
 ];
 
-static COMPILED: LazyLock<Vec<Option<Regex>>> =
-    LazyLock::new(|| PATTERNS.iter().map(|(_, pattern, ..)| go_regex(&format!("^({pattern})$")).ok()).collect());
+static UUID: LazyLock<Option<Regex>> =
+    LazyLock::new(|| go_regex("^(?i:[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12})$").ok());
+static BASE64: LazyLock<Option<Regex>> =
+    LazyLock::new(|| go_regex("^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$").ok());
 
-const OTHERS: [&str; 3] = ["uri", "date", "datetime"];
-
-fn named(name: &str) -> Option<&'static str> {
-    PATTERNS.iter().map(|(known, ..)| *known).chain(OTHERS).find(|known| *known == name)
+fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
+    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
 }
 
-/// What is wrong with a text, or nothing.
+fn unless(is_valid: bool, message: &str) -> Vec<String> {
+    if is_valid { Vec::new() } else { vec![message.to_owned()] }
+}
+
+fn named(name: &str) -> Option<&'static str> {
+    FORMATS.iter().map(|(known, _)| *known).find(|known| *known == name)
+}
+
 fn faults(format: &str, text: &str) -> Vec<String> {
-    if let Some(at) = PATTERNS.iter().position(|(name, ..)| *name == format) {
-        let (name, pattern, limit, wanted) = PATTERNS[at];
-        // A prefix may end in the dash that joins it to what follows; a qualified name may have a domain before it.
-        let (domain, body) = match (name.ends_with("Prefix"), text.split_once('/')) {
-            (true, _) => (None, text.strip_suffix('-').unwrap_or(text)),
-            (false, Some((domain, body))) if name == "qualifiedName" => (Some(domain), body),
-            _ => (None, text),
-        };
-        let mut out = Vec::new();
-        if domain.is_some_and(|domain| !faults("dns1123Subdomain", domain).is_empty()) {
-            out.push("prefix part must be a lowercase RFC 1123 subdomain".to_owned());
-        }
-        if text.len() > limit {
-            out.push(format!("must be no more than {limit} characters"));
-        }
-        if !COMPILED[at].as_ref().is_some_and(|regex| regex.is_match(body)) {
-            out.push(format!("{wanted} (regex used for validation is '{pattern}')"));
-        }
-        return out;
-    }
-    let good = match format {
-        "date" => parse_timestamp(&format!("{text}T00:00:00Z")).is_some(),
-        "datetime" => parse_timestamp(text).is_some(),
-        _ => text.starts_with('/') || text.contains(":/"),
-    };
-    if good { Vec::new() } else { vec![format!("invalid {format}")] }
+    FORMATS.iter().find(|(name, _)| *name == format).map(|(_, check)| check(text)).unwrap_or_default()
 }
 
 pub(super) fn call<'a>(evaluation: &mut Evaluation<'a>, name: &str, args: &[Val<'a>]) -> Option<Evaluated<'a>> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::builtin::validate::names;
+use k8s_values::validation;
 
 /// All requirements must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -147,7 +147,7 @@ impl Parser {
             Token::Word(word) => word,
             other => return Err(format!("found '{}', expected: identifier", other.text())),
         };
-        let wrong = names::qualified_name(&key);
+        let wrong = validation::qualified_name(&key);
         if !wrong.is_empty() {
             return Err(format!("<nil>: Invalid value: {key:?}: {}", wrong.join("; ")));
         }
@@ -180,7 +180,7 @@ impl Parser {
             ));
         }
         for (index, value) in values.iter().enumerate() {
-            let wrong = names::label_value(value);
+            let wrong = validation::label_value(value);
             if !wrong.is_empty() {
                 return Err(format!("values[{index}][{key}]: Invalid value: {value:?}: {}", wrong.join("; ")));
             }

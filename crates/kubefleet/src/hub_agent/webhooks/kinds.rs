@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_api::admission::{Lookup, Request};
-use fleet_api::grammar;
+use k8s_values::validation;
 use kube::core::GroupVersionKind;
 use kube::{Client, Error};
 use serde_json::Value;
@@ -76,8 +76,8 @@ fn selected_kinds(placement: &Value) -> Vec<GroupVersionKind> {
 
 /// Group and version become part of a path that is requested with the agent's credentials.
 fn is_safe_path(kind: &GroupVersionKind) -> bool {
-    let group_fits = kind.group.is_empty() || grammar::dns1123_subdomain(&kind.group).is_empty();
-    group_fits && grammar::dns1123_label(&kind.version).is_empty()
+    let group_fits = kind.group.is_empty() || validation::dns1123_subdomain(&kind.group).is_empty();
+    group_fits && validation::dns1123_label(&kind.version).is_empty()
 }
 
 async fn discover(client: &Client, group: &str, version: &str) -> Result<BTreeMap<String, bool>, Error> {
